@@ -1,4 +1,5 @@
-//! sysbench's API beyond statements: loops of the script's own, errors that it catches, commands.
+//! sysbench's API other than statements: loops of the script's own, errors that it catches,
+//! commands.
 
 use pgdyno_engine::driver::{Event, Request};
 
@@ -7,7 +8,7 @@ use crate::{Script, Workload};
 
 const CONNECT: &str = "function thread_init() con = sysbench.sql.driver():connect() end\n";
 
-/// A client of a script that connects, connected.
+/// A connected client of a script that connects.
 fn client_of(text: &str) -> (Workload, Client) {
     let workload = open(&format!("{CONNECT}{text}"), "run", &[]);
     let mut client = Client::of(&workload);
@@ -86,7 +87,7 @@ fn a_lost_connection_is_not_lost_on_a_script_that_catches_errors() {
          end",
     );
     assert!(client.begin().sent().contains("first"));
-    // the second statement would go to a session that knows nothing of the transaction
+    // the second statement would go to a session that does not have the transaction
     assert!(client.connect().is_done(), "{}", client.sent());
     assert!(client.begin().sent().contains("first"));
 }
@@ -180,7 +181,7 @@ fn a_command_that_gives_false_has_failed() {
         client.abort(),
         "command \"load\" failed: its function gave false"
     );
-    // what the script declares stands before what there is anyway
+    // options that the script declares come before the general ones
     let workload = open(text, "help", &[]);
     let mut client = Client::of(&workload);
     client.connect().begin();

@@ -1,22 +1,22 @@
-//! Which of a script's statements is which: the number under which its latency is counted.
+//! Assigns numbers to a script's statements, under which their latencies are counted.
 //!
-//! Numbers are over all workers; how many there are is fixed before the load, so that recorders are
-//! made once.
+//! All workers share the numbers. How many there are is fixed before the load, so that recorders
+//! are created once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::statement_text::without_values;
 
-/// So many of a script's statements have a number of their own: the first ones that are sent.
+/// How many of a script's statements have a number of their own: the first ones that are sent.
 pub const MOST_STATEMENTS: usize = 64;
-/// Of what prepares statements.
+/// The number for preparing statements.
 const PREPARING: usize = 0;
-/// Of statements that have no number of their own.
+/// The number for statements without a number of their own.
 const OTHERS: usize = 1;
 const FIRST: usize = 2;
 
-/// The texts that were met, in any worker.
+/// The texts of the statements so far, in all workers.
 #[derive(Debug, Default)]
 pub(crate) struct Texts {
     met: Mutex<Met>,
@@ -43,7 +43,7 @@ impl Texts {
         number
     }
 
-    /// What each number is called, those of statements that were not met left out.
+    /// The name of each number, without those that no statement has.
     pub fn names(&self) -> Vec<String> {
         let met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
         let others =
@@ -59,7 +59,7 @@ pub const fn count() -> usize {
     FIRST + MOST_STATEMENTS
 }
 
-/// The numbers as one worker knows them: it asks for each but once.
+/// The numbers as one worker knows them: it asks for each only once.
 #[derive(Debug)]
 pub(crate) struct Commands {
     texts: Arc<Texts>,
@@ -67,7 +67,7 @@ pub(crate) struct Commands {
 }
 
 impl Commands {
-    /// Of the run whose `texts` these are.
+    /// The numbers of the run with these `texts`.
     pub fn new(texts: Arc<Texts>) -> Self {
         Self {
             texts,
@@ -75,14 +75,15 @@ impl Commands {
         }
     }
 
-    /// The number of a statement with values in it or with places for them.
+    /// The number of a statement, whose text has values or placeholders in it.
     pub fn number(&mut self, sql: &[u8]) -> usize {
         let text = without_values(sql);
         if let Some(number) = self.known.get(&text) {
             return *number;
         }
         let number = self.texts.number(&text);
-        // those without a number of their own may be any number
+        // statements without a number of their own are not cached, because there may be any number
+        // of them
         if number != OTHERS {
             self.known.insert(text, number);
         }
@@ -90,7 +91,7 @@ impl Commands {
     }
 }
 
-/// The number of what prepares, and of everything where statements are not told apart.
+/// The number for preparing, and for everything if statements are not distinguished.
 pub(crate) const ANY: usize = PREPARING;
 
 #[cfg(test)]

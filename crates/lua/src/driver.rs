@@ -1,4 +1,4 @@
-//! A client's coroutine as a [`Driver`]: what happened goes in, what the script asks for comes out.
+//! Runs a client's coroutine as a [`Driver`]: events go in, and requests of the script come out.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -13,27 +13,27 @@ use crate::lua_state::{State, ask, code};
 use crate::random_string::Letters;
 use crate::watchdog::Watch;
 
-/// What a coroutine yields: a request and what it is about.
+/// What a coroutine yields: a request and its arguments.
 type Asked = (i64, Value, Value, Value, Value, Value, Value);
 
 /// One client's script.
 pub(crate) struct Session {
     state: Arc<State>,
     thread: Thread,
-    /// The client, until the coroutine has it.
+    /// The client's table, until the coroutine receives it.
     client: Option<Table>,
-    /// Which connection is current; the first is number 0.
+    /// Number of the current connection; the first is number 0.
     current: usize,
-    /// By connection and number of the statement: whether it has it prepared.
+    /// Indexed by connection and number of the statement: whether it is prepared.
     prepared: Vec<Vec<bool>>,
     letters: Letters,
     watch: Arc<Watch>,
 }
 
-/// What a coroutine is resumed with.
+/// A value with which a coroutine is resumed.
 enum Word {
     Code(i64),
-    /// Rows and columns, of an answer with rows.
+    /// Numbers of rows and columns, for an answer with rows.
     Rows(usize, u16),
     Failure {
         sqlstate: LuaString,
@@ -43,11 +43,11 @@ enum Word {
     Fetched(Value),
 }
 
-/// What came of a request.
+/// The result of a request.
 enum Step {
-    /// It is the engine's to carry out.
+    /// The engine has to carry it out.
     Ask(Request),
-    /// It was carried out at once.
+    /// It was carried out immediately.
     Answer(Word),
 }
 
@@ -97,7 +97,7 @@ impl Session {
                 in_block: answer.in_block(),
             });
         }
-        // of several statements in one query the last result counts
+        // with several statements in one query, the last result counts
         Ok(match answer.results().last() {
             Some(result) if result.columns.is_some() || result.kind == Kind::Read => {
                 let rows = result.affected.unwrap_or(0) as usize;
@@ -187,7 +187,7 @@ impl Session {
         Ok(Step::Ask(request))
     }
 
-    /// The current connection is a new one.
+    /// Forgets the prepared statements, because the current connection is a new one.
     fn forget_prepared(&mut self) {
         if self.prepared.len() <= self.current {
             self.prepared.resize(self.current + 1, Vec::new());
@@ -200,7 +200,7 @@ impl Session {
         if prepared.len() <= number {
             prepared.resize(number + 1, false);
         }
-        // without prepared statements the text is sent with each execution
+        // without prepared statements, each execution sends the text
         if !self.state.prepares || std::mem::replace(&mut prepared[number], true) {
             return Ok(Step::Answer(Word::Code(code::ANSWERED)));
         }
@@ -258,7 +258,7 @@ impl Session {
         }
     }
 
-    /// All rows of the last result, as tables.
+    /// Returns all rows of the last result as tables.
     fn fetch(&self, answer: Option<&Answer>) -> mlua::Result<Value> {
         let Some(answer) = answer else {
             return Ok(Value::Nil);
@@ -309,12 +309,12 @@ impl Driver for Session {
     }
 }
 
-/// Appends a value as text; false is NULL.
+/// Appends a value as text; returns false for NULL.
 fn write_value(value: &Value, out: &mut Vec<u8>) -> Result<bool, &'static str> {
     match value {
         Value::Nil => return Ok(false),
         Value::Boolean(value) => out.push(if *value { b't' } else { b'f' }),
-        // a vector takes all that is written
+        // writing to a vector cannot fail
         Value::Integer(value) => drop(write!(out, "{value}")),
         Value::Number(value) => drop(write!(out, "{value}")),
         Value::String(value) => out.extend_from_slice(&value.as_bytes()),

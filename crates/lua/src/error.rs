@@ -1,13 +1,13 @@
-//! What is wrong with a script or its options, in words.
+//! Errors of a script or its options, as messages.
 
 use std::fmt;
 
 /// Why a script cannot be run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptError {
-    /// What is wrong, with file and line where it is in a file.
+    /// The error, with file and line if it is in a file.
     pub message: String,
-    /// What helps.
+    /// A remedy for the user.
     pub hint: Option<String>,
 }
 
@@ -39,7 +39,7 @@ impl From<mlua::Error> for ScriptError {
     }
 }
 
-/// What Lua said, without Rust's frames around it.
+/// Lua's message, without the frames that the binding adds.
 pub(crate) fn words(error: &mlua::Error) -> String {
     match error {
         mlua::Error::SyntaxError { message, .. } | mlua::Error::RuntimeError(message) => {

@@ -1,5 +1,5 @@
-//! sysbench's own options: those that scripts take, those of the connection, those that pgdrive has
-//! under other names.
+//! sysbench's own options: those that scripts use, those of the connection, and those that pgdrive
+//! has under other names.
 
 use crate::option_kinds::Kind;
 use crate::option_spec::{OptionSpec, key};
@@ -116,18 +116,19 @@ const GENERAL: [(&str, Kind, Option<&str>, &str); 18] = [
     ),
 ];
 
-/// The numbers that some of them take; with others a draw would not end, or all draws would be one.
+/// The allowed values of some of them; with others, a draw would not end, or all draws would be
+/// equal.
 const RANGES: [(&str, f64, f64); 5] = [
     ("rand_spec_iter", 1.0, 1e6),
     ("rand_spec_pct", 0.0, 100.0),
     ("rand_spec_res", 0.0, 100.0),
-    // at 0 and 1 all draws would be one value
+    // at 0 and 1 all draws would be equal
     ("rand_pareto_h", 1e-6, 1.0 - 1e-6),
-    // above it all draws but one in 2^100 are the first value
+    // above it, all draws but one in 2^100 are the first value
     ("rand_zipfian_exp", 0.0, 100.0),
 ];
 
-/// Options of the connection, as sysbench and as libpq call them.
+/// The connection's options, by sysbench's and by libpq's names.
 const CONNECTION: [(&str, &str); 6] = [
     ("pgsql_host", "host"),
     ("pgsql_port", "port"),
@@ -137,7 +138,7 @@ const CONNECTION: [(&str, &str); 6] = [
     ("pgsql_sslmode", "sslmode"),
 ];
 
-/// sysbench's options that pgdrive has under a name of its own.
+/// sysbench's options that pgdrive has under another name.
 const ELSEWHERE: [(&str, &str); 18] = [
     ("threads", "-c"),
     ("num_threads", "-c"),
@@ -159,7 +160,7 @@ const ELSEWHERE: [(&str, &str); 18] = [
     ("config_file", "plans of pgdyno"),
 ];
 
-/// All that scripts take.
+/// All general options that scripts use.
 pub(crate) fn general() -> Vec<OptionSpec> {
     let spec = |(name, kind, default, description)| {
         let spec = OptionSpec::new(name, description, kind, default);
@@ -171,7 +172,7 @@ pub(crate) fn general() -> Vec<OptionSpec> {
     GENERAL.into_iter().map(spec).collect()
 }
 
-/// The parameters of the connection among options of a script, as libpq calls them.
+/// The parameters of the connection among a script's options, by libpq's names.
 #[must_use]
 pub fn connection(given: &[(String, String)]) -> Vec<(&'static str, String)> {
     let keyword = |name: &str| {
@@ -185,7 +186,7 @@ pub fn connection(given: &[(String, String)]) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-/// What a user of pgdrive gives in place of an option of sysbench that is no script's.
+/// The option of pgdrive that replaces an option of sysbench itself.
 pub(crate) fn elsewhere(name: &str) -> Option<String> {
     if name.starts_with("mysql_") {
         return Some("pgdrive is for PostgreSQL: its options begin with pgsql-.".to_owned());

@@ -5,9 +5,10 @@
 //! coroutine: user's event() → con:query() → yield → Session → Request → engine
 //! ```
 //!
-//! One LuaJIT state a worker serves all its clients. A client is a coroutine with globals of its own;
-//! the code of the script is compiled once a state. `runtime/` holds the part of the API that is
-//! written in Lua. Scripts run in a sandbox (`runtime/sandbox.lua`) unless the user trusts them with the host.
+//! One LuaJIT state for each worker serves all of its clients. A client is a coroutine with globals
+//! of its own; the code of the script is compiled once for each state. `runtime/` contains the part
+//! of the API that is written in Lua. Scripts run in a sandbox (`runtime/sandbox.lua`) unless the
+//! user trusts them with the host.
 
 mod commands;
 mod driver;

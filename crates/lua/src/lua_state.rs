@@ -1,4 +1,4 @@
-//! The Lua state of one worker: all its clients' scripts run in it, each as a coroutine.
+//! The Lua state of one worker, in which the scripts of all its clients run as coroutines.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,7 +23,7 @@ const WHERE: &str = include_str!("runtime/where.lua");
 const SANDBOX: &str = include_str!("runtime/sandbox.lua");
 const C_TYPES: &str = include_str!("runtime/c_types.lua");
 
-/// What client.lua puts together, by name.
+/// The modules that client.lua combines, by name.
 const PARTS: [(&str, &str); 7] = [
     ("cmdline", include_str!("runtime/cmdline.lua")),
     ("events", include_str!("runtime/events.lua")),
@@ -34,14 +34,15 @@ const PARTS: [(&str, &str); 7] = [
     ("reports", include_str!("runtime/reports.lua")),
 ];
 
-/// Lua's own libraries. The runtime needs `debug` and `ffi`; scripts have what `sandbox.lua` leaves them.
+/// Lua's own libraries. The runtime needs `debug` and `ffi`; scripts only have what `sandbox.lua`
+/// leaves them.
 const LIBRARIES: StdLib = StdLib::ALL;
 
-/// Garbage is collected when there is this much more memory, in percent, than after the last time:
-/// thousands of clients that keep much and drop little share one state.
+/// By how many percent memory must grow before garbage is collected again: thousands of clients
+/// that keep much and drop little share one state.
 const GC_PAUSE_PERCENT: i32 = 120;
 
-/// What the engine tells a coroutine; the first value that it is resumed with.
+/// The engine's messages to a coroutine: the first value with which it is resumed.
 pub(crate) mod code {
     pub const ANSWERED: i64 = 1;
     pub const REFUSED: i64 = 2;
@@ -50,7 +51,7 @@ pub(crate) mod code {
     pub const CONNECTED: i64 = 5;
 }
 
-/// What a coroutine asks of the engine; the first value that it yields.
+/// A coroutine's requests to the engine: the first value that it yields.
 pub(crate) mod ask {
     pub const DONE: i64 = 1;
     pub const QUERY: i64 = 2;
@@ -67,7 +68,7 @@ pub(crate) mod ask {
     pub const CLOSE: i64 = 13;
 }
 
-/// What `sysbench.rand.unique` counts with: generators of one load take turns.
+/// The parameters of `sysbench.rand.unique`, by which the generators of one load take turns.
 #[derive(Debug, Clone)]
 pub(crate) struct Unique {
     pub next: Arc<AtomicU64>,
@@ -75,32 +76,35 @@ pub(crate) struct Unique {
     pub step: u64,
 }
 
-/// What all states of a run are made with.
+/// The settings that all states of a run share.
 #[derive(Debug)]
 pub(crate) struct Making {
     pub script: Script,
-    /// `run`, `prepare`…
+    /// The command, such as `run` or `prepare`.
     pub command: String,
-    /// The words of the command line, the program's name first.
+    /// The words of the command line, beginning with the program's name.
     pub argv: Vec<String>,
-    /// What the script declares; None: it declares no options, or they are not known yet.
+    /// The options that the script declares; None if it declares none, or if they are not known
+    /// yet.
     pub declared: Option<Vec<OptionSpec>>,
-    /// Whether all options are global variables too, as for scripts of sysbench 0.5.
+    /// Whether all options are also global variables, as for scripts of sysbench 0.5.
     pub exports_options: bool,
     pub options: OptionValues,
-    /// What `sysbench.opt` has beside them.
+    /// The other fields of `sysbench.opt`.
     pub settings: OptionValues,
-    /// Whether what scripts print goes to standard error.
+    /// Whether the output of scripts goes to standard error.
     pub spares_stdout: bool,
-    /// What tells the latencies of statements apart, over all workers; None: nothing does.
+    /// Distinguishes the latencies of statements over all workers; None if they are not
+    /// distinguished.
     pub texts: Option<Arc<Texts>>,
-    /// For `sysbench.rand.unique`: over all workers.
+    /// Parameters of `sysbench.rand.unique` over all workers.
     pub unique: Unique,
-    /// Whether every transaction has a connection of its own (-C): then there is no other beside it.
+    /// Whether every transaction has a connection of its own (-C): then a client cannot have
+    /// others.
     pub per_transaction: bool,
-    /// Whether scripts may do what they like to the host; else they are in the sandbox.
+    /// Whether scripts run without the sandbox, with the user's rights.
     pub allows_system: bool,
-    /// Bytes that one state may take.
+    /// How many bytes one state may use.
     pub memory_limit: usize,
 }
 
@@ -114,32 +118,33 @@ impl Making {
     }
 }
 
-/// A Lua state with the API in it.
+/// A Lua state with sysbench's API.
 #[derive(Debug)]
 pub(crate) struct State {
     pub lua: Lua,
     pub client: Table,
     statements: Arc<Mutex<Statements>>,
-    /// Whether statements are prepared; else their values stand in their texts (`--db-ps-mode`).
+    /// Whether statements are prepared; otherwise their texts contain the values (`--db-ps-mode`).
     pub prepares: bool,
     /// What its scripts count themselves.
     pub counted: Arc<Counted>,
-    /// Whether latencies of statements are told apart.
+    /// Whether the latencies of statements are distinguished.
     pub by_statement: bool,
-    /// Whether any code that was loaded may look at rows: else they are skipped unread.
+    /// Whether any loaded code may read rows: otherwise they are skipped unread.
     pub reads_rows: Arc<AtomicBool>,
 }
 
 impl State {
-    /// A state of its own, with `making`'s script compiled.
+    /// Creates a state, and compiles the script of `making`.
     ///
     /// # Errors
     /// The script does not compile.
     pub fn new(making: &Making) -> mlua::Result<Self> {
-        // Lua's own pcall and xpcall: a coroutine gives way inside of them
+        // otherwise a coroutine could not yield inside pcall and xpcall
         let options = LuaOptions::new().catch_rust_panics(true);
-        // SAFETY: what the crate itself loads does not break Lua's rules. Scripts get neither debug nor
-        // pointers of ffi, unless the user says that they run with the user's rights, as under sysbench.
+        // SAFETY: the code that the crate itself loads does not break Lua's rules. Scripts get
+        // neither debug nor ffi's pointers, unless the user lets them run with the user's rights,
+        // as under sysbench.
         let lua = unsafe { Lua::unsafe_new_with(LIBRARIES, options) };
         lua.set_memory_limit(making.memory_limit)?;
         lua.globals()
@@ -170,7 +175,7 @@ impl State {
         engine.set("parts", parts)?;
         let random: Table = own("random", RANDOM)?.call(&engine)?;
         let session: Table = own("session", SESSION)?.call((&engine, &random))?;
-        // LuaJIT keeps what all values of ffi need in this table alone, and does not mark it itself
+        // LuaJIT stores what all values of ffi need only in this table, and does not mark it itself
         lua.set_named_registry_value("pgdyno.ffi", library(&lua, "ffi")?)?;
         engine.set(
             "searchpath",
@@ -194,26 +199,26 @@ impl State {
         })
     }
 
-    /// The statements of all clients, for as long as the guard lives.
+    /// Locks the statements of all clients.
     pub fn statements(&self) -> MutexGuard<'_, Statements> {
         self.statements
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A client as scripts see it, before its text has run.
+    /// The table that represents a client in scripts, before its script has run.
     ///
     /// # Errors
-    /// There is no memory for it.
+    /// Lua is out of memory.
     pub fn client_table(&self, tid: usize, seed: u64, command: &str) -> mlua::Result<Table> {
         let new: Function = self.client.get("new")?;
         new.call((tid, (seed >> 11) as f64, command))
     }
 
-    /// A coroutine, not begun: `body` is the function of the runtime that it runs.
+    /// A new coroutine that runs the runtime's function `body`.
     ///
     /// # Errors
-    /// There is no memory for it.
+    /// Lua is out of memory.
     pub fn coroutine(&self, body: &str) -> mlua::Result<Thread> {
         self.lua.create_thread(self.client.get(body)?)
     }
@@ -225,7 +230,7 @@ fn library(lua: &Lua, name: &str) -> mlua::Result<Table> {
     package.get::<Table>("loaded")?.get(name)
 }
 
-/// Folders along `package.path`, as it is before a script changes it.
+/// The folders of `package.path`, before a script changes it.
 fn path_folders(lua: &Lua) -> mlua::Result<Vec<PathBuf>> {
     let path: String = library(lua, "package")?.get("path")?;
     let folders = path
@@ -234,8 +239,9 @@ fn path_folders(lua: &Lua) -> mlua::Result<Vec<PathBuf>> {
     Ok(folders.map(|(folder, _)| PathBuf::from(folder)).collect())
 }
 
-/// What the sandbox asks about files: where one of data is, and the text of one with code; with true in
-/// second place when it is not the script's.
+/// The functions by which the sandbox reads files: one finds a data file, and the other returns the
+/// text of a code file; a second result of true means that the file is outside of the script's
+/// folders.
 fn reading(lua: &Lua, engine: &Table, making: &Making) -> mlua::Result<()> {
     let data = making.script.data_reach();
     let data_file = lua.create_function(move |_, path: PathBuf| {
@@ -288,7 +294,7 @@ fn engine_table(
         specs.map_or_else(String::new, sysbench_lines),
     )?;
     let check = lua.create_function(|_, options: Value| {
-        // a text in place of an error, which Lua would wrap
+        // returns a text in place of an error, which Lua would wrap
         Ok(declared(&options).err().map(|wrong| wrong.message))
     })?;
     engine.set("check_options", check)?;
@@ -339,7 +345,7 @@ fn engine_table(
     Ok(engine)
 }
 
-/// What is said when a script has used up what a state may take.
+/// The message for a script that exceeds the memory limit of a state.
 pub(crate) fn memory_words(limit: usize) -> String {
     format!(
         "the script needs more memory than a thread of it may take, {} MB",
@@ -347,7 +353,7 @@ pub(crate) fn memory_words(limit: usize) -> String {
     )
 }
 
-/// Modules are compiled once a state, and made anew for each client.
+/// Loads modules: they are compiled once for each state, and instantiated for each client.
 fn modules(
     lua: &Lua,
     script: Script,
@@ -366,7 +372,8 @@ fn modules(
                     maker.function
                 }
                 None => {
-                    // what LuaJIT finds itself may do anything; its own libraries have no rows
+                    // modules that LuaJIT finds itself may do anything; its own libraries do not
+                    // read rows
                     let own = ["ffi", "bit", "jit", "string.buffer"].contains(&name.as_str());
                     reads_rows.fetch_or(!own, Ordering::Relaxed);
                     known.set(name, false)?;
@@ -378,7 +385,7 @@ fn modules(
     })
 }
 
-/// Likewise, files that a script finds itself, by path.
+/// Loads files that a script finds itself, by path.
 fn files(lua: &Lua, reads_rows: Arc<AtomicBool>) -> mlua::Result<Function> {
     let known = lua.create_table()?;
     lua.create_function(move |lua, path: String| {
@@ -392,8 +399,8 @@ fn files(lua: &Lua, reads_rows: Arc<AtomicBool>) -> mlua::Result<Function> {
     })
 }
 
-/// A number of 32 bits that is another for every other one, without an order that shows: quadratic
-/// residues of a prime that is 3 modulo 4.
+/// A permutation of 32-bit numbers without visible order: quadratic residues of a prime that is 3
+/// modulo 4.
 fn scattered(number: u32) -> u32 {
     const PRIME: u64 = 4_294_967_291;
     let permute = |x: u32| {

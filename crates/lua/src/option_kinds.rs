@@ -1,13 +1,13 @@
-//! Types of options, as sysbench has them, and their values.
+//! Types of options, as in sysbench, and their values.
 
 use mlua::{IntoLua, Lua, Value};
 
 /// The value of an option.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OptionValue {
-    /// On or off.
+    /// A flag.
     Bool(bool),
-    /// A whole number.
+    /// An integer.
     Int(i64),
     /// Any number.
     Double(f64),
@@ -21,18 +21,18 @@ pub enum OptionValue {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Bool,
-    /// A whole number of 32 bits.
+    /// A 32-bit integer.
     Int,
-    /// A whole number with a suffix for powers of 1024.
+    /// An integer with a suffix for powers of 1024.
     Size,
-    /// Any number; those whose script names no type are of it.
+    /// A number; the type of options for which the script does not name any.
     Double,
     Text,
     List,
 }
 
 impl Kind {
-    /// By its number in sysbench.
+    /// The type with this number in sysbench.
     pub fn numbered(number: i64) -> Option<Self> {
         Some(match number {
             1 => Self::Bool,
@@ -45,7 +45,7 @@ impl Kind {
         })
     }
 
-    /// How sysbench shows that an option has a value.
+    /// How sysbench shows that an option takes a value.
     pub fn form(self) -> &'static str {
         match self {
             Self::Bool => "[=on|off]",
@@ -56,8 +56,8 @@ impl Kind {
         }
     }
 
-    /// The value of an option that neither the script nor the user gives one. A flag is on: sysbench
-    /// takes it for one that was given without a value.
+    /// The value of an option without a default that was not given. A flag is on: sysbench treats
+    /// it like one that was given without a value.
     pub fn without_default(self) -> OptionValue {
         match self {
             Self::Bool => OptionValue::Bool(true),
@@ -70,7 +70,7 @@ impl Kind {
     /// Reads a value.
     ///
     /// # Errors
-    /// What it should be.
+    /// The text is not a value of this type; the error says what is expected.
     pub fn parse(self, text: &str) -> Result<OptionValue, &'static str> {
         Ok(match self {
             Self::Bool => OptionValue::Bool(match text {
@@ -116,7 +116,7 @@ impl IntoLua for OptionValue {
     }
 }
 
-/// A whole number, with sysbench's suffixes K, M, G and T for powers of 1024.
+/// An integer, with sysbench's suffixes K, M, G and T for powers of 1024.
 fn whole(text: &str) -> Option<i64> {
     let (digits, shift) = match text.as_bytes().last()?.to_ascii_uppercase() {
         b'K' => (&text[..text.len() - 1], 10),

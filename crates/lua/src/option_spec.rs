@@ -1,23 +1,23 @@
-//! One option of a script: its kind, its default and the values that it takes.
+//! One option of a script: its type, its default and the values that it accepts.
 
 use crate::option_kinds::{Kind, OptionValue};
 
-/// An option and its value when none is given.
+/// An option with its default.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct OptionSpec {
-    /// As it was declared.
+    /// The name as it was declared.
     pub name: String,
     pub description: String,
     pub kind: Kind,
     /// The default as text, if there is one.
     pub shown: Option<String>,
     pub default: OptionValue,
-    /// Smallest and largest number that it takes, where not every one is.
+    /// The least and the greatest accepted number, if the range is limited.
     pub range: Option<(f64, f64)>,
 }
 
 impl OptionSpec {
-    /// One whose default, if it has one, is a text of its kind.
+    /// An option whose default, if it has one, is a text of its type.
     pub fn new(name: &str, description: &str, kind: Kind, default: Option<&str>) -> Self {
         Self {
             name: name.to_owned(),
@@ -31,7 +31,7 @@ impl OptionSpec {
         }
     }
 
-    /// The same for numbers from `least` to `most`.
+    /// Limits the option to numbers from `least` to `most`.
     pub fn within(mut self, least: f64, most: f64) -> Self {
         self.range = Some((least, most));
         self
@@ -40,7 +40,7 @@ impl OptionSpec {
     /// Reads a value.
     ///
     /// # Errors
-    /// What it should be.
+    /// The value is not accepted; the error says what is expected.
     pub fn parse(&self, text: &str) -> Result<OptionValue, String> {
         let value = self.kind.parse(text).map_err(str::to_owned)?;
         let number = match value {
@@ -49,7 +49,7 @@ impl OptionSpec {
             _ => return Ok(value),
         };
         match self.range {
-            // what is not a number is in no range
+            // NaN is in no range
             Some((least, most)) if !(least..=most).contains(&number) => {
                 Err(format!("a number from {least} to {most}"))
             }
@@ -57,18 +57,18 @@ impl OptionSpec {
         }
     }
 
-    /// The name in `sysbench.opt`.
+    /// The name of its field in `sysbench.opt`.
     pub fn key(&self) -> String {
         self.name.replace('-', "_")
     }
 
-    /// The name in messages.
+    /// The name in messages, with hyphens.
     pub fn dashed(&self) -> String {
         self.name.replace('_', "-")
     }
 }
 
-/// A name as it may be given, as `sysbench.opt` has it.
+/// The field of `sysbench.opt` for a name in any spelling.
 pub(crate) fn key(name: &str) -> String {
     name.trim_start_matches('-').replace('-', "_")
 }

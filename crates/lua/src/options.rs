@@ -1,4 +1,5 @@
-//! Options of scripts: what a script declares, what sysbench has itself, what was given.
+//! Options of scripts: those that a script declares, those of sysbench itself, and those that were
+//! given.
 
 use mlua::Value;
 
@@ -10,17 +11,17 @@ use crate::option_spec::{OptionSpec, key};
 /// Values of all options, by name.
 pub(crate) type OptionValues = Vec<(String, OptionValue)>;
 
-/// Distributions of `--rand-type`.
+/// Possible values of `--rand-type`.
 const DISTRIBUTIONS: [&str; 5] = ["uniform", "gaussian", "special", "pareto", "zipfian"];
 
-/// Modes of `--db-ps-mode`.
+/// Possible values of `--db-ps-mode`.
 const PS_MODES: [&str; 2] = ["auto", "disable"];
 
-/// What a script declares in `sysbench.cmdline.options`: name = {description, default, type,
-/// validation}. Sorted by name.
+/// The options that a script declares in `sysbench.cmdline.options`: name = {description, default,
+/// type, validation}. Sorted by name.
 ///
 /// # Errors
-/// It is no such table.
+/// The table has another form.
 pub(crate) fn declared(options: &Value) -> Result<Vec<OptionSpec>, ScriptError> {
     let Value::Table(table) = options else {
         return Err(ScriptError::new(format!(
@@ -80,7 +81,7 @@ fn spec_of(name: &str, entry: &Value) -> Result<OptionSpec, ScriptError> {
             .parse(text)
             .map_err(|what| wrong(&format!("has the default \"{text}\", which is not {what}")))?,
     };
-    // our own workloads say what they take; scripts of sysbench cannot
+    // our own workloads declare ranges; sysbench has no such field
     let range = entry
         .get::<Option<f64>>("least")?
         .zip(entry.get::<Option<f64>>("most")?);
@@ -94,12 +95,12 @@ fn spec_of(name: &str, entry: &Value) -> Result<OptionSpec, ScriptError> {
     })
 }
 
-/// The values of all options: of the script's `declared` ones and of sysbench's own, `given` as
-/// `name=value`. A script that declares nothing takes any name, as in sysbench 1.0; `given` names
-/// that are not sysbench's are texts then.
+/// The values of all options, those `declared` by the script and sysbench's own, with the `given`
+/// ones. A script without declarations accepts any name, as in sysbench 1.0; names that are not
+/// sysbench's are texts then.
 ///
 /// # Errors
-/// A name that nobody knows, or a value of another type.
+/// A name is unknown, or a value has another type.
 pub(crate) fn resolve(
     script: &str,
     declared: Option<&[OptionSpec]>,
@@ -107,7 +108,7 @@ pub(crate) fn resolve(
 ) -> Result<OptionValues, ScriptError> {
     let general = general();
     let own = declared.unwrap_or_default();
-    // an option of the script's stands before sysbench's of the same name
+    // an option that the script declares replaces sysbench's of the same name
     let others = general
         .iter()
         .filter(|spec| own.iter().all(|known| known.key() != spec.name));
@@ -150,7 +151,7 @@ pub(crate) fn resolve(
     Ok(values)
 }
 
-/// As sysbench begins to say it.
+/// The beginning of sysbench's message for an invalid option.
 pub(crate) fn invalid(name: &str, text: &str) -> String {
     format!("invalid option: --{}={text}", name.replace('_', "-"))
 }
@@ -181,7 +182,7 @@ pub(crate) fn sysbench_lines(declared: &[OptionSpec]) -> String {
     lines
 }
 
-/// Lines that say what options a script has, for `help`.
+/// The lines of `help` about a script's options.
 pub(crate) fn describe(declared: &[OptionSpec]) -> Vec<String> {
     let line = |spec: &OptionSpec| {
         let default = spec.shown.as_ref();

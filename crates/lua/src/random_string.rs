@@ -1,6 +1,6 @@
 //! Random strings by a template, as `sysbench.rand.string` and `set_rand_str` make them.
 
-/// A generator for the letters of strings (splitmix64, Steele, Lea and Flood 2014).
+/// A generator for the characters of strings (splitmix64, Steele, Lea and Flood 2014).
 #[derive(Debug, Clone)]
 pub(crate) struct Letters(u64);
 
@@ -16,11 +16,12 @@ impl Letters {
         z ^ (z >> 31)
     }
 
-    /// Appends `template` with every `#` a random digit and every `@` a random small letter.
+    /// Appends `template` with a random digit for every `#` and a random lower-case letter for
+    /// every `@`.
     pub fn fill(&mut self, template: &[u8], out: &mut Vec<u8>) {
         let mut left = 0;
         let mut bits = 0;
-        // ten values out of 64 bits are even to one in a million
+        // a tenth of 64 bits is uniform to one in a million
         let mut below = |count: u64| {
             if left == 0 {
                 bits = self.next();

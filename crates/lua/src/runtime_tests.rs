@@ -1,4 +1,4 @@
-//! The runtime and a client's session, driven by hand: what goes to the server, what comes back.
+//! The runtime and a client's session, driven by hand: the messages to the server and its answers.
 
 use std::path::PathBuf;
 
@@ -27,7 +27,7 @@ pub(crate) fn open(text: &str, command: &str, options: &[(&str, &str)]) -> Workl
     Workload::open(script, settings(command, options)).expect("the script is right")
 }
 
-/// A client of a script, with the server played by the test.
+/// A client of a script; the test plays the server.
 pub(crate) struct Client {
     driver: Box<dyn Driver>,
     sent: Vec<u8>,
@@ -199,7 +199,7 @@ fn a_statement_is_prepared_once_a_session_and_bound_in_place() {
     assert!(sent.contains("\0\x03\0\0\0\x0242\0\0\0\x04x"), "{sent:?}");
     assert!(!sent.contains("UPDATE"), "it is prepared");
     assert!(client.answer(&message(b'C', b"UPDATE 1\0")).is_done());
-    // a new session has nothing prepared
+    // a new session has no prepared statements
     assert!(client.connect().sent().contains("UPDATE t SET"));
 }
 
@@ -340,7 +340,7 @@ fn draws_follow_the_distribution_that_was_asked_for() {
             .map(|word| word.parse().expect(&words))
             .collect()
     };
-    // least, largest, mean, how many of 20000 are the first ten of a thousand
+    // least, greatest and mean, and how many of 20000 are among the first ten of a thousand
     let uniform = drawn("uniform");
     assert_eq!((uniform[0], uniform[1]), (1.0, 1000.0));
     assert!((490.0..511.0).contains(&uniform[2]) && (150.0..250.0).contains(&uniform[3]));
@@ -354,7 +354,7 @@ fn draws_follow_the_distribution_that_was_asked_for() {
         "{pareto:?}"
     );
     let zipfian = drawn("zipfian");
-    // the share of the first ten of H(1000, 0.8), by the sum of the series
+    // the share of the first ten is a sum of the series, divided by H(1000, 0.8)
     let weight = |n: u32| (1..=n).map(|k| f64::from(k).powf(-0.8)).sum::<f64>();
     let expected = 20_000.0 * weight(10) / weight(1000);
     assert!(

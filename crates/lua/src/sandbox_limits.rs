@@ -1,27 +1,27 @@
-//! Which files a script in the sandbox reaches, and how much memory a state may take.
+//! Which files a script in the sandbox may read, and how much memory a state may use.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// What a path leads to.
+/// What a path refers to.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// This file, with no link in its path.
+    /// A file, with a path without links.
     File(PathBuf),
-    /// Nothing, or something that is not a file.
+    /// No file.
     Missing,
-    /// What the script has no business with; whether it is there is not said.
+    /// A path outside of the allowed folders; whether it exists is not revealed.
     Outside,
 }
 
-/// Folders whose files, and those below, may be read.
+/// Folders whose files, at any depth, may be read.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Reach {
     folders: Vec<PathBuf>,
 }
 
 impl Reach {
-    /// Those of `folders` that are there.
+    /// Those of `folders` that exist.
     pub fn new(folders: impl IntoIterator<Item = PathBuf>) -> Self {
         let folders = folders.into_iter().map(|folder| match folder.as_os_str() {
             here if here.is_empty() => PathBuf::from("."),
@@ -34,7 +34,7 @@ impl Reach {
         }
     }
 
-    /// What `path` leads to, seen from the current directory.
+    /// What `path` refers to, relative to the current directory.
     pub fn find(&self, path: &Path) -> Found {
         if path.components().any(|part| part == Component::ParentDir) {
             return Found::Outside;
@@ -42,7 +42,7 @@ impl Reach {
         let Ok(path) = std::path::absolute(path) else {
             return Found::Outside;
         };
-        // of what is not there, the nearest folder that is
+        // for a path that does not exist, the nearest folder that does
         let mut there = path.ancestors().map(Path::canonicalize);
         let nearest = there.find_map(Result::ok).unwrap_or_default();
         if !self
@@ -59,7 +59,7 @@ impl Reach {
     }
 }
 
-/// Bytes that each of `states` may take, so that all together leave half of the memory to others.
+/// How many bytes each of `states` states may use, so that all of them leave half of the memory.
 pub(crate) fn memory_limit(states: usize) -> usize {
     let number = |text: String| text.trim().parse::<usize>().ok();
     let of_group = fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
@@ -74,7 +74,7 @@ pub(crate) fn memory_limit(states: usize) -> usize {
     (whole / 2 / states.max(1)).max(LEAST_MEMORY)
 }
 
-/// Less than that would not hold a few thousand clients.
+/// A lower limit would not hold a few thousand clients.
 const LEAST_MEMORY: usize = 256 << 20;
 
 #[cfg(test)]

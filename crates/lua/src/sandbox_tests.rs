@@ -1,4 +1,4 @@
-//! Ways out of the sandbox, each tried; and what scripts have in it.
+//! Attempts to escape from the sandbox, and what scripts may do in it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,15 +6,15 @@ use std::path::PathBuf;
 use crate::runtime_tests::{Client, open, settings};
 use crate::{Script, ScriptError, Settings, Workload};
 
-/// Opens a script whose top level is `text`.
+/// Opens a script with this text at its top level.
 fn run(text: &str) -> Result<Workload, ScriptError> {
     let script = Script::own("test.lua", &format!("{text}\nfunction event() end"), &[]);
     Workload::open(script, settings("run", &[]))
 }
 
-/// Code that gives true once it has what it should not have; each is refused with an error, or has nothing.
+/// Code that returns true if it has escaped; each piece must fail or return something else.
 const WAYS_OUT: &[&str] = &[
-    // programs, by all names of the libraries
+    // programs, under all names of the libraries
     "return os.execute('true') ~= nil",
     "return os.execute() ~= nil",
     "return io.popen('echo') ~= nil",
@@ -151,7 +151,7 @@ fn no_way_leads_out_of_the_sandbox() {
     assert!(open.is_empty(), "{} ways:\n{}", open.len(), open.join("\n"));
 }
 
-/// The numbers of requests that only the runtime makes, with arguments that it never gives.
+/// Scripts cannot make requests that only the runtime makes, with arguments that it never uses.
 #[test]
 fn a_script_cannot_speak_to_the_engine_in_place_of_the_runtime() {
     for asked in [
@@ -254,7 +254,7 @@ fn what_workloads_need_is_in_the_sandbox() {
         assert(require('mine')[1] == 5)
         collectgarbage() collectgarbage()
         ffi.cdef [[
-           typedef uint32_t useconds_t; int usleep(useconds_t useconds); // not called
+           typedef uint32_t useconds_t; int usleep(useconds_t useconds); // a declaration that is not called
            /* a comment; */ struct basket { int articles; unsigned int left, right; double price; };
            typedef struct { uint64_t total; } sums;
         ]]

@@ -1,4 +1,5 @@
-//! A script's file: found as sysbench finds it, read, and made into a chunk that clients share.
+//! Finds a script's file where sysbench would, reads it, and compiles it into a chunk that clients
+//! share.
 
 use std::path::{Path, PathBuf};
 
@@ -7,8 +8,8 @@ use mlua::{ChunkMode, Function, Lua, LuaOptions, StdLib};
 use crate::error::ScriptError;
 use crate::sandbox_limits::{Found, Reach};
 
-/// Without one of these words in its text, a script cannot look at rows: by their own names, or by
-/// code from elsewhere.
+/// A script whose text contains none of these words cannot read rows, neither directly nor by
+/// loading other code.
 const WORDS_OF_ROWS: [&str; 6] = [
     "fetch_row",
     "query_row",
@@ -18,42 +19,42 @@ const WORDS_OF_ROWS: [&str; 6] = [
     "loadstring",
 ];
 
-/// Whether code with this text may look at rows.
+/// Whether code with this text may read rows.
 fn reads_rows(text: &str) -> bool {
     WORDS_OF_ROWS.iter().any(|word| text.contains(word))
 }
 
-/// A function that makes instances of a script or a module.
+/// A compiled function that creates instances of a script or a module.
 pub(crate) struct Maker {
-    /// Gives a function, whose call is the script.
+    /// Returns a function, which runs the script when called.
     pub function: Function,
-    /// Whether it may look at rows.
+    /// Whether the script may read rows.
     pub reads_rows: bool,
 }
 
 /// Where sysbench's own scripts are installed.
 const INSTALLED: [&str; 2] = ["/usr/share/sysbench", "/usr/local/share/sysbench"];
 
-/// The text of a script, and where it and its modules are looked for.
+/// The text of a script, and where it and its modules are searched for.
 #[derive(Debug, Clone)]
 pub struct Script {
-    /// What it is called in messages and results.
+    /// Name of the script in messages and results.
     pub name: String,
-    /// Its file; a workload of this crate has none.
+    /// Path of its file; None for a workload of this crate.
     pub path: Option<PathBuf>,
     text: String,
-    /// Folders of modules, in order.
+    /// Folders in which modules are searched for, in order.
     folders: Vec<PathBuf>,
     /// Modules of this crate, by name; they come first.
     modules: &'static [(&'static str, &'static str)],
 }
 
 impl Script {
-    /// Reads the script `name`: a path, with or without `.lua`, or the name of one that is installed
-    /// with sysbench.
+    /// Reads the script `name`, which is a path, with or without `.lua`, or the name of a script
+    /// that is installed with sysbench.
     ///
     /// # Errors
-    /// There is no such file, or it cannot be read.
+    /// The file does not exist or cannot be read.
     pub fn find(name: &str) -> Result<Self, ScriptError> {
         let folders = folders_of(name);
         let path = candidates(name, &folders)
@@ -87,7 +88,7 @@ impl Script {
         }
     }
 
-    /// Whether the text is a program of Lua; nothing of it is run.
+    /// Compiles the text without running it.
     ///
     /// # Errors
     /// It does not compile.
@@ -97,7 +98,7 @@ impl Script {
         Ok(())
     }
 
-    /// Its own folder.
+    /// The folder of its file.
     fn folder(&self) -> Option<PathBuf> {
         self.path
             .as_deref()
@@ -105,18 +106,19 @@ impl Script {
             .map(Path::to_owned)
     }
 
-    /// Files that it may read in the sandbox.
+    /// The files that the script may read in the sandbox.
     pub(crate) fn data_reach(&self) -> Reach {
         Reach::new(self.folder())
     }
 
-    /// Files that it may load as code there: the same, those where modules are looked for, and `more`.
+    /// The files that the script may load as code in the sandbox: the same files, those in the
+    /// folders of modules, and those in `more`.
     pub(crate) fn code_reach(&self, more: Vec<PathBuf>) -> Reach {
         let folders = self.folder().into_iter().chain(self.folders.clone());
         Reach::new(folders.chain(more))
     }
 
-    /// The function that makes a new instance of the script, and shares its code with all others.
+    /// The function that makes a new instance of the script, which shares its code with all others.
     ///
     /// # Errors
     /// The script does not compile.
@@ -128,7 +130,7 @@ impl Script {
         maker(lua, &self.text, &shown)
     }
 
-    /// Likewise, of the module `name`; None when there is no file for it, or none within `reach`.
+    /// The same for the module `name`; None if it has no file within `reach`.
     ///
     /// # Errors
     /// The module does not compile, or cannot be read.
@@ -157,7 +159,7 @@ impl Script {
     }
 }
 
-/// Likewise, of a file that a script names itself.
+/// The same for a file that a script names itself.
 ///
 /// # Errors
 /// It does not compile, or cannot be read.
@@ -168,15 +170,15 @@ pub(crate) fn file(lua: &Lua, path: &Path) -> mlua::Result<Maker> {
     maker(lua, &String::from_utf8_lossy(&text), &shown)
 }
 
-/// Compiles `text` as the body of a function that a function gives: each call gives a closure of its
-/// own, with the same code.
+/// Compiles `text` as the body of a function that a function returns: each call returns a new
+/// closure with the same code.
 fn maker(lua: &Lua, text: &str, shown: &str) -> mlua::Result<Maker> {
     let text = match text.strip_prefix("#!") {
         Some(rest) => format!("--{rest}"),
         None => text.to_owned(),
     };
     let name = format!("@{shown}");
-    // what is wrong with the text is said of the text as it is
+    // errors are reported for the text without the wrapper
     let compile = |text: &str| {
         let chunk = lua.load(text).set_name(&name);
         chunk.set_mode(ChunkMode::Text).into_function()
@@ -189,12 +191,13 @@ fn maker(lua: &Lua, text: &str, shown: &str) -> mlua::Result<Maker> {
     })
 }
 
-/// The name with `.lua` behind it, unless that is there.
+/// The name with `.lua` appended; None if it ends so already.
 fn with_suffix(name: &str) -> Option<String> {
     (!name.ends_with(".lua")).then(|| format!("{name}.lua"))
 }
 
-/// Where modules are looked for: beside the script, in LUA_PATH's folders, here, where sysbench is.
+/// Where modules are searched for: the script's folder, the folders of LUA_PATH, the current
+/// directory, and sysbench's folders.
 fn folders_of(name: &str) -> Vec<PathBuf> {
     let mut folders = Vec::new();
     if let Some(parent) = Path::new(name).parent()
@@ -233,7 +236,7 @@ fn not_found(name: &str, folders: &[PathBuf]) -> ScriptError {
         .iter()
         .map(|folder| folder.display().to_string())
         .collect();
-    // a path is looked for nowhere else
+    // a name that is a path is not searched for elsewhere
     let places = if name.contains('/') {
         String::new()
     } else {

@@ -1,11 +1,11 @@
-//! What scripts count themselves: `ffi.C.sb_counter_inc` of sysbench.
+//! Counters that scripts increment themselves with sysbench's `ffi.C.sb_counter_inc`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use pgdyno_engine::recorder::Statements;
 
-/// Counts of the client whose script runs, until the engine takes them.
+/// The counts of the client whose script runs, until the engine takes them.
 #[derive(Debug, Default)]
 pub(crate) struct Counted {
     has_any: AtomicBool,
@@ -13,7 +13,8 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// So many more of a kind of sysbench's `sb_counter_type`. Transactions are the engine's to count.
+    /// Adds to the counter with this number in sysbench's `sb_counter_type`. The engine itself
+    /// counts transactions.
     pub fn add(&self, kind: u32, number: u64) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let count = match kind {
@@ -28,7 +29,7 @@ impl Counted {
         self.has_any.store(true, Ordering::Relaxed);
     }
 
-    /// What there is since the last call; None: nothing.
+    /// Takes the counts since the last call; None if there are none.
     pub fn take(&self) -> Option<Statements> {
         if !self.has_any.load(Ordering::Relaxed) {
             return None;

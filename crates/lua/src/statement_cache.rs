@@ -10,15 +10,15 @@ use crate::commands::{ANY, Commands};
 /// One statement text with the types of its parameters.
 #[derive(Debug)]
 pub(crate) struct Statement {
-    /// Its name in every session.
+    /// The statement's name in every session.
     pub name: String,
     /// The text with `$1`, `$2`…
     pub sql: Vec<u8>,
-    /// The text as it was given, with a `?` for each parameter.
+    /// The original text, with a `?` for each parameter.
     text: Vec<u8>,
     /// OIDs of the parameters' types.
     pub types: Vec<u32>,
-    /// Under which its latency is counted.
+    /// The number under which its latency is counted.
     pub command: usize,
     /// Bind and Execute.
     bind: BindTemplate,
@@ -27,16 +27,16 @@ pub(crate) struct Statement {
 }
 
 impl Statement {
-    /// What executes it, for those who want rows or not.
+    /// The messages that execute it, with or without a description of its rows.
     pub fn bind(&self, rows: bool) -> &BindTemplate {
         if rows { &self.described } else { &self.bind }
     }
 }
 
 impl Statement {
-    /// The text with a literal in place of each `?`, as sysbench sends it with `--db-ps-mode=disable`:
-    /// `write(i, out)` appends the text of parameter `i` (from 0), and gives whether it is to be
-    /// quoted, or None for NULL.
+    /// The text with a literal in place of each `?`, as sysbench sends it with
+    /// `--db-ps-mode=disable`: `write(i, out)` appends the text of parameter `i` (from 0), and
+    /// returns whether it must be quoted, or None for NULL.
     pub fn with_values(&self, mut write: impl FnMut(u16, &mut Vec<u8>) -> Option<bool>) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.text.len() + 64);
         let mut value = Vec::new();
@@ -58,8 +58,8 @@ impl Statement {
     }
 }
 
-/// Appends a literal; with a backslash in it, of the kind that reads the same whatever
-/// `standard_conforming_strings` says.
+/// Appends a literal. If it contains a backslash, it has the form that is independent of
+/// `standard_conforming_strings`.
 fn quote(value: &[u8], out: &mut Vec<u8>) {
     let escapes = value.contains(&b'\\');
     out.extend_from_slice(if escapes { b" E'" } else { b"'" });
@@ -72,17 +72,17 @@ fn quote(value: &[u8], out: &mut Vec<u8>) {
     out.push(b'\'');
 }
 
-/// All that were prepared in a worker.
+/// All statements that a worker has prepared.
 #[derive(Debug, Default)]
 pub(crate) struct Statements {
     by_text: HashMap<(Vec<u8>, Vec<u32>), usize>,
     all: Vec<Statement>,
-    /// None where they are not told apart.
+    /// None if latencies are not distinguished.
     commands: Option<Commands>,
 }
 
 impl Statements {
-    /// None yet; `commands` tells their latencies apart.
+    /// No statements yet; `commands` distinguishes their latencies.
     pub fn new(commands: Option<Commands>) -> Self {
         Self {
             commands,
@@ -90,13 +90,13 @@ impl Statements {
         }
     }
 
-    /// Under which the latency of a statement is counted that is sent as `sql`.
+    /// The number under which the latency of the statement `sql` is counted.
     pub fn command(&mut self, sql: &[u8]) -> usize {
         let commands = self.commands.as_mut();
         commands.map_or(ANY, |commands| commands.number(sql))
     }
 
-    /// The number of a statement, whose text has a `?` for each parameter.
+    /// Adds a statement, whose text has a `?` for each parameter; returns its number.
     ///
     /// # Errors
     /// It has too many parameters.
@@ -128,7 +128,7 @@ impl Statements {
     }
 }
 
-/// Every `?` becomes the next `$n`, wherever it stands, as sysbench's driver does it.
+/// Replaces every `?` by the next `$n`, wherever it is, as sysbench's driver does.
 fn with_numbers(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() + 8);
     let mut number = 0;

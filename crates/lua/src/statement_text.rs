@@ -1,10 +1,11 @@
-//! A statement's text without its values: what all its executions have in common.
+//! A statement's text without its values, which all its executions have in common.
 
-/// Longer texts are cut: an INSERT of many rows may be half a megabyte.
+/// Longer texts are truncated: an INSERT of many rows may have half a megabyte.
 pub(crate) const LONGEST: usize = 400;
 
-/// `sql` with a `?` in place of every number and string, lists of such as `?, ...`, one blank for any
-/// white space, and without comments. A text without an end to its string or comment ends there.
+/// Returns `sql` with a `?` in place of every number and string, `?, ...` in place of lists of
+/// these, one blank for any white space, and without comments. The result ends at a string or
+/// comment that is not terminated.
 pub(crate) fn without_values(sql: &[u8]) -> String {
     let mut scan = Scan {
         rest: sql,
@@ -27,7 +28,7 @@ pub(crate) fn without_values(sql: &[u8]) -> String {
 struct Scan<'a> {
     rest: &'a [u8],
     out: Vec<u8>,
-    /// Whether there was white space before what comes next.
+    /// Whether white space comes before the next token.
     is_spaced: bool,
 }
 
@@ -66,7 +67,7 @@ impl Scan<'_> {
         self.rest = rest;
     }
 
-    /// `$1`, or a string between `$tag$`.
+    /// Handles `$1`, or a string between `$tag$`.
     fn dollar(&mut self) {
         let tag = 1 + length(&self.rest[1..], is_of_word);
         if self.rest.get(tag) == Some(&b'$') {
@@ -93,13 +94,13 @@ impl Scan<'_> {
         self.is_spaced = false;
     }
 
-    /// A sign in front of a number belongs to it, unless it is behind an operand.
+    /// Removes a sign before a number, unless it comes after an operand.
     fn drop_sign(&mut self) {
         let [.., before, b'-' | b'+'] = self.out[..] else {
             return;
         };
         let is_operator = b"=<>(,*/+-".contains(&before);
-        // "= -5" has its blank in front of the sign
+        // "= -5" has its blank before the sign
         let behind_blank = before == b' ' && {
             let end = self.out.len() - 2;
             self.out[..end]
@@ -130,13 +131,13 @@ fn length(text: &[u8], is_of: fn(u8) -> bool) -> usize {
         .unwrap_or(text.len())
 }
 
-/// Up to the end of the first `mark` in `text`, or of `text`.
+/// The position of the end of the first `mark` in `text`, or the end of `text`.
 fn until(text: &[u8], mark: &[u8]) -> usize {
     let at = text.windows(mark.len()).position(|here| here == mark);
     at.map_or(text.len(), |at| at + mark.len())
 }
 
-/// Up to behind the quote that ends a string; two of them are one of its letters.
+/// The position after the quote that ends a string; a doubled quote is a part of the string.
 fn string(text: &[u8], has_escapes: bool) -> usize {
     let mut at = 0;
     while let Some(byte) = text.get(at) {
@@ -150,7 +151,7 @@ fn string(text: &[u8], has_escapes: bool) -> usize {
     text.len()
 }
 
-/// Digits with their point and exponent.
+/// The length of digits with their decimal point and exponent.
 fn number(text: &[u8]) -> usize {
     let mut end = length(text, |byte| {
         byte.is_ascii_alphanumeric() || byte == b'.' || byte == b'_'

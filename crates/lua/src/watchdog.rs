@@ -1,4 +1,4 @@
-//! Finds scripts that run on without a statement when the load is to be over.
+//! Finds scripts that keep running without a statement after the end of the load.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use pgdyno_engine::clock::Nanos;
 
-/// When one worker's state went into a script; 0 while it is not in one.
+/// When one worker entered a script; 0 while it is in none.
 #[derive(Debug, Default)]
 pub struct Watch {
     since: AtomicU64,
@@ -21,7 +21,7 @@ impl Watch {
         self.since.store(0, Ordering::Relaxed);
     }
 
-    /// How long it has been in a script at `now`.
+    /// How long the worker has been in a script at `now`.
     #[must_use]
     pub fn stuck(&self, now: Nanos) -> Nanos {
         match self.since.load(Ordering::Relaxed) {
@@ -31,7 +31,7 @@ impl Watch {
     }
 }
 
-/// When the main state went into the script: its functions that are no client's.
+/// When the main state entered the script, for functions that belong to no client.
 #[derive(Debug, Default)]
 pub(crate) struct MainWatch(Mutex<Option<Instant>>);
 
@@ -40,7 +40,7 @@ impl MainWatch {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = since;
     }
 
-    /// How long it has been there.
+    /// How long the main state has been in the script.
     pub fn stuck(&self) -> Nanos {
         let since = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         since.map_or(0, |since| since.elapsed().as_nanos() as Nanos)

@@ -1,4 +1,4 @@
-//! A script with its options and a command, ready to be driven by the engine.
+//! A script with its options and a command, ready for the engine.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,49 +22,49 @@ use crate::sandbox_limits::memory_limit;
 use crate::script::Script;
 use crate::watchdog::{MainWatch, Watch};
 
-/// What is asked for on the command line, beside the script.
+/// The settings of the command line other than the script.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// `run`, `prepare`, `cleanup`, `prewarm`, `help` or a command of the script.
     pub command: String,
-    /// Options of the script, `name=value`.
+    /// Options of the script, as `name=value`.
     pub options: Vec<(String, String)>,
-    /// The words of the command line, the program's name first.
+    /// The words of the command line, beginning with the program's name.
     pub argv: Vec<String>,
-    /// The connection, as `sysbench.opt` has it under the names of sysbench's options.
+    /// The connection's parameters, under sysbench's names, for `sysbench.opt`.
     pub connection: Vec<(&'static str, OptionValue)>,
-    /// Clients, of all generators that make the load together.
+    /// Number of clients of all generators of the load.
     pub threads: usize,
-    /// Number of this generator among them, from 0, and how many they are.
+    /// Number of this generator, from 0, and how many there are.
     pub part: (usize, usize),
-    /// Length of the load in seconds; 0 when transactions are counted.
+    /// Length of the load in seconds; 0 if the number of transactions is limited.
     pub time_s: u64,
-    /// Transactions of all clients; 0 when the length is given.
+    /// Number of transactions of all clients; 0 if the length is limited.
     pub events: u64,
-    /// The seed that was given; 0 when none was.
+    /// The seed that was given; 0 for none.
     pub seed: u64,
     /// Transactions per second; 0 in a closed loop.
     pub rate_per_s: f64,
-    /// Between two reports; 0 without any.
+    /// Seconds between two reports; 0 for none.
     pub report_interval_s: u64,
-    /// One a client.
+    /// One seed for each client.
     pub seeds: Vec<u64>,
-    /// Whether what scripts print goes to standard error.
+    /// Whether the output of scripts goes to standard error.
     pub spares_stdout: bool,
     /// Whether every transaction has a connection of its own.
     pub per_transaction: bool,
-    /// Whether each statement has a latency of its own.
+    /// Whether the latency of each statement is recorded separately.
     pub by_statement: bool,
-    /// Whether the script is trusted with the host; else it is in the sandbox.
+    /// Whether the script runs without the sandbox.
     pub allows_system: bool,
 }
 
-/// A function of the script that makes a report.
+/// A function of the script that writes a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hook {
-    /// While the load runs.
+    /// A report while the load runs.
     Intermediate,
-    /// Of the whole load.
+    /// A report of the whole load.
     Cumulative,
 }
 
@@ -80,28 +80,28 @@ impl Hook {
 /// What the command does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
-    /// The load: transactions are calls of `event()`.
+    /// A load, whose transactions are calls of `event()`.
     Load,
     /// A function of the script that is called once.
     Once,
     /// A function of the script that every client calls once.
     OnceEach,
-    /// The options are to be told; nothing is run.
+    /// Prints the options without running anything.
     Help,
 }
 
-/// A script that can be run.
+/// A script that is ready to run.
 pub struct Workload {
     making: Making,
     seeds: Vec<u64>,
     task: Task,
     help: Vec<String>,
-    /// The script's main state: `init()` and `done()` are called here, once.
+    /// The script's main state, in which `init()` and `done()` are called once.
     main: Main,
     workers: Mutex<HashMap<usize, Place>>,
 }
 
-/// Where the clients of one worker run.
+/// The state in which the clients of one worker run.
 #[derive(Clone)]
 struct Place {
     state: Arc<State>,
@@ -117,7 +117,7 @@ impl fmt::Debug for Workload {
     }
 }
 
-/// A state that is no client's.
+/// A state that belongs to no client.
 struct Main {
     state: State,
     client: Table,
@@ -125,7 +125,7 @@ struct Main {
 }
 
 impl Main {
-    /// Runs the text of the script.
+    /// Runs the top level of the script.
     fn open(making: &Making) -> Result<Self, ScriptError> {
         let state = State::new(making)?;
         let client = state.client_table(0, 0, &making.command)?;
@@ -139,7 +139,7 @@ impl Main {
         Ok(main)
     }
 
-    /// Calls a function in a coroutine of its own, with the client.
+    /// Calls a function in a new coroutine, with the client.
     fn run(&self, function: Function) -> Result<(), ScriptError> {
         let thread = self.state.coroutine("attempt")?;
         let link: Table = self.client.get("link")?;
@@ -162,20 +162,20 @@ impl Main {
         Ok(self.client.get("sysbench")?)
     }
 
-    /// A field of `sysbench.cmdline`; None is nil.
+    /// A field of `sysbench.cmdline`; None for nil.
     fn cmdline(&self, field: &str) -> Result<Option<Value>, ScriptError> {
         let cmdline: Table = self.sysbench()?.get("cmdline")?;
         Ok(cmdline.get(field)?)
     }
 
-    /// The options that the script declares; None: it declares none at all.
+    /// The options that the script declares; None if it has no declaration.
     fn declared(&self) -> Result<Option<Vec<OptionSpec>>, ScriptError> {
         self.run(self.state.client.get("read_options")?)?;
         let options = self.cmdline("options")?;
         options.map(|options| declared(&options)).transpose()
     }
 
-    /// Has the script's own functions look at options that were given.
+    /// Calls the script's own validation functions for the options that were given.
     fn validate(&self, given: &[(String, String)]) -> Result<(), ScriptError> {
         let Some(Value::Table(options)) = self.cmdline("options")? else {
             return Ok(());
@@ -203,7 +203,7 @@ impl Main {
         }
     }
 
-    /// Calls a global function of the script, if there is one.
+    /// Calls a global function of the script, if it exists.
     fn call(&self, name: &str) -> Result<(), ScriptError> {
         match self.global(name)? {
             Some(function) => self.run(function),
@@ -216,7 +216,7 @@ impl Workload {
     /// Reads what `script` declares, gives its options their values, and finds the command.
     ///
     /// # Errors
-    /// The script fails, an option or the command is not known, or a value has another type.
+    /// The script fails, an option or the command is unknown, or a value has another type.
     pub fn open(script: Script, settings: Settings) -> Result<Self, ScriptError> {
         let (number, of) = settings.part;
         let unique = Unique {
@@ -268,21 +268,21 @@ impl Workload {
         self.task
     }
 
-    /// What each of the script's statements is called that were sent up to now, by the number under
-    /// which it is counted; empty when they are not told apart.
+    /// The names of the script's statements that were sent so far, by the number under which each
+    /// is counted; empty if they are not distinguished.
     #[must_use]
     pub fn statements(&self) -> Vec<String> {
         let texts = self.making.texts.as_deref();
         texts.map_or_else(Vec::new, Texts::names)
     }
 
-    /// Whether transactions are run, not a command.
+    /// Whether the command runs transactions.
     #[must_use]
     pub fn is_load(&self) -> bool {
         self.task == Task::Load
     }
 
-    /// What the script is called.
+    /// Name of the script.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.making.script.name
@@ -294,7 +294,7 @@ impl Workload {
         &self.making.options
     }
 
-    /// Tells the options: by the script's own `help()`, or a line each.
+    /// Describes the options: by the script's own `help()`, or a line each.
     ///
     /// # Errors
     /// Its `help()` fails.
@@ -306,19 +306,19 @@ impl Workload {
         Ok(self.help.clone())
     }
 
-    /// Whether the script makes this report.
+    /// Whether the script has a function for this report.
     #[must_use]
     pub fn has_hook(&self, hook: Hook) -> bool {
         let has: mlua::Result<bool> = (|| {
             let has: Function = self.main.state.client.get("has_hook")?;
             has.call((&self.main.client, hook.name()))
         })();
-        // a script whose sysbench.hooks is no table has none
+        // a script whose sysbench.hooks is not a table has no hooks
         self.task == Task::Load && has.unwrap_or(false)
     }
 
-    /// Has the script make a report of these figures, by name, times in seconds; without such a hook
-    /// nothing is done.
+    /// Lets the script report these figures, by name, with times in seconds; does nothing without
+    /// such a hook.
     ///
     /// # Errors
     /// Its hook fails.
@@ -332,16 +332,16 @@ impl Workload {
         self.main.run(reporter.call((hook.name(), figures))?)
     }
 
-    /// No further report of the same kind comes.
+    /// Ends the reports.
     ///
     /// # Errors
-    /// Lua has no memory.
+    /// Lua is out of memory.
     pub fn finish_reports(&self) -> Result<(), ScriptError> {
         let finish: Function = self.main.state.client.get("finish_reports")?;
         Ok(finish.call(())?)
     }
 
-    /// The load is over.
+    /// Ends the load.
     ///
     /// # Errors
     /// The script's `done()` fails.
@@ -394,13 +394,13 @@ impl Drivers for Workload {
         }
     }
 
-    /// sysbench drops them.
+    /// sysbench drops notices.
     fn prints_notices(&self) -> bool {
         false
     }
 }
 
-/// A client that could not be made.
+/// Replaces a client that could not be created; the text is the error.
 struct Broken(String);
 
 impl Driver for Broken {
@@ -409,7 +409,7 @@ impl Driver for Broken {
     }
 }
 
-/// How many states a load of so many clients will have: one a worker, and the main one.
+/// How many states a load with this many clients has: one for each worker, and the main one.
 fn states(clients: usize) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     clients.clamp(1, cores) + 1
@@ -458,7 +458,7 @@ fn unknown_command(main: &Main, script: &str, command: &str) -> Result<ScriptErr
     )
 }
 
-/// What the load is, as `sysbench.opt` has it under the names of sysbench's options.
+/// The settings of the load for `sysbench.opt`, under sysbench's names.
 fn sysbench_settings(settings: &Settings) -> Vec<(String, OptionValue)> {
     use OptionValue::{Bool, Int, List, Text};
     let int = |number: u64| Int(i64::try_from(number).unwrap_or(i64::MAX));

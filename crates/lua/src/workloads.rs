@@ -1,4 +1,4 @@
-//! The product's own workloads: sysbench's tables, statements and mixes, written anew.
+//! The product's own workloads: sysbench's tables, statements and mixes, in a new implementation.
 
 use crate::error::ScriptError;
 use crate::script::Script;
@@ -7,10 +7,10 @@ const OLTP: &str = include_str!("../workloads/oltp.lua");
 const SELECT_RANDOM: &str = include_str!("../workloads/select_random.lua");
 const BULK_INSERT: &str = include_str!("../workloads/bulk_insert.lua");
 
-/// What workloads have in common.
+/// Modules that the workloads share.
 const MODULES: &[(&str, &str)] = &[("oltp", OLTP), ("select_random", SELECT_RANDOM)];
 
-/// By name: the text of the script.
+/// The scripts' texts by name.
 const WORKLOADS: [(&str, &str); 11] = [
     ("oltp-read-write", "require('oltp').run('read_write')"),
     ("oltp-read-only", "require('oltp').run('read_only')"),
@@ -35,10 +35,10 @@ const WORKLOADS: [(&str, &str); 11] = [
 ];
 
 impl Script {
-    /// The workload `name`; underscores are as good as hyphens.
+    /// The workload `name`, written with hyphens or underscores.
     ///
     /// # Errors
-    /// There is none of that name.
+    /// There is no workload with this name.
     pub fn workload(name: &str) -> Result<Self, ScriptError> {
         let wanted = name.replace('_', "-");
         match WORKLOADS.iter().find(|(known, _)| *known == wanted) {
