@@ -1,4 +1,4 @@
-//! Chunks: the pieces of a load that are committed, or not, as wholes.
+//! Chunks: pieces of a load that are each committed as a whole.
 
 use std::ops::Range;
 
@@ -7,29 +7,30 @@ use crate::dataset::Table;
 /// A piece of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Chunk {
-    /// Its place among all chunks of the load: how it is called in the server.
+    /// Index among all chunks of the load; identifies the chunk in the server's ledger.
     pub number: u64,
-    /// Place of its table among the dataset's.
+    /// Index of its table in the dataset.
     pub table: usize,
-    /// The relation that its rows go to.
+    /// The relation into which its rows are copied.
     pub relation: String,
-    /// Units of the table.
+    /// The units of the table that it contains.
     pub units: Range<u64>,
-    /// The rows it has, about.
+    /// Approximate number of rows.
     pub rows: u64,
-    /// See [`Table::stage`].
+    /// The stage of the table; see [`Table::stage`].
     pub stage: u32,
 }
 
-/// Cuts tables into chunks of at most about `rows` rows that do not reach over a part's end.
+/// Cuts tables into chunks of at most about `rows` rows that do not cross the end of a part.
 ///
-/// It depends on nothing else: a load that goes on cuts in the same places.
+/// The result depends on nothing else, so a load that is resumed gets the same chunks.
 pub(crate) fn cut(tables: &[Table], rows: u64) -> Vec<Chunk> {
     let mut chunks = Vec::new();
     for (place, table) in tables.iter().enumerate() {
         let most = (rows / table.rows_a_unit.max(1)).max(1);
         for part in &table.parts {
-            // equal pieces rather than full ones and a rest: the last worker has less to wait for
+            // equal pieces instead of full ones and a rest, so that the last worker finishes
+            // earlier
             let units = part.units.end - part.units.start;
             let pieces = units.div_ceil(most);
             for piece in 0..pieces {
@@ -96,7 +97,7 @@ mod tests {
             units,
         };
         let mut table = Table::of_rows("t", 10, 0);
-        // the second one is empty, as the last of many partitions may be
+        // the second part is empty, as the last of many partitions may be
         table.parts = vec![part("t_1", 0..7), part("t_2", 7..7), part("t_3", 7..10)];
         let chunks = cut(&[table], 4);
         assert_eq!(units(&chunks, 0), [0..3, 3..7, 7..10]);

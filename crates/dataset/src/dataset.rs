@@ -1,65 +1,65 @@
-//! What a dataset is to the loader: tables, statements, and rows that can be made in any order.
+//! The loader's view of a dataset: tables, statements, and rows that can be made in any order.
 
 use std::ops::Range;
 
-/// A dataset: everything that a load has to know.
+/// A dataset: everything that a load needs.
 ///
-/// Its rows are a function of its options alone: two loads of equal [`Dataset::identity`] give the
-/// same tables, whatever the number of workers and wherever one of them was broken off.
+/// Its rows depend only on its options: two loads with equal [`Dataset::identity`] create the same
+/// tables, whatever the number of workers, and even if one of them was interrupted.
 pub trait Dataset: Sync {
-    /// Its name, as `--dataset` has it.
+    /// Name of the dataset in `--dataset`.
     fn name(&self) -> &'static str;
-    /// Version of its rows and tables: rises whenever the same options give something else.
+    /// Version of its rows and tables: increases whenever the same options give another result.
     fn version(&self) -> u32;
     /// Size, in the dataset's own unit.
     fn scale(&self) -> u64;
-    /// What its random values come from; None when it has none.
+    /// Seed of the random values; None if there are none.
     fn seed(&self) -> Option<u64>;
-    /// All options that decide what is made, resolved, by their names on the command line.
+    /// All options that determine the contents, resolved, by their names on the command line.
     fn options(&self) -> Vec<(&'static str, String)>;
-    /// Whether rows are gone after a crash of the server.
+    /// Whether rows are lost after a crash of the server.
     fn is_unlogged(&self) -> bool;
 
     /// Tables, in the order in which they are filled.
     fn tables(&self) -> Vec<Table>;
-    /// Makes the rows of some units of a table, which is named by its place in
-    /// [`Dataset::tables`].
+    /// Makes the rows of some units of a table, which is given by its index in [`Dataset::tables`].
     fn rows(&self, table: usize, units: Range<u64>) -> Box<dyn RowSource + '_>;
 
-    /// Drops what an earlier load left.
+    /// Statements that drop the tables of an earlier load.
     fn drop_tables(&self) -> Vec<String>;
-    /// Makes tables, without their partitions.
+    /// Statements that create tables, without their partitions.
     fn create_tables(&self) -> Vec<String>;
-    /// Makes partitions.
+    /// Statements that create partitions.
     fn create_partitions(&self) -> Vec<String>;
-    /// Empties all tables, in one statement: foreign keys do not matter then.
+    /// The statement that empties all tables together, so that foreign keys do not matter.
     fn truncate(&self) -> String;
-    /// Statements that make all rows in the server, in order; None when it cannot.
+    /// Statements that make all rows in the server, in order; None if the server cannot make them.
     fn insert_selects(&self) -> Option<Vec<String>>;
-    /// What is to be done when all rows are there, in the transaction of the last of them if that
-    /// is one: sequences.
+    /// Statements for after the rows, such as those for sequences; they run in the transaction of
+    /// the last rows if there is a single one.
     fn after_rows(&self) -> Vec<String>;
-    /// Vacuums.
+    /// Statements that vacuum.
     fn vacuum(&self, manner: Manner) -> Stages;
-    /// Makes primary keys and indexes.
+    /// Statements that create primary keys and indexes.
     fn primary_keys(&self, manner: Manner) -> Stages;
-    /// Makes foreign keys; None when the dataset has none.
+    /// Statements that create foreign keys; None if the dataset has none.
     fn foreign_keys(&self) -> Option<Stages>;
 }
 
-/// Statements: one stage after the other, those of a stage in any order and at once.
+/// Stages of statements, one after the other; the statements of a stage may run in any order and in
+/// parallel.
 pub type Stages = Vec<Vec<String>>;
 
-/// How tables are filled, which decides what is to be done with them afterwards.
+/// How tables are filled, which determines the later steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manner {
-    /// As pgbench does it: one statement after the other, tables as wholes.
+    /// As pgbench does it: one statement after the other, each table as a whole.
     Serial,
-    /// Over several connections: partitions are worked on by themselves.
+    /// Over several connections, with each partition separate.
     Parallel,
 }
 
-/// Statements that need not wait for each other: one after the other, or all in one stage.
+/// Statements that are independent of each other: one after the other, or all in one stage.
 pub(crate) fn in_manner(manner: Manner, statements: Vec<String>) -> Stages {
     match manner {
         Manner::Serial => statements.into_iter().map(|sql| vec![sql]).collect(),
@@ -69,40 +69,39 @@ pub(crate) fn in_manner(manner: Manner, statements: Vec<String>) -> Stages {
 
 /// Makes rows in COPY's text format.
 pub trait RowSource {
-    /// Appends at most about `most` rows to `out`, whole ones; gives how many, 0 when none are
-    /// left.
+    /// Appends at most about `most` whole rows to `out`; returns how many, 0 when none are left.
     fn append(&mut self, most: u64, out: &mut Vec<u8>) -> u64;
 }
 
-/// A table that is filled.
+/// A table that the loader fills.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
     /// Its name.
     pub name: String,
-    /// The smallest pieces into which its rows can be cut, counted from 0: rows, warehouses.
+    /// Number of the smallest pieces into which its rows can be cut: rows or warehouses.
     pub units: u64,
-    /// Rows that a unit has, about; exact when [`Table::exact`] says so.
+    /// Rows of a unit: exact if [`Table::exact`], otherwise approximate.
     pub rows_a_unit: u64,
-    /// Whether all units have just so many rows: then the load checks their sum.
+    /// Whether every unit has exactly that many rows: then the load checks the total.
     pub exact: bool,
-    /// Tables of a higher stage are begun when all of the lower ones are filled.
+    /// Tables of a higher stage begin after all tables of the lower ones are filled.
     pub stage: u32,
-    /// Relations that rows go to, with units for which they are: more than one when the loader can
-    /// tell partitions apart, else the table itself.
+    /// The relations that receive rows, each with its units: several if the loader can distinguish
+    /// partitions, otherwise the table itself.
     pub parts: Vec<Part>,
 }
 
-/// A relation and the units of its table that belong into it.
+/// A relation and the units of the table that belong to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
     /// Name of the relation.
     pub relation: String,
-    /// The units.
+    /// The units that belong to the relation.
     pub units: Range<u64>,
 }
 
 impl Table {
-    /// A table of exactly so many rows, each a unit, without partitions.
+    /// A table with exactly this many rows, each a unit, without partitions.
     #[must_use]
     pub fn of_rows(name: impl Into<String>, rows: u64, stage: u32) -> Self {
         let name = name.into();
@@ -120,13 +119,13 @@ impl Table {
         }
     }
 
-    /// Rows of each part, about.
+    /// Approximate number of rows of each part.
     pub fn part_rows(&self) -> impl Iterator<Item = u64> {
         let parts = self.parts.iter();
         parts.map(|part| (part.units.end - part.units.start) * self.rows_a_unit)
     }
 
-    /// Rows that it will have, about.
+    /// Approximate number of rows of the table.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.units * self.rows_a_unit

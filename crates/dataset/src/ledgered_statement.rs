@@ -1,21 +1,21 @@
-//! A statement with its line of the ledger.
+//! Runs a statement and records it in the ledger.
 
 use pgdyno_connect::Session;
 
 use crate::load_error::LoadError;
 use crate::load_ledger::{self, Sent, Writer};
 
-/// What becomes of a statement that fails, or whose session does.
+/// What happens to a statement if it or its session fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Undo {
-    /// It is undone: it runs in a transaction with its line of the ledger.
+    /// It is rolled back: it runs in a transaction together with its entry in the ledger.
     Transaction,
     /// It can be repeated, and cannot run in a transaction.
     Nothing,
 }
 
 impl Undo {
-    /// Runs the statement and writes its line.
+    /// Runs the statement and writes its entry.
     pub fn carry_out(
         self,
         session: &mut Session,

@@ -1,8 +1,8 @@
 //! Datasets made by the engine: tables created, filled by COPY, indexed, vacuumed and marked.
 //!
-//! [`Dataset`] says what a dataset is; [`load`] makes it, over one connection as pgbench does or
-//! over several, in chunks that are committed one by one, so that a load that was broken off can
-//! go on; [`mark`] is what a whole load leaves in the database for those who come later.
+//! [`Dataset`] describes a dataset. [`load`] creates it, over one connection as pgbench does, or
+//! over several in chunks that are committed one by one, so that an interrupted load can be
+//! resumed. [`mark`] is the dataset stamp that a complete load leaves in the database.
 
 mod chunk;
 mod dataset;

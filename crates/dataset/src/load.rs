@@ -1,4 +1,4 @@
-//! A load: its steps, one after the other.
+//! A load and its steps, one after the other.
 
 mod load_end;
 mod one_transaction;
@@ -25,14 +25,14 @@ use session_settings::{parallel_workers, settings};
 /// The SQLSTATE of a statement that was cancelled.
 const QUERY_CANCELED: &str = "57014";
 
-/// Carries out the steps of `order` and says how long each took; those that an earlier load had
+/// Carries out the steps of `order` and returns how long each took; steps that an earlier load
 /// completed are left out.
 ///
-/// When `stop` is set, the load ends before its next statement or row; a statement that runs is
-/// not cancelled from here.
+/// When `stop` is set, the load ends before its next statement or row; a running statement is not
+/// cancelled here.
 ///
 /// # Errors
-/// At the first statement that fails; what was committed stays.
+/// A statement failed; what was committed before stays.
 pub fn load(
     session: &mut Session,
     connect: &Connect<'_>,
@@ -57,7 +57,7 @@ pub fn load(
     };
     let outcome = load.all();
     for session in load.others.drain(..) {
-        // an encrypted session that ends without a word is an error in the server's log
+        // the server logs an error if an encrypted session ends without Terminate
         let _ = session.close();
     }
     outcome.map_err(|error| load.explained(error))
@@ -68,7 +68,7 @@ struct Load<'a, W> {
     connect: &'a Connect<'a>,
     /// Further sessions, connected when they are first needed.
     others: Vec<Session>,
-    /// Whether the server has refused one.
+    /// Whether the server has refused a session.
     no_more: bool,
     dataset: &'a dyn Dataset,
     tables: Vec<Table>,
@@ -76,9 +76,9 @@ struct Load<'a, W> {
     stop: &'a AtomicBool,
     watcher: &'a mut W,
     ledger: Option<Ledger>,
-    /// Rows of each table, once all are there.
+    /// Rows of each table, after all are loaded.
     filled: Option<Vec<u64>>,
-    /// Sent in this step.
+    /// What was sent in this step.
     sent: Sent,
 }
 
@@ -121,7 +121,7 @@ impl<W: Watcher> Load<'_, W> {
         }
     }
 
-    /// Reads the ledger of the load that goes on, or takes away what earlier ones left.
+    /// Reads the ledger of the load that is resumed, or removes what earlier loads left.
     fn begin(&mut self, chunks: Chunks) -> Result<(), LoadError> {
         match chunks.beginning {
             Beginning::Resume => {
@@ -153,9 +153,9 @@ impl<W: Watcher> Load<'_, W> {
         Identity::of(self.dataset, &self.order.steps, chunk_rows)
     }
 
-    /// Of the load's own sessions: indexes are sorted in memory where the server has enough of it, and
-    /// commits are waited for, but not for standbys. (VACUUM cannot mark pages as all-visible whose
-    /// rows were committed asynchronously a moment ago.)
+    /// Changes the load's own sessions: indexes are sorted in memory where the server has enough of
+    /// it, and commits wait for the local disk, but not for standbys. (VACUUM cannot mark pages as
+    /// all-visible whose rows were committed asynchronously a moment ago.)
     fn session_settings(&mut self, at_once: usize) -> Result<(), LoadError> {
         let sql = settings(at_once);
         load_ledger::execute(self.session, &sql).map(drop)
@@ -199,7 +199,7 @@ impl<W: Watcher> Load<'_, W> {
         self.execute_all(partitions)
     }
 
-    /// Empties the tables, with a new ledger, and fills them chunk by chunk; or goes on with that.
+    /// Empties the tables, with a new ledger, and fills them chunk by chunk; or resumes that.
     fn generate_in_chunks(&mut self, chunks: Chunks, position: usize) -> Result<(), LoadError> {
         let goes_on = self
             .ledger
@@ -244,7 +244,7 @@ impl<W: Watcher> Load<'_, W> {
         Ok(ledger)
     }
 
-    /// Rows of each table.
+    /// Fills the tables; returns the rows of each.
     fn fill(
         &mut self,
         chunks: Chunks,
@@ -283,8 +283,8 @@ impl<W: Watcher> Load<'_, W> {
         Ok(counts)
     }
 
-    /// Sees to it that there are `all` sessions, with the first; where the server has no more of
-    /// them, what there are will do.
+    /// Connects until there are `all` sessions, including the first; if the server refuses more,
+    /// the load continues with those that it has.
     fn connect_others(&mut self, all: usize) -> Result<(), LoadError> {
         while self.others.len() + 1 < all && !self.no_more {
             self.go_on()?;
@@ -304,8 +304,8 @@ impl<W: Watcher> Load<'_, W> {
         Ok(())
     }
 
-    /// Carries out statements stage by stage; in chunks several of a stage at once, and without
-    /// those that the ledger knows as done.
+    /// Carries out statements stage by stage; for a load in chunks, several of a stage in parallel,
+    /// without those that the ledger lists as done.
     fn in_stages(&mut self, stages: Stages, position: usize, undo: Undo) -> Result<(), LoadError> {
         let Way::Chunks(chunks) = self.order.way else {
             return self.execute_all(stages.into_iter().flatten());
@@ -322,7 +322,7 @@ impl<W: Watcher> Load<'_, W> {
             };
             let jobs: Vec<(u64, String)> = numbered.filter(|(item, _)| !done(*item)).collect();
             let parts = self.tables.iter().flat_map(Table::part_rows);
-            // the loader may not know which rows go to which partition, but statements do
+            // the loader may not know the partition of each row, but statements name partitions
             let partitions = self.dataset.create_partitions().len();
             let sessions = worthwhile(parts).max(partitions).min(jobs.len());
             let sessions = chunks.workers.min(sessions).max(1);
@@ -351,8 +351,9 @@ impl<W: Watcher> Load<'_, W> {
         Ok(())
     }
 
-    /// Sessions that build indexes at the same time share the processes that the server would give
-    /// to one of them: more would only take cores and memory from each other.
+    /// Limits the parallel workers of each session: sessions that build indexes at the same time
+    /// share the processes that the server would give to one of them, because more would only
+    /// compete for cores and memory.
     fn share_processes(&mut self, sessions: usize) -> Result<(), LoadError> {
         let sql = parallel_workers(sessions);
         load_ledger::execute(self.session, &sql)?;
@@ -371,7 +372,7 @@ impl<W: Watcher> Load<'_, W> {
             .try_for_each(|sql| self.execute(sql.as_ref()).map(drop))
     }
 
-    /// Gives the rows affected.
+    /// Runs a statement; returns the number of affected rows.
     fn execute(&mut self, sql: &str) -> Result<u64, LoadError> {
         self.go_on()?;
         let result = load_ledger::execute(self.session, sql);
@@ -386,7 +387,7 @@ impl<W: Watcher> Load<'_, W> {
         Ok(())
     }
 
-    /// Why the load failed: when a statement was cancelled on our own request, because of that.
+    /// Why the load failed: if a statement was cancelled on our own request, the reason for that.
     fn explained(&self, error: LoadError) -> LoadError {
         let canceled = error.session_error().and_then(SessionError::sqlstate);
         let canceled = canceled.is_some_and(|state| state.to_string() == QUERY_CANCELED);
@@ -409,8 +410,8 @@ impl<W: Watcher> Load<'_, W> {
     }
 }
 
-/// How many sessions can be kept busy by pieces of so many rows: a session for the smallest ones
-/// alone costs the server more than it gains.
+/// How many sessions are useful for pieces with these numbers of rows: a session for the smallest
+/// pieces alone costs the server more than it gains.
 fn worthwhile(rows: impl Iterator<Item = u64>) -> usize {
     let (all, largest) = rows.fold((0, 0), |(all, most): (u64, u64), rows| {
         (all + rows, rows.max(most))

@@ -7,16 +7,16 @@ use pgdyno_connect::SessionError;
 /// Why a load ended early. Displayed in pgbench's words where it has some.
 #[derive(Debug)]
 pub enum LoadError {
-    /// The server refused a statement, or went away.
+    /// The server refused a statement, or the connection was lost.
     Query {
         /// The statement.
         sql: String,
-        /// What the server said.
+        /// The error of the session.
         error: SessionError,
     },
-    /// The server did not begin a COPY.
+    /// The server refused to begin a COPY.
     CopyStart(SessionError),
-    /// The server refused the rows, or went away.
+    /// The server refused the rows, or the connection was lost.
     CopyRows(SessionError),
     /// The dataset has no such step.
     NoSuchStep {
@@ -25,9 +25,9 @@ pub enum LoadError {
         /// The step's letter.
         letter: char,
     },
-    /// There is nothing that could go on, or it is something else.
+    /// There is no load that could be resumed, or it has other options.
     NotResumable(String),
-    /// The server has another number of rows than were sent.
+    /// The server's number of rows differs from the number that was sent.
     Miscounted {
         /// The table.
         table: String,
@@ -36,12 +36,12 @@ pub enum LoadError {
         /// Rows that were committed.
         found: u64,
     },
-    /// Told to stop; what was not committed is undone.
+    /// The load was stopped; what was not committed is rolled back.
     Interrupted,
 }
 
 impl LoadError {
-    /// More about it: the statement that failed.
+    /// Additional information: the statement that failed.
     #[must_use]
     pub fn detail(&self) -> Option<String> {
         match self {
@@ -50,7 +50,7 @@ impl LoadError {
         }
     }
 
-    /// What the session said, if it was a session that failed.
+    /// The error of the session, if it was a session that failed.
     #[must_use]
     pub fn session_error(&self) -> Option<&SessionError> {
         match self {
@@ -61,7 +61,7 @@ impl LoadError {
         }
     }
 
-    /// What to do about it.
+    /// A remedy for the user, if there is one.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
@@ -76,7 +76,7 @@ impl LoadError {
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // the server gives a place in the statement, which libpq shows
+            // the server reports a position in the statement, which libpq displays
             Self::Query {
                 sql,
                 error: SessionError::Server(error),

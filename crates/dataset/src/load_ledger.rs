@@ -1,8 +1,8 @@
-//! The ledger: what of a load is committed, kept in the server beside the rows themselves.
+//! The ledger: which parts of a load are committed, stored in the server together with the rows.
 //!
-//! Schema `pgdyno_load` is made in the transaction that empties the tables, and dropped when the
-//! load is whole. A chunk's line is written in the transaction of the chunk's rows: the two are
-//! there together or not at all.
+//! Schema `pgdyno_load` is created in the transaction that empties the tables, and dropped when the
+//! load is complete. The entry of a chunk is written in the transaction of its rows, so that both
+//! are committed or neither.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,26 +14,27 @@ use crate::dataset::Dataset;
 use crate::load_error::LoadError;
 use crate::step::Step;
 
-/// Version of the ledger's own tables.
+/// Version of the ledger's tables.
 const FORMAT: u32 = 1;
 
-/// What was sent for a line of the ledger.
+/// What was sent for an entry of the ledger.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Sent {
     pub rows: u64,
     pub bytes: u64,
 }
 
-/// What makes two loads the same: only then may one go on with the other.
+/// What must be equal for a load to resume another one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
     ledger: u32,
     dataset: String,
-    /// Of the dataset's rows and tables.
+    /// Version of the dataset's rows and tables.
     version: u32,
     options: BTreeMap<String, String>,
     steps: String,
-    /// Rows a chunk; None when relations are filled as wholes. The one that goes on takes it over.
+    /// Rows in a chunk; None when relations are filled as wholes. A load that resumes another takes
+    /// it over.
     pub chunk_rows: Option<u64>,
 }
 
@@ -52,7 +53,7 @@ impl Identity {
         }
     }
 
-    /// How `wanted` differs from what was begun, in words; None when it does not.
+    /// Describes how `wanted` differs from the load that was begun; None if it does not.
     fn difference(&self, wanted: &Self) -> Option<String> {
         if self.ledger != wanted.ledger {
             return Some("was begun by another version of pgdrive".to_owned());
@@ -93,15 +94,16 @@ impl Identity {
 #[derive(Debug)]
 pub(crate) struct Ledger {
     pub identity: Identity,
-    /// Place among the steps of the one that makes rows.
+    /// Index of the step that makes rows.
     pub position: usize,
     done: HashMap<(usize, u64), Sent>,
-    /// Whether the server has it; without the right to make a schema it is only here.
+    /// Whether the server stores the ledger; without the right to create a schema it is only in
+    /// memory.
     kept: bool,
 }
 
 impl Ledger {
-    /// A new one, so far only here.
+    /// A new ledger, which is only in memory so far.
     pub fn new(identity: Identity, position: usize) -> Self {
         Self {
             identity,
@@ -111,7 +113,7 @@ impl Ledger {
         }
     }
 
-    /// The ledger of the load that `wanted` may go on with.
+    /// Reads the ledger of the load that `wanted` resumes.
     pub fn read(session: &mut Session, wanted: &Identity) -> Result<Self, LoadError> {
         let refused = |why: String| Err(LoadError::NotResumable(why));
         if !exists(session)? {
@@ -146,7 +148,7 @@ impl Ledger {
         Ok(ledger)
     }
 
-    /// Whether the server would let us keep one.
+    /// Whether the session may create a ledger in the server.
     pub fn is_permitted(session: &mut Session) -> Result<bool, LoadError> {
         let sql =
             "select pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')";
@@ -154,9 +156,9 @@ impl Ledger {
         Ok(rows == [[Some("t".to_owned())]])
     }
 
-    /// Makes the server keep it, in the transaction that is open.
+    /// Creates the ledger in the server, in the open transaction.
     pub fn keep(&mut self, session: &mut Session, unlogged: bool) -> Result<(), LoadError> {
-        // where rows do not outlive a crash, what is said of them must not either
+        // where rows do not survive a crash, the ledger must not either
         let unlogged = if unlogged { " unlogged" } else { "" };
         let identity = serde_json::to_string(&self.identity).unwrap_or_default();
         let identity = quoted(&identity);
@@ -182,7 +184,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Drops what an earlier load has left.
+    /// Drops the ledger of an earlier load.
     pub fn drop_old(session: &mut Session) -> Result<(), LoadError> {
         if exists(session)? {
             execute(session, DROP)?;
@@ -190,12 +192,12 @@ impl Ledger {
         Ok(())
     }
 
-    /// What was sent for a line; None when it is not done.
+    /// What was sent for an entry; None if it is not done.
     pub fn sent(&self, step: usize, item: u64) -> Option<Sent> {
         self.done.get(&(step, item)).copied()
     }
 
-    /// All that was sent in a step.
+    /// Everything that was sent in a step.
     pub fn sent_in(&self, step: usize) -> impl Iterator<Item = (u64, Sent)> {
         let lines = self.done.iter();
         lines
@@ -203,12 +205,12 @@ impl Ledger {
             .map(|((_, item), sent)| (*item, *sent))
     }
 
-    /// Notes that a line's transaction was committed.
+    /// Records that the transaction of an entry was committed.
     pub fn note(&mut self, step: usize, item: u64, sent: Sent) {
         self.done.insert((step, item), sent);
     }
 
-    /// How a line is written in the server.
+    /// The writer of entries in the server.
     pub fn writer(&self) -> Writer {
         if self.kept {
             Writer::Server
@@ -218,11 +220,11 @@ impl Ledger {
     }
 }
 
-/// Drops the ledger; also when there is none.
+/// Drops the ledger, if there is one.
 pub(crate) const DROP: &str =
     "set local client_min_messages = warning; drop schema if exists pgdyno_load cascade";
 
-/// Writes lines, or does not where no ledger can be kept.
+/// Writes entries, or does nothing if the server does not store the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Writer {
     Server,
@@ -230,9 +232,9 @@ pub(crate) enum Writer {
 }
 
 impl Writer {
-    /// Begins a transaction and a line in it. When another one has written that line before, gives
-    /// what it says, and there is no transaction. One whose client was killed may yet commit: then
-    /// this waits for its end.
+    /// Begins a transaction and writes an entry. If another session has written that entry before,
+    /// returns its contents, and there is no transaction. A transaction whose client was killed may
+    /// still commit: then this waits for its end.
     pub fn begin(
         self,
         session: &mut Session,
@@ -261,7 +263,7 @@ impl Writer {
         }))
     }
 
-    /// Completes the line and commits.
+    /// Completes the entry and commits.
     pub fn commit(
         self,
         session: &mut Session,
@@ -287,7 +289,7 @@ fn exists(session: &mut Session) -> Result<bool, LoadError> {
     Ok(query(session, sql)? == [[Some("t".to_owned())]])
 }
 
-/// Text as a literal, whatever the server's settings are.
+/// A text as an SQL literal that is valid for all settings of the server.
 pub(crate) fn quoted(text: &str) -> String {
     let doubled = text.replace('\'', "''");
     if doubled.contains('\\') {
@@ -297,8 +299,7 @@ pub(crate) fn quoted(text: &str) -> String {
     }
 }
 
-/// Ends a transaction in which something went wrong, if there is one. The session may be gone: the
-/// server does it then.
+/// Ends a failed transaction, if there is one. If the session is lost, the server does that.
 pub(crate) fn roll_back(session: &mut Session) {
     if session.transaction_status() != TxStatus::Idle {
         let _ = session.execute("rollback");
@@ -345,7 +346,7 @@ mod tests {
     #[test]
     fn what_differs_is_said() {
         let begun = Identity::of(&schema(7), &Step::DEFAULT, Some(100));
-        // the size of chunks is taken over, so it is none of them
+        // the chunk size is taken over, so it makes no difference
         let same = Identity::of(&schema(7), &Step::DEFAULT, None);
         assert_eq!(begun.difference(&same), None);
         let other = Identity::of(&schema(8), &Step::DEFAULT, None);

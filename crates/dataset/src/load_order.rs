@@ -1,4 +1,4 @@
-//! What a load is asked to do, and how.
+//! What a load has to do, and how.
 
 use pgdyno_connect::{ConnectError, Session};
 
@@ -7,54 +7,55 @@ use crate::step::Step;
 /// Makes a further connection to the same database.
 pub type Connect<'a> = dyn Fn() -> Result<Session, ConnectError> + Sync + 'a;
 
-/// What is to be done.
+/// The steps of a load, and how it is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Order {
     /// The steps, in order.
     pub steps: Vec<Step>,
-    /// How.
+    /// How the load is made.
     pub way: Way,
-    /// Version of the program, for the mark.
+    /// Version of the program, for the dataset stamp.
     pub program_version: &'static str,
 }
 
 /// How a load is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// As pgbench does it: over one connection, all rows in one transaction, and nothing is left
-    /// in the server but the tables.
+    /// As pgbench does it: over one connection, with all rows in one transaction, and without a
+    /// trace in the server except the tables.
     OneTransaction,
-    /// Over several connections, chunk by chunk, with a ledger; the database is marked at the end.
+    /// Over several connections, chunk by chunk, with a ledger; at the end the database gets its
+    /// dataset stamp.
     Chunks(Chunks),
 }
 
-/// How rows are made in chunks.
+/// How rows are loaded in chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Chunks {
-    /// Connections at most, at least 1; there are no more than chunks.
+    /// The most connections, at least 1; there are never more than chunks.
     pub workers: usize,
-    /// What a chunk is.
+    /// How chunks are cut.
     pub pieces: Pieces,
-    /// Whether an earlier load goes on.
+    /// Whether the load resumes an earlier one.
     pub beginning: Beginning,
 }
 
-/// What a chunk is.
+/// How chunks are cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pieces {
-    /// A table or a partition: its rows are written frozen, which is the least work for the
+    /// By table or partition: the rows of each are written frozen, which is the least work for the
     /// server.
     Relations,
-    /// So many rows, about: a table can be filled over several connections, and its rows have to
-    /// be frozen later.
+    /// By about this many rows: a table can be filled over several connections, and its rows have
+    /// to be frozen later.
     Rows(u64),
 }
 
-/// Whether an earlier load goes on.
+/// Whether the load resumes an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beginning {
     /// It begins with the first step.
     Anew,
-    /// It goes on behind what an earlier one has committed.
+    /// It resumes an earlier load after what that has committed.
     Resume,
 }

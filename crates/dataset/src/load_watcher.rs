@@ -1,35 +1,35 @@
-//! Who is told how a load goes.
+//! The interface for reports about the progress of a load.
 
 use std::time::Duration;
 
 use crate::step::Step;
 
-/// How far a table, or all tables of a step, are filled.
+/// The progress of a table, or of all tables of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rows<'a> {
-    /// The table; None for all of them together, which is told only when several may be filled at
-    /// once.
+    /// The table; None for all of them together, which is reported only if several may be filled in
+    /// parallel.
     pub table: Option<&'a str>,
-    /// Rows sent.
+    /// Rows that were sent.
     pub rows: u64,
-    /// Rows that there will be.
+    /// Rows that will have been sent at the end.
     pub rows_total: u64,
-    /// Bytes sent.
+    /// Bytes that were sent.
     pub bytes: u64,
-    /// Rows of these that an earlier load had committed: they cost no time now.
+    /// How many of the rows an earlier load had committed: they take no time now.
     pub rows_before: u64,
-    /// Since the table, or the first of them, was begun.
+    /// Time since the table, or the first of them, was begun.
     pub elapsed: Duration,
 }
 
 impl Rows<'_> {
-    /// Rows sent in [`Rows::elapsed`].
+    /// Rows that were sent in [`Rows::elapsed`].
     #[must_use]
     pub fn rows_now(&self) -> u64 {
         self.rows.saturating_sub(self.rows_before)
     }
 
-    /// Time that the rest may need, from how fast the rows came until now; zero before the first.
+    /// Estimated time for the remaining rows at the rate so far; zero before the first.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         if self.rows_now() == 0 {
@@ -40,23 +40,25 @@ impl Rows<'_> {
     }
 }
 
-/// Is told how the load goes.
+/// Receives reports about the progress of a load.
 pub trait Watcher {
-    /// A step begins.
+    /// Called when a step begins.
     fn step(&mut self, step: Step);
-    /// A step ended, with the rows and bytes that it sent.
+    /// Called when a step has ended, with the rows and bytes that it sent.
     fn step_done(&mut self, step: Step, elapsed: Duration, rows: u64, bytes: u64);
-    /// So many partitions will be created.
+    /// Called before this many partitions are created.
     fn partitions(&mut self, count: usize);
-    /// Rows were sent. Over one connection it comes at least whenever a multiple of 100,000 is
-    /// reached, else some ten times a second; and at the end of each table.
+    /// Called after rows were sent: over one connection at least at each multiple of 100,000,
+    /// otherwise about ten times a second; and at the end of each table.
     fn rows(&mut self, rows: &Rows<'_>);
-    /// From now on what is committed is kept in a ledger: a load that ends early can go on.
+    /// Called when a ledger begins to record what is committed: from then on, a load that ends
+    /// early can be resumed.
     fn resumable(&mut self);
-    /// An earlier load goes on: so many chunks of all are there already.
+    /// Called when an earlier load is resumed, with the numbers of its completed chunks and of all
+    /// chunks.
     fn resumed(&mut self, chunks_done: u64, chunks: u64);
-    /// The server sent a notice, of this text.
+    /// Called for a notice from the server.
     fn notice(&mut self, text: &str);
-    /// Something is not as it should be, but the load goes on.
+    /// Called for a problem that does not end the load.
     fn warning(&mut self, text: &str);
 }

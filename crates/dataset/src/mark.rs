@@ -1,6 +1,7 @@
-//! The mark: what a whole load leaves in the database's comment, for those who come later.
+//! The dataset stamp, which a complete load leaves in the database's comment for later loads and
+//! runs.
 //!
-//! It stands behind the user's own text, if there is one, between `[pgdyno-dataset ` and `]`. The
+//! It comes after the user's own text, if there is any, between `[pgdyno-dataset ` and `]`. The
 //! contract is `docs/reference/dataset-stamp.md`.
 
 use std::fmt::Write as _;
@@ -13,38 +14,38 @@ use sha2::{Digest, Sha256};
 use crate::load_error::LoadError;
 use crate::load_ledger::{execute, query, quoted};
 
-/// Version of the mark.
+/// Version of the stamp.
 pub const FORMAT: u32 = 1;
 
 const BEGIN: &str = "[pgdyno-dataset ";
 const END: &str = "]";
 
-/// What a database holds.
+/// What a database contains.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Mark {
-    /// Version of the mark.
+    /// Version of the stamp.
     pub format: u32,
     /// Name of the dataset.
     pub dataset: String,
     /// Version of the dataset's rows and tables.
     pub version: u32,
-    /// In the dataset's own unit.
+    /// Size, in the dataset's own unit.
     pub scale: u64,
-    /// What random values came from; None when there are none.
+    /// Seed of the random values; None if there are none.
     pub seed: Option<u64>,
-    /// All options that decide what was made, by their names on the command line.
+    /// All options that determined the contents, by their names on the command line.
     pub options: Map<String, Value>,
-    /// Letters of the steps.
+    /// Letters of the load's steps.
     pub steps: String,
-    /// What was filled.
+    /// The tables that were filled.
     pub tables: Vec<MarkedTable>,
-    /// See [`Mark::checksum_of_counts`].
+    /// Protects the counts; see [`Mark::checksum_of_counts`].
     pub checksum: String,
-    /// Version of the program that loaded it.
+    /// Version of the program that loaded the database.
     pub pgdyno: String,
-    /// When the load ended: UTC, ISO 8601.
+    /// When the load ended, in UTC as ISO 8601.
     pub loaded_at: String,
-    /// The server's `wal_level` while it was loaded; None in marks of earlier versions.
+    /// The server's `wal_level` during the load; None in stamps of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wal_level: Option<String>,
 }
@@ -52,28 +53,28 @@ pub struct Mark {
 /// A table that was filled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MarkedTable {
-    /// Its name.
+    /// Name of the table.
     pub name: String,
     /// Rows when the load ended.
     pub rows: u64,
-    /// The server's number of the table: another one means that it was dropped and made again.
+    /// OID of the table: another OID means that the table was dropped and created again.
     pub oid: u32,
 }
 
-/// What a database's comment says about datasets.
+/// What a database's comment says about its dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reading {
-    /// There is no mark.
+    /// It has no stamp.
     Unmarked,
-    /// This one, and it is sound in itself.
+    /// It has this stamp, which is consistent.
     Marked(Box<Mark>),
-    /// One that is not to be trusted, and why.
+    /// It has a stamp that cannot be trusted; the text says why.
     Refused(String),
 }
 
 impl Mark {
     /// SHA-256, in hexadecimal, over lines of `dataset NAME version scale` and, for each table in
-    /// its place, `NAME rows`: it tells a mark that was cut or edited from a sound one.
+    /// its place, `NAME rows`: it detects stamps that were truncated or edited.
     #[must_use]
     pub fn checksum_of_counts(&self) -> String {
         let mut lines = format!("{} {} {}\n", self.dataset, self.version, self.scale);
@@ -99,7 +100,7 @@ impl Mark {
             Ok(document) => document,
             Err(error) => return Reading::Refused(format!("it is not JSON: {error}")),
         };
-        // later formats may have other fields, so that this is asked first
+        // later formats may have other fields, so the format is checked first
         match document.get("format").and_then(Value::as_u64) {
             Some(format) if format > u64::from(FORMAT) => {
                 return Reading::Refused(format!("it is of format {format}, later than {FORMAT}"));
@@ -115,10 +116,10 @@ impl Mark {
         }
     }
 
-    /// Reads the mark of the session's database, and compares it with the tables that are there.
+    /// Reads the stamp of the session's database, and compares it with the tables that exist.
     ///
     /// # Errors
-    /// The server refuses to say.
+    /// The server refused a query.
     pub fn read(session: &mut Session) -> Result<Reading, LoadError> {
         let comment = read_comment(session)?;
         let mark = match Self::parse(comment.as_deref().unwrap_or_default()) {
@@ -135,7 +136,7 @@ impl Mark {
     }
 }
 
-/// A comment with `mark` in place of the one that it had, or behind it; the user's own text stays.
+/// A comment with `mark` in place of its stamp, or after the user's own text, which stays.
 #[must_use]
 pub(crate) fn merged(comment: &str, mark: &Mark) -> String {
     let json = serde_json::to_string(mark).unwrap_or_default();
@@ -147,17 +148,17 @@ pub(crate) fn merged(comment: &str, mark: &Mark) -> String {
     }
 }
 
-/// A comment without a mark; None when it has none.
+/// The comment without its stamp; None if it has none.
 fn removed(comment: &str) -> Option<String> {
     let (before, _, after) = split(comment)?;
     let before = before.strip_suffix('\n').unwrap_or(before);
     Some(format!("{before}{after}"))
 }
 
-/// What stands before, in and after the mark.
+/// The text before, within and after the stamp.
 fn split(comment: &str) -> Option<(&str, &str, &str)> {
     let (before, rest) = comment.split_once(BEGIN)?;
-    // JSON may hold the delimiter: the mark ends where the value does
+    // JSON may contain the delimiter, so the stamp ends where the value does
     let mut values = serde_json::Deserializer::from_str(rest).into_iter::<serde::de::IgnoredAny>();
     let inside_bytes = match values.next() {
         Some(Ok(_)) => values.byte_offset(),
@@ -174,8 +175,8 @@ pub(crate) fn is_permitted(session: &mut Session) -> Result<bool, LoadError> {
     Ok(query(session, sql)? == [[Some("t".to_owned())]])
 }
 
-/// Takes the mark away: what it says is about to be no longer true. False when there is one and
-/// the session may not.
+/// Removes the stamp, which is about to become wrong. Returns false if there is one and the session
+/// may not remove it.
 pub(crate) fn remove(session: &mut Session) -> Result<bool, LoadError> {
     let Some(comment) = read_comment(session)?.as_deref().and_then(removed) else {
         return Ok(true);
@@ -187,13 +188,13 @@ pub(crate) fn remove(session: &mut Session) -> Result<bool, LoadError> {
     Ok(true)
 }
 
-/// Writes the mark.
+/// Writes the stamp.
 pub(crate) fn write(session: &mut Session, mark: &Mark) -> Result<(), LoadError> {
     let comment = read_comment(session)?.unwrap_or_default();
     write_comment(session, &merged(&comment, mark))
 }
 
-/// The server's number of a table; None when there is none of this name.
+/// The OID of a table; None if there is no table with this name.
 pub(crate) fn read_oid(session: &mut Session, table: &str) -> Result<Option<u32>, LoadError> {
     let sql = format!(
         "select pg_catalog.to_regclass({})::pg_catalog.oid",
@@ -315,7 +316,7 @@ mod tests {
 
     #[test]
     fn the_checksum_is_that_of_the_documented_lines() {
-        // printf 'pgbench 1 3\npgbench_branches 3\n' | sha256sum
+        // computed by: printf 'pgbench 1 3\npgbench_branches 3\n' | sha256sum
         let sum = mark().checksum_of_counts();
         assert_eq!(sum.len(), 64);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Jobs carried out over several sessions at once, while one looks on.
+//! Runs jobs over several sessions in parallel, and reports their progress.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use crate::load_error::LoadError;
 
-/// Between two looks at what the jobs do.
+/// Time between two reports about the jobs.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Gives each of `sessions` a thread and each thread the next of `jobs` until there are none;
+/// Starts a thread for each of `sessions`, which takes the next of `jobs` until there are none;
 /// calls `look` ten times a second, and once when all are done.
 ///
 /// # Errors
-/// Of the jobs that failed, that of the first in order. Jobs that run by then come to their own end, so that what they have done is
+/// The error of the first failed job in order. Running jobs are completed, so that their work is
 /// not lost; no other is begun.
 pub(crate) fn at_once<S: Send, J: Sync>(
     sessions: Vec<S>,

@@ -1,4 +1,4 @@
-//! pgbench's four tables: what they are, and the statements that no option changes.
+//! pgbench's four tables, and the statements that do not depend on options.
 
 mod dataset;
 mod row_writer;
@@ -12,14 +12,14 @@ pub const ACCOUNTS: u64 = 100_000;
 /// Rows of pgbench_tellers for each unit of scale.
 pub const TELLERS: u64 = 10;
 
-/// Drops what an earlier load left: in one statement, so that foreign keys do not matter.
+/// Drops the tables of an earlier load, in one statement so that foreign keys do not matter.
 pub const DROP: &str =
     "drop table if exists pgbench_accounts, pgbench_branches, pgbench_history, pgbench_tellers";
 /// Empties all tables, so that COPY may freeze its rows.
 pub const TRUNCATE: &str =
     "truncate table pgbench_accounts, pgbench_branches, pgbench_history, pgbench_tellers";
 
-/// Foreign keys.
+/// Statements that create foreign keys.
 pub const FOREIGN_KEYS: [&str; 5] = [
     "alter table pgbench_tellers add constraint pgbench_tellers_bid_fkey foreign key (bid) references pgbench_branches",
     "alter table pgbench_accounts add constraint pgbench_accounts_bid_fkey foreign key (bid) references pgbench_branches",
@@ -39,19 +39,19 @@ pub const VACUUM: [&str; 4] = [
 /// A table that is filled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Table {
-    /// One row a unit of scale.
+    /// pgbench_branches, with one row for each unit of scale.
     Branches,
-    /// Ten.
+    /// pgbench_tellers, with ten rows for each unit of scale.
     Tellers,
-    /// A hundred thousand.
+    /// pgbench_accounts, with a hundred thousand rows for each unit of scale.
     Accounts,
 }
 
 impl Table {
-    /// In the order in which they are filled, which suits foreign keys.
+    /// All tables in the order in which they are filled, which respects foreign keys.
     pub const ALL: [Self; 3] = [Self::Branches, Self::Tellers, Self::Accounts];
 
-    /// Its name.
+    /// Name of the table.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -61,7 +61,7 @@ impl Table {
         }
     }
 
-    /// How many rows it has for each unit of scale, that is for each branch.
+    /// Number of rows for each unit of scale, which is the number of branches.
     #[must_use]
     pub fn rows_a_branch(self) -> u64 {
         match self {
@@ -71,7 +71,7 @@ impl Table {
         }
     }
 
-    /// How many rows it has.
+    /// Number of rows at this scale.
     #[must_use]
     pub fn rows(self, scale: u32) -> u64 {
         u64::from(scale) * self.rows_a_branch()

@@ -1,4 +1,4 @@
-//! Random values that are functions of their place, and digits.
+//! Random values that are functions of their position, and digits.
 
 /// The output of splitmix64 for its `number`-th state.
 pub(crate) fn mix(number: u64) -> u64 {
@@ -8,33 +8,33 @@ pub(crate) fn mix(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The values of one row, one after the other.
+/// The random values of one row, one after the other.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Draws {
     number: u64,
 }
 
 impl Draws {
-    /// Those of a row of a stream: the rows of all streams begin at unrelated places.
+    /// The values of a row of a stream: different rows and streams have unrelated values.
     pub fn of_row(stream: u64, row: u64) -> Self {
         Self {
             number: mix(stream.wrapping_add(row)),
         }
     }
 
-    /// 64 random bits.
+    /// Draws 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.number = self.number.wrapping_add(1);
         mix(self.number)
     }
 
-    /// Uniform from `least` to `most`; the unevenness is that of 2^64 parts.
+    /// Draws a number from `least` to `most`; the bias is that of a division of 2^64 values.
     pub fn between(&mut self, least: u64, most: u64) -> u64 {
         let values = u128::from(most - least + 1);
         least + ((u128::from(self.bits()) * values) >> 64) as u64
     }
 
-    /// True in so many of a hundred cases.
+    /// Returns true in `share` percent of all cases.
     pub fn percent(&mut self, share: u64) -> bool {
         self.between(1, 100) <= share
     }

@@ -1,5 +1,5 @@
-//! sysbench's oltp tables: `sbtest1` to `sbtestN`, as `oltp_common.lua` of sysbench 1.0 makes them
-//! for PostgreSQL with its defaults.
+//! sysbench's oltp tables: `sbtest1` to `sbtestN`, as `oltp_common.lua` of sysbench 1.0 creates
+//! them for PostgreSQL with its defaults.
 
 mod row_writer;
 
@@ -8,14 +8,14 @@ use std::ops::Range;
 use crate::dataset::{Dataset, Manner, RowSource, Stages, Table, in_manner};
 use row_writer::RowWriter;
 
-/// sysbench's tables, all alike.
+/// sysbench's tables, which all have the same columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sbtest {
     /// How many tables, at least 1.
     pub tables: u32,
-    /// Rows in each, at least 1; ids are 32 bits wide.
+    /// Rows in each table, at least 1; ids have 32 bits.
     pub table_size: u32,
-    /// What random values come from.
+    /// Seed of the random values.
     pub seed: u64,
 }
 
@@ -34,7 +34,7 @@ impl Dataset for Sbtest {
         1
     }
 
-    /// Rows a table.
+    /// The scale is the number of rows of a table.
     fn scale(&self) -> u64 {
         u64::from(self.table_size)
     }
@@ -90,7 +90,7 @@ impl Dataset for Sbtest {
         None
     }
 
-    /// sysbench leaves ids to the sequences, which are behind the last row then.
+    /// sysbench draws ids from the sequences, which are after the last row then.
     fn after_rows(&self) -> Vec<String> {
         let size = self.table_size;
         self.each(|number| {
@@ -110,7 +110,7 @@ impl Dataset for Sbtest {
     }
 
     fn primary_keys(&self, manner: Manner) -> Stages {
-        // both indexes of a table at once would wait for each other's lock
+        // building both indexes of a table in parallel would wait for each other's lock
         let keys = self.each(|number| format!("alter table sbtest{number} add primary key (id)"));
         let others = self.each(|number| format!("create index k_{number} on sbtest{number}(k)"));
         [in_manner(manner, keys), in_manner(manner, others)].concat()

@@ -1,29 +1,29 @@
 //! The steps of a load.
 
-/// Letters of the steps that can be asked for, in pgbench's order.
+/// Letters of the possible steps, in pgbench's order.
 pub const STEPS: &str = "dtgGvpf";
 
-/// One step, named by pgbench's letter.
+/// One step of a load, named by pgbench's letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// `d`
+    /// `d`: drop the tables.
     Drop,
-    /// `t`
+    /// `t`: create the tables.
     CreateTables,
-    /// `g`: rows made here and sent by COPY.
+    /// `g`: make rows here and send them with COPY.
     GenerateHere,
-    /// `G`: rows made by the server.
+    /// `G`: make rows in the server.
     GenerateInServer,
-    /// `v`
+    /// `v`: vacuum.
     Vacuum,
-    /// `p`
+    /// `p`: create primary keys.
     PrimaryKeys,
-    /// `f`
+    /// `f`: create foreign keys.
     ForeignKeys,
 }
 
 impl Step {
-    /// What is done when nobody says otherwise: `dtgvp`.
+    /// The default steps, `dtgvp`.
     pub const DEFAULT: [Self; 5] = [
         Self::Drop,
         Self::CreateTables,
@@ -47,7 +47,7 @@ impl Step {
         })
     }
 
-    /// What is said while it runs.
+    /// The message while the step runs.
     #[must_use]
     pub fn progress(self) -> &'static str {
         match self {
@@ -61,7 +61,7 @@ impl Step {
         }
     }
 
-    /// Its letter.
+    /// The letter of this step.
     #[must_use]
     pub fn letter(self) -> char {
         match self {
@@ -75,7 +75,7 @@ impl Step {
         }
     }
 
-    /// Whether the tables hold other rows after it.
+    /// Whether the contents of the tables differ after it.
     #[must_use]
     pub fn changes_rows(self) -> bool {
         matches!(
@@ -84,7 +84,7 @@ impl Step {
         )
     }
 
-    /// What it is called in the line of times.
+    /// Name of the step in the line of times.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

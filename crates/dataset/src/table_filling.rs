@@ -1,4 +1,5 @@
-//! Tables filled over several sessions: each takes chunk after chunk, in transactions of its own.
+//! Fills tables over several sessions, each of which takes chunk after chunk, in a transaction for
+//! each chunk.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,18 +14,18 @@ use crate::load_ledger::{Ledger, Sent, Writer, execute, query, roll_back};
 use crate::load_watcher::{Rows, Watcher};
 use crate::parallel_jobs::at_once;
 
-/// Rows between two looks at the stop flag.
+/// Rows between two checks of the stop flag.
 const BATCH_ROWS: u64 = 10_000;
-/// The first version whose COPY FREEZE marks pages as all-visible: only then is it worth having.
+/// The first version whose COPY FREEZE marks pages as all-visible: only then is it useful.
 pub(crate) const FREEZE_FROM_VERSION: i32 = 140_000;
 
-/// Chunks to be filled, and how far they are.
+/// The chunks to fill, and their progress.
 pub(crate) struct Filling<'a> {
     dataset: &'a dyn Dataset,
     tables: &'a [Table],
-    /// Place of the step in the ledger.
+    /// Index of the step in the ledger.
     position: usize,
-    /// Whether chunks are relations as wholes, so that rows may be written frozen.
+    /// Whether chunks are whole relations, so that rows may be written frozen.
     wholes: bool,
     writer: Writer,
     stop: &'a AtomicBool,
@@ -33,17 +34,17 @@ pub(crate) struct Filling<'a> {
     notices: Mutex<Vec<String>>,
 }
 
-/// What was sent to one table, all chunks together.
+/// What was sent to one table, in all chunks together.
 #[derive(Debug, Default)]
 struct Counter {
     rows: AtomicU64,
     bytes: AtomicU64,
-    /// Of these, what an earlier load had committed.
+    /// How many of these rows an earlier load had committed.
     rows_before: u64,
 }
 
 impl<'a> Filling<'a> {
-    /// Nothing done yet but what the ledger says.
+    /// Begins with what the ledger lists as done.
     pub fn new(
         dataset: &'a dyn Dataset,
         tables: &'a [Table],
@@ -73,8 +74,7 @@ impl<'a> Filling<'a> {
         }
     }
 
-    /// Fills all `chunks`, stage by stage; `ledger` learns of those that were committed, also when
-    /// one fails.
+    /// Fills all `chunks`, stage by stage; also on failure, `ledger` learns which were committed.
     pub fn run(
         &self,
         sessions: &mut [&mut Session],
@@ -93,8 +93,8 @@ impl<'a> Filling<'a> {
         for stage in stages {
             let mut jobs: Vec<&Chunk> = chunks.to_vec();
             jobs.retain(|chunk| chunk.stage == stage);
-            // the largest first, else the last session ends long after the others; of one size in
-            // their order, which keeps neighbours together on disk
+            // the largest first, otherwise the last session ends long after the others; equal ones
+            // in their order, which keeps neighbours together on disk
             jobs.sort_by_key(|chunk| std::cmp::Reverse(chunk.rows));
             let sessions = sessions.iter_mut().map(|session| &mut **session).collect();
             let work = |session: &mut &mut Session, chunk: &&Chunk| self.fill(session, chunk);
@@ -109,11 +109,12 @@ impl<'a> Filling<'a> {
         outcome
     }
 
-    /// One chunk, whole or not at all.
+    /// Fills one chunk, completely or not at all.
     fn fill(&self, session: &mut Session, chunk: &Chunk) -> Result<(), LoadError> {
         let result = self.fill_in_transaction(session, chunk);
         if result.is_err() {
-            // so that locks are gone when the caller hears of it; the first error is what matters
+            // so that locks are released before the caller gets the error; the first error is the
+            // one that matters
             roll_back(session);
         }
         lock(&self.notices).extend(session.take_notices().iter().map(ToString::to_string));
@@ -129,7 +130,7 @@ impl<'a> Filling<'a> {
         }
         let relation = &chunk.relation;
         let freeze = if self.wholes && can_freeze(session, relation)? {
-            // what was emptied in the same transaction can be written frozen
+            // rows can be written frozen if the relation was emptied in the same transaction
             execute(session, &format!("truncate table {relation}"))?;
             " with (freeze on)"
         } else {
@@ -154,7 +155,7 @@ impl<'a> Filling<'a> {
         let mut sent = Sent::default();
         loop {
             if self.stop.load(Ordering::Relaxed) {
-                // whether or not the server hears of it, nothing is committed
+                // whether or not the server receives it, nothing is committed
                 let _ = copy.abort("canceled by user");
                 return Err(LoadError::Interrupted);
             }
@@ -237,15 +238,15 @@ impl<'a> Filling<'a> {
     }
 }
 
-/// What was told last.
+/// The state at the last report.
 struct Shown {
     started: Instant,
-    /// Of each table.
+    /// Indexed by table.
     rows: Vec<u64>,
 }
 
-/// Whether COPY may freeze a relation's rows, and it helps: an ordinary table, not a partitioned
-/// one, which no foreign key forbids to be emptied by itself.
+/// Whether COPY may freeze a relation's rows, and that is useful: it is for an ordinary table that
+/// no foreign key prevents from being emptied alone, but not for a partitioned one.
 fn can_freeze(session: &mut Session, relation: &str) -> Result<bool, LoadError> {
     if session.server_version_num < FREEZE_FROM_VERSION {
         return Ok(false);
@@ -258,7 +259,8 @@ fn can_freeze(session: &mut Session, relation: &str) -> Result<bool, LoadError> 
     Ok(!query(session, &sql)?.is_empty())
 }
 
-/// Nothing panics while it holds one of these locks; if it did, what they guard is still whole.
+/// Ignores poisoning: no code panics with one of these locks, and what they guard would still be
+/// valid.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex
         .lock()

@@ -1,7 +1,7 @@
 //! TPC-C's nine tables (revision 5.11 of the standard), for both profiles of the workload.
 //!
-//! Two profiles, whose figures are never compared with each other: `hammerdb` is what its users
-//! know, `spec` goes by the standard's clauses.
+//! The figures of the two profiles are not comparable: `hammerdb` follows HammerDB, and `spec` the
+//! clauses of the standard.
 
 pub mod conditions;
 mod dataset;
@@ -11,47 +11,47 @@ pub mod routines;
 mod row_writer;
 mod schema;
 
-/// Version of rows, tables and routines: rises whenever the same options give something else.
+/// Version of rows, tables and routines: increases whenever the same options give another result.
 pub const VERSION: u32 = 1;
-/// Districts of a warehouse.
+/// Number of districts of a warehouse.
 pub const DISTRICTS: u64 = 10;
-/// Customers of a district, and its orders after a load.
+/// Number of customers of a district, and of its orders after a load.
 pub const CUSTOMERS: u64 = 3_000;
-/// Items, and so stock rows of a warehouse.
+/// Number of items, and so of stock rows of a warehouse.
 pub const ITEMS: u64 = 100_000;
-/// Orders of a district that are delivered after a load; the others are in new_order, too.
+/// Number of a district's orders that are delivered after a load; the others are also in new_order.
 pub const DELIVERED: u64 = 2_100;
-/// Order lines of an order, the fewest and the most.
+/// The least and the most lines of an order.
 pub const ORDER_LINES: [u64; 2] = [5, 15];
 
-/// Rows of the dataset.
+/// The options of TPC-C's dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tpcc {
-    /// How many, at least 1.
+    /// Number of warehouses, at least 1.
     pub warehouses: u32,
-    /// Whose rules its rows follow.
+    /// Whose rules the rows follow.
     pub profile: Profile,
-    /// Partitions of order_line by ranges of warehouses, at most one a warehouse; None when it is
+    /// Partitions of order_line by ranges of warehouses, at most one for each warehouse; None for
     /// an ordinary table.
     pub order_line_partitions: Option<u32>,
-    /// What random values come from.
+    /// Seed of the random values.
     pub seed: u64,
 }
 
 /// Whose rules the workload follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Profile {
-    /// HammerDB's.
+    /// The rules of HammerDB.
     Hammerdb,
-    /// The standard's.
+    /// The rules of the standard.
     Spec,
 }
 
 impl Profile {
-    /// Both.
+    /// Both profiles.
     pub const ALL: [Self; 2] = [Self::Hammerdb, Self::Spec];
 
-    /// As options and marks have it.
+    /// Name of the profile in options and dataset stamps.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -66,7 +66,7 @@ impl Profile {
         Self::ALL.into_iter().find(|profile| profile.name() == name)
     }
 
-    /// Customers with bad credit, of a hundred.
+    /// Percentage of customers with bad credit.
     #[must_use]
     pub fn bad_credit_percent(self) -> u64 {
         match self {
@@ -76,7 +76,7 @@ impl Profile {
     }
 }
 
-/// A table, by the standard's names but for `orders`.
+/// A table, by its name in the standard except for `orders`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TableName {
     /// `item`
@@ -100,7 +100,7 @@ pub enum TableName {
 }
 
 impl TableName {
-    /// In the order in which a load counts them.
+    /// All tables in the order in which a load lists them.
     pub const ALL: [Self; 9] = [
         Self::Item,
         Self::Warehouse,
@@ -113,7 +113,7 @@ impl TableName {
         Self::OrderLine,
     ];
 
-    /// Its name.
+    /// Name of the table.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -129,7 +129,8 @@ impl TableName {
         }
     }
 
-    /// Rows for each warehouse, about for order_line; None for item, which belongs to all.
+    /// Rows for each warehouse, approximate for order_line; None for item, which all warehouses
+    /// share.
     #[must_use]
     pub fn rows_a_warehouse(self) -> Option<u64> {
         Some(match self {

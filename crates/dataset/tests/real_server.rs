@@ -1,4 +1,4 @@
-//! Loads into a real server, and what their mark says afterwards.
+//! Loads into a real server, and the dataset stamps that they leave.
 //!
 //! Run with `PGDYNO_TEST_DSN` set to a connection string of a database whose owner it names, and
 //! `--ignored`.
@@ -53,7 +53,7 @@ fn order(beginning: Beginning) -> Order {
     }
 }
 
-/// Tables of this test alone: others may work in the same database.
+/// Tables that only this test uses, because others may run in the same database.
 const SBTEST: Sbtest = Sbtest {
     tables: 2,
     table_size: 1_050,
@@ -82,7 +82,7 @@ fn a_load_is_marked_and_the_mark_is_trusted_as_long_as_it_is_true() {
     let rows: Vec<u64> = mark.tables.iter().map(|table| table.rows).collect();
     assert_eq!(rows, [1_050, 1_050]);
 
-    // nothing was broken off
+    // there is no interrupted load
     let error = load(
         &mut session,
         &connect,
@@ -97,7 +97,7 @@ fn a_load_is_marked_and_the_mark_is_trusted_as_long_as_it_is_true() {
         "{error}"
     );
 
-    // a table of the same name is not the same table
+    // a table of the same name that was created again is another table
     session
         .execute("drop table sbtest2; create table sbtest2()")
         .expect("another table");
@@ -105,7 +105,7 @@ fn a_load_is_marked_and_the_mark_is_trusted_as_long_as_it_is_true() {
     let why = "sbtest2 is not the table that was loaded";
     assert_eq!(reading, Reading::Refused(why.to_owned()));
 
-    // a load that is told to stop before it begins has taken the mark away
+    // a load that is stopped before it begins has removed the stamp
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     load(
         &mut session,

@@ -1,4 +1,4 @@
-//! The end of a load: the mark, and no ledger.
+//! Ends a load: writes the dataset stamp, and drops the ledger.
 
 use serde_json::{Map, Value};
 
@@ -9,12 +9,12 @@ use crate::load_watcher::Watcher;
 use crate::mark::{self, Mark, MarkedTable};
 
 impl<W: Watcher> Load<'_, W> {
-    /// Marks the database and drops the ledger, in one transaction.
+    /// Writes the dataset stamp and drops the ledger, in one transaction.
     pub(super) fn finish(&mut self) -> Result<(), LoadError> {
         self.go_on()?;
         let mark = match self.filled.take() {
             Some(counts) => Some(self.mark(&counts)?),
-            // all rows were there before, and only what comes after them was missing
+            // all rows were loaded before, and only later steps were missing
             None => match &self.ledger {
                 Some(_) => {
                     return Err(LoadError::NotResumable("the ledger has no rows".to_owned()));
@@ -25,7 +25,7 @@ impl<W: Watcher> Load<'_, W> {
         if mark.is_none() {
             return Ok(());
         }
-        // the end is waited for as the user likes it, and all that came before with it
+        // this commit is waited for as the user has configured it, and so are all earlier ones
         self.execute("set synchronous_commit to default")?;
         let permitted = mark::is_permitted(self.session)?;
         self.execute("begin")?;

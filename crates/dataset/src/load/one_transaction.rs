@@ -1,4 +1,4 @@
-//! All rows in one transaction over one session, as pgbench does it.
+//! Loads all rows in one transaction over one session, as pgbench does.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -9,12 +9,13 @@ use crate::load_ledger;
 use crate::load_watcher::{Rows, Watcher};
 use crate::table_filling::FREEZE_FROM_VERSION;
 
-/// Rows between two looks at the clock and the stop flag; divides what pgbench reports by.
+/// Rows between two checks of the clock and the stop flag; divides the number of rows after which
+/// pgbench reports.
 const BATCH_ROWS: u64 = 10_000;
 
 impl<W: Watcher> Load<'_, W> {
     /// Empties and fills all tables in one transaction: then rows can be written frozen, the server
-    /// can do without the log where it may, and nobody ever sees a part of them.
+    /// may skip the WAL where that is allowed, and no other session ever sees a part of them.
     pub(super) fn generate_at_once(
         &mut self,
         fill: impl Fn(&mut Self, usize) -> Result<u64, LoadError>,
@@ -32,7 +33,8 @@ impl<W: Watcher> Load<'_, W> {
         };
         let result = all();
         if result.is_err() {
-            // so that locks are gone when the caller hears of it; the first error is what matters
+            // so that locks are released before the caller gets the error; the first error is the
+            // one that matters
             load_ledger::roll_back(self.session);
         }
         self.filled = Some(counts);
@@ -68,7 +70,7 @@ impl<W: Watcher> Load<'_, W> {
         let started = Instant::now();
         loop {
             if self.stop.load(Ordering::Relaxed) {
-                // whether or not the server hears of it, nothing is committed
+                // whether or not the server receives it, nothing is committed
                 let _ = copy.abort("canceled by user");
                 return Err(LoadError::Interrupted);
             }
@@ -91,8 +93,8 @@ impl<W: Watcher> Load<'_, W> {
         copy.finish().map_err(LoadError::CopyRows)
     }
 
-    /// Whether COPY may freeze the table's rows, and it helps: an ordinary table, not a partitioned
-    /// one, which an earlier load may have made.
+    /// Whether COPY may freeze the table's rows, and that is useful: it is for an ordinary table,
+    /// but not for a partitioned one, which an earlier load may have created.
     fn can_freeze(&mut self, table: usize) -> Result<bool, LoadError> {
         if self.session.server_version_num < FREEZE_FROM_VERSION {
             return Ok(false);

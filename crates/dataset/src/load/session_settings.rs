@@ -1,10 +1,10 @@
-//! Settings of a load's sessions, in force until they end.
+//! Settings of a load's sessions, valid until they end.
 
-/// Settings of a session of a load, of which so many run at once.
+/// Settings of a session of a load, if `at_once` sessions run in parallel.
 ///
-/// Half of the shared buffers is what index builds may use together, but no less than the server
-/// gives of itself: it was sized by somebody who knew the machine, where maintenance_work_mem
-/// mostly has its default.
+/// Together, index builds may use half of the size of shared_buffers, but each gets no less than
+/// the server's own setting: shared_buffers is usually adapted to the machine, while
+/// maintenance_work_mem mostly has its default.
 pub(super) fn settings(at_once: usize) -> String {
     format!(
         "set synchronous_commit = local; \
@@ -15,8 +15,8 @@ pub(super) fn settings(at_once: usize) -> String {
     )
 }
 
-/// Sets the parallel workers of an index build in one of so many sessions. A server as old as 10 has
-/// no such setting.
+/// Sets the number of parallel workers of an index build in one of `sessions` sessions. PostgreSQL
+/// 10 has no such setting.
 pub(super) fn parallel_workers(sessions: usize) -> String {
     format!(
         "select pg_catalog.set_config(name, greatest((1 + reset_val::int) / {sessions} - 1, 0)::text, false) \

@@ -48,7 +48,7 @@ impl Dataset for Schema {
 
     fn tables(&self) -> Vec<dataset::Table> {
         let tables = Table::ALL.iter().map(|table| {
-            // foreign keys may be there already: accounts and tellers refer to branches
+            // foreign keys may exist already: accounts and tellers refer to branches
             let stage = u32::from(*table != Table::Branches);
             let mut made = dataset::Table::of_rows(table.name(), table.rows(self.scale), stage);
             if *table == Table::Accounts
@@ -106,7 +106,7 @@ impl Dataset for Schema {
             (Manner::Serial, _) => whole.into_iter().map(|sql| vec![sql]).collect(),
             (Manner::Parallel, None) => vec![whole],
             (Manner::Parallel, Some(partitions)) => {
-                // the key of the whole table takes those of its partitions as its own
+                // the primary key of the whole table reuses those of its partitions
                 let mut small = whole;
                 let accounts = small.split_off(2);
                 small.extend((1..=partitions.count).map(|number| self.partition_key(number)));
@@ -116,7 +116,8 @@ impl Dataset for Schema {
     }
 
     fn foreign_keys(&self) -> Option<Stages> {
-        // each of them locks pgbench_branches or pgbench_history against the next
+        // each of them takes a lock on pgbench_branches or pgbench_history that excludes the next
+        // one
         Some(FOREIGN_KEYS.map(|sql| vec![sql.to_owned()]).into())
     }
 }
@@ -128,12 +129,12 @@ impl Schema {
         let mut statements: Vec<_> = tables.map(vacuum).into();
         match self.partitions {
             None => {
-                // the longest first
+                // the longest statement first
                 statements.insert(0, vacuum("pgbench_accounts"));
                 vec![statements]
             }
             Some(partitions) => {
-                // those who analyze the whole analyze its partitions, too
+                // analyzing the whole table analyzes its partitions, too
                 let names = (1..=partitions.count).map(partition);
                 statements.splice(0..0, names.map(|name| format!("vacuum (freeze) {name}")));
                 vec![statements, vec!["analyze pgbench_accounts".to_owned()]]
@@ -141,7 +142,7 @@ impl Schema {
         }
     }
 
-    /// Rows of each partition; None when their places are for the server to know.
+    /// The rows of each partition; None if only the server can tell.
     fn account_parts(&self) -> Option<Vec<Part>> {
         let partitions = self
             .partitions
@@ -157,7 +158,7 @@ impl Schema {
     }
 }
 
-/// Name of partition `number`, from 1.
+/// Name of partition `number`, counted from 1.
 fn partition(number: u32) -> String {
     format!("pgbench_accounts_{number}")
 }
@@ -208,7 +209,7 @@ mod tests {
             let statements: Vec<_> = Schema::create_partitions(&schema).collect();
             for (part, sql) in parts.iter().zip(&statements) {
                 assert!(sql.starts_with(&format!("create table {} ", part.relation)));
-                // account numbers count from 1
+                // account numbers begin with 1
                 let from = format!("from ({}) to", part.units.start + 1);
                 let empty = part.units.is_empty();
                 assert!(

@@ -1,25 +1,25 @@
-//! Rows in COPY's text format, for about the price of copying them.
+//! Makes rows in COPY's text format, at about the cost of copying them.
 
 use super::Table;
 use crate::random_values::push_number;
 
 /// Writes the rows of a table in the order of their keys.
 ///
-/// It keeps the next row as text. From one row to the next only the key's last digits change, so
-/// they are counted up in place; the rest is made anew once a branch.
+/// It keeps the next row as text. From one row to the next only the last digits of the key change,
+/// so it increments them in place; the rest is rebuilt once for each branch.
 #[derive(Debug)]
 pub struct RowWriter {
     table: Table,
-    /// Rows before the next one.
+    /// Number of rows before the next one.
     rows: u64,
     /// The next row, with its line end.
     row: Vec<u8>,
-    /// How many digits its key has.
+    /// Number of digits of its key.
     key_digits: usize,
 }
 
 impl RowWriter {
-    /// Begins behind this many rows.
+    /// Begins after this many rows.
     #[must_use]
     pub fn new(table: Table, rows: u64) -> Self {
         let mut writer = Self {
@@ -59,13 +59,13 @@ impl RowWriter {
             }
             *digit = b'0';
         }
-        // all nines became zeros: the key has one digit more
+        // all nines became zeros, so the key has one digit more
         self.row.insert(0, b'1');
         self.key_digits += 1;
     }
 
-    /// The next row from nothing. The filler of accounts is blank, not null: with it a row has the
-    /// size that TPC-B asks for.
+    /// Builds the next row from its number. The filler of accounts is blank instead of null: with
+    /// it a row has the size that TPC-B requires.
     fn make_row(&mut self) {
         let branch = self.rows / self.table.rows_a_branch() + 1;
         self.row.clear();
@@ -86,7 +86,7 @@ impl RowWriter {
 mod tests {
     use super::*;
 
-    /// Rows as pgbench formats them, one by one.
+    /// Rows formatted one by one, as pgbench does.
     fn expected(table: Table, rows: std::ops::Range<u64>) -> String {
         rows.map(|row| match table {
             Table::Branches => format!("{}\t0\t\\N\n", row + 1),

@@ -1,21 +1,21 @@
-//! How the tables are made: all that the options of `pgbench -i` say about them.
+//! How the tables are created: everything that the options of `pgbench -i` define.
 
 use super::{ACCOUNTS, Table};
 
-/// From this scale on account numbers are 64 bits wide. They would fit 32 up to 21,474; pgbench
-/// takes the round number.
+/// From this scale on account numbers have 64 bits. They would fit 32 bits up to 21,474; pgbench
+/// uses the round number.
 const BIGINT_FROM_SCALE: u32 = 20_000;
 
-/// Whether changes of the tables reach the write-ahead log.
+/// Whether changes of the tables are written to the WAL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Persistence {
-    /// They do.
+    /// They are.
     Logged,
-    /// They do not: the tables are empty after a crash.
+    /// They are not: the tables are empty after a crash.
     Unlogged,
 }
 
-/// How pgbench_accounts is divided.
+/// How pgbench_accounts is partitioned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     /// By ranges of account numbers.
@@ -25,7 +25,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// The server's word for it.
+    /// The keyword of the method in SQL.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -38,26 +38,26 @@ impl Method {
 /// The partitions of pgbench_accounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Partitions {
-    /// How rows are divided among them.
+    /// How rows are assigned to them.
     pub method: Method,
-    /// How many, at least 1.
+    /// How many there are, at least 1.
     pub count: u32,
 }
 
-/// How the tables are made.
+/// How the tables are created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schema {
     /// Number of branches.
     pub scale: u32,
-    /// Percentage to which pages are filled, 10 to 100; pgbench_history has the server's default.
+    /// Fill factor of the tables, 10 to 100 percent; pgbench_history has the server's default.
     pub fillfactor: u32,
-    /// Of all tables; when there are partitions, of these alone, as for pgbench 18.
+    /// Persistence of all tables; with partitions, only of these, as in pgbench 18.
     pub persistence: Persistence,
-    /// Of pgbench_accounts.
+    /// Partitions of pgbench_accounts.
     pub partitions: Option<Partitions>,
-    /// Where tables lie; the database's default when None.
+    /// Tablespace of the tables; the database's default when None.
     pub tablespace: Option<String>,
-    /// Where primary keys lie; the database's default when None.
+    /// Tablespace of the primary keys; the database's default when None.
     pub index_tablespace: Option<String>,
 }
 
@@ -70,7 +70,7 @@ impl Schema {
         } else {
             "int"
         };
-        // a partitioned table holds no rows: it has no fill factor, and cannot be unlogged
+        // a partitioned table contains no rows: it has no fill factor, and cannot be unlogged
         let unlogged = match self.partitions {
             None => self.unlogged(),
             Some(_) => "",
@@ -108,15 +108,15 @@ impl Schema {
         ]
     }
 
-    /// CREATE TABLE statements of the partitions; none without them. They lie where
-    /// pgbench_accounts does.
+    /// CREATE TABLE statements of the partitions, if there are any. They are in the tablespace of
+    /// pgbench_accounts.
     pub fn create_partitions(&self) -> impl Iterator<Item = String> {
         self.partitions.into_iter().flat_map(move |partitions| {
             (1..=partitions.count).map(move |number| self.create_partition(partitions, number))
         })
     }
 
-    /// Partition `number`, from 1.
+    /// The statement for partition `number`, counted from 1.
     fn create_partition(&self, partitions: Partitions, number: u32) -> String {
         let Partitions { method, count } = partitions;
         let values = match method {
@@ -131,8 +131,8 @@ impl Schema {
         )
     }
 
-    /// Bounds of partition `number`, from 1. The first and the last are open, so that every number
-    /// has a place.
+    /// Bounds of partition `number`, counted from 1. The first and the last are open, so that every
+    /// number has a partition.
     fn range(&self, count: u32, number: u32) -> String {
         let rows = self.partition_rows(count);
         let bound = |partitions: u32| (u64::from(partitions) * rows + 1).to_string();
@@ -148,18 +148,18 @@ impl Schema {
         format!("from ({from}) to ({to})")
     }
 
-    /// Rows of each of so many partitions; the last may have fewer.
+    /// Rows of each of `count` partitions; the last may have fewer.
     pub(super) fn partition_rows(&self, count: u32) -> u64 {
         (u64::from(self.scale) * ACCOUNTS).div_ceil(u64::from(count))
     }
 
-    /// The primary key of partition `number` alone, named as the server names it.
+    /// The primary key of partition `number` alone, named as the server would name it.
     pub(super) fn partition_key(&self, number: u32) -> String {
         let tablespace = clause(" using index tablespace ", self.index_tablespace.as_deref());
         format!("alter table pgbench_accounts_{number} add primary key (aid){tablespace}")
     }
 
-    /// Primary keys.
+    /// Statements that create primary keys.
     #[must_use]
     pub fn primary_keys(&self) -> Vec<String> {
         let tablespace = clause(" using index tablespace ", self.index_tablespace.as_deref());
@@ -186,7 +186,7 @@ impl Schema {
     }
 }
 
-/// `words` and the name, quoted, or nothing.
+/// `words` and the quoted name, or nothing.
 fn clause(words: &str, name: Option<&str>) -> String {
     name.map_or_else(String::new, |name| {
         format!("{words}\"{}\"", name.replace('"', "\"\""))
@@ -195,7 +195,7 @@ fn clause(words: &str, name: Option<&str>) -> String {
 
 #[cfg(test)]
 impl Schema {
-    /// As it is without options but these.
+    /// A schema without other options.
     pub(crate) fn plain(scale: u32, partitions: Option<Partitions>) -> Self {
         Self {
             scale,

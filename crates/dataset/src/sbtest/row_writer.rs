@@ -1,4 +1,4 @@
-//! Rows of a table of sysbench in COPY's text format.
+//! Makes rows of sysbench's tables in COPY's text format.
 
 use std::ops::Range;
 
@@ -6,16 +6,16 @@ use super::Sbtest;
 use crate::dataset::RowSource;
 use crate::random_values::{mix, push_number};
 
-/// Values drawn for a row, at most: a column `k` of 13 and groups of digits.
+/// The most values drawn for a row: column `k` needs 13, and each group of digits one.
 const DRAWS_A_ROW: u64 = 32;
-/// The first draw for groups of digits.
+/// The number of the first draw for groups of digits.
 const FIRST_GROUP: u64 = 16;
-/// Groups in columns `c` and `pad`.
+/// The numbers of groups in columns `c` and `pad`.
 const GROUPS: [u64; 2] = [10, 5];
 const GROUP_DIGITS: usize = 11;
 const GROUP_VALUES: u128 = 100_000_000_000;
 
-/// Makes rows. Every value is a function of seed, table, row and column alone.
+/// Makes rows. Every value depends only on seed, table, row and column.
 pub(super) struct RowWriter {
     table_size: u32,
     stream: u64,
@@ -23,7 +23,7 @@ pub(super) struct RowWriter {
 }
 
 impl RowWriter {
-    /// Rows `units`, from 0, of a table, from 0.
+    /// Makes the rows `units`, counted from 0, of a table, counted from 0.
     pub fn new(dataset: &Sbtest, table: u64, units: Range<u64>) -> Self {
         Self {
             table_size: dataset.table_size,
@@ -52,8 +52,8 @@ impl RowWriter {
 
     /// sysbench's distribution `special`, the default of its 1.0, with its parameters: three
     /// quarters of the values are uniform in the middle hundredth of the range, the others are
-    /// means of 12 uniform ones. (`sb_rand_special` in `sb_rand.c`; like there, one draw decides
-    /// which and is the value in the middle, of which the lowest quarter is therefore empty.)
+    /// means of 12 uniform ones. (`sb_rand_special` in `sb_rand.c`; as there, one draw makes both
+    /// the choice and the value in the middle, whose lowest quarter is therefore empty.)
     fn k(&self, row: u64) -> u64 {
         let range = f64::from(self.table_size) - 1.0;
         let first = uniform(self.draw(row, 0));
@@ -66,7 +66,7 @@ impl RowWriter {
         1 + offset as u64
     }
 
-    /// Draw number `draw` of a row: splitmix64 at any place of its sequence.
+    /// Draw number `draw` of a row: splitmix64 at any position of its sequence.
     fn draw(&self, row: u64, draw: u64) -> u64 {
         mix(self.stream.wrapping_add(row * DRAWS_A_ROW + draw))
     }
@@ -83,7 +83,7 @@ impl RowSource for RowWriter {
     }
 }
 
-/// In [0, 1).
+/// A number in [0, 1).
 fn uniform(draw: u64) -> f64 {
     (draw >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
 }
@@ -179,7 +179,7 @@ mod tests {
             .map(|row| rows.k(row))
             .filter(|k| (49_500..=50_502).contains(k));
         let share = middle.count() as f64 / 20_000.0;
-        // three quarters, and what of the others' bell falls into the middle hundredth
+        // three quarters, plus the part of the other values that falls into the middle hundredth
         assert!((0.75..0.80).contains(&share), "{share}");
     }
 }

@@ -1,7 +1,7 @@
 //! The standard's consistency conditions (clause 3.3.2) as SQL.
 //!
-//! Each is one statement and so one snapshot: it holds after a load, after a run, and while one
-//! goes on.
+//! Each is one statement and therefore one snapshot: it holds after a load, after a run, and during
+//! a run.
 
 use std::time::{Duration, Instant};
 
@@ -11,42 +11,42 @@ use super::Profile;
 use crate::load_error::LoadError;
 use crate::load_ledger::query;
 
-/// How much is checked.
+/// How thorough the check is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
-    /// Conditions 1 to 4, which the standard asks for, and the rows of small tables.
+    /// Conditions 1 to 4, which the standard requires, and the cardinality of small tables.
     Required,
-    /// All 12, and the rows of all tables whose number never changes.
+    /// All 12 conditions, and the cardinality of all tables whose number of rows never changes.
     Thorough,
 }
 
 /// Something that must hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
-    /// The standard's number; 0 for the cardinalities of clause 1.2.1.
+    /// Number in the standard; 0 for the cardinalities of clause 1.2.1.
     pub number: u32,
-    /// What must be so, in short.
+    /// Short description of the condition.
     pub text: &'static str,
-    /// A query that gives a line of text for each violation.
+    /// A query that returns a line of text for each violation.
     sql: String,
 }
 
-/// What looking at a condition came to.
+/// The result of checking a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// How many warehouses, districts, orders or customers break it.
+    /// How many warehouses, districts, orders or customers violate it.
     pub violations: u64,
-    /// The first few of them, in words; empty when there are none.
+    /// A text with the first few violations; empty if there are none.
     pub examples: String,
-    /// How long it took.
+    /// How long the check took.
     pub elapsed: Duration,
 }
 
 impl Condition {
-    /// Looks whether it holds.
+    /// Checks the condition.
     ///
     /// # Errors
-    /// The server could not say.
+    /// The server refused the query.
     pub fn check(&self, session: &mut Session) -> Result<Verdict, LoadError> {
         let started = Instant::now();
         let sql = format!(
@@ -56,7 +56,7 @@ impl Condition {
         let row = query(session, &sql)?.pop().unwrap_or_default();
         let value = |at: usize| row.get(at).and_then(Option::as_deref).unwrap_or_default();
         Ok(Verdict {
-            // an answer that cannot be read is no good one
+            // an answer that cannot be read counts as a violation
             violations: value(0).parse().unwrap_or(u64::MAX),
             examples: value(1).to_owned(),
             elapsed: started.elapsed(),
@@ -64,7 +64,7 @@ impl Condition {
     }
 }
 
-/// The conditions for a database of so many warehouses.
+/// The conditions for a database with this many warehouses.
 #[must_use]
 pub fn conditions(warehouses: u64, profile: Profile, depth: Depth) -> Vec<Condition> {
     let mut all = vec![Condition {
@@ -108,8 +108,8 @@ fn cardinalities(warehouses: u64, depth: Depth) -> String {
     counts.collect::<Vec<_>>().join(" union all ")
 }
 
-/// Condition 11 speaks of a database as loaded; every delivery since counts in the customer, in the
-/// standard's profile, and moves an order from one side to the other.
+/// Condition 11 applies to a database as loaded. In the standard's profile, every delivery after
+/// that is counted in the customer, and moves an order from one side of the equation to the other.
 fn delivered_since(profile: Profile) -> String {
     let (expected, differs) = match profile {
         Profile::Spec => (

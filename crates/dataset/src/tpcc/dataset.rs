@@ -88,7 +88,7 @@ impl Dataset for Tpcc {
 }
 
 impl Tpcc {
-    /// A unit is a row; of order_line it is an order, which has so many lines as that says.
+    /// A unit is a row, except for order_line, where it is an order whose number of lines varies.
     fn table(&self, table: TableName) -> Table {
         let units = match table {
             TableName::OrderLine => TableName::Orders.rows_a_warehouse(),

@@ -3,7 +3,7 @@
 const SYLLABLES: [&str; 10] = [
     "BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING",
 ];
-/// Names that there are.
+/// How many names there are.
 pub const COUNT: u64 = 1_000;
 
 /// The syllables of name `number`, from 0 to 999.

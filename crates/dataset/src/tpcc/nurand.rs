@@ -1,19 +1,20 @@
-//! The standard's uneven random numbers (clause 2.1.6): `NURand(A, x, y)`.
+//! The standard's non-uniform random numbers (clause 2.1.6): `NURand(A, x, y)`.
 
 use super::Profile;
 use crate::random_values::mix;
 
-/// `A` for last names.
+/// The constant `A` for last names.
 pub const LAST_NAME: u64 = 255;
-/// `A` for customer numbers.
+/// The constant `A` for customer numbers.
 pub const CUSTOMER: u64 = 1_023;
-/// `A` for items.
+/// The constant `A` for items.
 pub const ITEM: u64 = 8_191;
-/// HammerDB's one `C` for last names.
+/// HammerDB's only `C` for last names.
 const HAMMERDB_C: u64 = 123;
-/// How far the last names' `C` of a run must be from that of the load (clause 2.1.6.1).
+/// The allowed differences between the last names' `C` of a run and that of the load (clause
+/// 2.1.6.1).
 const DELTA: std::ops::RangeInclusive<u64> = 65..=119;
-/// Distances within that are not allowed.
+/// Differences in that range that are not allowed.
 const NOT_ALLOWED: [u64; 2] = [96, 112];
 
 /// `(((random(0, A) | random(x, y)) + C) mod (y - x + 1)) + x`: `low` is the draw from 0 to A,
@@ -23,7 +24,7 @@ pub fn nurand(low: u64, draw: u64, c: u64, x: u64, y: u64) -> u64 {
     ((low | draw) + c) % (y - x + 1) + x
 }
 
-/// `C` for last names when rows are made.
+/// The `C` for last names in a load.
 #[must_use]
 pub fn c_of_load(profile: Profile, seed: u64) -> u64 {
     match profile {
@@ -32,8 +33,8 @@ pub fn c_of_load(profile: Profile, seed: u64) -> u64 {
     }
 }
 
-/// `C` for last names of a run over rows that were made with `load`; `draw` chooses among those
-/// allowed.
+/// The `C` for last names in a run on rows that were loaded with `load`; `draw` chooses among the
+/// allowed values.
 #[must_use]
 pub fn c_of_run(profile: Profile, load: u64, draw: u64) -> u64 {
     if profile == Profile::Hammerdb {

@@ -1,31 +1,31 @@
 //! The five transactions as functions and as procedures, in PL/pgSQL.
 //!
-//! Both kinds of a transaction share a body. A function undoes a New-Order with an unused item by
-//! an error of its own SQLSTATE, for it runs within the statement's transaction; a procedure rolls
-//! back itself.
+//! Both kinds of a transaction share a body. A function rolls back a New-Order with an unused item
+//! by raising an error with an SQLSTATE of its own, because it runs within the statement's
+//! transaction; a procedure executes ROLLBACK.
 
 use super::Profile;
 
 /// SQLSTATE of a New-Order that names an unused item.
 pub const UNUSED_ITEM_SQLSTATE: &str = "TC001";
 
-/// A transaction, in the order in which the standard has them.
+/// A type of transaction, in the order of the standard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transaction {
-    /// An order of 5 to 15 lines.
+    /// An order with 5 to 15 lines.
     NewOrder,
     /// A customer pays.
     Payment,
-    /// A customer's last order.
+    /// Shows a customer's last order.
     OrderStatus,
-    /// The oldest open order of each district of a warehouse.
+    /// Delivers the oldest open order of each district of a warehouse.
     Delivery,
-    /// How many items of a district's last orders are short.
+    /// Counts the items of a district's last orders whose stock is low.
     StockLevel,
 }
 
 impl Transaction {
-    /// All of them.
+    /// All types of transactions.
     pub const ALL: [Self; 5] = [
         Self::NewOrder,
         Self::Payment,
@@ -34,7 +34,7 @@ impl Transaction {
         Self::StockLevel,
     ];
 
-    /// As people call it.
+    /// Name of the transaction.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -46,7 +46,7 @@ impl Transaction {
         }
     }
 
-    /// Name of its function.
+    /// Name of the function.
     #[must_use]
     pub fn function(self) -> &'static str {
         match self {
@@ -58,7 +58,7 @@ impl Transaction {
         }
     }
 
-    /// Name of its procedure.
+    /// Name of the procedure.
     #[must_use]
     pub fn procedure(self) -> &'static str {
         match self {
@@ -70,7 +70,7 @@ impl Transaction {
         }
     }
 
-    /// What it is given, in order.
+    /// Names and types of the inputs, in order.
     #[must_use]
     pub fn inputs(self) -> &'static [(&'static str, &'static str)] {
         match self {
@@ -102,7 +102,7 @@ impl Transaction {
         }
     }
 
-    /// What it gives: what the standard's terminals show.
+    /// Names and types of the outputs, which are what the standard's terminals display.
     #[must_use]
     pub fn outputs(self) -> &'static [(&'static str, &'static str)] {
         match self {
@@ -160,10 +160,10 @@ impl Transaction {
     }
 }
 
-/// PostgreSQL 10 has functions only.
+/// PostgreSQL 10 has only functions.
 const HAS_PROCEDURES: &str = "current_setting('server_version_num')::int >= 110000";
 
-/// Statements that make all functions and procedures.
+/// Statements that create all functions and procedures.
 #[must_use]
 pub fn create(profile: Profile) -> Vec<String> {
     let both = |transaction| {
@@ -216,7 +216,7 @@ fn parameters(transaction: Transaction, out: &str) -> String {
     inputs.chain(outputs).collect::<Vec<_>>().join(", ")
 }
 
-/// The body for a profile: HammerDB leaves some counters alone that the standard counts.
+/// The body for a profile: HammerDB does not update some counters that the standard requires.
 fn body(transaction: Transaction, profile: Profile, undo: &str) -> String {
     let counts = [
         (

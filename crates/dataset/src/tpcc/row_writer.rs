@@ -1,4 +1,4 @@
-//! Rows of TPC-C's tables in COPY's text format, by clause 4.3.3 of the standard.
+//! Makes rows of TPC-C's tables in COPY's text format, by clause 4.3.3 of the standard.
 
 mod text;
 
@@ -10,32 +10,32 @@ use crate::dataset::RowSource;
 use crate::random_values::{Draws, mix, push_number};
 use text::{push_cents, push_data, push_digits, push_text, push_zip};
 
-/// The instant that all rows have where the standard wants that of the load: two loads with the
-/// same options are the same to the byte, and no transaction looks at these columns.
+/// The time in all rows for which the standard requires that of the load. It is constant so that
+/// two loads with the same options are identical, and no transaction reads these columns.
 const LOADED_AT: &[u8] = b"2026-01-01 00:00:00+00";
 const NULL: &[u8] = b"\\N";
 const W_YTD_CENTS: u64 = 30_000_000;
 const D_YTD_CENTS: u64 = 3_000_000;
-/// Of a hundred rows of item and stock, those whose data hold the word ORIGINAL.
+/// The percentage of rows of item and stock whose data contain the word ORIGINAL.
 const ORIGINAL_PERCENT: u64 = 10;
 
-/// Makes rows. Every value is a function of seed, table and unit alone.
+/// Makes rows. Every value depends only on seed, table and unit.
 pub(super) struct RowWriter {
     table: TableName,
     bad_credit_percent: u64,
     last_name_c: u64,
     stream: u64,
-    /// The stream of orders, which says how many lines each has.
+    /// The stream of orders, which determines the number of lines of each.
     orders: u64,
-    /// Customers' numbers in the order in which they placed the orders of a district.
+    /// Numbers of the customers in the order in which they placed the orders of a district.
     customers: Vec<u16>,
-    /// The district of `customers`, counted through all warehouses.
+    /// The district of `customers`, counted over all warehouses.
     district: Option<u64>,
     units: Range<u64>,
 }
 
 impl RowWriter {
-    /// Units, from 0, of a table.
+    /// Makes the rows of `units`, counted from 0, of a table.
     pub fn new(tpcc: &Tpcc, table: TableName, units: Range<u64>) -> Self {
         Self {
             table,
@@ -49,7 +49,7 @@ impl RowWriter {
         }
     }
 
-    /// Appends a unit's rows; gives how many.
+    /// Appends the rows of a unit; returns how many.
     fn unit(&mut self, unit: u64, out: &mut Vec<u8>) -> u64 {
         let mut draws = Draws::of_row(self.stream, unit);
         match self.table {
@@ -147,14 +147,14 @@ impl RowWriter {
         lines
     }
 
-    /// Lines of an order, and what else is drawn for it.
+    /// The number of lines of an order, and the draws for its other values.
     fn lines_of(&self, order: u64) -> (u64, Draws) {
         let mut draws = Draws::of_row(self.orders, order);
         let [fewest, most] = ORDER_LINES;
         (draws.between(fewest, most), draws)
     }
 
-    /// Sees to it that `customers` are those of a district: Fisher and Yates' shuffle.
+    /// Fills `customers` for a district with a Fisher-Yates shuffle.
     fn permute(&mut self, district: u64) {
         if self.district == Some(district) {
             return;
@@ -182,7 +182,7 @@ impl RowSource for RowWriter {
     }
 }
 
-/// Where a row stands, all numbers from 1.
+/// The position of a row, with all numbers from 1.
 struct Place {
     warehouse: u64,
     district: u64,
@@ -190,7 +190,7 @@ struct Place {
 }
 
 impl Place {
-    /// Of a table with so many rows a district.
+    /// The position of a unit in a table with `a_district` rows for each district.
     fn of(unit: u64, a_district: u64) -> Self {
         let district = unit / a_district;
         Self {
@@ -285,7 +285,7 @@ fn new_order(unit: u64, out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
-/// Two streets, city, state and zip code, each behind a tab.
+/// Appends two streets, city, state and zip code, each after a tab.
 fn address(draws: &mut Draws, out: &mut Vec<u8>) {
     for _ in 0..3 {
         out.push(b'\t');
@@ -302,7 +302,7 @@ fn tab_number(number: u64, out: &mut Vec<u8>) {
     push_number(number, out);
 }
 
-/// Ten-thousandths, below one.
+/// Appends a rate in ten-thousandths, below one.
 fn push_rate(ten_thousandths: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(b"0.");
     for weight in [1_000, 100, 10, 1] {

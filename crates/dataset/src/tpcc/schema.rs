@@ -1,10 +1,10 @@
 //! TPC-C's tables: names, types and order of columns are those of HammerDB's build for PostgreSQL,
-//! so that rows have the size that its users know.
+//! so that rows have the same size as there.
 
 use super::{Profile, TableName, Tpcc};
 use crate::dataset::{Manner, Part, Stages, in_manner};
 
-/// A column of each table that nobody else's table of the same name is likely to have.
+/// For each table, a column that another application's table of the same name is unlikely to have.
 const OWN_COLUMNS: [(TableName, &str); 9] = [
     (TableName::Item, "i_im_id"),
     (TableName::Warehouse, "w_ytd"),
@@ -17,12 +17,13 @@ const OWN_COLUMNS: [(TableName, &str); 9] = [
     (TableName::OrderLine, "ol_dist_info"),
 ];
 
-/// Names of all tables, as a list.
+/// Names of all tables, as a list in SQL.
 pub(super) fn all_tables() -> String {
     TableName::ALL.map(TableName::name).join(", ")
 }
 
-/// Refuses to go on where a table is called as one of ours and is not: the names are common ones.
+/// A statement that fails if a table has the name of one of ours but other columns, because the
+/// names are common.
 pub(super) fn guard() -> String {
     let tables = OWN_COLUMNS.map(|(table, column)| format!("('{}', '{column}')", table.name()));
     format!(
@@ -40,7 +41,7 @@ pub(super) fn guard() -> String {
 
 /// CREATE TABLE statements, without partitions.
 pub(super) fn create_tables(tpcc: &Tpcc) -> Vec<String> {
-    // the standard's runs may be long enough for more than 32,767 of one row
+    // the standard's runs may be so long that one row is counted more than 32,767 times
     let count = match tpcc.profile {
         Profile::Hammerdb => "smallint",
         Profile::Spec => "integer",
@@ -106,7 +107,7 @@ pub(super) fn create_tables(tpcc: &Tpcc) -> Vec<String> {
     ]
 }
 
-/// Partitions of order_line: each with its warehouses, from 0. None without them.
+/// Partitions of order_line, each with its warehouses, counted from 0. None without partitions.
 pub(super) fn partitions(tpcc: &Tpcc) -> Option<Vec<Part>> {
     let count = u64::from(tpcc.order_line_partitions?);
     let bound = |number: u64| u64::from(tpcc.warehouses) * number / count;
@@ -117,7 +118,7 @@ pub(super) fn partitions(tpcc: &Tpcc) -> Option<Vec<Part>> {
     Some((1..=count).map(part).collect())
 }
 
-/// CREATE TABLE statements of the partitions. The first and the last are open.
+/// CREATE TABLE statements of the partitions. The ranges of the first and the last are open.
 pub(super) fn create_partitions(tpcc: &Tpcc) -> Vec<String> {
     let parts = partitions(tpcc).unwrap_or_default();
     let last = parts.len().saturating_sub(1);
@@ -143,7 +144,7 @@ pub(super) fn vacuum(tpcc: &Tpcc, manner: Manner) -> Stages {
         Manner::Parallel => "(freeze, analyze)",
     };
     let whole = |table: TableName| format!("vacuum {options} {}", table.name());
-    // the longest first
+    // the longest statement first
     let mut tables: Vec<TableName> = TableName::ALL.into();
     tables.reverse();
     let Some(parts) = partitions(tpcc) else {
@@ -155,12 +156,13 @@ pub(super) fn vacuum(tpcc: &Tpcc, manner: Manner) -> Stages {
         .map(|part| format!("vacuum (freeze) {}", part.relation));
     let statements = each.chain(tables.into_iter().map(whole)).collect();
     let mut stages = in_manner(manner, statements);
-    // who analyzes the whole analyzes its partitions, too
+    // analyzing the whole table analyzes its partitions, too
     stages.push(vec!["analyze order_line".to_owned()]);
     stages
 }
 
-/// Primary keys, then the two further indexes: both of a table at once would wait for each other.
+/// Primary keys, then the two other indexes: building both of a table in parallel would wait for
+/// each other.
 pub(super) fn keys(tpcc: &Tpcc, manner: Manner) -> Stages {
     const KEYS: [(&str, &str); 8] = [
         ("stock", "s_i_id, s_w_id"),
@@ -182,7 +184,7 @@ pub(super) fn keys(tpcc: &Tpcc, manner: Manner) -> Stages {
     let mut first: Vec<String> = KEYS.map(|(table, columns)| key(table, columns)).into();
     let mut second: Vec<String> = INDEXES.map(str::to_owned).into();
     if let (Some(parts), Manner::Parallel) = (partitions(tpcc), manner) {
-        // the key of the whole table takes those of its partitions as its own
+        // the primary key of the whole table reuses those of its partitions
         second.extend(first.pop());
         let columns = KEYS[KEYS.len() - 1].1;
         first.splice(0..0, parts.iter().map(|part| key(&part.relation, columns)));

@@ -25,7 +25,7 @@ fn columns(line: &str) -> Vec<&str> {
     line.split('\t').collect()
 }
 
-/// The standard deviation of how often something of this share comes in `draws`.
+/// The standard deviation of the number of events with this probability in `draws`.
 fn deviation(draws: f64, share: f64) -> f64 {
     (draws * share * (1.0 - share)).sqrt()
 }
@@ -37,7 +37,7 @@ fn rows_do_not_depend_on_the_cut() {
     for (place, table) in TableName::ALL.into_iter().enumerate() {
         let tables = tpcc.tables();
         let units = tables[place].units;
-        // the ends of what is long, where warehouses and districts change
+        // the ends of long tables, where warehouses and districts change
         let some = units.saturating_sub(40_000)..units;
         let whole = text(&tpcc, table, some.clone(), u64::MAX);
         let mut pieces = String::new();

@@ -1,13 +1,13 @@
-//! Random strings and amounts, by clauses 4.3.2.2 and 4.3.2.7: no allocation, a draw for eight
-//! letters.
+//! Random strings and amounts, by clauses 4.3.2.2 and 4.3.2.7: without allocations, and with one
+//! draw for eight letters.
 
 use crate::random_values::{Draws, push_number};
 
 const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const PAIR_COUNT: usize = LETTERS.len() * LETTERS.len();
-/// All pairs of letters: a step of the generator's arithmetic is the dearest part of a letter.
+/// All pairs of letters: a draw is the most expensive part of a letter.
 static PAIRS: [[u8; 2]; PAIR_COUNT] = pairs();
-/// Pairs in one draw: 62^8 is 2^47.6, so that letters are even to one part in 2^16.
+/// Pairs in one draw: 62^8 is 2^47.6, so letters are uniform to one part in 2^16.
 const PAIRS_A_DRAW: usize = 4;
 const ORIGINAL: &[u8] = b"ORIGINAL";
 
@@ -24,7 +24,7 @@ const fn pairs() -> [[u8; 2]; PAIR_COUNT] {
     pairs
 }
 
-/// Letters and digits, from `least` to `most` of them.
+/// Appends `least` to `most` letters and digits.
 pub(super) fn push_text(draws: &mut Draws, least: u64, most: u64, out: &mut Vec<u8>) {
     let length = if least == most {
         least
@@ -45,7 +45,8 @@ pub(super) fn push_text(draws: &mut Draws, least: u64, most: u64, out: &mut Vec<
     }
 }
 
-/// From 26 to 50 letters; in so many of a hundred the word ORIGINAL stands somewhere in them.
+/// Appends 26 to 50 letters; in `original_percent` percent of all cases they contain the word
+/// ORIGINAL.
 pub(super) fn push_data(draws: &mut Draws, original_percent: u64, out: &mut Vec<u8>) {
     let begin = out.len();
     push_text(draws, 26, 50, out);
@@ -56,7 +57,7 @@ pub(super) fn push_data(draws: &mut Draws, original_percent: u64, out: &mut Vec<
     }
 }
 
-/// So many random digits, at most 18.
+/// Appends `count` random digits, at most 18.
 pub(super) fn push_digits(draws: &mut Draws, count: usize, out: &mut Vec<u8>) {
     let mut random = draws.bits();
     for _ in 0..count {
@@ -66,13 +67,13 @@ pub(super) fn push_digits(draws: &mut Draws, count: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Four random digits and `11111`.
+/// Appends four random digits and `11111`.
 pub(super) fn push_zip(draws: &mut Draws, out: &mut Vec<u8>) {
     push_digits(draws, 4, out);
     out.extend_from_slice(b"11111");
 }
 
-/// An amount of money.
+/// Appends an amount of money.
 pub(super) fn push_cents(cents: u64, out: &mut Vec<u8>) {
     push_number(cents / 100, out);
     out.push(b'.');
