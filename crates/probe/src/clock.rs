@@ -1,8 +1,8 @@
-//! The two times of every sample: one that only goes forward, and the wall's.
+//! The two times of every sample: monotonic time, and wall-clock time.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Begins when the probe does.
+/// Starts with the probe.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     origin: Instant,
@@ -13,7 +13,7 @@ pub struct Clock {
 pub struct Stamp {
     /// Microseconds since the probe's start, monotonic.
     pub t_us: u64,
-    /// Microseconds since 1970, as the host's clock has it.
+    /// Microseconds since 1970 on the host's clock.
     pub wall_us: u64,
 }
 
@@ -37,7 +37,7 @@ impl Clock {
         }
     }
 
-    /// The instant that lies so long behind the start.
+    /// The instant this long after the start.
     #[must_use]
     pub fn at(&self, since_start: Duration) -> Instant {
         self.origin + since_start

@@ -1,4 +1,4 @@
-//! pgprobe: what a host and a PostgreSQL server do, second by second.
+//! pgprobe: samples a host and a PostgreSQL server every second.
 
 mod catalogue;
 mod clock;
@@ -43,7 +43,7 @@ fn print(text: &str) -> ExitCode {
 }
 
 fn failed(error: impl Display, hint: Option<&str>) -> ExitCode {
-    // standard error may be closed; there is nowhere else to say so
+    // standard error may be closed, and there is nowhere else to report it
     let _ = writeln!(io::stderr(), "pgprobe: error: {error}");
     if let Some(hint) = hint {
         let _ = writeln!(io::stderr(), "pgprobe: hint: {hint}");

@@ -9,7 +9,7 @@ use lexopt::{Arg, Parser, ValueExt};
 
 use crate::host::{Choice, Known, LogChoice};
 
-/// What the command line asks for.
+/// What the command line requests.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Request {
     /// `--help`
@@ -23,9 +23,9 @@ pub enum Request {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// The host; None with `--no-host`.
+    /// What to sample of the host; None with `--no-host`.
     pub host: Option<Choice>,
-    /// The server; None with `--no-server`.
+    /// What to sample of the server; None with `--no-server`.
     pub server: Option<Server>,
     /// `--time`
     pub time: Option<Duration>,
@@ -35,7 +35,7 @@ pub struct Options {
     pub lease: Option<Duration>,
 }
 
-/// How to reach the server, and how often to look at its sessions.
+/// How to reach the server, and how often to sample its sessions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Server {
     /// Database or connection string.
@@ -48,7 +48,7 @@ pub struct Server {
     pub statements: usize,
 }
 
-/// What is wrong with the command line.
+/// An error in the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageError(String);
 
@@ -66,12 +66,12 @@ impl From<lexopt::Error> for UsageError {
     }
 }
 
-/// Highest `--waits-hz`: more often than that, looking is a load of its own.
+/// The greatest `--waits-hz`: more frequent samples would be a load of their own.
 const MOST_HZ: u32 = 100;
 const WAITS_HZ: u32 = 10;
 const PROCESSES: usize = 50;
 const STATEMENTS: usize = 20;
-/// The longest --time and --lease: an instant so far ahead can still be computed.
+/// The longest --time and --lease: an instant this far ahead can still be computed.
 const LONGEST: Duration = Duration::from_secs(i32::MAX as u64);
 
 /// The text of `--help`.
@@ -112,7 +112,7 @@ Other options:
 /// Reads the command line (without the program's name).
 ///
 /// # Errors
-/// For the first thing that is wrong.
+/// The first error in the command line.
 pub fn read(args: impl IntoIterator<Item = OsString>) -> Result<Request, UsageError> {
     let mut parser = Parser::from_args(args);
     let mut given = Given::default();

@@ -1,4 +1,4 @@
-//! Lines of JSON on standard output: the contract is `docs/reference/probe.md`, version 1.
+//! Writes lines of JSON to standard output; the contract is `docs/reference/probe.md`, version 1.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,10 +10,10 @@ use crate::clock::{Clock, Stamp};
 use crate::probe_stop::Stop;
 use crate::sample::Sample;
 
-/// Version of the lines.
+/// Version of the format.
 pub const VERSION: u32 = 1;
 
-/// Writes lines whole, whichever thread they come from. When nobody reads them any more, it is over.
+/// Writes complete lines from any thread. When the reader has ended, it ends the probe.
 pub struct Output {
     clock: Clock,
     stop: Stop,
@@ -24,7 +24,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Lines to `sink`, with times of `clock`.
+    /// Writes lines to `sink`, with times of `clock`.
     #[must_use]
     pub fn new(sink: Box<dyn Write + Send>, clock: Clock, stop: Stop) -> Self {
         Self {
@@ -37,25 +37,25 @@ impl Output {
         }
     }
 
-    /// The clock of `t_us`.
+    /// The clock for `t_us`.
     #[must_use]
     pub fn clock(&self) -> Clock {
         self.clock
     }
 
-    /// Bytes so far.
+    /// Number of bytes so far.
     #[must_use]
     pub fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Samples so far whose time had passed before they could be taken.
+    /// Number of samples so far that were left out because their time had passed.
     #[must_use]
     pub fn late(&self) -> u64 {
         self.late.load(Ordering::Relaxed)
     }
 
-    /// Why lines are missing: a full disk. A reader that went away is no failure.
+    /// Why lines are missing, such as a full disk. The end of the reader is not a failure.
     #[must_use]
     pub fn failure(&self) -> Option<&io::Error> {
         self.failure
@@ -63,7 +63,7 @@ impl Output {
             .filter(|error| error.kind() != io::ErrorKind::BrokenPipe)
     }
 
-    /// A line of the kind `event` about the instant `at`.
+    /// Writes a line of the kind `event` for the instant `at`.
     pub fn write(&self, event: &str, at: Stamp, fields: Map<String, Value>) {
         let mut line = Map::new();
         line.insert("event".into(), event.into());
@@ -79,7 +79,7 @@ impl Output {
         }
     }
 
-    /// A sample; one with nothing in it is left out.
+    /// Writes a sample; an empty one is omitted.
     pub fn sample(&self, sample: &Sample) {
         if !sample.rows.is_empty() {
             self.write("sample", sample.at, sample.fields());
@@ -89,14 +89,15 @@ impl Output {
         }
     }
 
-    /// Something that one source lacks; said once for each reason.
+    /// Reports that a source lacks something, once for each reason.
     pub fn warning(&self, source: &str, message: &str) {
         self.about("warning", source, self.clock.now(), message);
     }
 
-    /// Answers a line of the parent's: `clock ID` asks for this instant; others ask for nothing.
+    /// Answers a line of the parent: `clock ID` requests the current time; other lines request
+    /// nothing.
     pub fn answer(&self, line: &str) {
-        // before anything else: what follows would count as a part of the way here
+        // read first, because later work would count as part of the network delay
         let at = self.clock.now();
         if let Some(id) = line.strip_prefix("clock ") {
             let mut fields = Map::new();
@@ -105,12 +106,12 @@ impl Output {
         }
     }
 
-    /// Figures of `source` up to `at` are missing since the sample before.
+    /// Reports that figures of `source` are missing from the last sample up to `at`.
     pub fn gap(&self, source: &str, at: Stamp, message: &str) {
         self.about("gap", source, at, message);
     }
 
-    /// Counts and marks samples that were left out.
+    /// Counts and reports samples that were left out.
     pub fn missed(&self, source: &str, samples: u32) {
         self.late.fetch_add(samples.into(), Ordering::Relaxed);
         let message = format!("{samples} samples left out: their time had passed");
@@ -132,7 +133,7 @@ impl Output {
                 "pgprobe: error: could not write samples: {error}"
             );
         }
-        // only the first one matters
+        // only the first failure is kept
         let _ = self.failure.set(error);
         self.stop.now();
     }

@@ -1,4 +1,5 @@
-//! What started the probe, at the other end of standard input: asks for the clock, and is outlived by nobody.
+//! The probe's parent, at the other end of standard input: it requests the clock, and the probe
+//! ends with it.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -7,13 +8,15 @@ use std::time::Duration;
 
 use crate::probe_stop::Stop;
 
-/// How long threads may take to end when the lease has run out: one may be kept by a pipe that nobody empties.
+/// How long threads may take to end after the lease has run out: one may be blocked by a pipe that
+/// nothing reads.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Over when `input` ends, and when no line has come for as long as `lease` says; each line goes to `on_line`.
+/// Ends the probe when `input` closes, or when no line has arrived for the time of `lease`; passes
+/// each line to `on_line`.
 ///
 /// # Errors
-/// When the system refuses a thread.
+/// The system refuses a thread.
 pub fn watch(
     input: impl Read + Send + 'static,
     lease: Option<Duration>,
@@ -30,7 +33,7 @@ pub fn watch(
             while matches!(input.read_until(b'\n', &mut line), Ok(bytes) if bytes > 0) {
                 on_line(String::from_utf8_lossy(&line).trim());
                 line.clear();
-                // nobody listens without a lease
+                // without a lease, there is no receiver
                 let _ = heard.send(());
             }
             ending.now();
@@ -47,7 +50,7 @@ pub fn watch(
     Ok(())
 }
 
-/// Returns true when nothing was said for so long, false when nobody is left to say anything.
+/// Returns true when no line arrived for that time, and false when the sender has ended.
 fn runs_out(said: &Receiver<()>, lease: Duration) -> bool {
     loop {
         match said.recv_timeout(lease) {

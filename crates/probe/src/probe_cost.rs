@@ -1,4 +1,4 @@
-//! What the probe itself costs.
+//! The cost of the probe itself.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,14 +9,14 @@ use crate::catalogue::source;
 use crate::output::Output;
 use crate::sample::{Differ, Reading};
 
-/// Statements, and how long answers took; shared by all who send some.
+/// Number and duration of statements, shared by all threads that send some.
 #[derive(Debug, Default)]
 pub struct Queries {
     number: AtomicU64,
     time_us: AtomicU64,
-    /// Process of the session in the server; 0 as long as there is none.
+    /// Process ID of the session's backend; 0 without a session.
     session: AtomicU32,
-    /// CPU time of these processes; the host's side adds to it.
+    /// CPU time of these backends, measured by the host's side.
     session_us: AtomicU64,
     session_seen: AtomicBool,
 }
@@ -28,18 +28,18 @@ impl Queries {
         self.time_us.fetch_add(us, Ordering::Relaxed);
     }
 
-    /// The server's process that answers from now on.
+    /// Sets the process ID of the session's backend.
     pub fn session_is(&self, pid: u32) {
         self.session.store(pid, Ordering::Relaxed);
     }
 
-    /// That process; 0 when there is none.
+    /// Process ID of the session's backend; 0 without a session.
     #[must_use]
     pub fn session(&self) -> u32 {
         self.session.load(Ordering::Relaxed)
     }
 
-    /// It has used so much more CPU.
+    /// Adds CPU time of the backend.
     pub fn session_used(&self, us: f64) {
         self.session_us.fetch_add(us as u64, Ordering::Relaxed);
         self.session_seen.store(true, Ordering::Relaxed);
@@ -50,7 +50,7 @@ impl Queries {
 pub struct Own(Differ);
 
 impl Own {
-    /// Counts from the process's begin.
+    /// Counts from the start of the process.
     #[must_use]
     pub fn new() -> Self {
         Self(Differ::new(source("probe")))

@@ -1,4 +1,5 @@
-//! When the probe ends: signals, a parent that is gone (`parent`), a reader that is gone (`output`).
+//! When the probe ends: at a signal, without its parent (`parent`), or without its reader
+//! (`output`).
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +11,7 @@ use pgdyno_connect::Interrupt;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// Tells all threads to end; clones tell the same.
+/// Ends all threads; clones share the state.
 #[derive(Debug, Clone, Default)]
 pub struct Stop {
     flag: Arc<AtomicBool>,
@@ -18,10 +19,10 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Ends everything, once and for all.
+    /// Ends the probe.
     pub fn now(&self) {
         let (lock, changed) = &*self.changed;
-        // held: nobody is between looking at the flag and beginning to wait
+        // the lock is held so that no thread is between checking the flag and waiting
         let held = lock.lock().unwrap_or_else(PoisonError::into_inner);
         self.flag.store(true, Ordering::Relaxed);
         drop(held);
@@ -33,7 +34,7 @@ impl Stop {
         self.flag.load(Ordering::Relaxed)
     }
 
-    /// Sleeps until `instant`, or until it is over; true when it is.
+    /// Sleeps until `instant`, or until the probe ends; returns whether it has ended.
     #[must_use]
     pub fn sleep_until(&self, instant: Instant) -> bool {
         let (lock, changed) = &*self.changed;
@@ -50,18 +51,18 @@ impl Stop {
         }
     }
 
-    /// Ends waits for a server when it is over.
+    /// Ends waits for a server when the probe ends.
     #[must_use]
     pub fn interrupt(&self) -> Interrupt {
         Interrupt::by(Arc::clone(&self.flag))
     }
 
-    /// Ends waits for a server that long from now.
+    /// Ends waits for a server after this time.
     #[must_use]
     pub fn within(time: Duration) -> Interrupt {
         let flag = Arc::new(AtomicBool::new(false));
         let set = Arc::clone(&flag);
-        // nobody waits for it: it ends with the process
+        // the thread is not joined: it ends with the process
         drop(thread::spawn(move || {
             thread::sleep(time);
             set.store(true, Ordering::Relaxed);
@@ -69,10 +70,10 @@ impl Stop {
         Interrupt::by(flag)
     }
 
-    /// Over at SIGINT, SIGTERM and SIGHUP. The second one kills at once.
+    /// Ends the probe at SIGINT, SIGTERM and SIGHUP. The second signal kills the process.
     ///
     /// # Errors
-    /// When the system refuses a handler or a thread.
+    /// The system refuses a handler or a thread.
     pub fn at_signals(&self) -> io::Result<()> {
         let ending = [SIGINT, SIGTERM, SIGHUP];
         for signal in ending {

@@ -1,4 +1,5 @@
-//! The probe from its start to its end: a thread for the host, one for the server, one for itself.
+//! The probe from its start to its end, with one thread for the host, one for the server, and one
+//! for itself.
 
 use std::io;
 use std::sync::Arc;
@@ -22,19 +23,19 @@ use crate::ticks::Ticks;
 /// How often counters are read.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// How the samples ended.
+/// How sampling ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// All were written, or nobody reads them any more.
+    /// All samples were written, or the reader has ended.
     Whole,
-    /// They could not be written, which standard error says.
+    /// The samples could not be written, as standard error reports.
     Cut,
 }
 
-/// Samples until told to end.
+/// Samples until the probe is stopped.
 ///
 /// # Errors
-/// In words: what kept it from beginning.
+/// A message that says why sampling could not begin.
 pub fn run(options: &Options) -> Result<Ended, String> {
     let clock = Clock::start();
     let stop = Stop::default();
@@ -84,7 +85,7 @@ pub fn run(options: &Options) -> Result<Ended, String> {
     })
 }
 
-/// Samples the probe itself until it is over, or the deadline has come.
+/// Samples the probe itself until it is stopped, or until the deadline.
 fn own_samples(output: &Output, queries: &Queries, stop: &Stop, deadline: Option<Instant>) {
     let mut own = Own::new();
     let mut ticks = Ticks::new(output.clock().at(Duration::ZERO), PERIOD);
@@ -100,7 +101,7 @@ fn own_samples(output: &Output, queries: &Queries, stop: &Stop, deadline: Option
 
 fn params(server: &Server, stop: &Stop) -> Result<Params, String> {
     let mut overrides = server.overrides.clone();
-    // by this name its sessions are left out, whoever looks
+    // the probe's sessions are recognized by this name, and left out
     overrides.push(("application_name", server::NAME.to_owned()));
     let target = server.dbname.as_deref();
     let env = pgdyno_connect::Env::from_process();

@@ -1,4 +1,4 @@
-//! From what was read to what a sample says: counters become what they gained.
+//! Turns readings into samples: counters become increases.
 
 use std::collections::HashMap;
 
@@ -7,26 +7,26 @@ use serde_json::{Map, Value};
 use crate::catalogue::{Kind, Metric, Side, Source};
 use crate::clock::Stamp;
 
-/// Names with values, which tell rows of a source apart or say more of them.
+/// Names and values that identify a row of a source or describe it further.
 pub type Labels = Vec<(&'static str, String)>;
 
-/// A row as it was read: counters as they stand.
+/// A row as it was read, with the current values of counters.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Reading {
-    /// What tells it from the others of its source.
+    /// Distinguishes the row from others of its source.
     pub key: Labels,
-    /// What else there is to say of it; may change from sample to sample.
+    /// Further labels, which may change from sample to sample.
     pub more: Labels,
-    /// By metric. Counters that give averages are in microseconds.
+    /// Values by metric. Counters for averages are in microseconds.
     pub values: Vec<(&'static str, f64)>,
 }
 
 /// A row as it is written.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Row {
-    /// Key and more.
+    /// The key and the further labels.
     pub labels: Labels,
-    /// By metric, in the catalogue's order.
+    /// Values by metric, in the catalogue's order.
     pub values: Vec<(&'static str, f64)>,
 }
 
@@ -35,14 +35,14 @@ pub struct Row {
 pub struct Sample {
     pub source: &'static Source,
     pub at: Stamp,
-    /// How long the sample before lies back; None for the first one.
+    /// Time since the last sample; None for the first one.
     pub span_us: Option<u64>,
     pub rows: Vec<Row>,
-    /// Whether a counter went back: its server was restarted, or its statistics were reset.
+    /// Whether a counter decreased, because the server was restarted or its statistics were reset.
     pub reset: bool,
 }
 
-/// Remembers the sample before of one source.
+/// Remembers the last sample of one source.
 #[derive(Debug)]
 pub struct Differ {
     source: &'static Source,
@@ -60,7 +60,7 @@ impl Differ {
         }
     }
 
-    /// What `readings`, taken at this instant, come to.
+    /// The sample that follows from `readings` at this instant.
     pub fn sample(&mut self, at: Stamp, readings: Vec<Reading>) -> Sample {
         let span_us = self
             .at
@@ -147,7 +147,7 @@ impl Growth<'_> {
         }
         let mut gained = raw - self.counted_before(metric.name)?;
         if gained < 0.0 && self.is_host {
-            // the kernel corrects itself: idle and iowait may go back (proc(5))
+            // the kernel corrects its counters, so idle and iowait may decrease (proc(5))
             gained = 0.0;
         }
         if gained < 0.0 {
@@ -179,7 +179,7 @@ fn find(values: &[(&'static str, f64)], name: &str) -> Option<f64> {
 }
 
 impl Sample {
-    /// Its line's fields besides the times.
+    /// The fields of its line, except the times.
     #[must_use]
     pub fn fields(&self) -> Map<String, Value> {
         let mut fields = Map::new();
@@ -197,7 +197,7 @@ impl Sample {
 }
 
 impl Row {
-    /// `labels` and `values`.
+    /// The fields `labels` and `values`.
     #[must_use]
     pub fn json(&self) -> Map<String, Value> {
         let mut row = Map::new();
@@ -213,7 +213,8 @@ impl Row {
     }
 }
 
-/// Whole numbers without a point, others with six digits behind it: nothing is measured more exactly.
+/// Integers without a decimal point, and others with six digits after it, because nothing is
+/// measured more precisely.
 fn number(value: f64) -> Value {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if value.fract() == 0.0 && value.abs() < EXACT {
@@ -267,7 +268,7 @@ mod tests {
             ("read_await", 0.5),
         ];
         assert_eq!(second.rows[0].values, expected);
-        // nothing was read: a mean of nothing is not there
+        // nothing was read, so the mean is absent
         let third = differ.sample(at(3_000_000), counters(501_000.0, 30.0, 17.0, 0.0));
         let names: Vec<_> = third.rows[0].values.iter().map(|(name, _)| *name).collect();
         assert_eq!(names, ["utilisation", "in_flight", "reads"]);

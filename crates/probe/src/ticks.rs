@@ -1,4 +1,4 @@
-//! When to sample: on a fixed grid, so that a late sample does not move the next.
+//! When to sample: on a fixed grid, so that a late sample does not move the next one.
 
 use std::time::{Duration, Instant};
 
@@ -12,15 +12,15 @@ pub struct Ticks {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tick {
-    /// Its number from 0.
+    /// Number of the tick, from 0.
     pub number: u32,
     pub due: Instant,
-    /// How many before it were left out, because their time had passed.
+    /// How many ticks before it were skipped because their time had passed.
     pub missed: u32,
 }
 
 impl Ticks {
-    /// The first is due at `origin`.
+    /// The first tick is at `origin`.
     #[must_use]
     pub fn new(origin: Instant, period: Duration) -> Self {
         Self {
@@ -30,7 +30,7 @@ impl Ticks {
         }
     }
 
-    /// The next one that is still worth taking: one that is late by less than a period, or to come.
+    /// The next tick that is late by less than a period, or in the future.
     pub fn next(&mut self, now: Instant) -> Tick {
         let planned = self.next;
         let passed = now.saturating_duration_since(self.origin).as_nanos() / self.period.as_nanos();
@@ -60,7 +60,7 @@ mod tests {
         assert_eq!(next(at(0)), (0, at(0), 0));
         assert_eq!(next(at(30)), (1, at(100), 0));
         assert_eq!(next(at(150)), (2, at(200), 0));
-        // late by 70 ms: still taken
+        // late by 70 ms: still used
         assert_eq!(next(at(370)), (3, at(300), 0));
         assert_eq!(next(at(710)), (7, at(700), 3));
         assert_eq!(next(at(711)), (8, at(800), 0));

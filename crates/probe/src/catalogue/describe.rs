@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use super::{Side, Source, sources};
 use crate::server::of_version;
 
-/// Versions that the table has a column for.
+/// Major versions with a column in the table.
 const MAJORS: std::ops::RangeInclusive<i32> = 10..=18;
 
-/// Markdown: a heading, a line and a table for each source.
+/// Markdown with a heading, a line and a table for each source.
 #[must_use]
 pub fn markdown() -> String {
     let mut text = String::new();
@@ -19,7 +19,7 @@ pub fn markdown() -> String {
     text
 }
 
-/// Which of the server's sources each version has, by the statements that are sent.
+/// Appends the table of the server's sources by version, derived from the statements.
 fn versions(text: &mut String) {
     text.push_str("### Sources by version of the server\n\n| source |");
     // writing to a String cannot fail
@@ -35,7 +35,7 @@ fn versions(text: &mut String) {
         let _ = write!(text, "\n| `{}` |", source.name);
         for major in MAJORS {
             let has = of_version(major).any(|query| query.source == source.name);
-            // it follows from an extension, which every version may have
+            // it depends on an extension, which every version may have
             let may = source.name == "statements";
             let _ = write!(text, " {} |", if has || may { "✓" } else { "" });
         }

@@ -1,4 +1,4 @@
-//! What Linux says of the host.
+//! Sources that Linux reports about the host.
 
 use super::{Metric, Side, Source, amount, average, gauge, mean};
 

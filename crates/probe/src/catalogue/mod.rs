@@ -1,6 +1,6 @@
 //! Every source and metric of the probe: name, kind, unit and meaning, in one table.
 //!
-//! `docs/reference/probe.md` is made of it, and a test holds the two equal.
+//! `docs/reference/probe.md` is generated from it, and a test compares the two.
 
 mod describe;
 mod host;
@@ -11,21 +11,22 @@ mod tables;
 
 pub use describe::markdown;
 
-/// What becomes of what was read.
+/// How a value follows from what was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// As it was at the sample's instant.
+    /// The value at the sample's instant.
     Gauge,
-    /// What a counter gained since the sample before.
+    /// The increase of a counter since the last sample.
     Amount,
-    /// What a counter of microseconds gained, over the microseconds since the sample before.
+    /// The increase of a counter of microseconds, divided by the microseconds since the last
+    /// sample.
     Average,
-    /// What a counter gained, over what the named one gained; absent where that is nothing.
+    /// The increase of a counter, divided by that of the named one; absent if that is zero.
     Mean(&'static str),
 }
 
 impl Kind {
-    /// What the reference page calls it.
+    /// Name of the kind in the reference page.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -39,15 +40,15 @@ impl Kind {
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Metric {
-    /// As in samples.
+    /// Name in samples.
     pub name: &'static str,
     pub kind: Kind,
-    /// Its unit: bytes, count, us, ms, share, sessions, MHz.
+    /// Unit: bytes, count, us, ms, share, sessions or MHz.
     pub unit: &'static str,
     pub meaning: &'static str,
 }
 
-/// Who can give a source.
+/// Where a source comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// The host on which the probe runs.
@@ -61,19 +62,19 @@ pub enum Side {
 /// Figures that are read together.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Source {
-    /// As in samples.
+    /// Name in samples.
     pub name: &'static str,
-    /// Who gives it.
+    /// Where the source comes from.
     pub side: Side,
-    /// Files or views.
+    /// The files or views that are read.
     pub read_from: &'static str,
-    /// Names of labels, and what they say.
+    /// Names and meanings of the labels.
     pub labels: &'static [(&'static str, &'static str)],
-    /// Whether amounts and averages of 0 are left out.
+    /// Whether amounts and averages of 0 are omitted.
     pub sparse: bool,
-    /// Whether the counters of a row that was not there before began at 0.
+    /// Whether the counters of a new row began at 0.
     pub from_zero: bool,
-    /// Its figures, in their order.
+    /// The figures, in order.
     pub metrics: &'static [Metric],
 }
 
@@ -89,10 +90,10 @@ pub fn sources() -> Vec<&'static Source> {
     .concat()
 }
 
-/// The source of this name.
+/// The source with this name.
 ///
 /// # Panics
-/// When the table has none: every name in the code is a constant.
+/// There is no such source, which cannot happen because every name in the code is a constant.
 #[must_use]
 pub fn source(name: &str) -> &'static Source {
     let found = sources().into_iter().find(|source| source.name == name);

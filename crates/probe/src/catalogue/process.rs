@@ -1,4 +1,4 @@
-//! What Linux says of the server's processes.
+//! Sources that Linux reports about the server's processes.
 
 use super::{Side, Source, amount, gauge};
 

@@ -1,4 +1,4 @@
-//! What PostgreSQL says of standbys, slots and the archive.
+//! Sources that PostgreSQL reports about standbys, slots and the archive.
 
 use super::server::of;
 use super::{Source, amount, gauge};

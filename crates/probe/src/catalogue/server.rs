@@ -1,4 +1,4 @@
-//! What PostgreSQL says of itself.
+//! Sources that PostgreSQL reports about the server.
 
 use super::{Metric, Side, Source, amount, gauge};
 

@@ -1,4 +1,4 @@
-//! What PostgreSQL says of tables, indexes, vacuums and statements.
+//! Sources that PostgreSQL reports about tables, indexes, vacuums and statements.
 
 use super::server::of;
 use super::{Source, amount, gauge};

@@ -1,16 +1,17 @@
-//! Limits of the server's control group, and what they cost.
+//! Limits of the server's control group, and their effects.
 
 use super::files::{Files, field};
 use super::kernel::present;
 use crate::sample::Reading;
 
-/// Limits of memory as large as this are none: version 1 says so with the highest multiple of a page.
+/// Greater limits of memory mean no limit: version 1 reports that as the greatest multiple of a
+/// page.
 const NO_LIMIT_BYTES: f64 = (1_u64 << 62) as f64;
 
-/// `cgroup` of a process.
+/// The source `cgroup` for a process.
 ///
 /// # Errors
-/// The process is gone, or its groups cannot be read.
+/// The process has ended, or its groups cannot be read.
 pub fn cgroup(files: &Files, pid: &str) -> Result<Vec<Reading>, String> {
     let groups = files.text(&format!("proc/{pid}/cgroup"))?;
     let values = version_2(files, &groups).unwrap_or_else(|| version_1(files, &groups));
@@ -23,7 +24,7 @@ pub fn cgroup(files: &Files, pid: &str) -> Result<Vec<Reading>, String> {
     }])
 }
 
-/// Version 2 alone; beside version 1 its hierarchy has no controllers.
+/// For version 2 alone; alongside version 1 its hierarchy has no controllers.
 fn version_2(files: &Files, groups: &str) -> Option<Vec<(&'static str, f64)>> {
     let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
     let own = Folder::new(files, "sys/fs/cgroup", path);
@@ -57,7 +58,7 @@ fn version_1(files: &Files, groups: &str) -> Vec<(&'static str, f64)> {
             let is_it = parts.next()?.split(',').any(|known| known == controller);
             is_it.then(|| parts.next())?
         });
-        // a controller that is not there has no files
+        // a controller that does not exist has no files
         Folder::new(
             files,
             &format!("sys/fs/cgroup/{controller}"),
@@ -97,7 +98,7 @@ fn version_1(files: &Files, groups: &str) -> Vec<(&'static str, f64)> {
 struct Folder<'a> {
     files: &'a Files,
     root: String,
-    /// Of the group in it, without a slash at its end.
+    /// Path of the group, without a slash at the end.
     path: String,
 }
 
@@ -119,7 +120,7 @@ impl<'a> Folder<'a> {
         self.text(name)?.trim().parse().ok()
     }
 
-    /// The group and those above it, as far as can be seen: their limits bind it, too.
+    /// The group and its visible ancestors, whose limits apply, too.
     fn with_above(&self) -> impl Iterator<Item = Self> {
         std::iter::successors(Some(self.clone()), |folder| {
             let (above, _) = folder.path.rsplit_once('/')?;

@@ -3,10 +3,10 @@
 use super::files::{Files, word};
 use crate::sample::Reading;
 
-/// `cpu`, from the text of `/proc/stat`.
+/// The source `cpu`, from the text of `/proc/stat`.
 ///
 /// # Errors
-/// The text is not what proc(5) says.
+/// The text does not match proc(5).
 pub fn all(stat: &str) -> Result<Vec<Reading>, String> {
     let cores = lines(stat).filter(|(name, _)| *name != "cpu").count();
     let (_, modes) = lines(stat)
@@ -19,7 +19,7 @@ pub fn all(stat: &str) -> Result<Vec<Reading>, String> {
     Ok(vec![reading])
 }
 
-/// `core`.
+/// The source `core`.
 #[must_use]
 pub fn each(stat: &str, files: &Files) -> Vec<Reading> {
     let cores = lines(stat).filter_map(|(name, modes)| {
@@ -45,7 +45,7 @@ fn lines(stat: &str) -> impl Iterator<Item = (&str, Vec<&str>)> {
     })
 }
 
-/// Microseconds a core. The kernel counts guests in user and nice, too.
+/// Microseconds for each core. The kernel includes guests in user and nice.
 fn values(modes: &[&str], cores: f64) -> Vec<(&'static str, f64)> {
     let us_a_tick = 1e6 / rustix::param::clock_ticks_per_second() as f64;
     let ticks = |number| word(modes, number).unwrap_or(0.0);

@@ -1,4 +1,4 @@
-//! Block devices, and which of them hold the server's data.
+//! Block devices, and which of them contain the server's data.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -10,13 +10,14 @@ use crate::sample::Reading;
 
 const SECTOR_BYTES: f64 = 512.0;
 
-/// A place with its device, as `/proc/diskstats` numbers it.
+/// A place and the numbers of its device in `/proc/diskstats`.
 pub type Device = (Place, (u64, u64));
 
-/// The device of each place: that of its files, or, where that is none of the kernel's, of its mount.
+/// The device of each place: that of its files, or if the kernel does not list that one, of its
+/// mount.
 ///
 /// # Errors
-/// Those that cannot be looked at, in words.
+/// Messages about places that cannot be read.
 pub fn devices(
     places: Vec<Place>,
     mounts: &[(Mount, Vec<&'static str>)],
@@ -30,7 +31,7 @@ pub fn devices(
                 let of_files = (major, u64::from(rustix::fs::minor(device)));
                 let mount = mounts.iter().find(|(_, roles)| roles.contains(&place.role));
                 let of_mount = mount.and_then(|(mount, _)| mount.device());
-                // major 0: a number of the filesystem's own
+                // major 0 marks a number that the filesystem assigned itself
                 let number = of_mount.filter(|_| major == 0).unwrap_or(of_files);
                 found.push((place, number));
             }
@@ -43,7 +44,7 @@ pub fn devices(
     (found, problems)
 }
 
-/// `disk`: whole devices that ever did I/O, and partitions that hold something.
+/// The source `disk`: whole devices with any I/O so far, and partitions that contain a place.
 ///
 /// # Errors
 /// The file cannot be read.

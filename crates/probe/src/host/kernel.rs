@@ -10,7 +10,7 @@ fn one(values: Vec<(&'static str, f64)>) -> Vec<Reading> {
     }]
 }
 
-/// `kernel`, from `/proc/stat` and `/proc/loadavg`.
+/// The source `kernel`, from `/proc/stat` and `/proc/loadavg`.
 ///
 /// # Errors
 /// A file cannot be read.
@@ -30,7 +30,7 @@ pub fn kernel(stat: &str, files: &Files) -> Result<Vec<Reading>, String> {
     Ok(one(present(&values)))
 }
 
-/// `pressure`.
+/// The source `pressure`.
 ///
 /// # Errors
 /// The kernel has no PSI, or it is switched off.
@@ -50,7 +50,7 @@ pub fn pressure(files: &Files) -> Result<Vec<Reading>, String> {
     resources.into_iter().collect()
 }
 
-/// `memory`.
+/// The source `memory`.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -82,7 +82,7 @@ pub fn memory(files: &Files) -> Result<Vec<Reading>, String> {
     Ok(one(present(&values)))
 }
 
-/// `paging`.
+/// The source `paging`.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -103,7 +103,7 @@ pub fn paging(files: &Files) -> Result<Vec<Reading>, String> {
     Ok(one(present(&values)))
 }
 
-/// Those that were there.
+/// The values that exist.
 pub fn present(values: &[(&'static str, Option<f64>)]) -> Vec<(&'static str, f64)> {
     let there = values
         .iter()

@@ -31,7 +31,7 @@ use processes::Processes;
 /// Which log is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogChoice {
-    /// The one that the server's files and its first process say.
+    /// The log that the server's files and its postmaster indicate.
     Find,
     /// `--log`
     File(PathBuf),
@@ -39,10 +39,10 @@ pub enum LogChoice {
     None,
 }
 
-/// What of the host belongs to the server.
+/// The parts of the host that belong to the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
-    /// How its processes are found.
+    /// How the server's processes are found.
     pub server: Known,
     /// `--data`
     pub data: Option<PathBuf>,
@@ -54,7 +54,7 @@ pub struct Choice {
     pub log: LogChoice,
 }
 
-/// Samples the host until it is over.
+/// Samples the host until the probe ends.
 pub fn run(choice: &Choice, period: Duration, output: &Output, queries: &Queries, stop: &Stop) {
     let mut host = Host::new(choice, output, queries);
     let mut ticks = Ticks::new(output.clock().at(Duration::ZERO), period);
@@ -176,7 +176,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Says once why a source has nothing.
+    /// Reports once why a source has no samples.
     fn lacks(&mut self, name: &'static str, problem: String) {
         if self.said.insert((name, problem.clone())) {
             self.output.warning(name, &problem);

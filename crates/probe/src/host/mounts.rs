@@ -1,4 +1,4 @@
-//! Where the server's folders are mounted, and how much room is left there.
+//! The mounts of the server's directories, and their free space.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -7,16 +7,17 @@ use std::path::{Path, PathBuf};
 use super::files::Files;
 use crate::sample::Reading;
 
-/// A folder that matters and what it is for.
+/// A directory and its purpose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// `data` or `wal`.
+    /// The purpose: `data` or `wal`.
     pub role: &'static str,
-    /// The folder; links are followed.
+    /// The directory, with links resolved.
     pub folder: PathBuf,
 }
 
-/// Where the data directory and its WAL lie. Without `wal`, the WAL is where the server's link says.
+/// The data directory and the directory of its WAL. Without `wal`, that is the target of the
+/// server's link.
 #[must_use]
 pub fn places(data: Option<&Path>, wal: Option<&Path>) -> Vec<Place> {
     let wal = wal.map(Path::to_owned);
@@ -37,7 +38,7 @@ pub struct Mount {
     source: String,
 }
 
-/// The mount that each place lies on; one that cannot be found is left out.
+/// The mount of each place; places without one are left out.
 #[must_use]
 pub fn mounts(files: &Files, places: &[Place]) -> Vec<(Mount, Vec<&'static str>)> {
     let text = files.text_if_any("proc/self/mountinfo").unwrap_or_default();
@@ -56,13 +57,14 @@ pub fn mounts(files: &Files, places: &[Place]) -> Vec<(Mount, Vec<&'static str>)
     found
 }
 
-/// Of several that are above the folder the deepest; of several at one place the last, which hides the others.
+/// Of several mounts above the directory the deepest; of several at one path the last, which hides
+/// the others.
 fn mount_of<'a>(all: &'a [Mount], folder: &Path) -> Option<&'a Mount> {
     let above = all.iter().filter(|mount| folder.starts_with(&mount.point));
     above.max_by_key(|mount| mount.point.components().count())
 }
 
-/// Fields as in proc_pid_mountinfo(5): behind a lone dash stand the filesystem and its source.
+/// Fields as in proc_pid_mountinfo(5): the filesystem and its source come after a single dash.
 fn mount(line: &str) -> Option<Mount> {
     let (before, behind) = line.split_once(" - ")?;
     let mut behind = behind.split(' ');
@@ -73,7 +75,7 @@ fn mount(line: &str) -> Option<Mount> {
     })
 }
 
-/// Blanks and the like are written as three octal digits.
+/// Blanks and similar characters are written as three octal digits.
 fn unescaped(text: &str) -> String {
     let pairs = [
         ("\\040", " "),
@@ -86,8 +88,9 @@ fn unescaped(text: &str) -> String {
 }
 
 impl Mount {
-    /// Major and minor number of the block device below, where the filesystem says one. Filesystems with
-    /// volumes of their own (btrfs) give their files numbers that no device has.
+    /// Major and minor number of the underlying block device, if the filesystem names one.
+    /// Filesystems with volumes of their own (btrfs) give their files numbers that belong to no
+    /// device.
     #[must_use]
     pub fn device(&self) -> Option<(u64, u64)> {
         let device = fs::metadata(&self.source).ok()?.rdev();
@@ -99,10 +102,10 @@ impl Mount {
     }
 }
 
-/// `mount`: the room on each of them.
+/// The source `mount`: the space on each of them.
 ///
 /// # Errors
-/// One cannot be looked at.
+/// A mount cannot be read.
 pub fn room(mounts: &[(Mount, Vec<&'static str>)]) -> Result<Vec<Reading>, String> {
     let readings = mounts.iter().map(|(mount, roles)| {
         let point = &mount.point;

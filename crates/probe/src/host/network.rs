@@ -4,7 +4,7 @@ use super::files::{Files, word};
 use super::kernel::present;
 use crate::sample::Reading;
 
-/// `network`.
+/// The source `network`.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -31,7 +31,7 @@ pub fn interfaces(files: &Files) -> Result<Vec<Reading>, String> {
     Ok(lines.collect())
 }
 
-/// `tcp`.
+/// The source `tcp`.
 ///
 /// # Errors
 /// A file cannot be read.
@@ -45,7 +45,7 @@ pub fn tcp(files: &Files) -> Result<Vec<Reading>, String> {
         ("segments_sent", named(&snmp, "Tcp:", "OutSegs")),
         ("retransmitted", named(&snmp, "Tcp:", "RetransSegs")),
         ("timeouts", named(&more, "TcpExt:", "TCPTimeouts")),
-        // overflows are among the drops
+        // the drops include overflows
         ("listen_drops", drops.or(overflows)),
     ];
     Ok(vec![Reading {
@@ -54,7 +54,7 @@ pub fn tcp(files: &Files) -> Result<Vec<Reading>, String> {
     }])
 }
 
-/// A figure of two lines that begin alike: names in the first, figures in the second.
+/// A figure from two lines with the same beginning: names in the first, figures in the second.
 fn named(text: &str, begin: &str, name: &str) -> Option<f64> {
     let mut lines = text.lines().filter(|line| line.starts_with(begin));
     let (names, figures) = (lines.next()?, lines.next()?);

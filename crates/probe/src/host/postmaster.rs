@@ -1,23 +1,23 @@
-//! Which process is the server's first one; it may change when the server is restarted.
+//! Finds the postmaster, whose process changes when the server is restarted.
 
 use std::path::PathBuf;
 
 use super::files::Files;
 
-/// How the server is known.
+/// How the server is identified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Known {
     /// Not at all.
     No,
-    /// `--postmaster`
+    /// `--postmaster`: its process ID.
     Pid(u32),
-    /// `--data`: its `postmaster.pid` says it.
+    /// `--data`: its `postmaster.pid` contains the process ID.
     Data(PathBuf),
-    /// `--cluster-name`: its processes' titles say it.
+    /// `--cluster-name`: the titles of its processes contain the name.
     ClusterName(String),
 }
 
-/// Finds the postmaster, and again when it is another.
+/// Finds the postmaster, and again after a restart.
 #[derive(Debug)]
 pub struct Postmaster {
     known: Known,
@@ -25,7 +25,7 @@ pub struct Postmaster {
 }
 
 impl Postmaster {
-    /// Of a server that is known so.
+    /// For a server that is identified in this way.
     #[must_use]
     pub fn new(known: Known) -> Self {
         Self { known, pid: None }
@@ -37,15 +37,15 @@ impl Postmaster {
         self.known != Known::No
     }
 
-    /// Its process now.
+    /// The current process ID.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such process.
     pub fn pid(&mut self, files: &Files) -> Result<u32, String> {
         self.pid = match &self.known {
             Known::No => None,
             Known::Pid(pid) => Some(*pid),
-            // small, and the only place that tells of a restart at once
+            // a small file, and the only one that shows a restart immediately
             Known::Data(data) => Some(from_file(data)?),
             Known::ClusterName(name) => self
                 .pid
@@ -77,7 +77,7 @@ fn from_file(data: &std::path::Path) -> Result<u32, String> {
         .map_err(|_| format!("{} does not begin with a process", path.display()))
 }
 
-/// The parent of a process whose title has the name.
+/// The parent of a process whose title contains the name.
 fn from_titles(files: &Files, name: &str) -> Option<u32> {
     let begin = format!("postgres: {name}: ");
     let processes = std::fs::read_dir(files.path("proc")).ok()?;
@@ -93,7 +93,7 @@ fn from_titles(files: &Files, name: &str) -> Option<u32> {
 #[must_use]
 pub fn parent(files: &Files, pid: u32) -> Option<u32> {
     let stat = files.text_if_any(&format!("proc/{pid}/stat"))?;
-    // the name of a program may have spaces and parentheses in it
+    // the program's name may contain spaces and parentheses
     let (_, behind) = stat.rsplit_once(')')?;
     behind.split_whitespace().nth(1)?.parse().ok()
 }
@@ -107,7 +107,7 @@ pub fn children(files: &Files, pid: u32) -> Vec<u32> {
             .filter_map(|word| word.parse().ok())
             .collect();
     }
-    // a kernel without CONFIG_PROC_CHILDREN
+    // the kernel lacks CONFIG_PROC_CHILDREN
     let Ok(processes) = std::fs::read_dir(files.path("proc")) else {
         return Vec::new();
     };

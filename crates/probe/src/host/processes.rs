@@ -1,4 +1,4 @@
-//! The server's processes: each, and all of a kind.
+//! The server's processes, one by one and as sums by kind.
 
 use std::collections::BTreeMap;
 
@@ -13,18 +13,18 @@ use crate::sample::{Differ, Reading, Row, Sample};
 
 const CLIENT: &str = "client backend";
 
-/// Remembers what processes had used.
+/// Remembers the counters of processes.
 #[derive(Debug)]
 pub struct Processes {
     differ: Differ,
     most_clients: usize,
     io_refused: bool,
-    /// The probe's process in the server, and what it had used.
+    /// The probe's own backend, and what it had used.
     own: (u32, f64),
 }
 
 impl Processes {
-    /// Gives the `most_clients` busiest client backends one by one, and all in sums.
+    /// Reports the `most_clients` busiest client backends one by one, and sums of all.
     #[must_use]
     pub fn new(most_clients: usize) -> Self {
         Self {
@@ -35,7 +35,7 @@ impl Processes {
         }
     }
 
-    /// The probe's own session is no load: it is counted with the probe.
+    /// Counts the probe's own session with the probe, because it is not a part of the load.
     fn own_session(&mut self, pid: u32, reading: &Reading, queries: &Queries) {
         let used = find(&reading.values, "cpu");
         let (before, had_used) = self.own;
@@ -43,13 +43,13 @@ impl Processes {
         self.own = (pid, used);
     }
 
-    /// Whether the kernel refused to tell what a process read and wrote.
+    /// Whether the kernel refused to show a process's I/O.
     #[must_use]
     pub fn io_refused(&self) -> bool {
         self.io_refused
     }
 
-    /// `process` and `processes` of this postmaster.
+    /// The sources `process` and `processes` for this postmaster.
     pub fn samples(
         &mut self,
         files: &Files,
@@ -59,7 +59,7 @@ impl Processes {
     ) -> [Sample; 2] {
         let mut readings: Vec<Reading> = reading(files, postmaster, true).into_iter().collect();
         for pid in children(files, postmaster) {
-            // one that has just ended is left out
+            // a process that has just ended is left out
             let Some(reading) = reading(files, pid, false) else {
                 continue;
             };
@@ -87,7 +87,7 @@ impl Processes {
 fn reading(files: &Files, pid: u32, is_postmaster: bool) -> Option<Reading> {
     let stat = files.text_if_any(&format!("proc/{pid}/stat"))?;
     let (_, behind) = stat.rsplit_once(')')?;
-    // from the third field on, see proc_pid_stat(5)
+    // from the third field on; see proc_pid_stat(5)
     let words: Vec<&str> = behind.split_whitespace().collect();
     let labels = if is_postmaster {
         vec![("kind", "postmaster".to_owned())]
@@ -98,7 +98,7 @@ fn reading(files: &Files, pid: u32, is_postmaster: bool) -> Option<Reading> {
     more.push(("state", (*words.first()?).to_owned()));
     let started = *words.get(19)?;
     Some(Reading {
-        // a number may be given to a second process
+        // a process ID may be reused
         key: vec![("pid", pid.to_string()), ("started", started.to_owned())],
         more,
         values: values(files, pid, &words),
@@ -130,7 +130,7 @@ fn values(files: &Files, pid: u32, words: &[&str]) -> Vec<(&'static str, f64)> {
     ])
 }
 
-/// Number, running and waiting, by kind.
+/// Numbers of processes, of running and of waiting ones, by kind.
 type States = BTreeMap<String, [f64; 3]>;
 
 fn states(readings: &[Reading]) -> States {
@@ -171,7 +171,7 @@ fn sums(each: &[Row], states: States) -> Vec<Row> {
     rows.collect()
 }
 
-/// Leaves the busiest client backends; among equals those with the most I/O.
+/// Keeps the busiest client backends; of equal ones those with the most I/O.
 fn keep_busiest(rows: &mut Vec<Row>, most: usize) {
     let (mut clients, mut others): (Vec<Row>, Vec<Row>) = rows
         .drain(..)

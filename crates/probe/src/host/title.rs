@@ -1,22 +1,23 @@
-//! What PostgreSQL's processes say of themselves in their titles, from version 10 to 18.
+//! The titles of PostgreSQL's processes, from version 10 to 18.
 
 use crate::sample::Labels;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Title {
-    /// `checkpointer`, `client backend` and so on, in the words of pg_stat_activity where it has some.
+    /// `checkpointer`, `client backend` and so on, in the words of pg_stat_activity where it has
+    /// one.
     pub kind: String,
-    /// Of a client backend, and of a walsender as far as there is one.
+    /// The user of a client backend, and of a walsender if it shows one.
     pub user: Option<String>,
-    /// Of a client backend, and of an autovacuum worker.
+    /// The database of a client backend or an autovacuum worker.
     pub database: Option<String>,
-    /// Address, or `[local]`.
+    /// The client's address, or `[local]`.
     pub client: Option<String>,
-    /// What it does, such as `UPDATE` or `idle in transaction`.
+    /// The current activity, such as `UPDATE` or `idle in transaction`.
     pub activity: Option<String>,
 }
 
-/// Begin of a title, and the kind.
+/// Beginning of a title, and the kind.
 const KINDS: &[(&str, &str)] = &[
     ("autovacuum launcher", "autovacuum launcher"),
     ("autovacuum worker", "autovacuum worker"),
@@ -44,16 +45,17 @@ const KINDS: &[(&str, &str)] = &[
 
 const WALSENDERS: [&str; 2] = ["walsender ", "wal sender process "];
 
-/// Reads a title; None when it is not one of PostgreSQL's, as that of a postmaster is not.
+/// Parses a title; None if it is not one of PostgreSQL's, like that of a postmaster.
 #[must_use]
 pub fn read(title: &str) -> Option<Title> {
-    // behind its end there may be what is left of the arguments
+    // the rest of the original arguments may come after its end
     let title = title.split('\0').next()?;
     let rest = title.trim_end().strip_prefix("postgres: ")?;
     if let Some(title) = background(rest) {
         return Some(title);
     }
-    // a cluster's name stands in front; one that has ": " in it cannot be told from a user's
+    // a cluster's name comes first; one that contains ": " cannot be distinguished from a user's
+    // name
     if let Some((_, behind)) = rest.split_once(": ") {
         return Some(background(behind).unwrap_or_else(|| client(behind)));
     }
@@ -88,11 +90,11 @@ fn begins(rest: &str, begin: &str) -> bool {
     behind.is_some_and(|behind| behind.is_empty() || behind.starts_with(' '))
 }
 
-/// `user host(port) streaming 0/3000000`
+/// Parses `user host(port) streaming 0/3000000`.
 fn walsender(rest: &str) -> Title {
     let mut title = client(rest);
     title.kind = "walsender".to_owned();
-    // no database stands there: a name of two words is the user's alone
+    // there is no database, so a name of two words is the user's
     let database = title.database.take();
     title.user = match (title.user.take(), database) {
         (Some(user), Some(rest)) if !user.is_empty() => Some(format!("{user} {rest}")),
@@ -101,7 +103,7 @@ fn walsender(rest: &str) -> Title {
     title
 }
 
-/// `user database host(port) activity`: names may have spaces in them, the host has none.
+/// Parses `user database host(port) activity`: names may contain spaces, but the host does not.
 fn client(rest: &str) -> Title {
     let words: Vec<&str> = rest.split(' ').collect();
     let mut title = Title {
@@ -109,7 +111,7 @@ fn client(rest: &str) -> Title {
         ..Title::default()
     };
     let Some(place) = words.iter().position(|word| is_host(word)) else {
-        // a worker of an extension, say: its name is all there is
+        // for example a worker of an extension, of which only the name is known
         title.kind = "background worker".to_owned();
         title.activity = Some(rest.to_owned()).filter(|rest| !rest.is_empty());
         return title;
@@ -132,7 +134,7 @@ fn is_host(word: &str) -> bool {
 }
 
 impl Title {
-    /// As labels of a sample.
+    /// The labels of a sample.
     #[must_use]
     pub fn labels(self) -> Labels {
         let rest = [

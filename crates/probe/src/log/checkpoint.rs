@@ -1,8 +1,8 @@
-//! What log_checkpoints says of checkpoints and restartpoints.
+//! Parses the messages of log_checkpoints about checkpoints and restartpoints.
 
 use serde_json::{Map, Value};
 
-/// The fields of a `checkpoint` line; None when the message is not about one.
+/// The fields of a `checkpoint` line; None if the message is not about one.
 #[must_use]
 pub fn read(message: &str) -> Option<Map<String, Value>> {
     let (kind, behind) = message.split_once(' ')?;
@@ -26,7 +26,7 @@ pub fn read(message: &str) -> Option<Map<String, Value>> {
     Some(fields)
 }
 
-/// One of the figures, in our units; None for a part that is none of ours.
+/// One of the figures, in the probe's units; None for an unknown part.
 fn figure(part: &str) -> Option<(&'static str, Value)> {
     if let Some((name, text)) = part.split_once('=') {
         let name = match name {
@@ -56,7 +56,7 @@ fn figure(part: &str) -> Option<(&'static str, Value)> {
     }
 }
 
-/// `0.003 s` in milliseconds, `12 kB` in bytes, `3` as it is.
+/// Converts `0.003 s` to milliseconds and `12 kB` to bytes, and leaves `3` unchanged.
 fn quantity(text: &str) -> Option<Value> {
     match text.split_once(' ') {
         Some((seconds, "s")) => Some(((seconds.parse::<f64>().ok()? * 1000.0).round()).into()),

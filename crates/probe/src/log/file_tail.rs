@@ -1,11 +1,12 @@
-//! What is added to a file.
+//! Reads what is appended to a file.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Read at one look: what a server writes beyond that is passed over, for it would cost the probe too much.
+/// The most that is read at a time: if a server writes more, the rest is skipped, because reading
+/// it would cost the probe too much.
 const MOST_BYTES: u64 = 256 << 10;
 
 #[derive(Debug)]
@@ -14,24 +15,24 @@ pub struct Tail {
     file: File,
     inode: u64,
     offset: u64,
-    /// A line without its end.
+    /// The beginning of an incomplete line.
     begun: Vec<u8>,
 }
 
-/// What was added since the look before.
+/// The lines that were appended since the last call.
 #[derive(Debug, Default)]
 pub struct Lines {
-    /// Whole lines.
+    /// Complete lines.
     pub text: String,
-    /// Bytes that were passed over.
+    /// Number of bytes that were skipped.
     pub skipped: u64,
 }
 
 impl Tail {
-    /// Opens it, at its end or at its begin.
+    /// Opens the file at its end or at its beginning.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The file cannot be read.
     pub fn open(path: PathBuf, at_end: bool) -> Result<Self, String> {
         let file = File::open(&path).map_err(|error| problem(&path, &error))?;
         let facts = file.metadata().map_err(|error| problem(&path, &error))?;
@@ -44,17 +45,17 @@ impl Tail {
         })
     }
 
-    /// Whether it is this file, and still the one of that name.
+    /// Whether this is still the file with that path.
     #[must_use]
     pub fn is_of(&self, path: &Path) -> bool {
         let inode = std::fs::metadata(path).map(|facts| facts.ino());
         self.path == path && inode.is_ok_and(|inode| inode == self.inode)
     }
 
-    /// What is new.
+    /// Reads the new lines.
     ///
     /// # Errors
-    /// It cannot be read any more.
+    /// The file can no longer be read.
     pub fn lines(&mut self) -> Result<Lines, String> {
         let lines = self.read();
         lines.map_err(|error| problem(&self.path, &error))
@@ -64,7 +65,7 @@ impl Tail {
         let size = self.file.metadata()?.len();
         let mut lines = Lines::default();
         if size < self.offset {
-            // truncated: it begins anew
+            // the file was truncated, so it is read from its beginning
             self.offset = 0;
             self.begun.clear();
         }
@@ -83,7 +84,7 @@ impl Tail {
         self.offset += (bytes.len() - was_begun) as u64;
         let end = bytes.iter().rposition(|byte| *byte == b'\n');
         let rest = bytes.split_off(end.map_or(0, |end| end + 1));
-        // a line that never ends is not kept for ever
+        // a line that does not end is not kept indefinitely
         if rest.len() as u64 <= MOST_BYTES {
             self.begun = rest;
         }

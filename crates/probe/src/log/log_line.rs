@@ -1,13 +1,13 @@
-//! A line of a server's log, in the three forms that PostgreSQL has.
+//! A line of a server's log, in PostgreSQL's three formats.
 
 use std::path::Path;
 
 use serde_json::{Map, Value};
 
-/// How the log is written.
+/// The format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// `stderr`, with whatever log_line_prefix puts in front.
+    /// `stderr`, with any log_line_prefix.
     Plain,
     /// `csvlog`
     Csv,
@@ -15,34 +15,34 @@ pub enum Format {
     Json,
 }
 
-/// What a line tells of that is worth passing on.
+/// The subject of a line that is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Matter {
-    /// What becomes of the server as a whole.
+    /// An event of the server as a whole.
     Server,
-    /// An autovacuum that has ended.
+    /// The end of an autovacuum.
     Vacuum,
 }
 
-/// What is of use in a line.
+/// The parts of a line that the probe uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// LOG, WARNING, ERROR, FATAL, PANIC
+    /// LOG, WARNING, ERROR, FATAL or PANIC.
     pub severity: String,
-    /// Who wrote it, where the line says so.
+    /// The process that wrote it, if the line shows it.
     pub pid: Option<u32>,
-    /// Without detail, hint and statement.
+    /// The message without detail, hint and statement.
     pub message: String,
 }
 
 const SEVERITIES: [&str; 5] = ["LOG", "WARNING", "ERROR", "FATAL", "PANIC"];
 
-/// Columns of csvlog, from 0: the same in all versions.
+/// Column of csvlog, from 0: the same in all versions.
 const CSV_PID: usize = 3;
 const CSV_SEVERITY: usize = 11;
 const CSV_MESSAGE: usize = 13;
 
-/// Begins of messages that say what becomes of the server as a whole.
+/// Beginnings of messages about the server as a whole.
 const OF_THE_SERVER: [&str; 14] = [
     "terminating any other active server processes",
     "all server processes terminated",
@@ -65,11 +65,11 @@ const OF_VACUUMS: [&str; 2] = [
     "automatic aggressive vacuum of table",
 ];
 
-/// What becomes of one of its processes, behind its kind and number.
+/// Messages about the end of a process, after its kind and process ID.
 const ENDS: [&str; 2] = [") was terminated by ", ") exited with exit code "];
 
 impl Format {
-    /// By the end of its name.
+    /// The format that the file's name indicates.
     #[must_use]
     pub fn of(path: &Path) -> Self {
         match path.extension().and_then(|end| end.to_str()) {
@@ -79,7 +79,7 @@ impl Format {
         }
     }
 
-    /// Reads a line; None when it is not the begin of an entry.
+    /// Parses a line; None if it does not begin an entry.
     #[must_use]
     pub fn read(self, line: &str) -> Option<Entry> {
         match self {
@@ -90,7 +90,7 @@ impl Format {
     }
 }
 
-/// The severity stands behind the prefix, whatever that is: the first one in the line counts.
+/// The severity comes after the prefix, whose form is unknown: the first one in the line counts.
 fn plain(line: &str) -> Option<Entry> {
     let places = SEVERITIES.iter().filter_map(|severity| {
         let at = line.find(&format!("{severity}:  "))?;
@@ -105,14 +105,15 @@ fn plain(line: &str) -> Option<Entry> {
     })
 }
 
-/// `[123]`, as `log_line_prefix` is wont to have it.
+/// Finds `[123]`, the usual form of the process ID in `log_line_prefix`.
 fn in_brackets(prefix: &str) -> Option<u32> {
     let parts = prefix.split('[').skip(1);
     let mut numbers = parts.filter_map(|part| part.split_once(']')?.0.parse().ok());
     numbers.next()
 }
 
-/// An entry of several lines begins with one that has all columns up to its message's first line.
+/// An entry of several lines begins with one that contains all columns up to its message's first
+/// line.
 fn csv(line: &str) -> Option<Entry> {
     let columns = csv_columns(line);
     let severity = columns.get(CSV_SEVERITY)?.clone();
@@ -158,11 +159,12 @@ fn json(line: &str) -> Option<Entry> {
 }
 
 impl Entry {
-    /// What it tells of; None of statements and their errors.
+    /// The subject; None for statements and their errors.
     #[must_use]
     pub fn matter(&self) -> Option<Matter> {
         let begins = |begin: &&str| self.message.starts_with(begin);
-        // `server process (PID 7) was terminated by signal 9`; from 18 on `client backend (PID 7) …`
+        // `server process (PID 7) was terminated by signal 9`; from version 18 on `client backend
+        // (PID 7) …`
         let ended = |end: &&str| self.message.contains(" (PID ") && self.message.contains(end);
         let is_of_all = OF_THE_SERVER.iter().any(begins) || ENDS.iter().any(ended);
         match self.severity.as_str() {
@@ -173,7 +175,7 @@ impl Entry {
         }
     }
 
-    /// Fields of a `log` line.
+    /// The fields of a `log` line.
     #[must_use]
     pub fn fields(&self) -> Map<String, Value> {
         Map::from_iter([

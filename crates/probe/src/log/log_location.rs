@@ -1,4 +1,4 @@
-//! Where a server writes its log.
+//! Finds the log of a server.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use super::log_line::Format;
 use crate::host::Files;
 
-/// The log of the server whose first process is `pid`.
+/// The log of the server whose postmaster is `pid`.
 ///
-/// With a collector, the server itself keeps the names in `current_logfiles`. Without one, its log is what
-/// its standard error leads to.
+/// With a logging collector, the server writes the names to `current_logfiles`. Without one, its
+/// log is the file to which its standard error is redirected.
 ///
 /// # Errors
-/// It is no file, or it may not be looked at.
+/// The log is not a file, or may not be read.
 pub fn find(files: &Files, data: Option<&Path>, pid: u32) -> Result<(PathBuf, Format), String> {
     let data = data.map_or_else(
         || files.path(&format!("proc/{pid}/cwd")),
@@ -41,7 +41,7 @@ pub fn find(files: &Files, data: Option<&Path>, pid: u32) -> Result<(PathBuf, Fo
     Ok((path, format))
 }
 
-/// Of several forms of the same log the one that is read with the least doubt.
+/// Of several formats of the same log, the one that can be parsed most reliably.
 fn named(data: &Path, text: &str) -> Option<(PathBuf, Format)> {
     let kinds = [
         ("jsonlog", Format::Json),
@@ -53,7 +53,7 @@ fn named(data: &Path, text: &str) -> Option<(PathBuf, Format)> {
             let (known, name) = line.split_once(' ')?;
             (known == kind).then_some(name)
         })?;
-        // a relative name begins at the data directory
+        // a relative name is relative to the data directory
         Some((data.join(name), format))
     })
 }

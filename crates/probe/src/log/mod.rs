@@ -1,4 +1,4 @@
-//! Reads the server's log, where it is a file: checkpoints with their phases, crashes, starts and ends.
+//! Reads the server's log if it is a file: checkpoints with their phases, crashes, starts and ends.
 
 mod checkpoint;
 mod file_tail;
@@ -16,12 +16,12 @@ use crate::ticks::Ticks;
 use file_tail::Tail;
 use log_line::{Entry, Format, Matter};
 
-/// How late a line may be seen.
+/// The longest delay until a line is noticed.
 const PERIOD: Duration = Duration::from_millis(100);
-/// Looks from one search for the file to the next: it may have been rotated.
+/// How many reads there are between two searches for the file, which may have been rotated.
 const SEARCH_EVERY: u32 = 10;
-/// Lines a second about one matter that are passed on: a server that cries is heard, and does not fill the disk
-/// here, too; and many autovacuums do not drown a crash.
+/// How many lines a second are reported about one subject: a server with many errors must not fill
+/// the disk of the results, and many autovacuums must not hide a crash.
 const MOST_A_SECOND: u32 = 20;
 
 pub fn run(choice: &Choice, output: &Output, stop: &Stop) {
@@ -34,7 +34,7 @@ pub fn run(choice: &Choice, output: &Output, stop: &Stop) {
         }
         log.read();
         if stop.sleep_until(tick.due) {
-            // what was written just before the end
+            // reads the lines that were written just before the end
             return log.read();
         }
     }
@@ -65,13 +65,13 @@ impl<'a> Log<'a> {
         }
     }
 
-    /// Looks which file it is now.
+    /// Searches for the current file.
     fn search(&mut self) {
         self.passed_on.clear();
         let found = match self.choose {
             LogChoice::None => return,
             LogChoice::File(path) => Ok((path.clone(), Format::of(path))),
-            // that there is no server is said by the host's side
+            // the host's side reports that there is no server
             LogChoice::Find => match self.postmaster.pid(&self.files) {
                 Ok(pid) => log_location::find(&self.files, self.data, pid),
                 Err(_) => return,
@@ -88,7 +88,8 @@ impl<'a> Log<'a> {
         {
             return;
         }
-        // a file that was there when we came is read from its end on, one that was begun later from its begin
+        // a file that existed at the start is read from its end on, and a later one from its
+        // beginning
         let is_first = self.tail.is_none();
         self.read();
         match Tail::open(path, is_first) {
@@ -140,7 +141,7 @@ impl<'a> Log<'a> {
 }
 
 impl Choice {
-    /// Whether there is a log to be read.
+    /// Whether there is a log to read.
     #[must_use]
     pub fn has_log(&self) -> bool {
         match self.log {

@@ -1,25 +1,27 @@
-//! What sessions wait for, and who blocks those that wait for a lock.
+//! What sessions wait for, and which sessions block those that wait for a lock.
 
 use std::collections::BTreeMap;
 
 use pgdyno_connect::ResultSet;
 use serde_json::{Map, Value, json};
 
-/// What is looked at: sessions and background processes that work.
+/// The statement that samples active sessions and background processes.
 ///
-/// A background process has no state; it rests when it waits in its main loop (`Activity`) or in an
-/// extension's. A walsender rests likewise, though its state says active. Sessions of the probe are
-/// left out.
+/// A background process has no state; it is idle while it waits in its main loop (`Activity`) or in
+/// an extension's. The same holds for a walsender, although its state is active. Sessions of the
+/// probe are left out.
 ///
 /// The server copies the states of all sessions first and reads their waits afterwards, so that a
 /// session that ended a short statement in between is active and waits for its client's next one.
-/// The last column but one is true for such a session. A session that is active truly waits for its client
-/// in a COPY, or for the rest of a pipeline; of those without a COPY, only a state that is older
-/// than a second says so: it is unlikely that so long a statement ended just then.
+/// The last column but one is true for such a session. An active session really waits for its
+/// client in a COPY, or for the rest of a pipeline. Without a COPY, it counts as waiting only if
+/// its state is older than a second, because a statement of that length is unlikely to have ended
+/// just then.
 #[must_use]
 pub fn statement(major: i32) -> String {
     let query = if major >= 14 { "query_id" } else { "NULL" };
-    // both are looked at only where a session waits so; the list of COPYs is of the same instant as the states
+    // both are checked only if a session waits in this way; the list of COPYs belongs to the same
+    // instant as the states
     let copies = if major >= 14 {
         "pid IN (SELECT pid FROM pg_stat_get_progress_info('COPY'))"
     } else {
@@ -38,24 +40,24 @@ pub fn statement(major: i32) -> String {
     )
 }
 
-/// Who blocks whom, of the first 20 that wait.
+/// The sessions that block the first 20 that wait.
 pub const BLOCKERS: &str =
     "WITH /* pgprobe */ a AS (SELECT pid, state, wait_event_type, wait_event FROM pg_stat_get_activity(NULL))
      SELECT w.pid, w.wait_event, u.pid, b.state, b.wait_event_type, b.wait_event
      FROM (SELECT pid, wait_event FROM a WHERE wait_event_type = 'Lock' LIMIT 20) AS w
        CROSS JOIN LATERAL unnest(pg_blocking_pids(w.pid)) AS u(pid) LEFT JOIN a AS b ON b.pid = u.pid";
 
-/// What a look showed.
+/// The result of one sample.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Look {
-    /// Sessions by backend type, type of wait, wait and query.
+    /// Number of sessions by backend type, type of wait, wait and query.
     active: BTreeMap<[Option<String>; 4], u64>,
     /// Sessions whose state the role may not see.
     hidden: u64,
 }
 
 impl Look {
-    /// Reads an answer to [`statement`].
+    /// Reads the result of [`statement`].
     #[must_use]
     pub fn read(answer: &ResultSet) -> Self {
         let mut look = Self::default();
@@ -71,7 +73,7 @@ impl Look {
                 look.hidden += count;
                 continue;
             }
-            // a session that works and waits for nothing is on a CPU, or wants to be
+            // an active session without a wait is on a CPU, or ready to run
             let is_wait = wait_type.is_some() && ended.as_deref() != Some("t");
             let (wait_type, wait) = if is_wait {
                 (wait_type.clone(), wait.clone())
@@ -90,7 +92,7 @@ impl Look {
         self.hidden
     }
 
-    /// Whether somebody waits for a lock.
+    /// Whether any session waits for a lock.
     #[must_use]
     pub fn has_lock_waits(&self) -> bool {
         let mut types = self.active.keys().map(|[_, wait_type, ..]| wait_type);
@@ -120,7 +122,7 @@ impl Look {
     }
 }
 
-/// The fields of a `blockers` line; None when nobody blocks any more.
+/// The fields of a `blockers` line; None if nothing is blocked any more.
 #[must_use]
 pub fn blockers(answer: &ResultSet) -> Option<Map<String, Value>> {
     let number = |text: &Option<String>| text.as_deref().and_then(|text| text.parse::<i64>().ok());

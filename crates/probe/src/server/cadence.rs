@@ -1,16 +1,16 @@
-//! When each statement is asked again: as often as it wants; one whose cost grows with the number of tables not for
-//! more than 1 % of the time. All others are as quick as the server is: that they take long says that it is busy,
-//! which is when they are wanted most.
+//! When each statement is repeated: at its own interval, except that a statement whose cost grows
+//! with the number of tables may use at most 1 % of the time. Other statements are as fast as the
+//! server: if they take long, the server is busy, and their samples are most useful.
 
 use std::time::Duration;
 
 use super::query::Query;
 
-/// Of the time, at most, that one statement may take.
+/// A statement may use at most this fraction of the time, as a divisor.
 const MOST: u32 = 100;
-/// However long it takes.
+/// The longest interval, however long a statement takes.
 const LONGEST_S: u64 = 60;
-/// Those that look at every table.
+/// Statements that read every table.
 const GROWING: [&str; 3] = ["tables", "relations", "indexes"];
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -19,16 +19,16 @@ struct Turn {
     cost: Duration,
 }
 
-/// Turns of statements, by their places.
+/// The intervals of statements, by their indexes.
 #[derive(Debug, Default)]
 pub struct Cadence {
     turns: Vec<Turn>,
-    /// The quickest answer so far: what the way there and back takes.
+    /// The fastest answer so far, as an estimate of the network round trip.
     way: Option<Duration>,
 }
 
 impl Cadence {
-    /// Of so many statements; all are due.
+    /// For this many statements, all of which are due.
     #[must_use]
     pub fn new(statements: usize) -> Self {
         Self {
@@ -45,7 +45,7 @@ impl Cadence {
             .is_some_and(|turn| turn.next_s <= second)
     }
 
-    /// Notes an answer. One slow answer is an accident, two are what it costs.
+    /// Records an answer. One slow answer may be an accident; two show the cost.
     pub fn answered(&mut self, place: usize, second: u64, query: &Query, took: Duration) {
         let way = self.way.map_or(took, |way| way.min(took));
         self.way = Some(way);
@@ -84,12 +84,12 @@ mod tests {
         // one slow answer changes nothing
         cadence.answered(0, 1, &tables, ms(190));
         assert!(cadence.is_due(0, 2));
-        // a second one does: 100 ms beyond the way there and back are a hundredth of ten seconds
+        // a second one does: 100 ms in addition to the round trip are a hundredth of ten seconds
         cadence.answered(0, 2, &tables, ms(140));
         assert!(!cadence.is_due(0, 11) && cadence.is_due(0, 12));
         cadence.answered(0, 12, &tables, ms(41));
         assert!(cadence.is_due(0, 13));
-        // what does not grow is asked as ever, however busy the server is
+        // a statement whose cost does not grow keeps its interval, however busy the server is
         cadence.answered(1, 10, &slots, ms(900));
         cadence.answered(1, 20, &slots, ms(900));
         assert!(cadence.is_due(1, 30));

@@ -9,19 +9,19 @@ use crate::catalogue::{Source, source};
 use crate::clock::Stamp;
 use crate::sample::{Differ, Labels, Reading, Sample};
 
-/// Remembers the sample before of each source.
+/// Remembers the last sample of each source.
 #[derive(Debug, Default)]
 pub struct Counters {
     differs: HashMap<&'static str, Differ>,
 }
 
 impl Counters {
-    /// Forgets all: the server may have been restarted, and its counters with it.
+    /// Forgets all samples, because the server may have been restarted, which resets its counters.
     pub fn forget(&mut self) {
         self.differs.clear();
     }
 
-    /// What the answer to a query comes to.
+    /// The sample that follows from the answer to a query.
     pub fn sample(&mut self, query: &Query, at: Stamp, answer: &ResultSet) -> Sample {
         let of = source(query.source);
         let differ = self
@@ -32,7 +32,7 @@ impl Counters {
     }
 }
 
-/// Columns that a label or a metric is named after; others are none of ours.
+/// Reads columns with the names of labels or metrics; others are ignored.
 pub(super) fn readings(source: &'static Source, answer: &ResultSet) -> Vec<Reading> {
     let rows = answer.rows.iter().map(|row| {
         let cells = || answer.columns.iter().zip(row);

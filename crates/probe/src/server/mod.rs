@@ -29,24 +29,24 @@ use top_statements::Statements;
 /// Name of the probe's sessions.
 pub const NAME: &str = "pgprobe";
 
-/// How long after a lost session or a refusal the next attempt is made.
+/// Time between a lost session or a refusal and the next attempt.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// How long the last statement may take once it is over.
+/// How long the last statement may take when the probe ends.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// What is asked, and how often.
+/// What is sampled, and how often.
 #[derive(Debug, Clone, Copy)]
 pub struct Rates {
-    /// Looks at sessions a second; 0: none.
+    /// Samples of sessions per second; 0 for none.
     pub waits_hz: u32,
-    /// From counter to counter.
+    /// Time between two samples of counters.
     pub period: Duration,
-    /// Statements that a sample shows; 0: none are asked for.
+    /// How many statements a sample shows; 0 for none.
     pub statements: usize,
 }
 
-/// Samples the server until it is over.
+/// Samples the server until the probe ends.
 pub fn run(params: &Params, rates: Rates, output: &Output, queries: &Queries, stop: &Stop) {
     let mut server = Server::new(params, rates.statements, output, queries, stop);
     server.until_it_is_over(rates);
@@ -120,7 +120,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// Whether there is a session; seeks one, but not too often.
+    /// Whether there is a session; connects if not, but not too often.
     fn is_connected(&mut self) -> bool {
         if self.session.is_some() {
             return true;
@@ -174,7 +174,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// Not with every look: pg_blocking_pids stops the server's lock manager for a moment.
+    /// Not with every sample, because pg_blocking_pids briefly blocks the server's lock manager.
     fn blockers(&mut self) {
         self.next_blockers = Instant::now() + Duration::from_secs(1);
         let at = self.output.clock().now();
@@ -187,7 +187,7 @@ impl<'a> Server<'a> {
 
     fn counters(&mut self, second: u64) {
         let number = self.session.as_ref().map_or(0, Asked::queries);
-        // together: servers up to 14 read a file of statistics in each transaction
+        // in one transaction, because servers up to 14 read a file of statistics in each
         if self.ask("server", Asked::begin).is_none() {
             return;
         }
@@ -215,7 +215,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// Every ten seconds, behind the counters.
+    /// Samples statements every ten seconds, after the counters.
     fn statements(&mut self) {
         if self.statements.are_wanted() && Instant::now() >= self.next_statements {
             self.next_statements = Instant::now() + top_statements::EVERY;
@@ -231,7 +231,7 @@ impl<'a> Server<'a> {
         let at = self.output.clock().now();
         let answer = self.ask("statements", |session| session.run(&asking.counters));
         let Some((answer, _)) = answer else {
-            // not loaded, or not allowed: it will not be otherwise later
+            // not loaded or not allowed, which does not change later
             if let Some(session) = &mut self.session {
                 session.without_statements();
             }
@@ -246,7 +246,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// What statements came to in all, when it is over; the session that was there may have been broken off.
+    /// The totals of all statements, at the end; the previous session may have been interrupted.
     fn last_statements(&mut self) {
         if self.statements.totals().is_none() {
             return;
@@ -281,7 +281,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// An answer and how long it took; None when there is none, which has been said.
+    /// An answer and how long it took; None if there is none, which has been reported.
     fn ask(
         &mut self,
         source: &'static str,
@@ -316,7 +316,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// Says once why a source has nothing.
+    /// Reports once why a source has no samples.
     fn lacks(&mut self, source: &'static str, problem: String) {
         if self.said.insert((source, problem.clone())) {
             self.output.warning(source, &problem);

@@ -1,4 +1,5 @@
-//! The probe's session: its settings, its prepared statements, and what its role may not ask.
+//! The probe's session: its settings, its prepared statements, and the queries that its role may
+//! not run.
 
 use pgdyno_connect::{Interrupt, Params, ResultSet, Session, SessionError};
 
@@ -7,10 +8,10 @@ use super::queries::of_version;
 use super::query::{OLDEST, Query};
 use super::top_statements::{self, Asking};
 
-/// A session with everything prepared.
+/// A session in which all statements are prepared.
 pub struct Asked {
     session: Session,
-    /// By place; None when the server refused it for good.
+    /// By index; None if the server refused the query permanently.
     queries: Vec<Option<&'static Query>>,
     refused: Vec<(&'static str, String)>,
     statements: Option<Asking>,
@@ -20,7 +21,7 @@ impl Asked {
     /// Connects and prepares.
     ///
     /// # Errors
-    /// In words.
+    /// A message that says why it failed.
     pub fn connect(params: &Params) -> Result<Self, String> {
         let mut session = Session::connect(params).map_err(|error| error.to_string())?;
         let major = session.server_version_num / 10_000;
@@ -41,12 +42,12 @@ impl Asked {
         Ok(asked)
     }
 
-    /// Statements are there when the database has the extension: nothing is made for the probe's sake.
+    /// Finds pg_stat_statements if the database has the extension; the probe creates nothing.
     fn find_statements(&mut self) -> Result<(), SessionError> {
         let found = self.run(top_statements::FIND)?;
         self.statements = Asking::read(&found);
         if self.statements.is_some() {
-            // our own are not counted; only superusers may say so
+            // excludes the probe's own statements, which only superusers may do
             return match self.run("SET pg_stat_statements.track = none") {
                 Ok(_) | Err(SessionError::Server(_)) => Ok(()),
                 Err(error) => Err(error),
@@ -60,17 +61,18 @@ impl Asked {
         Ok(())
     }
 
-    /// How statements are asked for; None where the database lacks them.
+    /// The queries for statements; None if the database lacks the extension.
     pub fn statements(&self) -> Option<&Asking> {
         self.statements.as_ref()
     }
 
-    /// Statements are not asked for again.
+    /// Stops sampling statements.
     pub fn without_statements(&mut self) {
         self.statements = None;
     }
 
-    /// A view that is missing, as in servers that are not quite PostgreSQL, costs its source alone.
+    /// Prepares the queries for counters. A missing view, as in servers that are not quite
+    /// PostgreSQL, affects only its source.
     fn prepare_counters(&mut self) -> Result<(), SessionError> {
         for (place, slot) in self.queries.iter_mut().enumerate() {
             let Some(query) = *slot else { continue };
@@ -87,12 +89,12 @@ impl Asked {
         Ok(())
     }
 
-    /// Sources that the server does not know, and what it says; once.
+    /// Takes the sources that the server does not support, with its messages.
     pub fn take_refused(&mut self) -> Vec<(&'static str, String)> {
         std::mem::take(&mut self.refused)
     }
 
-    /// The server's version as it says it.
+    /// The server's version as it reports it.
     pub fn version(&self) -> &str {
         &self.session.server_version
     }
@@ -107,22 +109,22 @@ impl Asked {
         counters.chain(self.statements.is_some().then_some("statements"))
     }
 
-    /// How many queries there are.
+    /// Number of queries.
     pub fn queries(&self) -> usize {
         self.queries.len()
     }
 
-    /// One of them; None when the server refused it for good.
+    /// A query by index; None if the server refused it permanently.
     pub fn query(&self, place: usize) -> Option<&'static Query> {
         self.queries.get(place).copied().flatten()
     }
 
-    /// Another reason to end waits for the server.
+    /// Adds another reason to end waits for the server.
     pub fn interrupt_by(&mut self, interrupt: Interrupt) {
         self.session.interrupt_by(interrupt);
     }
 
-    /// What sessions wait for.
+    /// Samples the waits of sessions.
     pub fn activity(&mut self) -> Result<ResultSet, SessionError> {
         self.run("EXECUTE pgprobe_activity")
     }
@@ -136,24 +138,25 @@ impl Asked {
         self.run("COMMIT")
     }
 
-    /// The counters of the query at `place`. One that is refused is not asked again.
+    /// The counters of the query at index `place`. A query that is refused is not repeated.
     pub fn counters(&mut self, place: usize) -> Result<ResultSet, SessionError> {
         let answer = self.run(&format!("EXECUTE pgprobe_{place}"));
         if let Err(SessionError::Server(error)) = &answer {
-            // a syntax or a right, or not supported at all: it will not be otherwise later
+            // a syntax error, a missing right or an unsupported feature, none of which changes
+            // later
             let code = error.code.as_ref();
             let is_refused = code.is_some_and(|code| ["42", "0A"].contains(&code.class()));
             if is_refused {
                 self.queries[place] = None;
             }
-            // the transaction has failed; the others go on in one of their own
+            // the transaction has failed, so the other queries continue in a new one
             self.run("ROLLBACK")?;
             self.run("BEGIN")?;
         }
         answer
     }
 
-    /// The last statement's result.
+    /// The result of the last statement.
     pub fn run(&mut self, sql: &str) -> Result<ResultSet, SessionError> {
         Ok(self.session.simple_query(sql)?.pop().unwrap_or_default())
     }

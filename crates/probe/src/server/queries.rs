@@ -1,9 +1,9 @@
-//! Which statement gives a source, by version. Columns have the names of metrics and labels.
+//! The statement for each source, by version. Its columns have the names of metrics and labels.
 
 use super::query::{NEWEST, OLDEST, Query};
 use super::slow_queries::SLOW;
 
-/// What a server of this major version is asked.
+/// The queries for a server of this major version.
 pub fn of_version(major: i32) -> impl Iterator<Item = &'static Query> {
     let all = QUERIES.iter().chain(SLOW);
     all.filter(move |query| (query.from..=query.to).contains(&major))
@@ -19,14 +19,14 @@ const fn query(source: &'static str, from: i32, to: i32, sql: &'static str) -> Q
     }
 }
 
-/// Where WAL ends now, on a primary and on a standby.
+/// The end of the WAL, on a primary and on a standby.
 macro_rules! end_of_wal {
     () => {
         "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_receive_lsn() ELSE pg_current_wal_lsn() END"
     };
 }
 
-/// What all versions say of a database.
+/// Columns of a database in all versions.
 macro_rules! database {
     () => {
         "SELECT numbackends AS backends, xact_commit AS commits, xact_rollback AS rollbacks,
@@ -37,7 +37,7 @@ macro_rules! database {
     };
 }
 
-/// What 14 and later say besides.
+/// Additional columns from version 14 on.
 macro_rules! sessions {
     () => {
         ", active_time, idle_in_transaction_time, sessions, sessions_abandoned AS abandoned,
@@ -51,7 +51,7 @@ macro_rules! of_this_database {
     };
 }
 
-/// What all versions say of a vacuum.
+/// Columns of a vacuum in all versions.
 macro_rules! vacuum {
     () => {
         "SELECT v.pid, CASE WHEN v.datname = current_database() THEN relid::regclass::text ELSE relid::text END AS table,
@@ -66,7 +66,7 @@ macro_rules! of_vacuums {
     };
 }
 
-/// What all versions say of a slot; `end_of_wal!()` stands behind it.
+/// Columns of a slot in all versions; `end_of_wal!()` comes after it.
 macro_rules! slot {
     () => {
         "SELECT slot_name AS slot, slot_type AS kind, active::int AS active,
@@ -303,7 +303,7 @@ mod tests {
         let known = sources()
             .into_iter()
             .filter(|source| source.side == Side::Server);
-        // the statement of this one follows from the extension's version, not the server's
+        // its statement depends on the extension's version instead of the server's
         let known = known.filter(|source| source.name != "statements");
         assert_eq!(asked, known.map(|source| source.name).collect());
     }

@@ -1,4 +1,4 @@
-//! Statements that cost more, or tell of what changes slowly: asked every ten seconds.
+//! Statements that cost more, or whose results change slowly: run every ten seconds.
 
 use super::query::{NEWEST, OLDEST, Query};
 
@@ -12,8 +12,8 @@ const fn slow(source: &'static str, from: i32, to: i32, sql: &'static str) -> Qu
     }
 }
 
-/// The tables that changed most since statistics began; of equal ones the largest. Those that somebody has, or
-/// wants, for himself alone are left out: to look at a size takes a lock.
+/// The tables with the most changes since statistics began; of equal ones the largest. Tables under
+/// an exclusive lock, or with a request for one, are left out, because reading a size takes a lock.
 macro_rules! busiest {
     () => {
         "(SELECT oid FROM pg_class

@@ -1,4 +1,5 @@
-//! What statements cost, by pg_stat_statements: where the database has it, and never put there by the probe.
+//! The cost of statements, from pg_stat_statements if the database has it; the probe does not
+//! install it.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -11,16 +12,16 @@ use crate::catalogue::{Source, source};
 use crate::clock::Stamp;
 use crate::sample::{Differ, Labels, Row, Sample};
 
-/// How often they are looked at.
+/// Time between two samples.
 pub const EVERY: Duration = Duration::from_secs(10);
 
-/// How many the line at the end tells of.
+/// How many statements the last line contains.
 const MOST_AT_THE_END: usize = 100;
-/// Of a text, in characters.
+/// Length limit of a statement's text, in characters.
 const LONGEST_TEXT: usize = 2000;
 const BY: &str = "exec_time";
 
-/// Metrics, each with the columns that it may be in: the newest extension's first.
+/// Metrics, each with its possible columns: those of the newest extension first.
 const COLUMNS: &[(&str, &[&str])] = &[
     ("calls", &["calls"]),
     ("rows", &["rows"]),
@@ -41,7 +42,7 @@ const COLUMNS: &[(&str, &[&str])] = &[
     ("wal_buffers_full", &["wal_buffers_full"]),
 ];
 
-/// How a server is asked, once it is known to have them.
+/// The queries for a server, after its version of the extension is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asking {
     pub counters: String,
@@ -49,7 +50,7 @@ pub struct Asking {
     metrics: Vec<&'static str>,
 }
 
-/// Whether the database has the extension, with its schema and columns.
+/// Finds the extension in the database, with its schema and columns.
 pub const FIND: &str =
     "SELECT /* pgprobe */ quote_ident(n.nspname), string_agg(a.attname::text, ',')
      FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace
@@ -57,13 +58,13 @@ pub const FIND: &str =
        JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
      WHERE e.extname = 'pg_stat_statements' GROUP BY 1";
 
-/// Whether the server has loaded it; without the right to see that, no row.
+/// Whether the server has loaded the library; no row without the right to see that.
 pub const LOADED: &str =
     "SELECT /* pgprobe */ 1 FROM pg_settings WHERE name = 'shared_preload_libraries'
      AND setting LIKE '%pg_stat_statements%'";
 
 impl Asking {
-    /// From the answer to [`FIND`]; None where the database lacks it.
+    /// Reads the answer to [`FIND`]; None if the database lacks the extension.
     #[must_use]
     pub fn read(answer: &ResultSet) -> Option<Self> {
         let [schema, columns] = answer.rows.first()?.as_slice() else {
@@ -77,7 +78,8 @@ impl Asking {
         let (metrics, figures): (Vec<_>, Vec<_>) = figures.unzip();
         let figures = figures.join(", ");
         let schema = schema.as_deref()?;
-        // the probe's own are known by their text where its role may not leave them uncounted
+        // the probe's own statements are recognized by their text where its role may not exclude
+        // them
         let counters = format!(
             "SELECT /* pgprobe */ s.queryid AS query_id, pg_get_userbyid(s.userid) AS user, d.datname AS database, {figures}
              FROM {schema}.pg_stat_statements(true) AS s LEFT JOIN pg_database AS d ON d.oid = s.dbid
@@ -96,7 +98,7 @@ impl Asking {
     }
 }
 
-/// What they came to: since the look before, and since the first one.
+/// The costs since the last sample, and since the first one.
 #[derive(Debug)]
 pub struct Statements {
     differ: Differ,
@@ -106,7 +108,7 @@ pub struct Statements {
 }
 
 impl Statements {
-    /// Samples have the `most` that took the longest.
+    /// Samples contain the `most` statements that took the longest.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self {
@@ -117,13 +119,14 @@ impl Statements {
         }
     }
 
-    /// Whether they are wanted at all.
+    /// Whether statements are sampled at all.
     #[must_use]
     pub fn are_wanted(&self) -> bool {
         self.most > 0
     }
 
-    /// What the answer comes to, and how many statements the role may not see.
+    /// The sample that follows from the answer, and the number of statements that the role may not
+    /// see.
     pub fn sample(&mut self, at: Stamp, answer: &ResultSet) -> (Sample, usize) {
         let mut readings = readings(of(), answer);
         let all = readings.len();
@@ -137,7 +140,7 @@ impl Statements {
                 *total.entry(metric).or_default() += value;
             }
         }
-        // what was not called in the meantime has nothing to say
+        // statements without a call in the meantime are left out
         sample
             .rows
             .retain(|row| value(&row.values, "calls") > 0.0 || value(&row.values, BY) > 0.0);
@@ -146,7 +149,7 @@ impl Statements {
         (sample, hidden)
     }
 
-    /// Those that took the longest in all, and since when.
+    /// The statements that took the longest in total, and the start of the count.
     #[must_use]
     pub fn totals(&self) -> Option<(Stamp, Vec<Row>)> {
         let first = self.first?;
@@ -180,10 +183,10 @@ fn sort(rows: &mut [Row]) {
     rows.sort_by(|a, b| value(&b.values, BY).total_cmp(&value(&a.values, BY)));
 }
 
-/// The fields of a `statements` line, with texts, for which `query` asks the server.
+/// The fields of a `statements` line, with texts, which `query` gets from the server.
 ///
 /// # Errors
-/// The server's, or the session's.
+/// Those of the server or the session.
 pub fn line(
     query: impl FnOnce(&str) -> Result<ResultSet, SessionError>,
     asking: &Asking,
@@ -218,7 +221,7 @@ pub fn line(
     ]))
 }
 
-/// A number, as the server wrote it.
+/// The statement's identifier, as the server wrote it.
 fn id(labels: &Labels) -> Option<&str> {
     let found = labels.iter().find(|(name, _)| *name == "query_id");
     found.map(|(_, id)| id.as_str())
