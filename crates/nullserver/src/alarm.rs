@@ -17,7 +17,7 @@ const SECOND: Nanos = 1_000_000_000;
 #[derive(Debug)]
 pub(crate) struct Alarm {
     timer: OwnedFd,
-    /// What it is set to; None when it is not set, or was reported.
+    /// The instant that is set; None if none is, or if it was reported.
     instant: Option<Nanos>,
 }
 
@@ -31,8 +31,8 @@ impl Alarm {
         })
     }
 
-    /// Makes it ring at `instant`, or at the earlier one that it is already set to. `now` reads the
-    /// clock of instants.
+    /// Makes the alarm ring at `instant`, or at an earlier instant that is already set. `now` reads
+    /// the clock of the instants.
     pub fn ring_by(&mut self, instant: Nanos, now: impl FnOnce() -> Nanos) -> io::Result<()> {
         if self.instant.is_some_and(|set| set <= instant) {
             return Ok(());
@@ -51,8 +51,8 @@ impl Alarm {
         Ok(())
     }
 
-    /// Its descriptor was reported as readable. The next [`Self::ring_by`] sets it anew, which also
-    /// makes it unreadable.
+    /// Takes note that the descriptor was reported as readable. The next [`Self::ring_by`] sets the
+    /// alarm again, which also makes it unreadable.
     pub fn rang(&mut self) {
         self.instant = None;
     }

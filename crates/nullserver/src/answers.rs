@@ -1,27 +1,27 @@
-//! What statements are answered with: one copy of the bytes for all connections.
+//! The answers to statements, of which all connections share one copy.
 
 use pgdyno_wire::TxStatus;
 
 use crate::encode::{self, Column, Format, Type};
 
-/// How a statement is answered. Decided from its text when it is parsed, never when it is executed.
+/// How a statement is answered. Its text decides that when it is parsed, never when it is executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// There is no statement.
+    /// The query is empty.
     Empty,
     /// A command with this tag.
     Done(&'static str),
     /// A command with this tag that changes a row.
     Changed(&'static str),
-    /// Rows.
+    /// A set of rows.
     Rows(RowSet),
     /// A transaction block begins, with this tag.
     Begin(&'static str),
-    /// A transaction block ends well, if it has not failed.
+    /// A transaction block ends with a commit, if it has not failed.
     Commit,
-    /// A transaction block is undone.
+    /// A transaction block is rolled back.
     Rollback,
-    /// A transaction block goes back to a savepoint.
+    /// A transaction block is rolled back to a savepoint.
     RollbackToSavepoint,
     /// COPY from the client.
     CopyIn,
@@ -39,8 +39,8 @@ impl Answer {
         )
     }
 
-    /// Whether it is part of a load, and so may be made to fail: no transaction control, nothing that
-    /// generators ask or do before they begin.
+    /// Whether it is part of a load, and so may be made to fail: transaction control and the
+    /// queries that generators send before a load are not.
     #[must_use]
     pub fn is_load(self) -> bool {
         match self {
@@ -53,43 +53,43 @@ impl Answer {
 
 macro_rules! row_sets {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Rows that are answered.
+        /// The sets of rows that the server returns.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum RowSet {
             $($(#[$doc])* $name,)*
         }
 
         impl RowSet {
-            /// All of them, in the order of their numbers.
+            /// All sets of rows, in the order of their numbers.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
         }
     };
 }
 
 row_sets! {
-    /// SELECT: a row with one number.
+    /// For SELECT: a row with one number.
     Number,
-    /// SELECT c FROM sbtest: a row with 120 characters, as sysbench fills them.
+    /// For SELECT c FROM sbtest: a row with 120 characters, in sysbench's format.
     Characters,
-    /// How many rows pgbench_branches has.
+    /// For count(*) of pgbench_branches: its number of rows.
     Branches,
-    /// pgbench's question about partitions: one row, there are none.
+    /// For pgbench's query about partitions: one row, which says that there are none.
     Unpartitioned,
-    /// Partitioned tables in the catalog: no row.
+    /// For a query of the catalog for partitioned tables: no row.
     NoPartitionedTable,
-    /// SHOW.
+    /// For SHOW.
     Setting,
-    /// EXPLAIN.
+    /// For EXPLAIN.
     Plan,
-    /// FETCH.
+    /// For FETCH.
     Fetched,
-    /// INSERT with RETURNING.
+    /// For INSERT with RETURNING.
     Inserted,
-    /// UPDATE with RETURNING.
+    /// For UPDATE with RETURNING.
     Updated,
-    /// DELETE with RETURNING.
+    /// For DELETE with RETURNING.
     Deleted,
-    /// MERGE with RETURNING.
+    /// For MERGE with RETURNING.
     Merged,
 }
 
@@ -106,7 +106,7 @@ impl RowSet {
         )
     }
 
-    /// Columns, a row if there is one, and the command's tag.
+    /// The columns, the row if there is one, and the command's tag.
     fn contents(
         self,
         scale: u32,
@@ -147,24 +147,25 @@ const fn column(name: &'static str, kind: Type) -> Column {
     Column { name, kind }
 }
 
-/// Ten groups of eleven digits with hyphens between, blank-padded to 120: the form of sysbench's c.
+/// Ten groups of eleven digits with hyphens between them, blank-padded to 120 characters: the
+/// format of sysbench's column c.
 fn eleven_groups() -> String {
     let groups: Vec<String> = (0..10).map(|group| format!("{group}").repeat(11)).collect();
     format!("{:120}", groups.join("-"))
 }
 
-/// The bytes of all answers.
+/// The encoded answers.
 #[derive(Debug)]
 pub struct Answers {
-    /// By number of the row set, as text.
+    /// Indexed by the number of the row set, in text format.
     text: Vec<Canned>,
-    /// Likewise, binary.
+    /// Indexed by the number of the row set, in binary format.
     binary: Vec<Canned>,
     session_start: Vec<u8>,
     copy_out: Vec<u8>,
 }
 
-/// RowDescription, DataRow and CommandComplete, one behind the other.
+/// RowDescription, DataRow and CommandComplete, one after the other.
 #[derive(Debug)]
 struct Canned {
     bytes: Vec<u8>,
@@ -173,7 +174,7 @@ struct Canned {
 }
 
 impl Answers {
-    /// Answers of a server whose pgbench_branches has `scale` rows.
+    /// The answers of a server whose pgbench_branches has `scale` rows.
     #[must_use]
     pub fn new(scale: u32) -> Self {
         let canned = |format| {
@@ -205,7 +206,7 @@ impl Answers {
         &canned.bytes[..canned.rows_at]
     }
 
-    /// The rows and the end of the command.
+    /// The rows and the end of the command, without the RowDescription.
     #[inline]
     pub(crate) fn rows(&self, set: RowSet, format: Format) -> &[u8] {
         let canned = self.canned(set, format);
@@ -220,30 +221,30 @@ impl Answers {
         }
     }
 
-    /// All of it, as the simple protocol has it.
+    /// The RowDescription, the rows and the end of the command, as in the simple protocol.
     #[inline]
     pub fn described_rows(&self, set: RowSet) -> &[u8] {
         &self.text[set as usize].bytes
     }
 
-    /// A whole COPY to the client, of one row.
+    /// A complete COPY to the client, of one row.
     pub fn copy_out(&self) -> &[u8] {
         &self.copy_out
     }
 
-    /// Appends what starts a session, of connection `number`.
+    /// Appends the messages that start a session, for connection `number`.
     pub fn start_session(&self, number: u32, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.session_start);
         encode::message(out, b'K', |out| {
             out.extend_from_slice(&number.to_be_bytes());
-            // nothing runs long enough to be cancelled: the key need not be secret
+            // no statement runs long enough to be cancelled, so the key need not be secret
             out.extend_from_slice(&number.to_be_bytes());
         });
         encode::ready(out, TxStatus::Idle);
     }
 }
 
-/// AuthenticationOk and what clients are told about the server.
+/// AuthenticationOk and the parameters of the server.
 fn session_start() -> Vec<u8> {
     let mut out = Vec::new();
     encode::message(&mut out, b'R', |out| out.extend_from_slice(&[0; 4]));
@@ -263,7 +264,7 @@ fn session_start() -> Vec<u8> {
 
 fn copy_out() -> Vec<u8> {
     let mut out = Vec::new();
-    // text, of one column that is text
+    // in text format, with one text column
     encode::message(&mut out, b'H', |out| {
         out.extend_from_slice(&[0, 0, 1, 0, 0])
     });
@@ -278,7 +279,7 @@ mod tests {
     use super::*;
     use pgdyno_wire::{Capture, Exchange, Reply};
 
-    /// Names of the columns, values of the row, tag.
+    /// Names of the columns, values of the row, and the tag.
     fn read(bytes: &[u8]) -> (Vec<String>, Vec<Option<String>>, String) {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let (mut columns, mut row, mut tag) = (Vec::new(), Vec::new(), String::new());

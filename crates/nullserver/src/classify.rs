@@ -1,27 +1,27 @@
-//! What a statement's text means for its answer.
+//! Determines the answer to a statement from its text.
 
 use crate::answers::{Answer, RowSet};
 use crate::sql::{Words, is_blank};
 
-/// What a statement asks for.
+/// What a statement requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Meaning<'t> {
-    /// It has an answer of its own.
+    /// A statement with this answer.
     Answer(Answer),
-    /// `PREPARE name AS statement`, with what that statement means.
+    /// `PREPARE name AS statement`, with the meaning of that statement.
     Prepare(&'t [u8], Box<Meaning<'t>>),
-    /// `EXECUTE name`
+    /// `EXECUTE name`.
     Execute(&'t [u8]),
-    /// `DEALLOCATE name`; None for all, with the tag.
+    /// `DEALLOCATE name`, or None for all; with the tag.
     Deallocate(Option<&'t [u8]>, &'static str),
-    /// It begins with a word that begins no statement.
+    /// A statement whose first word is not a known keyword.
     Unknown(&'t [u8]),
 }
 
-/// Longest word of any keyword that is looked for.
+/// Longer words are not keywords that matter here.
 const LONGEST_KEYWORD_BYTES: usize = 16;
 
-/// What one statement means, by its first words; quotes and the rest are not looked at.
+/// The meaning of one statement, by its first words; quoted text and the rest are ignored.
 #[must_use]
 pub fn classify(sql: &[u8]) -> Meaning<'_> {
     let mut words = Words::of(sql);
@@ -70,7 +70,7 @@ pub fn classify(sql: &[u8]) -> Meaning<'_> {
     Meaning::Answer(answer)
 }
 
-/// A word in lower case, without an allocation; empty when it is longer than any keyword.
+/// A word in lower case, without an allocation; empty if it is longer than any keyword.
 struct Keyword {
     bytes: [u8; LONGEST_KEYWORD_BYTES],
     length: usize,
@@ -96,7 +96,7 @@ impl Keyword {
     }
 }
 
-/// Beginnings of select lists that are answered by more than a number.
+/// Beginnings of select lists whose answer is more than a number.
 const SELECTS: [(&[u8], RowSet); 5] = [
     (b"c from sbtest", RowSet::Characters),
     (b"distinct c from sbtest", RowSet::Characters),
@@ -124,7 +124,7 @@ fn changed(tag: &'static str, returned: RowSet, words: &Words<'_>) -> Answer {
 fn prepare(mut words: Words<'_>) -> Meaning<'_> {
     match words.next() {
         Some(name) if !name.eq_ignore_ascii_case(b"transaction") => {
-            // types in parentheses stand between the name and AS
+            // types in parentheses may come between the name and AS
             while let Some(word) = words.next() {
                 if word.eq_ignore_ascii_case(b"as") {
                     return Meaning::Prepare(name, Box::new(optimizable(words.rest())));
@@ -137,7 +137,8 @@ fn prepare(mut words: Words<'_>) -> Meaning<'_> {
     }
 }
 
-/// A statement that can be prepared. Others are refused, so that none holds another inside.
+/// The meaning of a statement that can be prepared. Others are refused, so that no prepared
+/// statement contains another.
 fn optimizable(sql: &[u8]) -> Meaning<'_> {
     let first = Words::of(sql).next().unwrap_or_default();
     match Keyword::of(first).as_bytes() {
@@ -249,8 +250,8 @@ const OBJECTS: [(&[u8], [&str; 3]); 16] = [
     (b"system", ["CREATE", "ALTER SYSTEM", "DROP"]),
 ];
 
-/// `verb` 0, 1, 2: CREATE, ALTER, DROP. Words such as OR REPLACE, UNLOGGED or UNIQUE stand before
-/// the kind of object.
+/// The tag for `verb` 0, 1 or 2: CREATE, ALTER or DROP. Words such as OR REPLACE, UNLOGGED or
+/// UNIQUE may come before the kind of object.
 fn object_tag(words: Words<'_>, verb: usize) -> &'static str {
     const MOST_WORDS_BEFORE: usize = 4;
     let kind = words.take(MOST_WORDS_BEFORE + 1).find_map(|word| {

@@ -1,4 +1,4 @@
-//! Connected clients, by token: sockets, sessions, and what waits to be sent.
+//! Connected clients by token: their sockets, sessions and unsent bytes.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -8,48 +8,48 @@ use rustix::net::{SendFlags, send};
 
 use crate::connection::Connection;
 
-/// A client that lets more than this wait is not read from until it has taken it.
+/// The server stops reading from a client with more unsent bytes than this.
 const MOST_WAITING_BYTES: usize = 1024 * 1024;
 
-/// What becomes of a connection.
+/// The state of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It goes on.
+    /// It remains open.
     Open,
-    /// It closes behind answers that wait for their time; nothing more is read.
+    /// It closes after answers that are delayed; nothing more is read.
     Ending,
-    /// It closes when all is sent.
+    /// It closes when everything is sent.
     Closing,
 }
 
-/// A client.
+/// A connected client.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub socket: OwnedFd,
     pub connection: Connection,
     pub fate: Fate,
-    /// What the kernel did not take.
+    /// Bytes that the kernel did not take.
     unsent: Vec<u8>,
-    /// Bytes of answers that wait for their time.
+    /// Size of the delayed answers.
     pub held_bytes: usize,
-    /// There may be more to read than was read.
+    /// Whether there may be more to read.
     pub unread: bool,
     generation: u32,
 }
 
-/// How far sending came.
+/// The result of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sent {
-    /// All is gone.
+    /// Everything was sent.
     All,
     /// The kernel takes no more for now.
     Stuck,
-    /// The client is gone.
+    /// The connection is broken.
     Broken,
 }
 
 impl Client {
-    /// Sends `bytes` behind what waits.
+    /// Sends `bytes` after the unsent ones.
     pub fn send(&mut self, bytes: &[u8]) -> Sent {
         if !self.unsent.is_empty() {
             self.unsent.extend_from_slice(bytes);
@@ -65,7 +65,7 @@ impl Client {
         }
     }
 
-    /// Sends what waits.
+    /// Sends the unsent bytes.
     pub fn flush(&mut self) -> Sent {
         match send_some(&self.socket, &self.unsent) {
             Ok(count) if count == self.unsent.len() => {
@@ -80,18 +80,18 @@ impl Client {
         }
     }
 
-    /// Whether something waits for room in the kernel.
+    /// Whether bytes wait for room in the kernel.
     pub fn is_stuck(&self) -> bool {
         !self.unsent.is_empty()
     }
 
-    /// Whether it lets too much wait.
+    /// Whether too many bytes are unsent.
     pub fn is_clogged(&self) -> bool {
         self.unsent.len() + self.held_bytes > MOST_WAITING_BYTES
     }
 }
 
-/// Sends until all is gone or the kernel takes no more; how many bytes went.
+/// Sends until everything is sent or the kernel takes no more; returns how many bytes were sent.
 fn send_some(socket: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
     let mut sent = 0;
     while sent < bytes.len() {
@@ -105,7 +105,7 @@ fn send_some(socket: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
     Ok(sent)
 }
 
-/// All clients of a thread. A token is never used again: an event of a client that is gone finds none.
+/// All clients of a thread. Tokens are not reused, so that an event of a removed client finds none.
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
     slots: Vec<Option<Client>>,
@@ -114,7 +114,7 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
-    /// Takes a client in; its token, which is never below 2^32.
+    /// Adds a client; returns its token, which is never below 2^32.
     pub fn add(&mut self, socket: OwnedFd, connection: Connection) -> u64 {
         self.generation = self.generation.checked_add(1).unwrap_or(1);
         let client = Client {

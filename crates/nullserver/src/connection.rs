@@ -1,4 +1,4 @@
-//! One client's session: bytes in, bytes out. No input or output, no clock.
+//! One client's session: bytes in, bytes out, without I/O and without a clock.
 
 use std::mem;
 
@@ -12,28 +12,28 @@ use crate::small_map::Names;
 use crate::startup_packet::{self, Packet, split_cstr};
 use crate::statement_error::{Stop, Trouble};
 
-/// Longest message that is taken, but for COPY data, which is not kept.
+/// Longest accepted message, except for COPY data, which is not stored.
 pub const LONGEST_MESSAGE_BYTES: usize = 1024 * 1024;
-/// Type and length.
+/// Length of a message's type and length.
 const HEADER_BYTES: usize = 5;
-/// A buffer this small is not worth giving back while it is in use.
+/// Smaller buffers are not released between messages.
 const KEPT_BYTES: usize = 4096;
 
-/// Whether the connection goes on.
+/// Whether the connection stays open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
-    /// More bytes may come.
+    /// It stays open.
     Open,
-    /// Send what was answered, and close.
+    /// It closes after the answers are sent.
     Close,
 }
 
 /// What all connections share.
 #[derive(Debug)]
 pub struct Shared {
-    /// The bytes of the answers.
+    /// The encoded answers.
     pub answers: Answers,
-    /// What goes wrong.
+    /// The faults to inject.
     pub faults: Faults,
 }
 
@@ -42,12 +42,12 @@ pub struct Shared {
 pub struct Connection {
     number: u32,
     in_session: bool,
-    /// The beginning of a message that has not come whole.
+    /// The beginning of an incomplete message.
     pending: Vec<u8>,
-    /// Bytes of COPY data to come before the next message.
+    /// How many bytes of COPY data come before the next message.
     passing_bytes: usize,
     pub(crate) transaction: TxStatus,
-    /// After an error, up to the next Sync.
+    /// Set after an error, until the next Sync.
     skipping: bool,
     pub(crate) copy: Option<CopyIn>,
     pub(crate) unnamed: Option<Statement>,
@@ -56,7 +56,7 @@ pub struct Connection {
     pub(crate) portals: Names<Portal>,
 }
 
-/// A COPY from the client that is under way.
+/// A COPY from the client that is in progress.
 #[derive(Debug)]
 pub(crate) struct CopyIn {
     rows: u64,
@@ -70,15 +70,15 @@ pub(crate) struct Statement {
     pub parameters: u16,
 }
 
-/// Whether rows come with their description, and in what format.
+/// Whether rows are sent with their description, and in which format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rows {
-    /// As the simple protocol has them: always text.
+    /// With the description and in text format, as in the simple protocol.
     Described,
     Bare(Format),
 }
 
-/// A statement that is bound.
+/// A bound statement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Portal {
     pub(crate) answer: Answer,
@@ -86,7 +86,7 @@ pub(crate) struct Portal {
 }
 
 impl Connection {
-    /// A connection before its first byte. `number` is what the client knows as the backend's PID.
+    /// A connection before its first byte. The client receives `number` as the backend's PID.
     #[must_use]
     pub fn new(number: u32) -> Self {
         Self {
@@ -110,7 +110,7 @@ impl Connection {
         self.in_session
     }
 
-    /// Takes bytes in chunks of any size, and appends the answers to `out`.
+    /// Processes bytes in chunks of any size, and appends the answers to `out`.
     pub fn receive(&mut self, input: &[u8], shared: &Shared, out: &mut Vec<u8>) -> Turn {
         if self.pending.is_empty() {
             let (used, turn) = self.take(input, shared, out);
@@ -130,7 +130,7 @@ impl Connection {
         turn
     }
 
-    /// Takes whole messages from the front; how many bytes they were.
+    /// Processes the complete messages at the front; returns how many bytes they had.
     fn take(&mut self, input: &[u8], shared: &Shared, out: &mut Vec<u8>) -> (usize, Turn) {
         let mut at = 0;
         loop {
@@ -178,7 +178,7 @@ impl Connection {
         }
     }
 
-    /// Passes COPY data; how much. Outside of a COPY it is left from one that failed.
+    /// Skips COPY data; returns how much. Outside of a COPY it belongs to one that failed.
     fn pass(&mut self, data: &[u8]) -> usize {
         let bytes = self.passing_bytes.min(data.len());
         if let Some(copy) = &mut self.copy {
@@ -211,7 +211,8 @@ impl Connection {
             b'P' => self.parse(body, out),
             b'D' => self.describe(body, shared, out),
             b'C' => self.close(body, out),
-            // Flush: answers go out by themselves; the others are left from a COPY that failed
+            // Flush needs no action, because answers are always sent; the others belong to a COPY
+            // that failed
             b'H' | b'c' | b'f' => Ok(()),
             b'F' => {
                 let text = "function calls are not supported";
@@ -236,7 +237,7 @@ impl Connection {
         }
     }
 
-    /// Says what went wrong; a transaction block has failed with it.
+    /// Appends the error; an open transaction block has failed.
     pub(crate) fn fail(&mut self, trouble: &Trouble, out: &mut Vec<u8>) {
         encode::error(out, "ERROR", trouble.code, &trouble.text);
         if self.transaction == TxStatus::InBlock {
@@ -247,15 +248,15 @@ impl Connection {
     fn sync(&mut self, out: &mut Vec<u8>) {
         self.skipping = false;
         if self.transaction == TxStatus::Idle {
-            // portals end with their transaction
+            // a portal ends with its transaction
             self.portal = None;
             self.portals.clear();
         }
         encode::ready(out, self.transaction);
     }
 
-    /// The answer to a statement, now that its connection is known. What SQL's PREPARE and DEALLOCATE
-    /// do is done here: nothing is decided when a statement is executed.
+    /// The answer to a statement on this connection. SQL's PREPARE and DEALLOCATE take effect here,
+    /// because nothing is decided when a statement is executed.
     pub(crate) fn resolve(&mut self, meaning: Meaning<'_>) -> Result<Answer, Trouble> {
         match meaning {
             Meaning::Answer(answer) => Ok(answer),
@@ -295,7 +296,7 @@ impl Connection {
         }
     }
 
-    /// Keeps a named statement.
+    /// Stores a named statement.
     pub(crate) fn prepare(&mut self, name: &[u8], statement: Statement) -> Result<(), Trouble> {
         if self.statements.get(name).is_some() {
             let name = String::from_utf8_lossy(name);
@@ -306,7 +307,7 @@ impl Connection {
         inserted.map_err(|_| too_many("prepared statements"))
     }
 
-    /// A failed transaction block takes nothing but its end.
+    /// Refuses everything in a failed transaction block except its end.
     pub(crate) fn check_transaction(&self, answer: Answer) -> Result<(), Trouble> {
         if self.transaction == TxStatus::Failed && !answer.ends_failure() {
             return Err(Trouble::in_failed_transaction());
@@ -314,13 +315,13 @@ impl Connection {
         Ok(())
     }
 
-    /// A simple query drops the unnamed statement and portal.
+    /// Drops the unnamed statement and portal, as a simple query does.
     pub(crate) fn drop_unnamed(&mut self) {
         self.unnamed = None;
         self.portal = None;
     }
 
-    /// Carries out what `answer` says.
+    /// Carries out `answer`.
     pub(crate) fn run(
         &mut self,
         answer: Answer,
@@ -363,7 +364,7 @@ impl Connection {
                     rows: 0,
                     by_simple_query: rows == Rows::Described,
                 });
-                // text, of a number of columns that is not known
+                // in text format, with an unknown number of columns
                 encode::message(out, b'G', |out| out.extend_from_slice(&[0, 0, 0]));
             }
             Answer::CopyOut => out.extend_from_slice(shared.answers.copy_out()),
@@ -376,7 +377,7 @@ impl Connection {
         encode::complete(out, tag);
     }
 
-    /// A message while COPY data is awaited.
+    /// Handles a message while COPY data is awaited.
     fn in_copy(&mut self, kind: u8, body: &[u8], out: &mut Vec<u8>) {
         if matches!(kind, b'H' | b'S') {
             return;
@@ -409,7 +410,7 @@ impl Connection {
     }
 }
 
-/// Length of a message's body; None when it is not one that is taken.
+/// Length of a message's body; None if the message is not accepted.
 fn body_bytes(kind: u8, length: u32) -> Option<usize> {
     let body = (length as usize).checked_sub(4)?;
     (body <= LONGEST_MESSAGE_BYTES || kind == b'd').then_some(body)

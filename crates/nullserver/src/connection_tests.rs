@@ -31,7 +31,7 @@ fn session() -> Connection {
     connection
 }
 
-/// A client's bytes.
+/// The bytes of a client's messages.
 fn messages(encode: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut out = Vec::new();
     encode(&mut out);
@@ -56,7 +56,7 @@ fn parse(name: &str, sql: &str) -> Vec<u8> {
     messages(|out| frontend::parse(out, name, sql, &[]).expect("encodable"))
 }
 
-/// What the server said, in short: `[columns] (row) TAG !sqlstate` and the transaction's status.
+/// A summary of the server's messages: `[columns] (row) TAG !sqlstate` and the transaction status.
 fn read(bytes: &[u8]) -> String {
     let mut exchange = Exchange::new(Capture::Rows, true);
     let mut chunk = bytes;
@@ -393,7 +393,7 @@ fn an_idle_session_is_small() {
     assert!(mem::size_of::<Connection>() <= 256);
 }
 
-/// One message of a client that may do anything.
+/// An arbitrary message of a client.
 fn any_message() -> impl Strategy<Value = Vec<u8>> {
     let name = || prop::sample::select(vec!["", "a", "b"]);
     let sql = prop::sample::select(vec![

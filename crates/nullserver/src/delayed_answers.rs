@@ -1,21 +1,21 @@
-//! Answers that wait for their time.
+//! Answers that are sent with a delay.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::stall::Nanos;
 
-/// What is to be sent to a client later.
+/// An answer that is sent to a client later.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     /// The connection's token.
     pub token: u64,
     pub bytes: Box<[u8]>,
-    /// The connection is closed behind it.
+    /// Whether the connection is closed after it.
     pub closes: bool,
 }
 
-/// A heap by due time; equal times keep the order in which they came.
+/// A heap ordered by time; answers for the same time keep their order.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     heap: BinaryHeap<Reverse<Entry>>,
@@ -55,12 +55,12 @@ impl Held {
         self.heap.push(Reverse(Entry { order, answer }));
     }
 
-    /// When the next is due.
+    /// When the next answer is due.
     pub fn next_due(&self) -> Option<Nanos> {
         self.heap.peek().map(|Reverse(entry)| entry.order.0)
     }
 
-    /// Takes the next one that is due at `now`.
+    /// Takes the next answer that is due at `now`.
     pub fn pop_due(&mut self, now: Nanos) -> Option<Answer> {
         if self.next_due()? > now {
             return None;

@@ -1,4 +1,4 @@
-//! The server's messages, appended to a buffer.
+//! Encodes the server's messages.
 
 use pgdyno_wire::{SqlState, TxStatus};
 
@@ -9,7 +9,7 @@ pub(crate) struct Column {
     pub kind: Type,
 }
 
-/// The types of the columns that are answered.
+/// The types of the columns in the answers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Type {
     Char,
@@ -21,19 +21,19 @@ pub(crate) enum Type {
 }
 
 impl Type {
-    /// OID, bytes of a value (negative when they vary), modifier.
+    /// OID, size of a value in bytes (negative if variable), and type modifier.
     fn described(self) -> (u32, i16, i32) {
         match self {
             Self::Char => (18, 1, -1),
             Self::Int4 => (23, 4, -1),
             Self::Int8 => (20, 8, -1),
             Self::Text => (25, -1, -1),
-            // a modifier counts the length's own four bytes
+            // the modifier includes the four bytes of the length
             Self::Char120 => (1042, -1, 124),
         }
     }
 
-    /// The binary form of a value that is written as `text`, which is one of our own.
+    /// The binary form of a value whose text is `text`, which is one of our own.
     fn binary(self, text: &str) -> Vec<u8> {
         match self {
             Self::Int4 => text.parse::<i32>().unwrap_or_default().to_be_bytes().into(),
@@ -43,7 +43,7 @@ impl Type {
     }
 }
 
-/// How values are written.
+/// The format of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     Text,
@@ -51,8 +51,8 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// What the format codes of a Bind ask for, 2 bytes each, none meaning text; None when they
-    /// differ from each other or are no formats.
+    /// The common format that the codes of a Bind request, 2 bytes each, where no code means text;
+    /// None if they differ or are invalid.
     pub(crate) fn of_all(codes: &[u8]) -> Option<Self> {
         let mut codes = codes.chunks_exact(2);
         let first = codes.next().unwrap_or(&[0, 0]);
@@ -74,35 +74,35 @@ impl Format {
     }
 }
 
-/// Type, length and what `body` appends.
+/// Appends type and length, and lets `body` append the rest.
 pub(crate) fn message(out: &mut Vec<u8>, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend_from_slice(&[kind, 0, 0, 0, 0]);
     body(out);
-    // everything sent here is shorter than what was received, which is bounded
+    // every message here is shorter than a received one, whose length is limited
     let length = (out.len() - start - 1) as u32;
     out[start + 1..start + 5].copy_from_slice(&length.to_be_bytes());
 }
 
-/// A message without a body.
+/// Appends a message without a body.
 #[inline]
 pub(crate) fn bare(out: &mut Vec<u8>, kind: u8) {
     out.extend_from_slice(&[kind, 0, 0, 0, 4]);
 }
 
-/// Text with a zero byte behind it.
+/// Appends text with a terminating zero byte.
 pub(crate) fn cstr(out: &mut Vec<u8>, text: &[u8]) {
     out.extend_from_slice(text);
     out.push(0);
 }
 
-/// CommandComplete.
+/// Appends a CommandComplete.
 #[inline]
 pub(crate) fn complete(out: &mut Vec<u8>, tag: &str) {
     message(out, b'C', |out| cstr(out, tag.as_bytes()));
 }
 
-/// ReadyForQuery.
+/// Appends a ReadyForQuery.
 #[inline]
 pub(crate) fn ready(out: &mut Vec<u8>, status: TxStatus) {
     let status = match status {
@@ -113,7 +113,7 @@ pub(crate) fn ready(out: &mut Vec<u8>, status: TxStatus) {
     out.extend_from_slice(&[b'Z', 0, 0, 0, 5, status]);
 }
 
-/// ParameterStatus.
+/// Appends a ParameterStatus.
 pub(crate) fn parameter_status(out: &mut Vec<u8>, name: &str, value: &str) {
     message(out, b'S', |out| {
         cstr(out, name.as_bytes());
@@ -121,7 +121,7 @@ pub(crate) fn parameter_status(out: &mut Vec<u8>, name: &str, value: &str) {
     });
 }
 
-/// ErrorResponse; `severity` is ERROR, or FATAL before the connection ends.
+/// Appends an ErrorResponse; `severity` is ERROR, or FATAL before the connection ends.
 pub(crate) fn error(out: &mut Vec<u8>, severity: &str, code: SqlState, text: &str) {
     message(out, b'E', |out| {
         for (field, value) in [
@@ -137,14 +137,14 @@ pub(crate) fn error(out: &mut Vec<u8>, severity: &str, code: SqlState, text: &st
     });
 }
 
-/// RowDescription.
+/// Appends a RowDescription.
 pub(crate) fn row_description(out: &mut Vec<u8>, columns: &[Column], format: Format) {
     message(out, b'T', |out| {
         out.extend_from_slice(&(columns.len() as u16).to_be_bytes());
         for column in columns {
             let (oid, bytes, modifier) = column.kind.described();
             cstr(out, column.name.as_bytes());
-            // of no table
+            // the columns belong to no table
             out.extend_from_slice(&[0; 6]);
             out.extend_from_slice(&oid.to_be_bytes());
             out.extend_from_slice(&bytes.to_be_bytes());
@@ -154,7 +154,7 @@ pub(crate) fn row_description(out: &mut Vec<u8>, columns: &[Column], format: For
     });
 }
 
-/// DataRow of values as text; `None` is NULL.
+/// Appends a DataRow of values as text; `None` is NULL.
 pub(crate) fn data_row(
     out: &mut Vec<u8>,
     columns: &[Column],

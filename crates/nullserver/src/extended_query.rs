@@ -73,7 +73,7 @@ impl Connection {
             let statement = *self.statement(name)?;
             encode::message(out, b't', |out| {
                 out.extend_from_slice(&statement.parameters.to_be_bytes());
-                // all of type text
+                // all parameters have type text
                 (0..statement.parameters).for_each(|_| out.extend_from_slice(&25u32.to_be_bytes()));
             });
             // the formats of a statement's results are not known before Bind
@@ -103,7 +103,7 @@ impl Connection {
 
     pub(crate) fn close(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<(), Stop> {
         let (kind, name) = object_fields(body).ok_or_else(Trouble::malformed)?;
-        // what is not there is closed already
+        // closing what does not exist is not an error
         match (kind, name) {
             (b'S', b"") => self.unnamed = None,
             (b'S', name) => drop(self.statements.remove(name)),
@@ -132,14 +132,14 @@ impl Connection {
         known.ok_or_else(|| {
             let name = String::from_utf8_lossy(name);
             let text = format!("portal \"{name}\" does not exist");
-            // invalid_cursor_name
+            // the code of invalid_cursor_name
             let code = SqlState::parse(b"34000").unwrap_or(SqlState::INTERNAL_ERROR);
             Trouble::new(code, text)
         })
     }
 }
 
-/// Name and text of a Parse; the types that it names do not matter.
+/// Name and text in a Parse; the parameter types are ignored.
 fn parse_fields(body: &[u8]) -> Option<(&[u8], &[u8])> {
     let (name, rest) = split_cstr(body)?;
     let (sql, rest) = split_cstr(rest)?;
@@ -147,19 +147,19 @@ fn parse_fields(body: &[u8]) -> Option<(&[u8], &[u8])> {
     (rest.len() == 4 * usize::from(types)).then_some((name, sql))
 }
 
-/// Kind and name of what is described or closed.
+/// Kind and name of the object of a Describe or Close.
 fn object_fields(body: &[u8]) -> Option<(u8, &[u8])> {
     let (&kind, rest) = body.split_first()?;
     let (name, rest) = split_cstr(rest)?;
     (matches!(kind, b'S' | b'P') && rest.is_empty()).then_some((kind, name))
 }
 
-/// What a Bind says; the values are not looked at.
+/// The fields of a Bind; the values are ignored.
 struct Bind<'m> {
     portal: &'m [u8],
     statement: &'m [u8],
     parameters: u16,
-    /// Of all results; None when they are to differ.
+    /// The format of all results; None if they differ.
     format: Option<Format>,
 }
 
@@ -172,7 +172,7 @@ impl<'m> Bind<'m> {
         let (parameters, mut rest) = split_u16(rest)?;
         for _ in 0..parameters {
             let (length, tail) = split_u32(rest)?;
-            // -1 is NULL
+            // -1 stands for NULL
             let bytes = if length == u32::MAX {
                 0
             } else {

@@ -1,14 +1,14 @@
-//! What goes wrong on purpose: errors and closed connections, every so many statements.
+//! Injected faults: errors and closed connections after a given number of statements.
 
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pgdyno_wire::SqlState;
 
-/// What happens to a statement.
+/// The fault for a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// It is answered.
+    /// None: it is answered.
     None,
     /// It fails with this code.
     Error(SqlState),
@@ -26,8 +26,8 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// An error with `code` every `error_every` statements, a closed connection every
-    /// `close_every`; where both fall together, the connection is closed.
+    /// An error with `code` for every `error_every`-th statement, and a closed connection for every
+    /// `close_every`-th, which takes precedence.
     #[must_use]
     pub fn new(
         error_every: Option<NonZeroU64>,
@@ -42,7 +42,7 @@ impl Faults {
         }
     }
 
-    /// What happens to the next statement.
+    /// The fault for the next statement.
     #[inline]
     pub fn next(&self) -> Fault {
         if self.error_every.is_none() && self.close_every.is_none() {

@@ -1,13 +1,13 @@
-//! A PostgreSQL server that answers at once.
+//! A PostgreSQL server that answers immediately.
 //!
-//! It speaks protocol 3.0 and does nothing else: no tables, no locks, no disk. What a load
-//! generator reaches against it is the generator's own ceiling, and its faults (stalls, delays,
-//! errors, closed connections) are known beforehand, so that what a generator reports can be held
-//! against what happened.
+//! It speaks protocol 3.0 and does nothing else: no tables, no locks, no disk. The throughput that
+//! a load generator reaches with it is the generator's own ceiling. Its faults (stalls, delays,
+//! errors, closed connections) are known in advance, so that a generator's report can be compared
+//! with what happened.
 //!
-//! - [`connection::Connection`]: bytes in, bytes out, for one client; no input or output;
-//! - [`classify`]: what a statement's text means; [`answers`]: the bytes that answer it;
-//! - [`faults`] and [`stall`]: what goes wrong, and when;
+//! - [`connection::Connection`]: the session of one client, bytes in and bytes out, without I/O;
+//! - [`classify`]: determines the answer to a statement; [`answers`]: the encoded answers;
+//! - [`faults`] and [`stall`]: the injected faults and their times;
 //! - [`server`]: the event loop; [`listen`]: its sockets; [`stop`]: when it ends;
 //! - [`options`]: the command line of `pgnull`.
 
@@ -38,7 +38,7 @@ use std::io;
 
 pub use options::{Options, Request};
 
-/// Why the server could not begin or go on.
+/// Why the server could not start or continue.
 #[derive(Debug)]
 pub struct ServeError {
     doing: String,
@@ -66,11 +66,11 @@ impl std::error::Error for ServeError {
     }
 }
 
-/// Serves until a signal or, with `--parent-lease`, the end of standard input. `ready` is called
-/// with the addresses once clients can connect.
+/// Serves until a signal arrives or, with `--parent-lease`, standard input closes. Calls `ready`
+/// with the addresses when clients can connect.
 ///
 /// # Errors
-/// When an address cannot be listened on, or the kernel refuses what the server needs.
+/// The server cannot listen on an address, or the kernel refuses a resource.
 pub fn serve(options: &Options, ready: impl FnOnce(&str)) -> Result<(), ServeError> {
     let listeners = listen::open(options)?;
     listen::raise_descriptor_limit();

@@ -13,10 +13,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::ServeError;
 use crate::options::Options;
 
-/// Connections that may wait to be accepted; the kernel takes what it allows of it.
+/// How many connections may wait to be accepted; the kernel may lower it.
 const BACKLOG: i32 = 65_535;
 
-/// Listens; a unix socket's file is removed when it is dropped.
+/// The listening sockets; a unix socket's file is removed when they are dropped.
 #[derive(Debug)]
 pub struct Listeners {
     tcp: Option<(TcpListener, SocketAddr)>,
@@ -28,15 +28,15 @@ struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // it may have been removed already
+        // the file may have been removed already
         let _ = fs::remove_file(&self.0);
     }
 }
 
-/// Opens what the options ask for. A port of 0 becomes the one that the system chose.
+/// Opens the sockets of the options. A port of 0 becomes the one that the system chose.
 ///
 /// # Errors
-/// When an address is in use or not ours.
+/// An address is in use or does not belong to this host.
 pub fn open(options: &Options) -> Result<Listeners, ServeError> {
     let mut port = options.port;
     let mut tcp = None;
@@ -59,7 +59,7 @@ pub fn open(options: &Options) -> Result<Listeners, ServeError> {
         remove_stale(&path).map_err(failed)?;
         let listener = UnixListener::bind(&path).map_err(failed)?;
         let file = SocketFile(path.clone());
-        // as PostgreSQL's: who may connect is not decided by the file
+        // with PostgreSQL's permissions: the file does not decide who may connect
         fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).map_err(failed)?;
         prepare(&listener).map_err(failed)?;
         unix = Some((listener, file));
@@ -68,7 +68,7 @@ pub fn open(options: &Options) -> Result<Listeners, ServeError> {
 }
 
 impl Listeners {
-    /// Where clients can connect, for people.
+    /// The addresses on which clients can connect, as text.
     #[must_use]
     pub fn addresses(&self) -> String {
         let unix = self
@@ -79,7 +79,7 @@ impl Listeners {
         unix.chain(tcp).collect::<Vec<_>>().join(" and ")
     }
 
-    /// The sockets, and whether they are TCP.
+    /// The sockets, and whether each is TCP.
     pub(crate) fn sockets(&self) -> impl Iterator<Item = (BorrowedFd<'_>, bool)> {
         let unix = self
             .unix
@@ -93,25 +93,26 @@ impl Listeners {
     }
 }
 
-/// Lets many thousands of clients connect, as far as the hard limit allows.
+/// Raises the limit of open files as far as the hard limit allows, so that many thousand clients
+/// can connect.
 pub fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
         maximum: limit.maximum,
     };
-    // with the lower limit fewer clients can connect, and accepting says so
+    // with the lower limit fewer clients can connect, and accepting reports it
     let _ = setrlimit(Resource::Nofile, raised);
 }
 
-/// Does not wait, and has a longer queue than the standard library asks for.
+/// Makes a socket non-blocking, with a longer queue than the standard library requests.
 fn prepare(listener: impl AsFd) -> io::Result<()> {
     rustix::io::ioctl_fionbio(listener.as_fd(), true)?;
     rustix::net::listen(listener, BACKLOG)?;
     Ok(())
 }
 
-/// Removes the socket of a server that is gone.
+/// Removes the socket file of a server that has ended.
 fn remove_stale(path: &Path) -> io::Result<()> {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
     if is_socket {
@@ -119,7 +120,7 @@ fn remove_stale(path: &Path) -> io::Result<()> {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 fs::remove_file(path)?
             }
-            // binding says that it is in use
+            // bind reports that the address is in use
             _ => {}
         }
     }

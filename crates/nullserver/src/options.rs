@@ -10,45 +10,45 @@ use std::time::Duration;
 use lexopt::{Arg, Parser, ValueExt};
 use pgdyno_wire::SqlState;
 
-/// What the command line asks for.
+/// What the command line requests.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Request {
-    /// `--help`
+    /// `--help`.
     Help,
-    /// `--version`
+    /// `--version`.
     Version,
-    /// Everything else.
+    /// Everything else: run the server.
     Serve(Box<Options>),
 }
 
-/// How to serve.
+/// The server's options.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// Folder of the unix socket.
     pub socket_dir: Option<PathBuf>,
-    /// Address of the TCP socket.
+    /// IP address of the TCP socket.
     pub listen: Option<IpAddr>,
-    /// Of both sockets; 0 lets the system choose (with TCP only).
+    /// Port of both sockets; 0 lets the system choose (only with TCP alone).
     pub port: u16,
-    /// Event loops.
+    /// Number of threads, each with an event loop.
     pub threads: usize,
-    /// Rows of pgbench_branches.
+    /// Number of rows of pgbench_branches.
     pub scale: u32,
     /// When the stall begins and how long it lasts.
     pub stall: Option<(Duration, Duration)>,
-    /// Every answer is so much later.
+    /// Delay of every answer.
     pub delay: Duration,
-    /// Every so many statements fails.
+    /// How many statements there are for each error.
     pub error_every: Option<NonZeroU64>,
-    /// What it fails with.
+    /// The SQLSTATE of these errors.
     pub error_code: SqlState,
-    /// Every so many statements closes its connection.
+    /// How many statements there are for each closed connection.
     pub close_every: Option<NonZeroU64>,
-    /// Ends with standard input.
+    /// Whether the server ends when standard input closes.
     pub parent_lease: bool,
 }
 
-/// What is wrong with the command line.
+/// An error in the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageError(String);
 
@@ -61,7 +61,7 @@ impl fmt::Display for UsageError {
 impl std::error::Error for UsageError {}
 
 impl From<lexopt::Error> for UsageError {
-    /// In the words of getopt_long, as PostgreSQL's programs say it.
+    /// Uses the messages of getopt_long, as PostgreSQL's programs do.
     fn from(error: lexopt::Error) -> Self {
         use lexopt::Error::{MissingValue, UnexpectedOption, UnexpectedValue};
         Self(match error {
@@ -77,7 +77,7 @@ impl From<lexopt::Error> for UsageError {
     }
 }
 
-/// An option, its argument and what it does.
+/// An option: name, argument and help text.
 struct Opt {
     name: &'static str,
     argument: Option<&'static str>,
@@ -165,7 +165,7 @@ pub fn help() -> String {
 /// Reads the command line (without the program's name).
 ///
 /// # Errors
-/// For the first thing that is wrong.
+/// The first error in the command line.
 pub fn read(args: impl IntoIterator<Item = OsString>) -> Result<Request, UsageError> {
     let args: Vec<_> = args.into_iter().collect();
     let mut given = Given::default();
@@ -201,7 +201,7 @@ pub fn read(args: impl IntoIterator<Item = OsString>) -> Result<Request, UsageEr
         .map(|options| Request::Serve(Box::new(options)))
 }
 
-/// What was given, before it is resolved.
+/// The options that were given, before they are resolved.
 #[derive(Default)]
 struct Given {
     socket_dir: Option<PathBuf>,
@@ -291,10 +291,10 @@ impl Given {
     }
 }
 
-/// The longest delay and the latest stall: as long as a load may last.
+/// The longest delay and the latest stall: the longest possible load.
 const LONGEST: Duration = Duration::from_secs(i32::MAX as u64);
 
-/// What was parsed, or an error that says what the option takes.
+/// Returns the parsed value, or an error that says what the option accepts.
 fn valid<T>(name: &str, value: &str, parsed: Option<T>, takes: &str) -> Result<T, UsageError> {
     parsed.ok_or_else(|| {
         let message = format!("invalid value \"{value}\" for option --{name}: give {takes}");

@@ -1,4 +1,4 @@
-//! The server: what its threads share, and how they start and end.
+//! The server: the state that its threads share, and how they start and end.
 
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -10,20 +10,20 @@ use crate::server_state::ServerState;
 use crate::server_stop::{self, Waker};
 use crate::worker::{Doors, Peer, Worker};
 
-/// A server that listens.
+/// A listening server.
 #[derive(Debug)]
 pub struct Server<'l> {
-    /// The first accepts for all.
+    /// The first worker accepts for all.
     workers: Vec<Worker<'l>>,
     global: Arc<ServerState>,
     wakers: Vec<Waker>,
 }
 
 impl<'l> Server<'l> {
-    /// A server on these sockets. From here on signals only end it.
+    /// Creates a server on these sockets. From here on, signals end it in order.
     ///
     /// # Errors
-    /// When the kernel refuses what it needs.
+    /// The kernel refuses a resource.
     pub fn new(options: &Options, listeners: &'l Listeners) -> Result<Self, ServeError> {
         let failed = |doing: &'static str| move |cause| ServeError::new(doing, cause);
         let global = Arc::new(ServerState::new(options));
@@ -56,10 +56,10 @@ impl<'l> Server<'l> {
         })
     }
 
-    /// Serves until it is told to stop.
+    /// Serves until it is stopped.
     ///
     /// # Errors
-    /// When a thread cannot start, or waiting for events fails.
+    /// A thread cannot start, or waiting for events fails.
     pub fn run(self) -> Result<(), ServeError> {
         let Self {
             workers,
@@ -73,7 +73,7 @@ impl<'l> Server<'l> {
             let mut threads = Vec::new();
             let mut result = Ok(());
             for mut worker in workers {
-                // one that fails ends the others
+                // a thread that fails ends the others
                 let body = move || worker.run().inspect_err(|_| end());
                 match thread::Builder::new().spawn_scoped(scope, body) {
                     Ok(thread) => threads.push(thread),

@@ -1,4 +1,4 @@
-//! What all threads of the server look at.
+//! The state that all threads of the server share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -10,7 +10,7 @@ use crate::faults::Faults;
 use crate::options::Options;
 use crate::stall::{Nanos, Stall, Timing};
 
-/// What all threads look at.
+/// The state that all threads share.
 #[derive(Debug)]
 pub(crate) struct ServerState {
     pub shared: Shared,
@@ -21,7 +21,7 @@ pub(crate) struct ServerState {
 }
 
 impl ServerState {
-    /// Nothing has come yet.
+    /// The state before the first connection.
     pub fn new(options: &Options) -> Self {
         let stall = options.stall.map(|(at, lasts)| Stall::new(at, lasts));
         let faults = Faults::new(options.error_every, options.error_code, options.close_every);
@@ -37,12 +37,12 @@ impl ServerState {
         }
     }
 
-    /// Since the server's start.
+    /// Nanoseconds since the server's start.
     pub fn now(&self) -> Nanos {
         u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// A session for one more client.
+    /// A session for the next client.
     pub fn connection(&self) -> Connection {
         Connection::new(self.connections.fetch_add(1, Ordering::Relaxed) + 1)
     }

@@ -1,4 +1,4 @@
-//! When the server ends: signals, and a parent that is gone.
+//! Ends the server: after a signal, or with its parent.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -13,7 +13,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 pub(crate) struct Waker(UnixStream);
 
 impl Waker {
-    /// A waker, and the socket that can be read when it was used.
+    /// A waker, and the socket that becomes readable when it is used.
     pub fn pair() -> io::Result<(Self, UnixStream)> {
         let (waker, woken) = UnixStream::pair()?;
         waker.set_nonblocking(true)?;
@@ -22,7 +22,7 @@ impl Waker {
     }
 
     pub fn wake(&self) {
-        // a full socket wakes as well
+        // a full socket wakes the thread, too
         let _ = (&self.0).write(&[0]);
     }
 
@@ -31,7 +31,7 @@ impl Waker {
     }
 }
 
-/// Sets `stop` and wakes all at SIGINT or SIGTERM. The second signal kills at once.
+/// Sets `stop` and wakes all threads at SIGINT or SIGTERM. The second signal kills the process.
 pub(crate) fn at_signals(stop: &Arc<AtomicBool>, wakers: &[Waker]) -> io::Result<()> {
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register_conditional_default(signal, Arc::clone(stop))?;
@@ -43,7 +43,7 @@ pub(crate) fn at_signals(stop: &Arc<AtomicBool>, wakers: &[Waker]) -> io::Result
     Ok(())
 }
 
-/// Sets `stop` and wakes all when standard input closes.
+/// Sets `stop` and wakes all threads when standard input closes.
 pub(crate) fn with_parent(stop: &Arc<AtomicBool>, wakers: &[Waker]) -> io::Result<()> {
     let stop = Arc::clone(stop);
     let wakers: Vec<Waker> = wakers

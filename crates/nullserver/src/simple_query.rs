@@ -1,4 +1,4 @@
-//! The simple protocol: one message, any number of statements.
+//! The simple protocol: one message with any number of statements.
 
 use crate::answers::Answer;
 use crate::classify::classify;
@@ -10,7 +10,7 @@ use crate::statement_error::{Stop, Trouble};
 use pgdyno_wire::SqlState;
 
 impl Connection {
-    /// Answers a Query.
+    /// Answers a Query message.
     pub(crate) fn simple_query(&mut self, body: &[u8], shared: &Shared, out: &mut Vec<u8>) -> Turn {
         self.drop_unnamed();
         let done = match split_cstr(body) {
@@ -22,7 +22,7 @@ impl Connection {
             Err(Stop::Close) => return Turn::Close,
             Err(Stop::Trouble(trouble)) => self.fail(&trouble, out),
         }
-        // a COPY is answered when its data has come
+        // a COPY is answered after its data has arrived
         if self.copy.is_none() {
             encode::ready(out, self.transaction);
         }

@@ -1,17 +1,17 @@
-//! Things by name, in little memory: most sessions have none or a handful.
+//! A map by name for few entries: most sessions have none or a handful.
 
-/// Names that one connection may hold; with [`LONGEST_BYTES`] this bounds its memory.
+/// How many names one connection may have; with [`LONGEST_BYTES`] this limits its memory.
 pub(crate) const MOST: usize = 10_000;
 /// Longest name.
 pub(crate) const LONGEST_BYTES: usize = 256;
 
-/// A sorted list: a lookup among the hundreds of statements of sysbench costs eight comparisons.
+/// A sorted list: a lookup among the hundreds of statements of sysbench takes eight comparisons.
 #[derive(Debug)]
 pub(crate) struct Names<T> {
     entries: Vec<(Box<[u8]>, T)>,
 }
 
-/// There are too many, or the name is too long.
+/// The map is full, or the name is too long.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Full;
 
@@ -29,7 +29,7 @@ impl<T> Names<T> {
         Some(&self.entries[at].1)
     }
 
-    /// Puts it in, in the place of one with the same name.
+    /// Inserts a value; replaces one with the same name.
     pub fn insert(&mut self, name: &[u8], value: T) -> Result<(), Full> {
         match self.find(name) {
             Ok(at) => self.entries[at].1 = value,
@@ -45,7 +45,7 @@ impl<T> Names<T> {
         Some(value)
     }
 
-    /// Takes all out and gives their memory back.
+    /// Removes all values and frees their memory.
     pub fn clear(&mut self) {
         self.entries = Vec::new();
     }

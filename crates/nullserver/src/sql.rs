@@ -1,6 +1,7 @@
-//! Just enough of SQL's lexical rules: where quotes and comments end, words, statements.
+//! The part of SQL's lexical rules that is needed here: ends of quotes and comments, words,
+//! statements.
 
-/// A tag of `$tag$` is an identifier, which is at most this long.
+/// The tag in `$tag$` is an identifier, whose length is limited.
 const LONGEST_TAG_BYTES: usize = 63;
 
 /// The first statement of `sql`, and what follows its semicolon.
@@ -9,7 +10,7 @@ pub(crate) fn split(sql: &[u8]) -> (&[u8], &[u8]) {
     let Some(first) = sql.iter().position(|&byte| byte == b';') else {
         return (sql, &[]);
     };
-    // the common case needs no look at quotes
+    // the common case does not require a search for quotes
     if is_blank(&sql[first + 1..]) {
         return (&sql[..first], &[]);
     }
@@ -24,7 +25,7 @@ pub(crate) fn split(sql: &[u8]) -> (&[u8], &[u8]) {
     (sql, &[])
 }
 
-/// Whether there is nothing but blanks and comments.
+/// Whether there are only blanks and comments.
 #[must_use]
 pub(crate) fn is_blank(sql: &[u8]) -> bool {
     let mut at = 0;
@@ -40,7 +41,7 @@ pub(crate) fn is_blank(sql: &[u8]) -> bool {
     true
 }
 
-/// The highest n of the parameters $n.
+/// The greatest n of the parameters $n.
 #[must_use]
 pub(crate) fn parameters(sql: &[u8]) -> u16 {
     let mut highest = 0;
@@ -72,7 +73,7 @@ fn digits_after_dollar(sql: &[u8], at: usize) -> &[u8] {
     &rest[..count]
 }
 
-/// The words of a statement, one after the other; quotes, comments and all else between are passed.
+/// The words of a statement in order; quoted text, comments and other characters are skipped.
 #[derive(Debug, Clone)]
 pub(crate) struct Words<'t> {
     sql: &'t [u8],
@@ -84,7 +85,7 @@ impl<'t> Words<'t> {
         Self { sql, at: 0 }
     }
 
-    /// What stands behind the last word.
+    /// The text after the last word.
     pub fn rest(&self) -> &'t [u8] {
         &self.sql[self.at..]
     }
@@ -99,7 +100,7 @@ impl<'t> Iterator for Words<'t> {
                 let rest = &self.sql[self.at..];
                 let length = rest.iter().take_while(|&&byte| is_word(byte)).count();
                 self.at += length;
-                // a letter before a quote belongs to the text: e'', b'', x''
+                // a letter before a quote belongs to the quoted text: e'', b'', x''
                 return Some(&rest[..length]);
             }
             self.at = quoted_end(self.sql, self.at).unwrap_or(self.at + 1);
@@ -108,7 +109,7 @@ impl<'t> Iterator for Words<'t> {
     }
 }
 
-/// Where the quoted text or comment that begins at `at` ends; None where none begins.
+/// Where the quoted text or comment that begins at `at` ends; None if none begins there.
 fn quoted_end(sql: &[u8], at: usize) -> Option<usize> {
     let next = sql.get(at + 1).copied().unwrap_or(0);
     match (sql[at], next) {

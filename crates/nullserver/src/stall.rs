@@ -1,4 +1,4 @@
-//! When an answer goes out: at once, later, or after a stall.
+//! When an answer is sent: immediately, after a delay, or after a stall.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -6,17 +6,17 @@ use std::time::Duration;
 /// Nanoseconds since the server's start.
 pub type Nanos = u64;
 
-/// A stretch in which nothing is answered, counted from the first query of all connections.
+/// A period without answers, counted from the first query on any connection.
 #[derive(Debug)]
 pub struct Stall {
     begins_after: Nanos,
     lasts: Nanos,
-    /// When the first query came; 0 before.
+    /// When the first query arrived; 0 before.
     first_query: AtomicU64,
 }
 
 impl Stall {
-    /// Nothing is answered for `lasts`, from `begins_after` the first query on.
+    /// A stall of length `lasts` that begins `begins_after` the first query.
     #[must_use]
     pub fn new(begins_after: Duration, lasts: Duration) -> Self {
         Self {
@@ -26,7 +26,7 @@ impl Stall {
         }
     }
 
-    /// A query came at `now`. Only the first counts.
+    /// Records that a query arrived at `now`. Only the first one matters.
     pub fn query_at(&self, now: Nanos) {
         if self.first_query.load(Ordering::Relaxed) == 0 {
             let _ = self.first_query.compare_exchange(
@@ -38,7 +38,8 @@ impl Stall {
         }
     }
 
-    /// When an answer may go that would go at `due`: the end of the stall if it falls within.
+    /// When an answer is sent that would be sent at `due`: at the end of the stall if that is
+    /// within it.
     #[must_use]
     pub fn release(&self, due: Nanos) -> Nanos {
         let first = self.first_query.load(Ordering::Relaxed);
@@ -55,7 +56,7 @@ impl Stall {
     }
 }
 
-/// Delay and stall together.
+/// The delay and the stall.
 #[derive(Debug)]
 pub struct Timing {
     delay: Nanos,
@@ -63,7 +64,7 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// Every answer `delay` after its question, and not within the stall.
+    /// Sends every answer `delay` after its query, but not during the stall.
     #[must_use]
     pub fn new(delay: Duration, stall: Option<Stall>) -> Self {
         Self {
@@ -72,15 +73,15 @@ impl Timing {
         }
     }
 
-    /// Whether every answer goes at once, so that no clock need be read.
+    /// Whether every answer is sent immediately, so that the clock need not be read.
     #[inline]
     #[must_use]
     pub fn is_immediate(&self) -> bool {
         self.delay == 0 && self.stall.is_none()
     }
 
-    /// When to answer what came at `now`; `now` itself means at once. The start of a session waits
-    /// for a stall to end, too, but is not delayed.
+    /// When to answer a message that arrived at `now`; `now` itself means immediately. The start of
+    /// a session also waits for a stall to end, but is not delayed.
     #[must_use]
     pub fn due(&self, now: Nanos, in_session: bool) -> Nanos {
         let delay = if in_session { self.delay } else { 0 };
@@ -130,7 +131,7 @@ mod tests {
         assert_eq!(timing.due(10 * MS, false), 10 * MS);
         assert_eq!(timing.due(10 * MS, true), 12 * MS);
         assert_eq!(timing.due(17 * MS, true), 19 * MS);
-        // would go out within the stall
+        // its time is within the stall
         assert_eq!(timing.due(18 * MS, true), 25 * MS);
         assert_eq!(timing.due(24 * MS, true), 26 * MS);
         assert!(!timing.is_immediate());

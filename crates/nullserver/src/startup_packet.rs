@@ -11,23 +11,23 @@ const SSL_REQUEST: u32 = (1234 << 16) | 5679;
 const GSSENC_REQUEST: u32 = (1234 << 16) | 5680;
 const CANCEL_REQUEST: u32 = (1234 << 16) | 5678;
 const PROTOCOL_VERSION: u32 = 3 << 16;
-/// PostgreSQL's own bound.
+/// PostgreSQL's own limit.
 const LONGEST_PACKET_BYTES: usize = 10_000;
 
-/// What the first bytes are.
+/// The result of reading the first bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Packet {
-    /// The packet is not whole.
+    /// The packet is incomplete.
     NeedMore,
-    /// It was answered; another follows. Bytes of it.
+    /// A packet of this many bytes was answered, and another one follows.
     Answered(usize),
-    /// The session has begun. Bytes of the packet.
+    /// The session has begun with a packet of this many bytes.
     Begun(usize),
-    /// The connection ends.
+    /// The connection has to be closed.
     Close,
 }
 
-/// Takes one packet from the front of `input` for connection `number`.
+/// Processes one packet from the front of `input` for connection `number`.
 pub(crate) fn take(input: &[u8], number: u32, answers: &Answers, out: &mut Vec<u8>) -> Packet {
     let Some((length, rest)) = split_u32(input) else {
         return Packet::NeedMore;
@@ -44,7 +44,7 @@ pub(crate) fn take(input: &[u8], number: u32, answers: &Answers, out: &mut Vec<u
             out.push(b'N');
             Packet::Answered(length)
         }
-        // nothing runs that could be cancelled
+        // no statement runs that could be cancelled
         None | Some((CANCEL_REQUEST, _)) => Packet::Close,
         Some((version, settings)) => match begin(version, settings, out) {
             ControlFlow::Continue(()) => {
@@ -77,8 +77,8 @@ fn begin(version: u32, settings: &[u8], out: &mut Vec<u8>) -> ControlFlow<Troubl
     ControlFlow::Continue(())
 }
 
-/// Names of the protocol's options among the settings, none of which is known; None when the
-/// settings are not pairs of strings with a zero byte behind them.
+/// Names of protocol options among the settings, none of which is known; None if the settings are
+/// not pairs of zero-terminated strings.
 fn protocol_options(settings: &[u8]) -> Option<Vec<&[u8]>> {
     let mut options = Vec::new();
     let mut rest = settings;
@@ -103,21 +103,21 @@ fn refuse(out: &mut Vec<u8>, trouble: &Trouble) -> Packet {
     Packet::Close
 }
 
-/// A big-endian number from the front.
+/// Takes a big-endian number from the front.
 #[inline]
 pub(crate) fn split_u32(input: &[u8]) -> Option<(u32, &[u8])> {
     let (number, rest) = input.split_first_chunk::<4>()?;
     Some((u32::from_be_bytes(*number), rest))
 }
 
-/// A big-endian number from the front.
+/// Takes a big-endian number from the front.
 #[inline]
 pub(crate) fn split_u16(input: &[u8]) -> Option<(u16, &[u8])> {
     let (number, rest) = input.split_first_chunk::<2>()?;
     Some((u16::from_be_bytes(*number), rest))
 }
 
-/// Text up to a zero byte, from the front.
+/// Takes text up to a zero byte from the front.
 #[inline]
 pub(crate) fn split_cstr(input: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = input.iter().position(|&byte| byte == 0)?;

@@ -1,10 +1,10 @@
-//! What a statement can fail with.
+//! Errors of statements.
 
 use std::borrow::Cow;
 
 use pgdyno_wire::SqlState;
 
-/// An error that the client is told, and that its session survives.
+/// An error that is reported to the client, and after which its session continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Trouble {
     pub code: SqlState,
@@ -19,12 +19,12 @@ impl Trouble {
         }
     }
 
-    /// A message whose body is not as the protocol has it.
+    /// The error for a message with a malformed body.
     pub fn malformed() -> Self {
         Self::new(SqlState::PROTOCOL_VIOLATION, "invalid message format")
     }
 
-    /// A statement in a failed transaction block.
+    /// The error for a statement in a failed transaction block.
     pub fn in_failed_transaction() -> Self {
         Self::new(
             SqlState::IN_FAILED_SQL_TRANSACTION,
@@ -42,9 +42,9 @@ impl Trouble {
 /// Why a message was not carried out.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// The client is told.
+    /// An error that is reported to the client.
     Trouble(Trouble),
-    /// The connection ends without a word.
+    /// The connection ends without a message.
     Close,
 }
 

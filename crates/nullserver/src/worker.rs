@@ -1,4 +1,4 @@
-//! One event loop: reads what clients send, sends what they are answered.
+//! One event loop: reads what clients send, and sends the answers.
 
 use std::io::{self, Read, Write};
 use std::mem;
@@ -23,11 +23,11 @@ use crate::stall::Nanos;
 const SECOND: Nanos = 1_000_000_000;
 const READ_BYTES: usize = 64 * 1024;
 const EVENTS: usize = 1024;
-/// A buffer of answers that has grown past this is given back.
+/// A larger buffer of answers is released.
 const KEPT_BYTES: usize = 1024 * 1024;
-/// Connections that are accepted before others are served.
+/// How many connections are accepted before others are served.
 const ACCEPTS: usize = 64;
-/// When no descriptor is left.
+/// How long to wait when no descriptor is left.
 const ACCEPT_AGAIN_AFTER: Nanos = SECOND / 10;
 const READ: EventFlags = EventFlags::IN
     .union(EventFlags::RDHUP)
@@ -35,23 +35,24 @@ const READ: EventFlags = EventFlags::IN
 const ENDED: EventFlags = EventFlags::RDHUP
     .union(EventFlags::HUP)
     .union(EventFlags::ERR);
-/// Tokens of the waker and the alarm; those of listening sockets follow, clients' far behind them.
+/// Tokens of the waker and the alarm; those of listening sockets come next, and those of clients
+/// far above.
 const WOKEN: u64 = 0;
 const ALARM: u64 = 1;
 const FIRST_DOOR: u64 = 2;
 const FIRST_CLIENT: u64 = 1 << 32;
 
-/// Another thread that takes connections.
+/// Another thread, which receives connections.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub sender: Sender<OwnedFd>,
     pub waker: Waker,
 }
 
-/// Where clients come in, and to whom they are given in turn.
+/// The listening sockets, and the threads that receive connections in turn.
 #[derive(Debug)]
 pub(crate) struct Doors<'l> {
-    /// With whether they are TCP.
+    /// Each socket, and whether it is TCP.
     sockets: Vec<(BorrowedFd<'l>, bool)>,
     /// All threads; the first is the one that accepts.
     peers: Vec<Peer>,
@@ -90,7 +91,7 @@ pub(crate) struct Worker<'l> {
 }
 
 impl<'l> Worker<'l> {
-    /// A thread without doors: it serves what arrives from another.
+    /// A thread that does not accept, but serves connections that another thread passes to it.
     pub fn new(
         global: Arc<ServerState>,
         woken: UnixStream,
@@ -115,13 +116,13 @@ impl<'l> Worker<'l> {
         })
     }
 
-    /// Accepts at these doors.
+    /// Lets the thread accept connections on these sockets.
     pub fn open(&mut self, doors: Doors<'l>) -> io::Result<()> {
         self.doors = doors;
         self.watch_doors()
     }
 
-    /// Serves until it is told to stop.
+    /// Serves until the server is stopped.
     pub fn run(&mut self) -> io::Result<()> {
         let mut events = Vec::with_capacity(EVENTS);
         while !self.global.stop.load(Ordering::Relaxed) {
@@ -141,8 +142,8 @@ impl<'l> Worker<'l> {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        // one reading a turn: what is due goes out before what comes in is answered, so that the
-        // answers of a connection keep their order
+        // one reading of the clock a turn: answers that are due are sent before new messages are
+        // answered, so that the answers of a connection keep their order
         let timed = !self.global.timing.is_immediate() || self.doors.again_at.is_some();
         let now = if timed { self.global.now() } else { 0 };
         self.release(now);
@@ -169,9 +170,9 @@ impl<'l> Worker<'l> {
         Ok(())
     }
 
-    /// Takes what other threads have accepted.
+    /// Takes the connections that other threads have accepted.
     fn wake(&mut self) {
-        // how often it was woken does not matter
+        // the number of wake-ups does not matter
         let _ = (&self.woken).read(&mut self.input);
         while let Ok(socket) = self.arrivals.try_recv() {
             self.add(socket);
@@ -186,7 +187,8 @@ impl<'l> Worker<'l> {
             match accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
                 Ok(socket) => {
                     if is_tcp {
-                        // without it answers may wait; the connection works all the same
+                        // without this option answers may be delayed, but the connection works
+                        // nevertheless
                         let _ = sockopt::set_tcp_nodelay(&socket, true);
                     }
                     self.hand_out(socket);
@@ -195,14 +197,15 @@ impl<'l> Worker<'l> {
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
                     return self.rest();
                 }
-                // this one went away before it was accepted
+                // the connection was closed before it was accepted
                 Err(_) => {}
             }
         }
         Ok(())
     }
 
-    /// Does not accept for a while: no descriptor is left, and the kernel would wake us for ever.
+    /// Stops accepting for a while, because no descriptor is left and the kernel would report the
+    /// sockets again and again.
     fn rest(&mut self) -> io::Result<()> {
         if self.doors.again_at.is_some() {
             return Ok(());
@@ -253,7 +256,8 @@ impl<'l> Worker<'l> {
         }
     }
 
-    /// Reads and answers; with `to_the_end` until there is nothing more, also behind a short read.
+    /// Reads and answers; with `to_the_end`, reads until there is nothing more, even after a short
+    /// read.
     fn read(&mut self, token: u64, to_the_end: bool, now: Nanos) {
         loop {
             let Some(client) = self.clients.get(token) else {
@@ -278,7 +282,7 @@ impl<'l> Worker<'l> {
                     let input = &self.input[..count];
                     let shared = &self.global.shared;
                     let turn = client.connection.receive(input, shared, &mut out);
-                    // what is not answered, such as a farewell, does not begin a stall
+                    // a message without an answer, such as Terminate, does not begin a stall
                     let due = if out.is_empty() || self.global.timing.is_immediate() {
                         now
                     } else {
@@ -292,8 +296,8 @@ impl<'l> Worker<'l> {
                     if out.capacity() <= KEPT_BYTES {
                         self.out = out;
                     }
-                    // a short read emptied the socket, and the next edge tells of more; an end that
-                    // this edge told of has no edge of its own
+                    // a short read emptied the socket, and the next edge reports more; an end that
+                    // this edge reported has no edge of its own
                     if count < READ_BYTES && !to_the_end {
                         return;
                     }
@@ -327,7 +331,7 @@ impl<'l> Worker<'l> {
         }
     }
 
-    /// Sends what is due.
+    /// Sends the answers that are due.
     fn release(&mut self, now: Nanos) {
         while let Some(answer) = self.held.pop_due(now) {
             let Some(client) = self.clients.get(answer.token) else {
@@ -358,7 +362,8 @@ impl<'l> Worker<'l> {
         match client.send(bytes) {
             Sent::All if client.fate == Fate::Closing => self.clients.remove(token),
             Sent::All => {}
-            // room is watched only while something is stuck: every read of the client would wake us
+            // room is watched only while something is stuck, because every read of the client would
+            // wake the thread
             Sent::Stuck if !was_stuck => self.watch(token, READ | EventFlags::OUT),
             Sent::Stuck => {}
             Sent::Broken => self.clients.remove(token),
@@ -380,7 +385,7 @@ impl<'l> Worker<'l> {
         }
     }
 
-    /// Goes on with a client that was clogged.
+    /// Reads again from a client that had too many unsent bytes.
     fn read_again(&mut self, token: u64, now: Nanos) {
         if let Some(client) = self.clients.get(token)
             && client.unread

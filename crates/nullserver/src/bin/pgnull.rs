@@ -1,4 +1,4 @@
-//! pgnull: a PostgreSQL server that answers at once.
+//! pgnull: a PostgreSQL server that answers immediately.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
 
 fn run(options: &Options) -> ExitCode {
     let ready = |addresses: &str| {
-        // standard output may be closed: clients can connect all the same
+        // standard output may be closed, but clients can connect nevertheless
         let _ = print(&format!("pgnull: ready on {addresses}\n"));
     };
     match serve(options, ready) {
@@ -41,6 +41,6 @@ fn print(text: &str) -> ExitCode {
 }
 
 fn say(line: &str) {
-    // standard error may be closed; there is nowhere else to say so
+    // standard error may be closed, and there is nowhere else to report it
     let _ = writeln!(io::stderr(), "{line}");
 }
