@@ -1,8 +1,9 @@
 //! The least that any engine does: sends ready-made messages to PostgreSQL and waits for each
 //! answer, over the engine's poller. No scripts, variables, schedule, histograms or events.
 //!
-//! `make bench` runs it beside pgdrive: what pgdrive needs above it is what its work costs, and what
-//! is left is the kernel's. It takes the server from the `PG*` variables and prints as pgbench does.
+//! `make bench` runs it alternately with pgdrive: the difference is the cost of pgdrive's own work,
+//! and the rest is the kernel's. It takes the server from the `PG*` variables and prints as pgbench
+//! does.
 //!
 //! ```text
 //! bare_loop select-only|tpcb-like CLIENTS SECONDS SCALE
@@ -16,7 +17,7 @@ use pgdyno_engine::clock::{Clock, SECOND};
 use pgdyno_engine::poller::{Handler, Next, Poller, Uring};
 use pgdyno_wire::frontend;
 
-/// Messages of each statement that are made before the load, with other values each.
+/// How many messages of each statement are prepared before the load, each with other values.
 const VARIANTS: usize = 4096;
 
 /// ReadyForQuery without its last byte, the transaction's state.
@@ -76,7 +77,7 @@ const TPCB: [Statement; 7] = [
     },
 ];
 
-/// Marsaglia's xorshift: draws in a nanosecond.
+/// Marsaglia's xorshift, which draws a number in about a nanosecond.
 struct Random(u64);
 
 impl Random {
@@ -96,12 +97,12 @@ impl Random {
 struct Client {
     statement: usize,
     variant: usize,
-    /// The last bytes that came, for an answer whose end came in parts.
+    /// The last bytes received, because the end of an answer may arrive in parts.
     tail: [u8; 6],
 }
 
 struct Loop {
-    /// By statement and variant.
+    /// Indexed by statement and variant.
     messages: Vec<Vec<Vec<u8>>>,
     clients: Vec<Client>,
     random: Random,
@@ -161,7 +162,7 @@ fn message(statement: &Statement, random: &mut Random, scale: u64) -> Vec<u8> {
     out
 }
 
-/// BEGIN and END cannot be prepared by SQL: they are sent as they are.
+/// BEGIN and END cannot be prepared, so they go as Query messages.
 fn plain(sql: &str) -> Vec<u8> {
     let mut out = Vec::new();
     frontend::query(&mut out, sql).expect("a word");

@@ -1,52 +1,52 @@
 //! Why a client gives up, in the lines that pgbench prints.
 
-/// What ended a client, when it was not an error of the server.
+/// Why a client gave up, when the cause was not an error of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Abort {
-    /// What failed in an expression or a shell command, said on a line of its own.
+    /// What failed in an expression or a shell command; printed on a line of its own.
     pub cause: Option<String>,
-    /// How the line that names the client is built.
+    /// Which form the line that names the client has.
     pub form: Form,
-    /// The end of that line.
+    /// The end of the line that names the client.
     pub message: String,
 }
 
-/// The part of the line in front of the message.
+/// The part of the line before the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// A command, under its own name or the one given here.
+    /// Names a command, by its own name or by the one given here.
     Command(Option<&'static str>),
-    /// Rows that `\gset` or `\aset` cannot take.
+    /// Names a result whose rows `\gset` or `\aset` cannot use.
     Rows,
-    /// A phase of the transaction: `aborted while rolling back…`.
+    /// Names a phase of the transaction: `aborted while rolling back…`.
     While,
-    /// The end of the script.
+    /// Names the end of the script.
     AtEnd,
 }
 
-/// Where a client is.
+/// Where in its script a client is.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
-    /// Its number.
+    /// Number of the client.
     pub client: usize,
-    /// Script's number.
+    /// Number of the script.
     pub script: usize,
-    /// Command's number in it.
+    /// Number of the command in the script.
     pub command: usize,
-    /// Number of the result in which it happened.
+    /// Number of the result in which the failure happened.
     pub query: usize,
-    /// What the command is called.
+    /// Name of the command.
     pub word: &'a str,
 }
 
 impl Abort {
-    /// A command that cannot go on.
+    /// Aborts at a command that cannot continue.
     #[must_use]
     pub fn command(word: &'static str, message: &str) -> Self {
         Self::new(Form::Command(Some(word)), message)
     }
 
-    /// Any form without a cause.
+    /// An abort of any form, without a cause.
     #[must_use]
     pub fn new(form: Form, message: impl Into<String>) -> Self {
         Self {
@@ -56,7 +56,7 @@ impl Abort {
         }
     }
 
-    /// With what failed inside of it.
+    /// Adds the cause, which is printed on a line of its own.
     #[must_use]
     pub fn because(mut self, cause: impl ToString) -> Self {
         self.cause = Some(cause.to_string());
@@ -92,7 +92,7 @@ impl Abort {
         self.cause.iter().cloned().chain([line]).collect()
     }
 
-    /// The one thing that went wrong.
+    /// What went wrong: the cause if there is one, otherwise the message.
     #[must_use]
     pub fn reason(&self) -> &str {
         self.cause.as_deref().unwrap_or(&self.message)

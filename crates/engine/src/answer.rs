@@ -1,34 +1,34 @@
-//! What the server answered to a driver's request: results, rows where they were wanted, an error.
+//! The server's answer to a driver's request: results, rows if they were requested, and an error.
 
 use pgdyno_wire::{Capture, CommandTag, Exchange, Reply, Row, ServerError, TxStatus};
 
 use crate::recorder::Statements;
 
-/// Buffers up to this size stay with their client; there may be many thousand.
+/// Buffers up to this size stay allocated: there may be many thousand clients.
 const KEPT_BYTES: usize = 512;
 
-/// The answer to all that was sent in one go.
+/// The answer to everything that was sent in one round trip.
 #[derive(Debug, Default)]
 pub struct Answer {
     results: Vec<StatementResult>,
-    /// Bodies of rows, one after the other.
+    /// The bodies of the rows, one after the other.
     data: Vec<u8>,
     /// Where each row begins in `data`.
     starts: Vec<usize>,
     error: Option<Box<ServerError>>,
     tx_status: Option<TxStatus>,
-    /// Columns of the result under way.
+    /// Number of columns of the result in progress.
     columns: Option<u16>,
-    /// Number of the first row of the result under way.
+    /// Number of the first row of the result in progress.
     first_row: usize,
 }
 
 /// The result of one statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StatementResult {
-    /// Columns, of a statement with rows whose columns were described.
+    /// Number of columns, for a statement with rows whose columns were described.
     pub columns: Option<u16>,
-    /// Rows affected or returned, of a command whose tag has them.
+    /// Rows affected or returned, for a command whose tag reports them.
     pub affected: Option<u64>,
     /// What the command did.
     pub kind: Kind,
@@ -36,14 +36,14 @@ pub struct StatementResult {
     rows: usize,
 }
 
-/// What a statement did, as far as its command tag says it.
+/// What a statement did, as far as its command tag shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Gave rows.
+    /// It returned rows.
     Read,
-    /// Changed at least one row.
+    /// It changed at least one row.
     Write,
-    /// Neither: COMMIT, CREATE TABLE, an UPDATE of no row…
+    /// Neither, as for COMMIT, CREATE TABLE or an UPDATE of no row.
     Other,
 }
 
@@ -66,7 +66,7 @@ impl Kind {
     }
 }
 
-/// Rows of one result.
+/// The rows of one result.
 #[derive(Debug, Clone)]
 pub struct Rows<'a> {
     data: &'a [u8],
@@ -75,19 +75,19 @@ pub struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// How many.
+    /// How many rows there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.starts.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.starts.is_empty()
     }
 
-    /// A row, from 0.
+    /// Row `number`, counted from 0.
     #[must_use]
     pub fn get(&self, number: usize) -> Option<Row<'a>> {
         let from = *self.starts.get(number)?;
@@ -97,7 +97,7 @@ impl<'a> Rows<'a> {
 }
 
 impl Answer {
-    /// What the engine makes of the server's `bytes`, up to ReadyForQuery; for tests of drivers.
+    /// Parses the server's `bytes` up to ReadyForQuery, for tests of drivers.
     ///
     /// # Panics
     /// When the bytes are no answer.
@@ -116,8 +116,8 @@ impl Answer {
         answer
     }
 
-    /// Results of the statements that succeeded, in order. The next one is the failed one, if there
-    /// is an error.
+    /// The results of the statements that succeeded, in order. If there is an error, the statement
+    /// after them caused it.
     #[must_use]
     pub fn results(&self) -> &[StatementResult] {
         &self.results
@@ -129,14 +129,14 @@ impl Answer {
         self.error.as_deref()
     }
 
-    /// Whether a transaction block is open after it; it may have failed.
+    /// Whether a transaction block was open after the answer; it may have failed.
     #[must_use]
     pub fn in_block(&self) -> bool {
         self.tx_status
             .is_some_and(|status| status != TxStatus::Idle)
     }
 
-    /// Rows of result number `result`; none unless rows were to be kept.
+    /// Rows of result number `result`; empty unless rows were to be kept.
     #[must_use]
     pub fn rows(&self, result: usize) -> Rows<'_> {
         let (from, count) = match self.results.get(result) {
@@ -151,14 +151,14 @@ impl Answer {
         }
     }
 
-    /// A value of the first row of result number `result`: None when there is no such row or column,
-    /// or it is NULL.
+    /// A value of the first row of result number `result`; None if there is no such row or column,
+    /// or if it is NULL.
     #[must_use]
     pub fn value(&self, result: usize, column: usize) -> Option<&[u8]> {
         self.rows(result).get(0)?.get(column)?
     }
 
-    /// Takes a reply that is not the end of the answer.
+    /// Adds a reply that does not end the answer.
     pub(crate) fn take(&mut self, reply: &Reply<'_>) {
         match reply {
             Reply::RowDescription(columns) => self.columns = Some(columns.len() as u16),
@@ -186,18 +186,18 @@ impl Answer {
         self.first_row = self.starts.len();
     }
 
-    /// The answer is complete.
+    /// Completes the answer.
     pub(crate) fn end(&mut self, error: Option<Box<ServerError>>, tx_status: TxStatus) {
         self.error = error;
         self.tx_status = Some(tx_status);
     }
 
-    /// Takes the error out, to report it.
+    /// Takes the error out of the answer, to report it.
     pub(crate) fn take_error(&mut self) -> Option<Box<ServerError>> {
         self.error.take()
     }
 
-    /// Counts the statements by what they did.
+    /// Adds the statements to the counters, by what they did.
     pub(crate) fn count(&self, statements: &mut Statements) {
         for result in &self.results {
             match result.kind {
@@ -208,7 +208,7 @@ impl Answer {
         }
     }
 
-    /// Empties it for the next answer.
+    /// Empties the answer for the next one, and releases large buffers.
     pub(crate) fn clear(&mut self) {
         self.results.clear();
         self.starts.clear();

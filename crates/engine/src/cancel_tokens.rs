@@ -1,10 +1,10 @@
-//! What cancels the statements of a worker's sessions, by connection.
+//! The keys by which the statements of a worker's sessions can be cancelled, by connection.
 
 use std::time::Duration;
 
 use pgdyno_connect::CancelToken;
 
-/// How long a load that was stopped may take to end its statements in the server.
+/// How long a stopped load may take to end its statements in the server.
 pub const LONGEST_SHUTDOWN: Duration = Duration::from_secs(5);
 
 /// The tokens of a worker's connections; empty where the server gave no keys.
@@ -12,7 +12,7 @@ pub const LONGEST_SHUTDOWN: Duration = Duration::from_secs(5);
 pub struct CancelTokens(Vec<Option<CancelToken>>);
 
 impl CancelTokens {
-    /// Connection `token` is a new one.
+    /// Records the key of a new connection `token`.
     pub fn set(&mut self, token: usize, cancel: Option<CancelToken>) {
         if cancel.is_some() && self.0.len() <= token {
             self.0.resize_with(token + 1, || None);
@@ -22,7 +22,7 @@ impl CancelTokens {
         }
     }
 
-    /// That of `token`, which goes elsewhere or ends.
+    /// Removes and returns the key of connection `token`, which moves to another worker or ends.
     pub fn take(&mut self, token: usize) -> Option<CancelToken> {
         self.0.get_mut(token)?.take()
     }

@@ -36,12 +36,12 @@ use crate::shared::Shared;
 use crate::spec::{Initial, Limit, Spec};
 use crate::transaction::{DriverRun, Mode, Transaction};
 
-/// What a backend's end between two messages is reported as.
+/// How the end of the server's process between two messages is reported.
 const BACKEND_DIED: &str = "perhaps the backend died while processing";
-/// What fails in [`Awaited::Rollback`].
+/// How a failure in [`Awaited::Rollback`] is reported.
 const ROLLING_BACK: &str = "rolling back the transaction after an error";
 
-/// One client.
+/// One client of the load.
 #[derive(Debug)]
 pub struct Client {
     id: usize,
@@ -50,24 +50,24 @@ pub struct Client {
     transaction: Transaction,
     vars: Vars,
     random: Random,
-    /// Transactions that have ended.
+    /// How many transactions have ended.
     ended: u64,
-    /// The instant that it waits for: a timer of a transaction that was lost may come before.
+    /// The instant that the client waits for. The timer of a lost transaction may come before it.
     wakes_at: Nanos,
-    /// From a lost connection to the first success after it.
+    /// Present from a lost connection to the first success after it.
     absence: Option<Box<Absence>>,
     /// What became of its transactions (--ledger).
     ledger: Option<Box<ClientLedger>>,
 }
 
-/// A client's random sequences.
+/// The random sequences of a client.
 #[derive(Debug)]
 struct Random {
-    /// For the functions of scripts.
+    /// Used by the functions of scripts.
     functions: Rng,
-    /// Chooses its scripts; None: its worker does.
+    /// Chooses scripts; None if the worker chooses.
     choice: Option<Rng>,
-    /// Draws how long it keys and thinks.
+    /// Draws keying and think times.
     pacing: Rng,
 }
 
@@ -124,7 +124,7 @@ impl Client {
         }
     }
 
-    /// Goes over to `state`.
+    /// Changes the state; checks in debug builds that the session allows it.
     fn enter(&mut self, state: State) {
         match state {
             State::Paused(_) | State::Departing | State::Unconnected(_) => {
@@ -147,19 +147,19 @@ impl Client {
         self.state = state;
     }
 
-    /// What is to be sent.
+    /// The bytes that are to be sent.
     #[must_use]
     pub fn outgoing(&self) -> &[u8] {
         self.session.outgoing()
     }
 
-    /// Whether it is inside a transaction.
+    /// Whether the client is inside a transaction.
     #[must_use]
     pub fn in_flight(&self) -> bool {
         self.transaction.begun
     }
 
-    /// The start that it waits for: drawn from the schedule, and not begun.
+    /// The start that the client waits for: drawn from the schedule, and not begun.
     #[must_use]
     pub fn awaited_start(&self) -> Option<Nanos> {
         let waits = match self.waits_away() {
@@ -172,13 +172,13 @@ impl Client {
         waits.then_some(self.transaction.intended)
     }
 
-    /// Number of the record of the transaction that it is inside.
+    /// Number of the record for the current transaction.
     #[must_use]
     pub fn record_in_flight(&self) -> Option<usize> {
         self.in_flight().then_some(self.transaction.record)
     }
 
-    /// What it knows of its transactions; the end of one under way will not be answered.
+    /// Takes the client's part of the ledger; a transaction in flight counts as unanswered.
     pub fn take_ledger(&mut self) -> Option<ClientLedger> {
         self.settle(CommitOutcome::Unknown);
         self.ledger.take().map(|ledger| *ledger)
@@ -190,19 +190,19 @@ impl Client {
         }
     }
 
-    /// Whether it has stopped for good.
+    /// Whether the client has finished or given up.
     #[must_use]
     pub fn stopped(&self) -> bool {
         matches!(self.state, State::Finished | State::Aborted)
     }
 
-    /// Whether it gave up.
+    /// Whether the client gave up.
     #[must_use]
     pub fn aborted(&self) -> bool {
         self.state == State::Aborted
     }
 
-    /// Begins the first transaction, now that everybody is connected.
+    /// Begins the first transaction, after all clients have connected.
     pub fn begin(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         shared.begin(now);
         if self.transaction.is_driven() {
@@ -211,19 +211,19 @@ impl Client {
         self.choose(now, shared)
     }
 
-    /// Transactions that have ended, those of a warm-up among them.
+    /// How many transactions have ended, including those of the warm-up.
     #[must_use]
     pub fn ended(&self) -> u64 {
         self.ended
     }
 
-    /// Its number.
+    /// Number of the client.
     #[must_use]
     pub fn id(&self) -> usize {
         self.id
     }
 
-    /// Departs if it waits for its intended start; that goes with it.
+    /// Departs if the client waits for its intended start, which it takes along.
     pub fn depart_if_waiting(&mut self, shared: &mut Shared<'_>) {
         if self.state == State::Paused(Pause::Schedule) && shared.departures.wants(self.id) {
             shared.departures.add(self.id);
@@ -237,7 +237,7 @@ impl Client {
         Next::Wait
     }
 
-    /// It could not leave the worker of `shared`, where its timer is.
+    /// Continues in the worker of `shared`, where its timer is, because the move failed.
     pub fn stayed(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         match self.state {
             State::Departing => self.arrived(now, shared),
@@ -245,7 +245,7 @@ impl Client {
         }
     }
 
-    /// It has come to the worker of `shared`.
+    /// Continues in the worker of `shared`, after the move.
     pub fn arrived(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         match self.state {
             State::Paused(Pause::Schedule) => {
@@ -258,7 +258,7 @@ impl Client {
         }
     }
 
-    /// The instant that it waited for has come.
+    /// Continues at the instant that the client was waiting for.
     pub fn woken(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         match self.state {
             State::Unconnected(_) => self.woken_without_connection(now, shared),
@@ -293,12 +293,13 @@ impl Client {
         }
     }
 
-    /// Bytes came from the server.
+    /// Handles bytes from the server.
     pub fn received(&mut self, bytes: &[u8], shared: &mut Shared<'_>) -> Next {
         if self.state == State::Stopping {
             return self.received_while_stopping(bytes, shared);
         }
-        // one that came between an answer and the sending of this batch: now that is done
+        // an error that arrived between an answer and the sending of this batch: the batch is sent
+        // now
         if self.session.error().is_some() && self.transaction.mode.awaits_batch() {
             self.batched_error();
         }
@@ -316,7 +317,7 @@ impl Client {
                     if self.ready(&mut now, shared) {
                         copies = false;
                         next = self.answered(shared);
-                        // after it there may be a notice, half of one, or why the server leaves
+                        // a notice, a part of one, or the reason for a disconnect may follow
                         if input.is_empty() || next == Next::Close {
                             return next;
                         }
@@ -343,7 +344,7 @@ impl Client {
         }
     }
 
-    /// A ReadyForQuery has come; whether all that was sent is answered with it.
+    /// Handles a ReadyForQuery; returns whether it answers everything that was sent.
     #[inline]
     fn ready(&mut self, now: &mut Option<Nanos>, shared: &mut Shared<'_>) -> bool {
         if self.state == State::Running(Awaited::Preparation) {
@@ -356,7 +357,7 @@ impl Client {
         is_answered
     }
 
-    /// The server does not keep to the protocol.
+    /// Aborts the client: the server violates the protocol.
     #[cold]
     fn protocol_broken(&mut self, next: Next, broken: &str, shared: &mut Shared<'_>) -> Next {
         if self.stopped() {
@@ -369,7 +370,7 @@ impl Client {
         self.abort(&why, Consequence::ConnectionLost, shared)
     }
 
-    /// A script has no data for `COPY FROM STDIN`: the copy is an empty one.
+    /// Answers `COPY FROM STDIN` with no rows, because a script has no data for it.
     fn end_copy(&mut self, shared: &Shared<'_>) -> Next {
         let is_simple = match self.transaction.driver() {
             Some(driver) => !driver.asked.is_extended,
@@ -379,13 +380,13 @@ impl Client {
         Next::Send
     }
 
-    /// The connection is gone.
+    /// Handles the end of the connection.
     pub fn closed(&mut self, why: Option<&std::io::Error>, shared: &mut Shared<'_>) {
         if shared.outages.is_some() {
             self.lost(&describe_disconnect(why), shared);
             return;
         }
-        // with -C the old connection ends while the next is waited for
+        // with -C, the old connection ends while the client waits for the next
         let is_own_end = shared.reconnects && !self.transaction.begun;
         if self.stopped() || is_own_end || self.replaces_session() {
             return;
@@ -400,7 +401,8 @@ impl Client {
         self.abort(&abort, Consequence::ConnectionLost, shared);
     }
 
-    /// The connection that it asked for is there, or cannot be made; `since` is when that began.
+    /// Handles the connection that the client requested, or the failure to make it; `since` is the
+    /// time of the request.
     pub fn connected(
         &mut self,
         result: Result<(), &dyn std::error::Error>,
@@ -427,7 +429,7 @@ impl Client {
         shared.wake_at(instant, self.id);
     }
 
-    /// Likewise, at the first tick (--timer-tick) that is not before `instant`.
+    /// Sleeps until the first tick (--timer-tick) that is not before `instant`.
     fn sleep_until(&mut self, instant: Nanos, shared: &mut Shared<'_>) {
         self.wakes_at = instant;
         shared.sleep_until(instant, self.id);
@@ -446,7 +448,7 @@ impl Client {
         Next::Send
     }
 
-    /// All that was sent has been answered.
+    /// Continues after everything that was sent has been answered.
     fn answered(&mut self, shared: &mut Shared<'_>) -> Next {
         let now = shared.clock.now();
         self.transaction.waited = true;
@@ -471,7 +473,7 @@ impl Client {
         }
     }
 
-    /// A statement by itself, or a pipeline, is answered.
+    /// Continues after the answer to a single statement or to a pipeline.
     fn statement_answered(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         if self.session.error().is_some() {
             return self.statement_failed(now, shared);
@@ -481,7 +483,7 @@ impl Client {
         self.assign_and_run(now, shared)
     }
 
-    /// Sets the variables that a statement was to set, and goes on with the script.
+    /// Sets the variables from the rows of the statement, and continues with the script.
     fn assign_and_run(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let rows = self.session.rows_mut();
         match rows.assign(&mut self.vars, &shared.spec.symbols) {
@@ -490,7 +492,7 @@ impl Client {
         }
     }
 
-    /// The ROLLBACK after a failed statement is answered.
+    /// Continues after the answer to the ROLLBACK that follows a failed statement.
     fn rolled_back(&mut self, ending: Ending, now: Nanos, shared: &mut Shared<'_>) -> Next {
         match self.session.error().map(ServerError::to_string) {
             Some(error) => {

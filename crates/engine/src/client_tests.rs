@@ -56,7 +56,7 @@ fn spec(script: &str, mode: QueryMode, limit: Limit, tries: Tries, arrivals: Arr
     }
 }
 
-/// A client with everything that it needs, driven by hand.
+/// A client and everything that it needs, driven by hand.
 struct Bench<'a> {
     client: Client,
     shared: Shared<'a>,
@@ -265,7 +265,7 @@ fn latency_counts_from_the_intended_start() {
             arrivals
         )
     );
-    // the schedule began long before anybody could keep it
+    // the schedule began so long ago that every start is late
     let began = bench.shared.clock.now();
     bench.shared.schedule.begin(0);
     bench.begin();
@@ -439,7 +439,7 @@ fn a_client_departs_between_two_transactions() {
     assert_eq!(bench.answer(READY), Next::Wait);
     assert_eq!(bench.shared.departures.next(), Some((0, 0)));
     assert!(!bench.client.in_flight() && !bench.client.stopped());
-    // a notice meanwhile is none of its business
+    // the client ignores a notice in the meantime
     assert_eq!(bench.answer(b"N\0\0\0\x05\0"), Next::Wait);
     let now = bench.shared.clock.now();
     bench.shared.departures.settled(0);
@@ -469,7 +469,7 @@ fn an_intended_start_departs_with_its_client() {
     let mut spec = twice("SELECT 1;\n", QueryMode::Simple);
     spec.arrivals = Arrivals::Regular { rate_per_s: 0.01 };
     bench!(bench, spec);
-    // the first start is at once, the next in 100 s
+    // the first start is immediate, the next one 100 s later
     bench.begin();
     assert_eq!(bench.answer(READY), Next::Wait);
     let intended = bench.shared.next_timer();
@@ -477,7 +477,7 @@ fn an_intended_start_departs_with_its_client() {
     bench.client.depart_if_waiting(&mut bench.shared);
     assert_eq!(bench.shared.departures.next(), Some((0, 0)));
     let now = bench.shared.clock.now();
-    // where it comes to
+    // the timer that the client has set
     bench.shared.due(u64::MAX);
     assert_eq!(bench.shared.next_timer(), None);
     assert_eq!(bench.client.arrived(now, &mut bench.shared), Next::Wait);
@@ -497,7 +497,7 @@ fn a_client_that_arrives_after_the_deadline_stops() {
     assert!(bench.client.stopped() && !bench.client.aborted());
 }
 
-/// A notice, or another message that may come at any time.
+/// A notice, which may come at any time.
 fn notice() -> Vec<u8> {
     let mut message = error("00000");
     message[0] = b'N';
@@ -573,5 +573,5 @@ fn a_client_that_is_long_overdue_is_given_up() {
     );
 }
 
-// after the macros, which it uses
+// after the macros, which this module uses
 mod phased;

@@ -2,20 +2,20 @@
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// Nanoseconds since an origin that is the same for every thread of the process.
+/// Nanoseconds since an origin that all threads of the process share.
 pub type Nanos = u64;
 
-/// One second.
+/// One second in nanoseconds.
 pub const SECOND: Nanos = 1_000_000_000;
 
-/// Reads time; copies are cheap and agree with one another.
+/// Reads the time; copies share one origin.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     origin: Nanos,
 }
 
 impl Clock {
-    /// A clock that reads zero now.
+    /// Starts a clock, which reads zero now.
     #[must_use]
     pub fn start() -> Self {
         Self {

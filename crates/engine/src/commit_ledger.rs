@@ -1,8 +1,8 @@
-//! What clients know of the fate of their transactions (--ledger).
+//! What clients know of the outcome of their transactions (--ledger).
 //!
-//! Every transaction that sends a statement with the ledger's variable in it has a number of its
-//! own in its client, and leaves it in the database. What became of it, as far as the client heard,
-//! is kept here: who counts the rows afterwards sees what the server has lost.
+//! Every transaction that sends a statement with the ledger's variable has a number that is unique
+//! in its client, and leaves that number in the database. The client records the outcome that it
+//! received, so that a comparison with the rows afterwards shows what the server has lost.
 
 use pgdyno_script::{Piece, Program, SlotId, Sql, Symbols};
 
@@ -13,12 +13,12 @@ pub const VARIABLE: &str = "ledger_seq";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommitLedger {
     slot: SlotId,
-    /// By script and statement.
+    /// Indexed by script and statement.
     writes: Vec<Vec<bool>>,
 }
 
 impl CommitLedger {
-    /// The ledger of these programs; None when no statement of theirs names the variable.
+    /// The ledger of these programs; None if none of their statements uses the variable.
     #[must_use]
     pub fn of<'a>(programs: impl Iterator<Item = &'a Program>, symbols: &Symbols) -> Option<Self> {
         let slot = symbols.lookup(VARIABLE)?;
@@ -38,13 +38,13 @@ impl CommitLedger {
             .then_some(Self { slot, writes })
     }
 
-    /// Where the number of a transaction is.
+    /// The slot of the variable with the number.
     #[must_use]
     pub fn slot(&self) -> SlotId {
         self.slot
     }
 
-    /// Whether this statement leaves the number in the database.
+    /// Whether this statement stores the number in the database.
     #[inline]
     #[must_use]
     pub fn is_written_by(&self, script: usize, statement: usize) -> bool {
@@ -52,18 +52,18 @@ impl CommitLedger {
     }
 }
 
-/// What a client knows of the end of a transaction.
+/// The outcome of a transaction, as its client knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommitOutcome {
-    /// Its end was answered: the row must be there.
+    /// The server confirmed the commit: the row must be there.
     Acknowledged,
-    /// The server reported that it failed: the row must not be there.
+    /// The server reported a failure: the row must not be there.
     Refused,
-    /// Its end was not answered: the row may be there or not.
+    /// The server did not answer: the row may be there or not.
     Unknown,
 }
 
-/// Numbers in order, neighbours as one range; both ends belong to it.
+/// A set of numbers as ranges in ascending order, both ends included.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Ranges(Vec<(u64, u64)>);
 
@@ -75,13 +75,13 @@ impl Ranges {
         }
     }
 
-    /// The ranges.
+    /// All ranges, in ascending order.
     #[must_use]
     pub fn all(&self) -> &[(u64, u64)] {
         &self.0
     }
 
-    /// How many numbers.
+    /// How many numbers the ranges contain.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.0.iter().map(|(first, last)| last - first + 1).sum()
@@ -91,20 +91,20 @@ impl Ranges {
 /// One client's part of the ledger.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct ClientLedger {
-    /// The client.
+    /// Number of the client.
     pub client: usize,
-    /// The last number that was used; they count from 1. What is in neither list was acknowledged.
+    /// The last number that was used; numbers count from 1. Those in neither set were acknowledged.
     pub last: u64,
-    /// Transactions whose end was not answered.
+    /// Transactions whose end the server did not answer.
     pub unknown: Ranges,
     /// Transactions that failed.
     pub refused: Ranges,
-    /// Whether the transaction under way has sent its number.
+    /// Whether the current transaction has sent its number.
     is_written: bool,
 }
 
 impl ClientLedger {
-    /// An empty one.
+    /// An empty ledger for client number `client`.
     #[must_use]
     pub fn new(client: usize) -> Self {
         Self {
@@ -119,13 +119,13 @@ impl ClientLedger {
         self.last + 1
     }
 
-    /// The transaction under way sends its number.
+    /// Records that the current transaction sends its number.
     #[inline]
     pub fn write(&mut self) {
         self.is_written = true;
     }
 
-    /// The transaction under way has ended, or is not waited for.
+    /// Records the outcome of the current transaction, if it has sent its number.
     pub fn settle(&mut self, fate: CommitOutcome) {
         if !std::mem::take(&mut self.is_written) {
             return;
@@ -138,7 +138,7 @@ impl ClientLedger {
         }
     }
 
-    /// How many were acknowledged.
+    /// How many transactions were acknowledged.
     #[must_use]
     pub fn acknowledged(&self) -> u64 {
         self.last - self.unknown.count() - self.refused.count()

@@ -9,18 +9,18 @@ use crate::clock::Clock;
 use crate::poller::Poller;
 use crate::tls::Channels;
 
-/// A worker's connections: what moves their bytes, and the TLS sessions that these go through.
+/// A worker's connections: the poller that moves their bytes, and their TLS sessions.
 pub struct Connections<P> {
-    /// What moves their bytes.
+    /// Moves the bytes.
     pub poller: P,
-    /// Their TLS sessions.
+    /// The TLS sessions.
     pub channels: Channels,
-    /// What cancels their statements.
+    /// The keys for cancelling statements.
     pub cancels: CancelTokens,
 }
 
 impl<P: Poller> Connections<P> {
-    /// None yet, for tokens under `most`.
+    /// Makes an empty set, for tokens below `most`.
     ///
     /// # Errors
     /// Those of [`Poller::new`].
@@ -32,7 +32,7 @@ impl<P: Poller> Connections<P> {
         })
     }
 
-    /// Takes over a connection under the name `token`.
+    /// Takes over a connection as `token`.
     ///
     /// # Errors
     /// Those of [`Poller::add`].

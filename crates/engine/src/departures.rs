@@ -1,26 +1,26 @@
-//! Which clients are to leave a worker, so that the others of the load have their share.
+//! Which clients are to leave a worker, so that every worker has its share.
 
 use crate::load_share::worker_of;
 
-/// The clients that are to leave a worker. Each client looks here before a transaction.
+/// The clients that are to leave a worker. Each client checks this before a transaction.
 #[derive(Debug, Default)]
 pub struct Departures {
     /// Number of the engine's first client.
     first_client: usize,
-    /// Workers that share the clients.
+    /// How many workers share the clients.
     workers: usize,
-    /// The one whose clients these are.
+    /// Number of this worker.
     own: usize,
-    /// How many more are to leave.
+    /// How many more clients are to leave.
     misplaced: usize,
-    /// Those that are ready to.
+    /// Clients that are ready to leave.
     ready: Vec<usize>,
-    /// Those that could not leave, and stay until the next order.
+    /// Clients that could not leave, and stay until the next order.
     kept: Vec<usize>,
 }
 
 impl Departures {
-    /// Of an engine whose first client has this number.
+    /// For an engine whose first client has this number.
     #[must_use]
     pub fn of(first_client: usize) -> Self {
         Self {
@@ -29,21 +29,21 @@ impl Departures {
         }
     }
 
-    /// From now on `workers` share the clients: those of `clients` leave worker `own` that belong to
-    /// others.
+    /// Starts to share the clients among `workers` workers: those of `clients` that belong to
+    /// others leave worker `own`.
     pub fn begin(&mut self, own: usize, workers: usize, clients: impl Iterator<Item = usize>) {
         (self.own, self.workers) = (own, workers);
         self.kept.clear();
         self.misplaced = clients.filter(|client| self.is_misplaced(*client)).count();
     }
 
-    /// The worker to which client number `client` is to go, if it is to leave.
+    /// The worker to which client number `client` is to move, if it is to leave.
     #[must_use]
     pub fn target(&self, client: usize) -> Option<usize> {
         self.wants(client).then(|| self.worker_of(client))
     }
 
-    /// How many are still to leave.
+    /// How many clients are still to leave.
     #[must_use]
     pub fn misplaced(&self) -> usize {
         self.misplaced
@@ -71,32 +71,33 @@ impl Departures {
         worker_of(client - self.first_client, self.workers)
     }
 
-    /// Client number `client` is ready to leave.
+    /// Adds client number `client` to those that are ready to leave.
     pub fn add(&mut self, client: usize) {
         self.ready.push(client);
     }
 
-    /// The next client that is ready, and the worker to which it goes.
+    /// The next client that is ready, and the worker to which it moves.
     pub fn next(&mut self) -> Option<(usize, usize)> {
         let client = self.ready.pop()?;
         Some((client, self.worker_of(client)))
     }
 
-    /// Client number `client` has come: by an earlier order, if it belongs elsewhere by now.
+    /// Records that client number `client` has arrived; if it was sent by an earlier order, it may
+    /// have to move again.
     pub fn joined(&mut self, client: usize) {
         if self.workers > 0 && self.is_misplaced(client) {
             self.misplaced += 1;
         }
     }
 
-    /// Client number `client` has left, or has stopped and never will.
+    /// Records that client number `client` has left, or has stopped and never will.
     pub fn settled(&mut self, client: usize) {
         if self.wants(client) {
             self.misplaced -= 1;
         }
     }
 
-    /// Client number `client` cannot leave: it stays.
+    /// Records that client number `client` cannot leave, and stays.
     pub fn keep(&mut self, client: usize) {
         self.settled(client);
         self.kept.push(client);

@@ -1,7 +1,8 @@
-//! Clients whose transactions are decided while they run, by code in place of a compiled script.
+//! Clients whose transactions are decided by code while they run, in place of a compiled script.
 //!
-//! A [`Driver`] is one client's: a state machine without I/O. The engine passes it what happened, and
-//! it decides what comes next. Schedule, intervals, latencies, retries and outages stay the engine's.
+//! A [`Driver`] belongs to one client and is a state machine without I/O: the engine passes it
+//! events, and it decides what comes next. The engine keeps schedule, intervals, latencies, retries
+//! and outages.
 //!
 //! ```text
 //! Connected → … → Done, once a session
@@ -18,10 +19,11 @@ pub use crate::answer::{Answer, Kind, Rows, StatementResult};
 use crate::clock::Nanos;
 use crate::recorder::Statements;
 
-/// Makes the drivers of a run.
+/// Creates the drivers of a run.
 pub trait Drivers: Debug + Send + Sync {
-    /// The driver of a client; called in its first worker's thread, before the load begins. Clients of
-    /// one `group` are always with the same worker, but while they move to another.
+    /// Creates the driver of a client. It is called in the thread of the client's first worker,
+    /// before the load begins. Clients of one `group` always share a worker, except while they move
+    /// to another.
     fn driver(&self, group: usize, client: usize) -> Box<dyn Driver>;
 
     /// Whether the server's notices go to standard error, as those of scripts do.
@@ -32,85 +34,88 @@ pub trait Drivers: Debug + Send + Sync {
 
 /// Decides what one client does.
 pub trait Driver: Send {
-    /// Goes on: `event` is what happened at `now`. Messages for the server are appended to `out`;
-    /// they are sent when the request is [`Request::Await`], and dropped else.
+    /// Continues after `event`, which happened at `now`. Messages for the server are appended to
+    /// `out`; the engine sends them if the request is [`Request::Await`], and drops them otherwise.
     fn resume(&mut self, event: Event<'_>, now: Nanos, out: &mut Outgoing<'_>) -> Request;
 }
 
 /// What happened to a client.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// It has a new session, in which nothing is prepared. Comes before its first transaction, and
-    /// again, as a part of the next transaction, after its connection was replaced; what was under way
-    /// when that was lost is over.
+    /// The client has a new session, in which nothing is prepared. This comes before its first
+    /// transaction, and again, as a part of the next transaction, after its connection was
+    /// replaced; the transaction in which the connection was lost is over.
     Connected,
     /// A transaction begins.
     Begin {
         /// Number of the script that was drawn by weight.
         script: usize,
-        /// 1, or more when the transaction is tried again.
+        /// The number of this try: 1, or more for a retry.
         tries: u32,
     },
-    /// What was sent is answered; an error is in the answer.
+    /// The server has answered what was sent; the answer includes an error if there was one.
     Answered(&'a Answer),
-    /// The sleep is over.
+    /// The sleep has ended.
     Woken,
-    /// What [`Request::Change`] or [`Request::Close`] asked for is done; or why it cannot be.
+    /// The change of [`Request::Change`] or [`Request::Close`] is done; or, with a message, cannot
+    /// be done.
     Changed(Option<String>),
-    /// The session ends when this is done. Does not come when the connection is lost.
+    /// The session ends when this is done. This event does not come when the connection is lost.
     Ending,
 }
 
-/// What a client is to do.
+/// What a client does next.
 #[derive(Debug)]
 pub enum Request {
-    /// Send what was appended, and resume with the answer.
+    /// Send the messages that were appended, and resume with the answer.
     Await,
-    /// Resume after this long.
+    /// Resume after this time.
     Sleep(Duration),
-    /// Another session is to be current: statements go there. Resume when it is.
+    /// Make another session the current one, and resume when it is.
     Change(Change),
-    /// The session of this number, which is not current, is to be closed.
+    /// Close the session with this number, which is not the current one.
     Close(usize),
-    /// The transaction has succeeded, or what else was begun is complete.
+    /// The transaction has succeeded, or another piece of work is complete.
     Done,
-    /// The server refused a statement, and the transaction is not to go on. What is open is rolled
-    /// back by the engine. Serialization failures and deadlocks are tried again as the load's tries
-    /// allow; other errors end the client unless the load goes on after errors.
+    /// The server refused a statement, and the transaction cannot continue. The engine rolls back
+    /// an open block. It retries serialization failures and deadlocks as the load's tries allow;
+    /// other errors abort the client unless the load continues after errors.
     Refused(Refused),
-    /// The client is to stop, as at the end of its load.
+    /// Stop the client, as at the end of its load.
     Stop,
-    /// The client gives up. The message says why, and where.
+    /// Abort the client. The message says why, and where.
     Abort(String),
 }
 
-/// Which session of the client is to be current. The first is number 0, and there from the start.
+/// Which session of the client becomes the current one. The first is number 0, and exists from the
+/// start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// A new one, with a number that none has.
+    /// A new session, under an unused number.
     Open(usize),
-    /// One that was opened before, as it was left.
+    /// A session that was opened before, in the state in which it was left.
     Use(usize),
-    /// A new one in place of the current one, under its number. It is tried until the load is over.
+    /// A new session in place of the current one, under its number. The worker retries until the
+    /// load is over.
     Replace {
         /// Whether it counts as a reconnect.
         counts: bool,
     },
 }
 
-/// What is known of a refused transaction, besides the error of the last answer.
+/// What is known of a refused transaction, in addition to the error of the last answer.
 #[derive(Debug, Default)]
 pub struct Refused {
-    /// Whether the script counts the error as one to ignore: then the transaction is tried again
-    /// whatever the error is.
+    /// Whether the script counts the error as ignorable: then the transaction is retried whatever
+    /// the error is.
     pub ignorable: bool,
-    /// The message of a client that ends because of it; None is the server's own message.
+    /// The message for a client that is aborted because of it; None for the server's own message.
     pub words: Option<String>,
 }
 
-/// Messages on their way to the server.
+/// Collects messages for the server.
 ///
-/// Those of the extended protocol are one pipeline, which the engine ends with a Sync unless
+/// Messages of the extended protocol form one pipeline, which the engine ends with a Sync unless
 /// [`Outgoing::sync`] does.
 #[derive(Debug)]
 pub struct Outgoing<'a> {
@@ -118,25 +123,25 @@ pub struct Outgoing<'a> {
     asked: Asked,
 }
 
-/// What the engine has to know of messages that were appended.
+/// What the engine has to know of the messages that were appended.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Asked {
-    /// How many ReadyForQuery will come.
+    /// How many ReadyForQuery messages answer them.
     pub readies: usize,
-    /// Whether a Sync is due after them.
+    /// Whether a Sync has to follow them.
     pub unsynced: bool,
     /// Whether the last message was of the extended protocol.
     pub is_extended: bool,
-    /// Whether rows are wanted.
+    /// Whether the driver reads the rows.
     pub rows: bool,
     /// The command under which the answer is timed.
     pub command: usize,
-    /// What the driver counts besides answers.
+    /// What the driver counts in addition to answers.
     pub counted: Statements,
 }
 
 impl<'a> Outgoing<'a> {
-    /// Appends to `out`; the engine makes it, and tests of drivers.
+    /// Appends to `out`; used by the engine and by tests of drivers.
     pub fn new(out: &'a mut Vec<u8>) -> Self {
         Self {
             out,
@@ -152,22 +157,22 @@ impl<'a> Outgoing<'a> {
         self.asked
     }
 
-    /// Rows of the answer are kept for the driver. Else they are skipped unread.
+    /// Keeps the rows of the answer for the driver. Without this call they are skipped unread.
     pub fn keep_rows(&mut self) {
         self.asked.rows = true;
     }
 
-    /// Adds what the script's statements did and no answer shows.
+    /// Adds counts of statements that no answer shows.
     pub fn count(&mut self, counts: &Statements) {
         self.asked.counted.add(counts);
     }
 
-    /// The answer's latency is that of command number `number` of the script.
+    /// Records the answer's latency under command number `number` of the script.
     pub fn command(&mut self, number: usize) {
         self.asked.command = number;
     }
 
-    /// One or more statements in the simple protocol.
+    /// Appends one or more statements in the simple protocol.
     ///
     /// # Errors
     /// The text holds a zero byte or is too long.
@@ -189,7 +194,8 @@ impl<'a> Outgoing<'a> {
         self.parse_typed(name, sql, &[])
     }
 
-    /// Likewise, with the OIDs of the parameters' types; those that are left out the server infers.
+    /// Prepares a statement as [`Outgoing::parse`] does, with the OIDs of the parameters' types;
+    /// the server infers those that are left out.
     ///
     /// # Errors
     /// A text holds a zero byte or is too long, or there are more than 65,535 types.
@@ -204,8 +210,8 @@ impl<'a> Outgoing<'a> {
         Ok(())
     }
 
-    /// Executes a prepared statement whose messages were formatted before: `write(i, out)` appends the
-    /// text of parameter `i` (from 0) and gives true, or gives false for NULL.
+    /// Executes a prepared statement whose messages were formatted before: `write(i, out)` appends
+    /// the text of parameter `i` (from 0) and returns true, or returns false for NULL.
     ///
     /// # Errors
     /// A value is too long.
@@ -219,7 +225,7 @@ impl<'a> Outgoing<'a> {
         Ok(())
     }
 
-    /// Forgets a prepared statement, if there is one of this name.
+    /// Closes a prepared statement, if there is one of this name.
     ///
     /// # Errors
     /// The name holds a zero byte.
@@ -234,7 +240,7 @@ impl<'a> Outgoing<'a> {
         self.asked.is_extended = true;
     }
 
-    /// Ends a pipeline: what follows is not skipped after an error before it.
+    /// Ends a pipeline: an error before this point does not skip what follows.
     pub fn sync(&mut self) {
         frontend::sync(self.out);
         self.asked.readies += 1;

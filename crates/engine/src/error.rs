@@ -8,20 +8,20 @@ use pgdyno_wire::EncodeError;
 /// Why there is no report.
 #[derive(Debug)]
 pub enum RunError {
-    /// A client could not connect; nothing was run.
+    /// A client could not connect; the load was not started.
     Connect {
-        /// Its number.
+        /// Number of the client.
         client: usize,
-        /// In libpq's words.
+        /// The error, in libpq's words.
         error: Box<ConnectError>,
     },
     /// A statement is too long for the protocol.
     Statement(EncodeError),
     /// The system refused a thread, a descriptor or the poller.
     System(io::Error),
-    /// The start that was ordered could not be kept.
+    /// The requested start could not be kept.
     Start(String),
-    /// Stopped before the load began.
+    /// The run was stopped before the load began.
     Interrupted,
 }
 

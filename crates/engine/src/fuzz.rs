@@ -1,5 +1,5 @@
-//! What must hold for a client of the load, whatever its server sends. The fuzz target calls it
-//! with fuzzed bytes, the test below with every file of its corpus.
+//! Invariants of a client, whatever its server sends. The fuzz target calls it with fuzzed bytes,
+//! and the test below with every file of its corpus.
 
 #[path = "../../wire/src/fuzz/stream.rs"]
 mod stream;
@@ -33,15 +33,15 @@ const SCRIPTS: [&str; 6] = [
 ];
 const MODES: [QueryMode; 3] = [QueryMode::Simple, QueryMode::Extended, QueryMode::Prepared];
 const MOST_TRANSACTIONS: u64 = 3;
-/// What one step may send beside values that the server itself has sent.
+/// How many bytes one step may send in addition to values that the server itself has sent.
 const SPARE_BYTES: usize = 4096;
-/// Turns without a byte of the server: far more than any script has commands.
+/// Turns without a byte from the server; far more than the commands of any script.
 const MOST_TURNS: usize = 1000;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// By spec, for use again: histograms take long to make.
+    /// Indexed by spec, for reuse, because creating histograms is slow.
     static SHARED: RefCell<Vec<Option<Shared<'static>>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -62,17 +62,18 @@ pub fn client(data: &[u8]) {
     assert_eq!(cut, whole, "in pieces of {size}");
 }
 
-/// What the server answers.
+/// Which answers the server sends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Order {
-    /// Whole messages, a ReadyForQuery for each that is due, and no COPY: answers to what a client
-    /// has not sent yet come before or after it, as they are cut.
+    /// Whole messages, with a ReadyForQuery for each that is due, and no COPY: answers to
+    /// statements that a client has not sent yet come before or after it, depending on how they are
+    /// cut.
     Kept,
-    /// Anything, at any time.
+    /// Any message, at any time.
     Any,
 }
 
-/// A run; all that was sent and noted.
+/// Runs a client; returns everything that was sent and noted.
 fn drive(recipe: &[u8], piece_bytes: usize, order: Order) -> String {
     let mut u = Unstructured::new(recipe);
     let which = u.int_in_range(0..=SPECS - 1).unwrap_or(0);
@@ -109,14 +110,14 @@ fn run(mut drive: Drive<'_>, u: &mut Unstructured<'_>, piece_bytes: usize, order
 struct Drive<'a> {
     client: Client,
     shared: &'a mut Shared<'static>,
-    /// ReadyForQuery that the server owes.
+    /// How many ReadyForQuery messages the server owes.
     due: usize,
     received_bytes: usize,
     log: String,
 }
 
 impl<'a> Drive<'a> {
-    /// A new client; of the one before it nothing is left.
+    /// A new client, which shares no state with the one before it.
     fn new(shared: &'a mut Shared<'static>) -> Self {
         while shared.due(Nanos::MAX).is_some() || shared.next_unconnected().is_some() {}
         shared.notes.clear();
@@ -162,7 +163,7 @@ impl<'a> Drive<'a> {
             let now = self.now();
             let timer = self.shared.next_timer();
             let next = if self.shared.due(Nanos::MAX).is_some() {
-                // a client that is woken too early goes on waiting
+                // a client that is woken too early continues to wait
                 self.client
                     .woken(timer.unwrap_or(now).max(now), self.shared)
             } else if self.shared.next_unconnected().is_some() {
@@ -176,7 +177,7 @@ impl<'a> Drive<'a> {
         panic!("the client never waits for the server");
     }
 
-    /// What the server says to what it has got.
+    /// Sends the server's answer to the messages that it has received.
     fn answer(&mut self, u: &mut Unstructured<'_>, order: Order) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         if order == Order::Any {
@@ -195,7 +196,7 @@ impl<'a> Drive<'a> {
         Ok(bytes)
     }
 
-    /// False when the connection is closed.
+    /// Passes a piece to the client; returns false when the connection is closed.
     fn receive(&mut self, piece: &[u8]) -> bool {
         self.received_bytes += piece.len();
         let next = self.client.received(piece, self.shared);
@@ -209,7 +210,7 @@ impl<'a> Drive<'a> {
         next != Next::Close
     }
 
-    /// The connection goes; nothing may be left open.
+    /// Ends the connection; no outage or transaction may be left open.
     fn end(mut self) -> String {
         self.client.closed(None, self.shared);
         let between = self.shared.reconnects && !self.client.in_flight();
@@ -222,7 +223,7 @@ impl<'a> Drive<'a> {
     }
 }
 
-/// How many ReadyForQuery answer these messages: one a Query and one a Sync.
+/// How many ReadyForQuery messages answer these messages: one for each Query and each Sync.
 fn due(mut messages: &[u8]) -> usize {
     let mut count = 0;
     while let Some((&[kind, l0, l1, l2, l3], rest)) = messages.split_first_chunk() {
@@ -234,10 +235,10 @@ fn due(mut messages: &[u8]) -> usize {
     count
 }
 
-/// What is run, with its messages.
+/// A load and its messages.
 type Case = (Spec, Vec<Vec<Template>>);
 
-/// Number of [`specs`].
+/// How many [`specs`] there are.
 const SPECS: usize = SCRIPTS.len() * MODES.len() * 4;
 
 /// Every script in every mode, with three ways to take errors, and in automatic pipelines.

@@ -13,26 +13,26 @@ use crate::schedule::Share;
 /// What one worker hands to another.
 #[derive(Debug)]
 pub enum Handover {
-    /// A part of the rate, from an instant on; comes first, and only in an open loop.
+    /// A share of the rate, from an instant on; it comes first, and only in an open loop.
     Share(Share),
-    /// A client that is between two transactions, and its connection unless every transaction makes its
-    /// own.
+    /// A client between two transactions, with its connection unless every transaction has one of
+    /// its own.
     Client(Box<Client>, Option<Transport>),
 }
 
-/// The clients are to be shared out anew: client number `i` of the engine goes to worker
+/// Redistributes the clients: client number `i` of the engine goes to worker
 /// [`worker_of`](crate::load_share::worker_of)`(i, workers)`.
 #[derive(Debug)]
 pub struct Order {
-    /// How many workers have clients from now on.
+    /// How many workers share the clients from now on.
     pub workers: usize,
-    /// By worker: where to send the clients that it is to have. Dropped when all have left.
+    /// Indexed by worker: where to send the clients that belong to it. Dropped when all have left.
     pub to: Vec<Option<Sender<Handover>>>,
-    /// Where clients of other workers come from; None when none is to come.
+    /// Where clients arrive from other workers; None when none will.
     pub from: Option<Receiver<Handover>>,
 }
 
-/// Where orders come to a worker that runs: it looks at a flag once a turn.
+/// The receiving end of a worker's orders: it checks a flag once a turn.
 #[derive(Debug)]
 pub struct Orders {
     is_new: Arc<AtomicBool>,
@@ -46,7 +46,7 @@ pub struct OrderSender {
     queue: Sender<Order>,
 }
 
-/// Both ends of a worker's orders.
+/// Creates both ends of a worker's orders.
 #[must_use]
 pub fn orders() -> (OrderSender, Orders) {
     let (sender, queue) = channel();
@@ -59,7 +59,7 @@ pub fn orders() -> (OrderSender, Orders) {
 }
 
 impl OrderSender {
-    /// Gives an order; a worker that is gone drops it, and with it the senders of parcels.
+    /// Sends an order; a worker that has ended drops it, and with it the senders of handovers.
     pub fn give(&self, order: Order) {
         if self.queue.send(order).is_ok() {
             self.is_new.store(true, Ordering::Release);
@@ -68,25 +68,26 @@ impl OrderSender {
 }
 
 impl Orders {
-    /// An order that came.
+    /// Takes an order, if one has arrived.
     pub fn take(&self) -> Option<Order> {
         if !self.is_new.load(Ordering::Acquire) {
             return None;
         }
-        // in this order: what is sent after the look into the queue raises the flag after it, too
+        // the order matters: an order that is sent after the queue was read sets the flag after it,
+        // too
         self.is_new.store(false, Ordering::Release);
         let order = self.queue.try_recv().ok();
         if order.is_some() {
-            // there may be another
+            // there may be another order
             self.is_new.store(true, Ordering::Relaxed);
         }
         order
     }
 
-    /// Waits at most `timeout` for an order, for a worker without clients.
+    /// Waits at most `timeout` for an order; for a worker without clients.
     ///
     /// # Errors
-    /// No order will come any more.
+    /// No more orders will come.
     pub fn wait(&self, timeout: Duration) -> Result<Option<Order>, Dismissed> {
         match self.queue.recv_timeout(timeout) {
             Ok(order) => Ok(Some(order)),
@@ -96,7 +97,7 @@ impl Orders {
     }
 }
 
-/// The engine needs a worker no more.
+/// The engine no longer needs the worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dismissed;
 

@@ -1,35 +1,36 @@
-//! How the generator itself fares: what CPU a worker used and how late it was.
+//! How busy the generator itself is: the CPU that a worker used and how late it was.
 //!
-//! Counted once a turn of a worker or once an interval, never once a transaction.
+//! The counters change once a turn of a worker or once an interval, never once a transaction.
 
 use crate::clock::Nanos;
 use crate::recorder::Moments;
 
-/// One worker in one interval, or in all of them.
+/// The load of one worker in one interval, or in all of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Health {
-    /// Time that this covers; 0 when the worker did not run.
+    /// The time that this record covers; 0 when the worker did not run.
     pub span: Nanos,
-    /// CPU time of its thread in it.
+    /// CPU time of its thread.
     pub cpu: Nanos,
-    /// Time that it was ready to run and had no core; None where the kernel does not report it.
+    /// Time that the thread was ready to run and had no core; None where the kernel does not report
+    /// it.
     pub waited: Option<Nanos>,
-    /// Returns from the poller.
+    /// How often the poller returned.
     pub wakeups: u64,
-    /// Pieces of bytes that came from the server, most of them one whole answer.
+    /// Pieces of bytes that arrived from the server; most of them are one whole answer.
     pub replies: u64,
-    /// Most of them in one wake-up.
+    /// The most replies in one wake-up.
     pub most_replies: u64,
     /// Actual start minus intended start (open loop only).
     pub lag: Moments,
-    /// How long after its end the interval was handed on; the longest of several.
+    /// The longest time between the end of an interval and its handover to the engine.
     pub late: Nanos,
-    /// Clients that it has and that run, at the end.
+    /// Running clients of the worker at the end.
     pub clients: usize,
 }
 
 impl Health {
-    /// CPU as a share of one core; 0 without a span.
+    /// CPU time as a share of one core; 0 for an empty span.
     #[must_use]
     pub fn share(&self) -> f64 {
         if self.span == 0 {
@@ -39,7 +40,7 @@ impl Health {
         }
     }
 
-    /// Mean of replies a wake-up; 0 without one.
+    /// Mean number of replies in a wake-up; 0 without wake-ups.
     #[must_use]
     pub fn mean_replies(&self) -> f64 {
         if self.wakeups == 0 {
@@ -56,7 +57,7 @@ impl Health {
         self.most_replies = self.most_replies.max(replies);
     }
 
-    /// Adds a `later` record of the same worker.
+    /// Adds a later record of the same worker.
     pub fn add(&mut self, later: &Self) {
         self.span += later.span;
         self.cpu += later.cpu;
@@ -75,21 +76,21 @@ impl Health {
     }
 }
 
-/// One worker over the measured part of a run.
+/// The load of one worker over the measured part of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct WorkerTotal {
-    /// Sums; `clients` is of its last interval.
+    /// The sums; `clients` is that of the last interval.
     pub health: Health,
     /// Highest share of a core in one interval.
     pub highest_share: f64,
 }
 
-/// Workers over the measured part of a run.
+/// The load of all workers over the measured part of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Healths {
-    /// By number of the worker.
+    /// Indexed by the number of the worker.
     pub workers: Vec<WorkerTotal>,
-    /// The same since the last worker joined: what is said of the load as it was in the end.
+    /// The same since the last worker joined, for statements about the final number of workers.
     since_joined: Vec<Health>,
 }
 
@@ -150,7 +151,7 @@ mod tests {
         assert_eq!((one.late, one.clients, one.waited), (5, 2, Some(3)));
         one.add(&later);
         assert_eq!(one.waited, Some(6));
-        // an interval without the worker says nothing of its clients
+        // an interval without this worker leaves its number of clients unchanged
         one.add(&Health::default());
         assert_eq!(one.clients, 2);
         assert_eq!(

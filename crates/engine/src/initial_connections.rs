@@ -1,7 +1,7 @@
 //! Connects a worker's clients before the load begins, several at a time.
 //!
-//! The server forks and authenticates while the client waits: side by side these waits are one. Each
-//! connection is still made by one blocking session, as libpq does it.
+//! The server forks and authenticates while the client waits, so these waits overlap. Each
+//! connection is still made by one blocking session, as with libpq.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,14 +12,15 @@ use pgdyno_connect::{Params, Session, Transport};
 
 use crate::error::RunError;
 
-/// Connections that are made at the same time by one worker: enough to keep a server's cores busy
+/// How many connections one worker makes at the same time: enough to keep a server's cores busy
 /// with new backends, few enough for its queue of connections.
 const AT_ONCE: usize = 4;
 
 /// A connected client's position in its worker's share, and its socket.
 type Connected = (usize, Transport);
 
-/// Connects the clients numbered in `share`; `take` gets each of them as it comes, by its position.
+/// Connects the clients numbered in `share`; `take` receives each of them when it is connected,
+/// with its position.
 ///
 /// # Errors
 /// The failure of the lowest client that failed, or `take`'s own; [`RunError::Interrupted`] when
@@ -59,7 +60,8 @@ pub fn connect_clients(
                 failures.push(failure);
             }
         }
-        // the others may have failed because of the first, such as by a limit of connections
+        // the others may have failed because of the first one, for example at a limit of
+        // connections
         failures.sort_by_key(|(at, _)| *at);
         match failures.into_iter().next() {
             Some((_, failure)) => Err(failure),
@@ -69,7 +71,7 @@ pub fn connect_clients(
     })
 }
 
-/// What is still to be connected, as several threads see it.
+/// The clients that are still to be connected, shared by several threads.
 #[derive(Clone, Copy)]
 struct Queue<'a> {
     params: &'a Params,
@@ -81,7 +83,7 @@ struct Queue<'a> {
 }
 
 impl Queue<'_> {
-    /// Connects one client after the other until none is left, or one cannot be.
+    /// Connects clients until none is left or one fails.
     fn connect(self, sender: &Sender<Result<Connected, (usize, RunError)>>) {
         while !self.stop.load(Ordering::Relaxed) && !self.given_up.load(Ordering::Relaxed) {
             let at = self.next.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! One second of records: what workers hand on, and how those of all workers become one.
+//! One second of records: what workers report, and how the intervals of all workers are merged.
 
 use std::collections::BTreeMap;
 
@@ -11,86 +11,87 @@ use crate::stall::{self, Stretch};
 /// The part of a run in which an interval lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// Load that results leave out.
+    /// The warm-up, which results leave out.
     WarmUp,
     /// The measured part.
     Measure,
-    /// Past the deadline, until the last transaction has ended; counts too.
+    /// After the deadline, until the last transaction has ended; it counts, too.
     Drain,
 }
 
-/// What a server or a script refused, for the record.
+/// An error of a server or a script, for the record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorNote {
-    /// When, since the engine's start.
+    /// When it happened, since the engine's start.
     pub at: Nanos,
-    /// Client's number.
+    /// Number of the client.
     pub client: usize,
-    /// Script's number.
+    /// Number of the script.
     pub script: usize,
-    /// Command's number in it.
+    /// Number of the command in the script.
     pub command: usize,
     /// Line of the command in the script.
     pub line: usize,
-    /// What kind of command: `SQL`, `set`, `shell`…
+    /// The kind of command: `SQL`, `set`, `shell`…
     pub kind: String,
-    /// Number of the statement's result in which it came.
+    /// Number of the statement's result that failed.
     pub query: usize,
-    /// None when it did not come from the server.
+    /// None when the error is not the server's.
     pub sqlstate: Option<String>,
-    /// `ERROR`, `FATAL`…; None likewise.
+    /// `ERROR`, `FATAL`…; None when the error is not the server's.
     pub severity: Option<String>,
     /// The error, in one line.
     pub message: String,
-    /// What pgbench prints: of a client that gives up always, of a failed try with --verbose-errors.
+    /// The lines that pgbench prints: always for a client that gives up, and with --verbose-errors
+    /// for a failed try.
     pub lines: Vec<String>,
-    /// The DETAIL of the server.
+    /// The server's DETAIL.
     pub detail: Option<String>,
-    /// The HINT of the server.
+    /// The server's HINT.
     pub hint: Option<String>,
-    /// The phase of its transaction, in a run with phases.
+    /// The phase of the transaction, in a run with phases.
     pub planned: Option<usize>,
-    /// What became of the transaction.
+    /// What happened to the transaction.
     pub consequence: Consequence,
 }
 
 /// What an error did to its transaction or client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Consequence {
-    /// The transaction is given up; the client goes on.
+    /// The transaction failed; the client continues.
     Failed,
-    /// The transaction is tried again.
+    /// The transaction is retried.
     Retried,
     /// The client stops for good.
     ClientAborted,
-    /// The connection is gone, and the client with it.
+    /// The connection is lost, and the client stops.
     ConnectionLost,
-    /// The connection is gone; the client seeks another.
+    /// The connection is lost; the client reconnects.
     Reconnecting,
-    /// None yet: a statement could not be prepared, and is executed all the same
+    /// No effect yet: a statement could not be prepared, and is executed nevertheless
     /// ([`Preparing::Ahead`](crate::spec::Preparing::Ahead)).
     Unprepared,
 }
 
-/// What one worker did in one interval.
+/// The records of one worker for one interval.
 #[derive(Debug)]
 pub struct Interval {
-    /// Worker's number.
+    /// Number of the worker.
     pub worker: usize,
-    /// Its bounds, since the engine's start.
+    /// Start of the interval, since the engine's start.
     pub from: Nanos,
-    /// Exclusive end.
+    /// End of the interval, exclusive.
     pub to: Nanos,
-    /// Where the grid ends it: after `to` in a worker's last interval, which those of workers that
-    /// go on take in.
+    /// Its end on the grid of intervals; after `to` in a worker's last interval, which is merged
+    /// into that of the other workers.
     pub due: Nanos,
-    /// Phase of all of it: intervals are cut where phases change.
+    /// The phase of the whole interval: intervals are cut where phases change.
     pub phase: Phase,
     /// The phase of the plan, in a run with phases; None after the last one.
     pub planned: Option<usize>,
     /// Transactions that have begun and not ended.
     pub in_flight: usize,
-    /// When no client of the worker was served.
+    /// Periods in which no transaction of the worker's clients succeeded.
     pub stalls: Vec<Stretch>,
     /// The load of the worker itself, without the lag in `scripts`.
     pub health: Health,
@@ -98,31 +99,32 @@ pub struct Interval {
     pub scripts: Vec<ScriptRecord>,
 }
 
-/// One interval of the whole engine.
+/// The merged records of all workers for one interval.
 #[derive(Debug)]
 pub struct Merged {
-    /// Bounds, since the engine's start.
+    /// Start of the interval, since the engine's start.
     pub from: Nanos,
-    /// Exclusive end.
+    /// End of the interval, exclusive.
     pub to: Nanos,
-    /// See [`Phase`].
+    /// The phase of the whole interval; see [`Phase`].
     pub phase: Phase,
-    /// See [`Interval::planned`].
+    /// The phase of the plan; see [`Interval::planned`].
     pub planned: Option<usize>,
     /// Connected clients.
     pub clients: usize,
-    /// Transactions in flight at its end.
+    /// Transactions in flight at the end of the interval.
     pub in_flight: usize,
-    /// When no transaction succeeded.
+    /// Periods in which no transaction succeeded.
     pub stalls: Vec<Stretch>,
-    /// How each worker fared, by number.
+    /// The load of each worker, by number.
     pub workers: Vec<Health>,
-    /// A record a script.
+    /// One record for each script.
     pub scripts: Vec<ScriptRecord>,
 }
 
 impl Merged {
-    /// Sums up the records of all phases into one a script; the rest, for reuse.
+    /// Adds up the records of all phases, so that one for each script is left; returns the others
+    /// for reuse.
     pub fn fold_phases(&mut self, scripts: usize) -> Vec<ScriptRecord> {
         let rest = self.scripts.split_off(scripts.min(self.scripts.len()));
         for (at, one) in rest.iter().enumerate() {
@@ -132,17 +134,17 @@ impl Merged {
     }
 }
 
-/// Lays the workers' intervals side by side; gives one out when every worker has passed its end.
+/// Merges the workers' intervals; an interval is complete when every worker has passed its end.
 #[derive(Debug)]
 pub struct Merger {
-    /// Per worker: how far its intervals have come; None once it has ended.
+    /// Indexed by worker: the end of its last interval; None once the worker has ended.
     reached: Vec<Option<Nanos>>,
     /// Intervals that some worker has not passed, by their end on the grid.
     open: BTreeMap<Nanos, Merged>,
 }
 
 impl Merger {
-    /// For `workers` that all start at `origin`.
+    /// For `workers` workers that all start at `origin`.
     #[must_use]
     pub fn new(workers: usize, origin: Nanos) -> Self {
         Self {
@@ -151,13 +153,13 @@ impl Merger {
         }
     }
 
-    /// A worker joins at `from`, and will have intervals that end later; its number.
+    /// Adds a worker that starts at `from`, whose intervals end later; returns its number.
     pub fn join(&mut self, from: Nanos) -> usize {
         self.reached.push(Some(from));
         self.reached.len() - 1
     }
 
-    /// Takes a worker's interval; gives back its emptied records for reuse where it can.
+    /// Adds a worker's interval; returns its emptied records for reuse where possible.
     pub fn add(&mut self, interval: Interval) -> Option<Vec<ScriptRecord>> {
         let workers = self.reached.len();
         self.reached[interval.worker] = Some(interval.to);
@@ -201,14 +203,14 @@ impl Merger {
         }
     }
 
-    /// A worker has handed on its last interval.
+    /// Records that a worker has reported its last interval.
     pub fn ended(&mut self, worker: usize) {
         if let Some(reached) = self.reached.get_mut(worker) {
             *reached = None;
         }
     }
 
-    /// The next interval that no worker can add to.
+    /// The next interval to which no worker can add any more.
     pub fn take_whole(&mut self) -> Option<Merged> {
         let passed = self
             .reached
@@ -314,7 +316,7 @@ mod tests {
         let second = merger.take_whole().expect("both have passed 20");
         assert_eq!((second.from, second.to, second.clients), (10, 20, 4));
         assert_eq!((second.workers[0].span, second.workers[1].span), (10, 7));
-        // the old one may end first
+        // the older interval may end first
         merger.add(interval(0, 20, 25, 5));
         merger.ended(0);
         assert!(merger.take_whole().is_none());

@@ -1,5 +1,5 @@
-//! The load engine: clients that run compiled scripts over PostgreSQL's protocol, on as few
-//! threads as carry the load, with every latency counted from its intended start.
+//! The load engine: clients that run compiled scripts over PostgreSQL's protocol, on as few threads
+//! as the load needs, with every latency counted from its intended start.
 //!
 //! ```text
 //! Spec + Programs → run → N × Worker

@@ -1,4 +1,4 @@
-//! Merges what the workers report into intervals and the run's report.
+//! Merges the workers' messages into intervals and the run's report.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,13 +19,13 @@ use crate::worker_pool::WorkerPool;
 
 /// What is known when the load begins.
 pub struct LoadStart<'a> {
-    /// When intervals and phases begin and end.
+    /// When phases change and intervals end.
     pub timetable: Timetable,
-    /// How long connecting took.
+    /// How long it took to connect.
     pub connecting: Nanos,
     /// The engine's clock.
     pub clock: Clock,
-    /// How much later than meant a worker began, at most; nanoseconds.
+    /// How late the latest worker started, in nanoseconds.
     pub delay: &'a AtomicU64,
     /// Outages over all workers; None when a client whose connection is lost gives up.
     pub outages: Option<Arc<OutageTracker>>,
@@ -43,7 +43,7 @@ pub struct Listener<'a, 'scope, 'env, O> {
 }
 
 impl<'a, 'scope, 'env, O: Observer> Listener<'a, 'scope, 'env, O> {
-    /// Of a load whose workers have begun.
+    /// For a load whose workers have begun.
     pub fn new(
         spec: &'a Spec,
         start: LoadStart<'a>,
@@ -61,7 +61,7 @@ impl<'a, 'scope, 'env, O: Observer> Listener<'a, 'scope, 'env, O> {
         }
     }
 
-    /// Listens until the last worker has ended.
+    /// Receives messages until the last worker has ended.
     ///
     /// # Errors
     /// When a worker failed.
@@ -107,7 +107,7 @@ impl<'a, 'scope, 'env, O: Observer> Listener<'a, 'scope, 'env, O> {
                     self.pool.recycle(worker, used);
                 }
             }
-            // the tracker is asked after every message
+            // the tracker is checked after every message
             WorkerMessage::Outage => {}
             WorkerMessage::Ended(mut end) => {
                 self.pool.ended(end.worker);
@@ -124,7 +124,7 @@ impl<'a, 'scope, 'env, O: Observer> Listener<'a, 'scope, 'env, O> {
         }
     }
 
-    /// An interval is whole.
+    /// Reports a complete interval.
     fn hand_on(&mut self, mut merged: Merged) {
         self.totals.interval(&merged);
         let mut of_phases = merged.fold_phases(self.spec.programs.len());
@@ -163,13 +163,13 @@ impl<'a, 'scope, 'env, O: Observer> Listener<'a, 'scope, 'env, O> {
         let mut report = self.totals.into_report(outcome(&ends, stop), &end, &phases);
         report.outages = outages;
         report.ledger = spec.ledger.as_ref().map(|_| client_ledgers(&mut ends));
-        // those that were only tried are no workers of the load
+        // workers that were only tried are not workers of the load
         report.health.workers.truncate(self.pool.workers());
         Ok(report)
     }
 }
 
-/// All clients' parts of the ledger.
+/// The ledgers of all clients.
 fn client_ledgers(ends: &mut [WorkerEnd]) -> Vec<ClientLedger> {
     let parts = ends
         .iter_mut()
@@ -179,7 +179,7 @@ fn client_ledgers(ends: &mut [WorkerEnd]) -> Vec<ClientLedger> {
     parts
 }
 
-/// What is known of each phase only now, `now` being the end of the run.
+/// What is known of each phase only at `now`, the end of the run.
 fn phases_end(spec: &Spec, ends: &[WorkerEnd], start: &LoadStart<'_>, now: Nanos) -> Vec<PhaseEnd> {
     let scripts = spec.programs.len();
     let numbered = start.timetable.planned.iter().enumerate();
@@ -189,7 +189,7 @@ fn phases_end(spec: &Spec, ends: &[WorkerEnd], start: &LoadStart<'_>, now: Nanos
             let records = ends.iter().flat_map(|end| &end.in_flight);
             PhaseEnd {
                 from: planned.from,
-                // a phase lasts as long as it was to, and until its last transaction has ended
+                // a phase ends as planned, or with its last transaction if that ends later
                 to: planned.to.min(now).max(last_end.unwrap_or(0)),
                 unstarted: ends.iter().map(|end| end.unstarted[number]).sum(),
                 in_flight: records.filter(|record| *record / scripts == number).count() as u64,

@@ -1,19 +1,19 @@
-//! How the clients of a load are shared out among generators, and those of a generator among workers.
+//! How the clients of a load are divided among generators, and those of a generator among workers.
 
 use std::ops::Range;
 
-/// The part of one generator: its clients, and as much of the rate as they are of all clients.
+/// The share of one generator: its clients, and the same fraction of the rate.
 ///
 /// Clients keep the numbers, and with them the random sequences, that they have in the whole load,
 /// and each draws its own scripts: what a client does depends neither on the number of generators
 /// nor on that of workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadShare {
-    /// Of this generator, from 0.
+    /// Number of this generator, from 0.
     pub number: usize,
-    /// Generators of the load.
+    /// How many generators make the load.
     pub of: usize,
-    /// Clients of all of them; at least as many as generators.
+    /// How many clients all generators have; at least one for each generator.
     pub clients: usize,
 }
 
@@ -24,20 +24,21 @@ impl LoadShare {
         share_of(self.clients, self.of, self.number)
     }
 
-    /// Its share of the rate, above 0 and up to 1.
+    /// The fraction of the load's rate: above 0, at most 1.
     #[must_use]
     pub fn fraction(self) -> f64 {
         self.range().len() as f64 / self.clients as f64
     }
 
-    /// How much of a gap its first evenly spaced start is behind the load's: generators take turns.
+    /// How much later than the load's first start this generator has its first evenly spaced start,
+    /// as a fraction of the gap between two of its starts: generators take turns.
     #[must_use]
     pub fn turn(self) -> f64 {
         self.range().start as f64 / self.clients as f64
     }
 }
 
-/// How many of `clients` worker `worker` of `workers` has, as pgbench shares them out.
+/// Which of `clients` worker number `worker` of `workers` has, divided as in pgbench.
 #[must_use]
 pub fn share_of(clients: usize, workers: usize, worker: usize) -> Range<usize> {
     let mut first = 0;
@@ -47,10 +48,11 @@ pub fn share_of(clients: usize, workers: usize, worker: usize) -> Range<usize> {
     first..first + (clients - first + workers - worker - 1) / (workers - worker)
 }
 
-/// The worker that has the engine's client number `client` (from 0) when `workers` share the clients.
+/// The worker that has the engine's client number `client` (from 0) when `workers` share the
+/// clients.
 ///
-/// Twice as many workers halve each worker's clients, and half as many bring them together again: a
-/// client of worker w moves to w + `workers`, or stays.
+/// Twice as many workers halve each worker's clients, and half as many reunite them: a client of
+/// worker w moves to w + `workers`, or stays.
 #[must_use]
 pub fn worker_of(client: usize, workers: usize) -> usize {
     client % workers

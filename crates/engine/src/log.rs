@@ -1,4 +1,5 @@
-//! `-l`: a line a transaction or a line an interval, as pgbench writes them; one file a worker.
+//! `-l`: one line for each transaction or interval, as pgbench writes it, in one file for each
+//! worker.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -14,10 +15,10 @@ use crate::recorder::Ending;
 use crate::schedule::Arrivals;
 use crate::spec::{OnError, OnLoss, Spec};
 
-/// Bytes that are kept before they are written.
+/// How many bytes are buffered before they are written.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// One worker's log.
+/// The log of one worker.
 #[derive(Debug)]
 pub struct Log<'a> {
     spec: &'a LogSpec,
@@ -26,15 +27,15 @@ pub struct Log<'a> {
     columns: Columns,
     sampling: Rng,
     clock: Clock,
-    /// Wall clock when the engine's clock was at zero, microseconds since 1970.
+    /// The wall-clock time at which the engine's clock read zero, in microseconds since 1970.
     epoch_us: u64,
-    /// Whether measuring has begun; nothing is written before.
+    /// Whether measuring has begun; nothing is written before that.
     begun: bool,
     interval: LogInterval,
 }
 
 impl<'a> Log<'a> {
-    /// The log of worker number `worker`; None when none is wanted.
+    /// Opens the log of worker number `worker`; None without -l.
     #[must_use]
     pub fn open(worker: usize, spec: &'a Spec, clock: Clock) -> Option<Self> {
         let log = spec.log.as_ref()?;
@@ -62,7 +63,7 @@ impl<'a> Log<'a> {
         })
     }
 
-    /// Measuring begins; only the first call counts.
+    /// Begins to log; only the first call has an effect.
     pub fn begin(&mut self, now: Nanos) {
         if !self.begun {
             self.begun = true;
@@ -122,7 +123,7 @@ impl<'a> Log<'a> {
         out.write_all(b"\n")
     }
 
-    /// Writes every interval that has ended by `now_us`, empty ones too.
+    /// Writes every interval that has ended by `now_us`, including empty ones.
     fn pass_intervals(&mut self, length_s: u64, now_us: u64) -> io::Result<()> {
         while self.interval.end_s(length_s) * 1_000_000 <= now_us {
             self.interval.write(&mut self.out, self.columns)?;
@@ -133,14 +134,14 @@ impl<'a> Log<'a> {
 
     fn keep(&self, written: io::Result<()>) {
         if let Err(error) = written {
-            // another worker may have been first
+            // another worker may have failed first
             let _ = self.spec.failure.set((self.path.to_owned(), error));
         }
     }
 }
 
 impl Drop for Log<'_> {
-    /// An interval that has not ended is left out, as pgbench leaves it out.
+    /// Omits an interval that has not ended, as pgbench does.
     fn drop(&mut self) {
         if self.spec.failure.get().is_some() {
             return;

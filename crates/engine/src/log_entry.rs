@@ -1,9 +1,9 @@
-//! One transaction in a log.
+//! The log entry of one transaction.
 
 use crate::clock::Nanos;
 use crate::recorder::Ending;
 
-/// What is optional in a line.
+/// Which optional columns a line has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Columns {
     /// Schedule lag (-R).
@@ -20,21 +20,21 @@ pub struct Columns {
     pub lost: bool,
 }
 
-/// One transaction that ended.
+/// A transaction that has ended.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
-    /// Client's number.
+    /// Number of the client.
     pub client: usize,
-    /// Number of the transaction of that client, from 1.
+    /// Number of the transaction within the client, from 1.
     pub number: u64,
-    /// Script's number.
+    /// Number of the script.
     pub script: usize,
     /// How it ended.
     pub ending: Ending,
-    /// From its intended start, if it succeeded.
+    /// Time from its intended start, if it succeeded.
     pub latency: Nanos,
-    /// From its intended to its actual start, if it succeeded.
+    /// Time from its intended to its actual start, if it succeeded.
     pub lag: Nanos,
-    /// Times it was tried again.
+    /// How often it was retried.
     pub retries: u32,
 }

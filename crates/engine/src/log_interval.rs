@@ -1,11 +1,11 @@
-//! `--aggregate-interval`: the transactions of some seconds in one line of a log.
+//! `--aggregate-interval`: the transactions of several seconds in one line of a log.
 
 use std::io::{self, Write};
 
 use crate::log_entry::{Columns, Entry};
 use crate::recorder::Ending;
 
-/// Sums over values in microseconds.
+/// Sums of values in microseconds.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sums {
     count: u64,
@@ -41,10 +41,10 @@ impl Sums {
     }
 }
 
-/// An interval that is open.
+/// An interval that has not ended.
 #[derive(Debug, Default)]
 pub struct LogInterval {
-    /// Its start, seconds since 1970.
+    /// Its start, in seconds since 1970.
     start_s: u64,
     latency: Sums,
     lag: Sums,
@@ -58,7 +58,7 @@ pub struct LogInterval {
 }
 
 impl LogInterval {
-    /// Begins an empty one.
+    /// Begins an empty interval.
     pub fn begin(&mut self, start_s: u64) {
         *self = Self {
             start_s,
@@ -66,7 +66,7 @@ impl LogInterval {
         };
     }
 
-    /// When it ends, seconds since 1970.
+    /// Its end, in seconds since 1970.
     #[must_use]
     pub fn end_s(&self, length_s: u64) -> u64 {
         self.start_s + length_s
@@ -88,13 +88,13 @@ impl LogInterval {
             Ending::Deadlock => self.deadlocks += 1,
             Ending::OtherFailure => self.other_failures += 1,
             Ending::ConnectionLost => self.lost += 1,
-            // pgbench counts these nowhere
+            // pgbench does not count these at all
             Ending::Aborted => {}
         }
     }
 
     /// Writes the line: 15 columns, one more where other failures are possible, and one more where
-    /// transactions can be lost. What was not asked for is 0.
+    /// transactions can be lost. Columns that were not requested are 0.
     ///
     /// # Errors
     /// When `out` cannot be written to.

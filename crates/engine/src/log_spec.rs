@@ -1,21 +1,21 @@
-//! Where transactions are logged (`-l`), and what a line stands for.
+//! Where transactions are logged (`-l`), and what one line represents.
 
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// What one line of a log stands for.
+/// What one line of a log represents.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Detail {
-    /// One transaction; this share of them, from 0 to 1, is written.
+    /// One transaction.
     Transaction {
-        /// 1 writes all, and then no random number is drawn.
+        /// The share of transactions that is written, from 0 to 1. At 1, no random number is drawn.
         sampling_rate: f64,
     },
-    /// All transactions that ended within so many seconds.
+    /// All transactions that ended within an interval.
     Interval {
-        /// Length.
+        /// Length of the interval in seconds.
         length_s: u64,
     },
 }
@@ -23,17 +23,18 @@ pub enum Detail {
 /// The logs of a run.
 #[derive(Debug)]
 pub struct LogSpec {
-    /// One for each of the most workers there may be.
+    /// One file for each worker, up to the highest possible number of workers.
     pub files: Vec<LogFile>,
-    /// What a line stands for.
+    /// What one line represents.
     pub detail: Detail,
     /// Whether failures are listed by kind (--failures-detailed).
     pub failures_detailed: bool,
-    /// The first file that could not be written to, and why; after that nothing is written to any.
+    /// The first file that could not be written to, and the error; after that, no file is written
+    /// to.
     pub failure: OnceLock<(PathBuf, io::Error)>,
 }
 
-/// One worker's file.
+/// The log file of one worker.
 #[derive(Debug)]
 pub struct LogFile {
     path: PathBuf,
@@ -41,7 +42,7 @@ pub struct LogFile {
 }
 
 impl LogFile {
-    /// A file that is created when its worker begins.
+    /// A file, which is created when its worker begins.
     #[must_use]
     pub fn new(path: PathBuf) -> Self {
         Self {
@@ -50,34 +51,34 @@ impl LogFile {
         }
     }
 
-    /// Where it is.
+    /// The path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Creates it, empty.
+    /// Creates the empty file.
     ///
     /// # Errors
     /// When the system refuses.
     pub fn create(&self) -> io::Result<()> {
         let file = File::create(&self.path)?;
-        // its one worker creates it once
+        // only its worker calls this, and only once
         let _ = self.file.set(file);
         Ok(())
     }
 
-    /// The file, once it is created.
+    /// The file, once it has been created.
     #[must_use]
     pub fn opened(&self) -> Option<&File> {
         self.file.get()
     }
 
-    /// Removes it again, unless something was logged.
+    /// Removes the file, unless something was logged.
     pub fn remove_empty(&self) {
         let length = self.file.get().and_then(|file| file.metadata().ok());
         if length.is_some_and(|file| file.len() == 0) {
-            // one that stays is no loss
+            // a file that cannot be removed does no harm
             let _ = std::fs::remove_file(&self.path);
         }
     }

@@ -8,63 +8,63 @@ use crate::interval::{ErrorNote, Merged};
 use crate::outage::OutageNote;
 use crate::tuning::Choice;
 
-/// Receives what happens, as it happens.
+/// Receives events of the load as they happen.
 pub trait Observer {
-    /// All clients are connected, which took so long: when is the load to begin? At once, unless
-    /// others have to be waited for.
+    /// Called when all clients are connected, with the time that took; returns when the load
+    /// begins: immediately, unless the observer waits for other generators.
     ///
     /// # Errors
-    /// When it is not to begin.
+    /// The load must not begin.
     fn ready(&mut self, clock: Clock, _connecting: Nanos) -> Result<Nanos, RunError> {
         Ok(clock.now())
     }
 
-    /// All clients are connected; the load begins at `origin`.
+    /// Called when the load is about to begin, at `origin`.
     fn connected(&mut self, connected: &Connected);
 
-    /// An interval is whole.
+    /// Called when an interval is complete.
     fn interval(&mut self, merged: &Merged);
 
-    /// Something went wrong in a script or a session.
+    /// Called for an error in a script or a session.
     fn error(&mut self, note: &ErrorNote);
 
-    /// An outage began or ended, or connections were lost in it.
+    /// Called when an outage begins or ends, or when connections are lost in it.
     fn outage(&mut self, note: &OutageNote);
 
-    /// Numbers of workers were tried in the warm-up, and one is kept.
+    /// Called when several numbers of workers were tried in the warm-up, and one was chosen.
     fn workers_chosen(&mut self, _choice: &Choice) {}
 
-    /// A worker was added.
+    /// Called when a worker was added.
     fn worker_added(&mut self, added: &Added);
 
-    /// A worker was to be added, but the system refused: the load goes on without.
+    /// Called when the system refused to start another worker: the load continues without it.
     fn worker_refused(&mut self, why: &io::Error);
 }
 
-/// The instant after connecting.
+/// What is known once all clients are connected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Connected {
-    /// Time from the first connection's begin to the last one's end.
+    /// Time from the start of the first connection to the end of the last one.
     pub connecting: Nanos,
-    /// First transaction's instant.
+    /// The instant of the first transaction.
     pub origin: Nanos,
     /// Start of measuring, after the warm-up.
     pub measure: Nanos,
-    /// `epoll` or `io_uring`
+    /// The poller's name, `epoll` or `io_uring`.
     pub io: &'static str,
 }
 
-/// A worker was added while the load ran, because others were too busy.
+/// A worker that was added while the load ran, because others were too busy.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Added {
-    /// Its number.
+    /// Number of the new worker.
     pub worker: usize,
-    /// When, since the engine's start.
+    /// When it was added, since the engine's start.
     pub at: Nanos,
-    /// The worker whose clients it shares.
+    /// The worker that gave half of its clients to it.
     pub donor: usize,
-    /// Clients that it takes over.
+    /// How many clients it took over.
     pub clients: usize,
-    /// Share of a core that the busiest worker used.
+    /// The share of a core that the busiest worker used.
     pub share: f64,
 }

@@ -1,7 +1,7 @@
 //! Outages: when clients were without a connection, over all workers.
 //!
-//! Nothing here is touched while every client is connected. A worker comes here when a client loses
-//! its connection, fails to get another, gets one, or succeeds for the first time after that.
+//! While every client is connected, no worker uses this module. A worker reports here when a client
+//! loses its connection, fails to reconnect, reconnects, or succeeds for the first time after that.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -10,59 +10,59 @@ use std::time::SystemTime;
 use crate::clock::{Nanos, SECOND};
 use crate::interval::ErrorNote;
 
-/// A connection lost less than this after everybody was back belongs to the same outage: a server
-/// that goes does not take all its clients in one instant.
+/// A connection that is lost less than this after all clients have reconnected belongs to the same
+/// outage: a server that goes down does not lose all its clients at one instant.
 const GAP: Nanos = SECOND;
 
-/// Outages that are reported one by one; those after them are counted.
+/// How many outages are reported one by one; later ones are only counted.
 const MOST_KEPT: usize = 1000;
 
-/// Stretches of an outage in which all clients are disconnected that are reported one by one.
+/// How many periods of an outage in which all clients are disconnected are reported one by one.
 const MOST_ALL_AWAY: usize = 100;
 
-/// Different losses that wait to be reported; of more only the number is known.
+/// How many different losses wait to be reported; the others are only counted.
 const MOST_LOSSES: usize = 64;
 
-/// A stretch in which at least one client was without a connection.
+/// A period in which at least one client had no connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outage {
-    /// From 1, in the order of their begin, those of the warm-up counted.
+    /// Number of the outage from 1, in the order of their starts, including those of the warm-up.
     pub number: u64,
     /// When the first connection was lost.
     pub began: Nanos,
-    /// The same by the wall clock.
+    /// The same instant on the wall clock.
     pub began_at: SystemTime,
-    /// When the last client was back; None when some never came back.
+    /// When the last client had reconnected; None if some never did.
     pub ended: Option<Nanos>,
-    /// How long all clients were away at once, all together.
+    /// Total time in which all clients were disconnected.
     pub all_away: Nanos,
-    /// When that was, from and to: the first hundred times.
+    /// When all clients were disconnected, as pairs of start and end; the first hundred periods.
     pub all_away_in: Vec<(Nanos, Nanos)>,
-    /// When a client that had been away first succeeded in a transaction.
+    /// When a client that had been disconnected first succeeded in a transaction.
     pub first_success: Option<Nanos>,
-    /// Most clients that were away at once.
+    /// The largest number of clients that were disconnected at the same time.
     pub most_away: u64,
-    /// Connections and transactions that were lost in it, and attempts to reconnect.
+    /// Connections and transactions that were lost in the outage, and attempts to reconnect.
     pub tally: Tally,
 }
 
-/// Counts of an outage, or of all.
+/// Counts of one outage or of all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Connections that were lost.
+    /// How many connections were lost.
     pub connections_lost: u64,
-    /// Transactions that were in flight on them.
+    /// How many transactions were in flight on them.
     pub transactions_lost: u64,
-    /// Connections that were made anew.
+    /// How many connections were replaced.
     pub reconnects: u64,
-    /// Attempts to reconnect that failed.
+    /// How many attempts to reconnect failed.
     pub failed_attempts: u64,
-    /// Clients that gave up, or were still away at the end of the run.
+    /// Clients that gave up, or were still disconnected at the end of the run.
     pub never_back: u64,
 }
 
 impl Tally {
-    /// Adds `other` to these.
+    /// Adds `other` to these counts.
     pub fn add(&mut self, other: &Self) {
         self.connections_lost += other.connections_lost;
         self.transactions_lost += other.transactions_lost;
@@ -73,7 +73,7 @@ impl Tally {
 }
 
 impl Outage {
-    /// All clients were disconnected from `since` to `until`.
+    /// Adds the period from `since` to `until`, in which all clients were disconnected.
     fn all_were_away(&mut self, since: Nanos, until: Nanos) {
         self.all_away += until.saturating_sub(since);
         if self.all_away_in.len() < MOST_ALL_AWAY {
@@ -82,29 +82,29 @@ impl Outage {
     }
 }
 
-/// What is reported while it happens.
+/// What happens to an outage while the load runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OutageNote {
     /// The first connection of an outage was lost.
     Began(Outage),
-    /// Connections were lost for one and the same reason; `clients` of them since this was last
-    /// told. The note is of the first.
+    /// Connections were lost for the same reason: `clients` of them since the last such report. The
+    /// note is that of the first.
     Lost {
-        /// The first loss for this reason.
+        /// The first loss with this reason.
         note: Box<ErrorNote>,
-        /// How many clients lost their connection for it.
+        /// How many clients lost their connection for this reason.
         clients: u64,
     },
-    /// An outage is over, or the run is.
+    /// The outage, or the run, is over.
     Ended(Outage),
 }
 
 /// All outages of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outages {
-    /// The first thousand, in order.
+    /// The first thousand outages, in order.
     pub outages: Vec<Outage>,
-    /// How many outages there were, listed or not.
+    /// How many outages there were, including those that are not listed.
     pub count: u64,
     /// The sum over all of them.
     pub tally: Tally,
@@ -120,23 +120,23 @@ impl Outages {
     }
 }
 
-/// Why a client that was away is not any more.
+/// Why a disconnected client does not reconnect any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leave {
     /// It gave up, or the run is over.
     NeverBack,
-    /// It had run all its transactions.
+    /// It had finished all its transactions.
     Done,
 }
 
-/// Keeps track of outages; shared by all workers.
+/// Keeps track of outages for all workers.
 #[derive(Debug)]
 pub struct OutageTracker {
     inner: Mutex<Tracked>,
 }
 
 impl OutageTracker {
-    /// For this many clients, all connected.
+    /// For this many clients, all of which are connected.
     #[must_use]
     pub fn new(clients: usize) -> Self {
         Self {
@@ -148,11 +148,11 @@ impl OutageTracker {
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut Tracked) -> T) -> T {
-        // counts stay counts whatever a worker that panicked was about to add
+        // the counts remain usable even if a worker panicked while it held the lock
         change(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A connection was lost; `note` says how, and is made only if it is to be reported.
+    /// Records a lost connection; `note` describes it, and is called only if it is to be reported.
     pub fn lost(
         &self,
         now: Nanos,
@@ -166,28 +166,28 @@ impl OutageTracker {
         });
     }
 
-    /// A client that was away, or asks for a connection a transaction, could not connect; whether
-    /// it was away `already`.
+    /// Records a failed attempt to connect, of a client that was disconnected `already` or that
+    /// needs a connection for its transaction.
     pub fn attempt_failed(&self, now: Nanos, already: bool) {
         self.with(|all| all.attempt_failed(now, already));
     }
 
-    /// A client that was away has a connection.
+    /// Records that a client has reconnected.
     pub fn back(&self, now: Nanos) {
         self.with(|all| all.back(now));
     }
 
-    /// A client that was back has succeeded for the first time.
+    /// Records the first success of a client after it reconnected.
     pub fn succeeded(&self, now: Nanos) {
         self.with(|all| all.succeeded(now));
     }
 
-    /// A client that is away stops.
+    /// Records that a disconnected client stops.
     pub fn left(&self, now: Nanos, why: Leave) {
         self.with(|all| all.left(now, why));
     }
 
-    /// A client has stopped, wherever it was; those that are left may now all be away.
+    /// Records that a connected client has stopped; the remaining ones may now all be disconnected.
     pub fn stopped(&self, now: Nanos) {
         self.with(|all| {
             all.running = all.running.saturating_sub(1);
@@ -195,7 +195,7 @@ impl OutageTracker {
         });
     }
 
-    /// The next thing to tell at `now`.
+    /// The next event to report at `now`.
     pub fn take_note(&self, now: Nanos) -> Option<OutageNote> {
         self.with(|all| {
             all.settle(now);
@@ -203,8 +203,8 @@ impl OutageTracker {
         })
     }
 
-    /// The run is over: all that is still to be reported, and the outages that were not over before
-    /// `measure`.
+    /// Ends the run: returns all events that were not reported yet, and the outages that were not
+    /// over before `measure`.
     pub fn finish(&self, now: Nanos, measure: Nanos) -> (Vec<OutageNote>, Outages) {
         self.with(|all| {
             all.end(now);
@@ -223,30 +223,31 @@ impl OutageTracker {
 /// The tracker's state, guarded by its lock.
 #[derive(Debug, Default)]
 struct Tracked {
-    /// Clients that have not stopped.
+    /// How many clients have not stopped.
     running: u64,
     away: u64,
     open: Option<Open>,
-    /// Outages that are over, in order.
+    /// Completed outages, in order.
     settled: Vec<Outage>,
     count: u64,
     losses: Vec<Loss>,
-    /// When losses may be reported again: clients are lost one by one, and reported together.
+    /// When losses may be reported again: clients lose their connections one by one, and the
+    /// reports combine them.
     tells_losses_at: Nanos,
     pending_notes: VecDeque<OutageNote>,
 }
 
-/// An outage that may go on.
+/// An outage that may continue.
 #[derive(Debug)]
 struct Open {
     outage: Outage,
     last_back: Nanos,
-    /// Since when all clients have been away.
+    /// Since when all clients have been disconnected.
     all_since: Option<Nanos>,
     is_reported: bool,
 }
 
-/// Losses for one reason that are not reported yet.
+/// Losses for one reason that were not reported yet.
 #[derive(Debug)]
 struct Loss {
     sqlstate: Option<String>,
@@ -263,7 +264,7 @@ impl Tracked {
         }
     }
 
-    /// One more client is disconnected.
+    /// Adds one more disconnected client.
     fn goes_away(&mut self, now: Nanos) {
         self.settle(now);
         self.away += 1;
@@ -287,7 +288,7 @@ impl Tracked {
                 is_reported: false,
             }
         });
-        // two workers may come in another order than their clocks
+        // reports of two workers may arrive in another order than their instants
         open.outage.began = open.outage.began.min(now);
         open.outage.most_away = open.outage.most_away.max(self.away);
         self.look_whether_all_are_away(now);
@@ -353,7 +354,7 @@ impl Tracked {
     fn left(&mut self, now: Nanos, why: Leave) {
         self.away = self.away.saturating_sub(1);
         if let Some(open) = &mut self.open {
-            // all of those that are left: their number is looked at when they are counted off
+            // the number of remaining clients is compared when they are counted off
             if self.away == 0
                 && let Some(since) = open.all_since.take()
             {
@@ -363,7 +364,8 @@ impl Tracked {
         }
     }
 
-    /// Closes the outage if nobody has been away for long enough, and one has succeeded since.
+    /// Closes the outage if all clients have been connected for long enough, and one has succeeded
+    /// since.
     fn settle(&mut self, now: Nanos) {
         let is_over = |open: &mut Open| {
             self.away == 0
@@ -375,7 +377,7 @@ impl Tracked {
         }
     }
 
-    /// The run is over.
+    /// Ends the run.
     fn end(&mut self, now: Nanos) {
         if let Some(mut open) = self.open.take() {
             if let Some(since) = open.all_since.take() {

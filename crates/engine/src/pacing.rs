@@ -1,8 +1,7 @@
-//! Time that users take: keying before a transaction, thinking after it.
+//! Keying time before a transaction, and think time after it.
 //!
-//! As in clause 5.2.5 of TPC-C: who is at the terminal first keys in what he wants, waits for the
-//! answer, and thinks about it before he goes on. None of it is the server's, so none of it is
-//! latency.
+//! As in clause 5.2.5 of TPC-C, a user keys in a transaction, waits for the answer, and thinks
+//! before the next one. Neither time is the server's, so neither is latency.
 
 use std::time::Duration;
 
@@ -13,23 +12,23 @@ use crate::clock::Nanos;
 /// An exponential pause is at most this many times its mean (TPC-C 5.2.5.4).
 pub const LONGEST_IN_MEANS: u32 = 10;
 
-/// How long a pause is.
+/// The length of a pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Pause {
-    /// There is none.
+    /// No pause.
     #[default]
     None,
-    /// Always the same.
+    /// A pause of constant length.
     Fixed(Duration),
     /// Exponentially distributed, cut at [`LONGEST_IN_MEANS`] times the mean.
     Exponential {
-        /// Before the cut, which takes 0.005 % off.
+        /// The mean before the cut, which lowers it by 0.005 %.
         mean: Duration,
     },
 }
 
 impl Pause {
-    /// The next one; `rng` moves on for a random one only.
+    /// The length of the next pause; only a random pause advances `rng`.
     pub fn draw(self, rng: &mut Rng) -> Nanos {
         match self {
             Self::None => 0,
@@ -47,22 +46,22 @@ impl Pause {
 /// The pauses around a script's transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Pacing {
-    /// Before each; latency counts from its end.
+    /// The pause before each transaction; latency counts from its end.
     pub keying: Pause,
-    /// After each, from its end.
+    /// The pause after the end of each transaction.
     pub think: Pause,
 }
 
 impl Pacing {
-    /// Whether there is a pause at all.
+    /// Whether there is any pause.
     #[must_use]
     pub fn pauses(&self) -> bool {
         *self != Self::default()
     }
 }
 
-/// The pauses' random numbers of a client whose script functions have the seed `client_seed`: a
-/// sequence of its own, so that scripts draw what they draw without pauses.
+/// The random numbers for the pauses of a client whose script functions have the seed
+/// `client_seed`. They are a separate sequence, so that pauses do not change what scripts draw.
 #[must_use]
 pub fn rng(client_seed: u64) -> Rng {
     Rng::seed(!client_seed).derive()

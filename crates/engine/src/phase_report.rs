@@ -1,34 +1,34 @@
-//! What each phase of a run came to: the transactions that were meant to begin in it, whenever they
+//! The results of each phase of a run: of the transactions that were due in it, whenever they
 //! ended.
 
 use crate::clock::{Nanos, SECOND};
 use crate::phases::Phases;
 use crate::recorder::{Counts, Latencies, Moments, ScriptRecord};
 
-/// One phase. `scheduled() = succeeded + failed + skipped + in flight`.
+/// The results of one phase. `scheduled() = succeeded + failed + skipped + in flight`.
 #[derive(Debug)]
 pub struct PhaseReport {
-    /// Its name.
+    /// Name of the phase.
     pub name: String,
-    /// Whether it counts in the run's results.
+    /// Whether the phase counts in the run's results.
     pub result: bool,
-    /// How long it was to last.
+    /// The planned duration.
     pub duration: Nanos,
-    /// When it began.
+    /// When the phase began.
     pub from: Nanos,
-    /// Its end, or the end of its last transaction, whichever is later.
+    /// The end of the phase or of its last transaction, whichever is later.
     pub to: Nanos,
-    /// A record a script.
+    /// One record for each script.
     pub scripts: Vec<ScriptRecord>,
-    /// Transactions that had begun and were not waited for.
+    /// Transactions that had begun and were still running at the end of the run.
     pub in_flight: u64,
-    /// Starts that were due by the end of the run, and that no client was free to begin; not in
+    /// Starts that were due by the end of the run and that no client was free for; not in
     /// `scheduled()`.
     pub unstarted: u64,
 }
 
 impl PhaseReport {
-    /// All scripts together.
+    /// Counts of all scripts together.
     #[must_use]
     pub fn counts(&self) -> Counts {
         counts(&self.scripts)
@@ -46,19 +46,20 @@ impl PhaseReport {
         lag(&self.scripts)
     }
 
-    /// Transactions that were to be run.
+    /// How many transactions were scheduled.
     #[must_use]
     pub fn scheduled(&self) -> u64 {
         self.counts().ended() + self.in_flight
     }
 
-    /// From its begin to its end or that of its last transaction, seconds.
+    /// Seconds from the begin of the phase to its end or that of its last transaction, whichever is
+    /// later.
     #[must_use]
     pub fn measured_s(&self) -> f64 {
         self.to.saturating_sub(self.from) as f64 / SECOND as f64
     }
 
-    /// Succeeded transactions a second; 0 when the run ended before it.
+    /// Successful transactions per second; 0 when the run ended before the phase.
     #[must_use]
     pub fn tps(&self) -> f64 {
         let measured_s = self.measured_s();
@@ -70,7 +71,7 @@ impl PhaseReport {
     }
 }
 
-/// What is known of a phase only when the workers have ended.
+/// What is known of a phase only after the workers have ended.
 #[derive(Debug, Clone, Copy)]
 pub struct PhaseEnd {
     /// See [`PhaseReport::from`].
@@ -83,7 +84,7 @@ pub struct PhaseEnd {
     pub unstarted: u64,
 }
 
-/// Reports of all phases, from the records of `scripts` scripts a phase.
+/// The reports of all phases, from the records of `scripts` scripts for each phase.
 #[must_use]
 pub fn in_order(
     phases: &Phases,
@@ -107,8 +108,7 @@ pub fn in_order(
         .collect()
 }
 
-/// Time that `phases` take together; where one's last transactions reach into the next, that counts
-/// once.
+/// The total time of `phases`; a period in which two of them overlap counts once.
 #[must_use]
 pub fn measured(phases: &[&PhaseReport]) -> Nanos {
     let (mut sum, mut reached) = (0, 0);

@@ -1,8 +1,8 @@
-//! The phases of a load as one worker sees them: which of its clients are in use, and whose turn the
-//! next start is.
+//! The phases of a load as one worker sees them: which of its clients are in use, and which one
+//! gets the next start.
 //!
-//! In an open loop one client of a worker waits for the next intended start; the others that are
-//! free stand by, so that a start is never with a client whose phase has ended.
+//! In an open loop one client of a worker waits for the next intended start while the other free
+//! clients stand by, so that no start waits for a client whose phase has ended.
 
 use std::collections::VecDeque;
 
@@ -13,19 +13,19 @@ use crate::load_share::share_of;
 use crate::phases::Phases;
 use crate::spec::Spec;
 
-/// One worker's view of the phases.
+/// The phases as one worker sees them.
 #[derive(Debug)]
 pub struct PhaseState<'a> {
-    /// Of the whole run.
+    /// The phases of the run.
     pub phases: &'a Phases,
     scripts: usize,
     worker: usize,
     workers: usize,
-    /// Number of its first client.
+    /// Number of the worker's first client.
     first: usize,
-    /// Number of the engine among those that make the load, and how many they are.
+    /// Number of this generator, and how many generators make the load.
     engine: (usize, usize),
-    /// The first transaction's instant.
+    /// The instant of the first transaction.
     origin: Nanos,
     /// The client that waits for the next start.
     waiting: Option<usize>,
@@ -33,12 +33,12 @@ pub struct PhaseState<'a> {
     standing_by: VecDeque<usize>,
     /// A start that was drawn and that no client waits for.
     unclaimed: Option<Nanos>,
-    /// Last end of a transaction of each phase.
+    /// Indexed by phase: when its last transaction ended.
     last_ends: Vec<Nanos>,
 }
 
 impl<'a> PhaseState<'a> {
-    /// For worker number `worker`; None when the load is the same all the time.
+    /// For worker number `worker`; None for a load without phases.
     #[must_use]
     pub fn of(worker: usize, spec: &'a Spec) -> Option<Self> {
         let phases = spec.phases.as_ref()?;
@@ -57,44 +57,45 @@ impl<'a> PhaseState<'a> {
         })
     }
 
-    /// The first transaction's instant is `origin`.
+    /// Begins the load; its first transaction is at `origin`.
     pub fn begin(&mut self, origin: Nanos) {
         self.origin = origin;
     }
 
-    /// The phase of a transaction that is meant to begin at `intended`.
+    /// The phase of a transaction whose intended start is `intended`.
     #[must_use]
     pub fn phase(&self, intended: Nanos) -> usize {
         self.phases.at(intended.saturating_sub(self.origin))
     }
 
-    /// Number of the record of `script` in `phase`: see [`crate::recorder::Recorder::scripts`].
+    /// Number of the record for `script` in `phase`; see [`crate::recorder::Recorder::scripts`].
     #[must_use]
     pub fn record(&self, phase: usize, script: usize) -> usize {
         phase * self.scripts + script
     }
 
-    /// The phase of a record.
+    /// The phase to which a record belongs.
     #[must_use]
     pub fn phase_of_record(&self, record: usize) -> usize {
         record / self.scripts
     }
 
-    /// Whether results count what is recorded there.
+    /// Whether the results include this record.
     #[must_use]
     pub fn counts(&self, record: usize) -> bool {
         self.phases.specs()[self.phase_of_record(record)].result
     }
 
-    /// Place of a client in the order in which clients are taken into use: engines take turns, and
-    /// workers in each, so that each has its share at any number.
+    /// Position of a client in the order in which clients are taken into use: generators take
+    /// turns, and workers within each of them, so that all have their share at any number of
+    /// clients.
     fn rank(&self, client: usize) -> usize {
         let here = (client - self.first) * self.workers + self.worker;
         let (number, engines) = self.engine;
         here * engines + number
     }
 
-    /// When `client` is in use, from `now` on; None when not again.
+    /// When `client` is in use at or after `now`; None if never again.
     #[must_use]
     pub fn next_in_use(&self, client: usize, now: Nanos) -> Option<Nanos> {
         let since = now.saturating_sub(self.origin);
@@ -121,49 +122,49 @@ impl<'a> PhaseState<'a> {
             .unwrap_or(0)
     }
 
-    /// A transaction of `record` ended.
+    /// Records the end of a transaction of `record`.
     pub fn ended(&mut self, record: usize, now: Nanos) {
         let phase = self.phase_of_record(record);
         self.last_ends[phase] = now;
     }
 
-    /// See [`PhaseState::ended`]; 0 where none did.
+    /// Indexed by phase: the last [`PhaseState::ended`], or 0.
     #[must_use]
     pub fn last_ends(&self) -> &[Nanos] {
         &self.last_ends
     }
 
-    // -- whose turn it is --------------------------------------------------------------------------
+    // -- turns ------------------------------------------------------------------------------------
 
-    /// Whether somebody waits for the next start already.
+    /// Whether a client waits for the next start.
     #[must_use]
     pub fn is_awaited(&self) -> bool {
         self.waiting.is_some()
     }
 
-    /// Whether `client` is the one.
+    /// Whether `client` waits for the next start.
     #[must_use]
     pub fn is_awaited_by(&self, client: usize) -> bool {
         self.waiting == Some(client)
     }
 
-    /// `client` waits for the next start.
+    /// Lets `client` wait for the next start.
     pub fn waits(&mut self, client: usize) {
         self.waiting = Some(client);
     }
 
-    /// `client` is free, and somebody else waits.
+    /// Lets the free `client` stand by while another one waits.
     pub fn stands_by(&mut self, client: usize) {
         self.standing_by.push_back(client);
     }
 
-    /// `client` cannot take a turn.
+    /// Removes `client` from those that stand by.
     pub fn stop_standing_by(&mut self, client: usize) {
         self.standing_by.retain(|&other| other != client);
     }
 
-    /// `client` does not wait any more. The next one's turn, if nobody waits and one stands by: it
-    /// is to be woken at once.
+    /// Ends the wait of `client`. Returns the client whose turn is next, if none waits and one
+    /// stands by: the caller wakes it immediately.
     #[must_use]
     pub fn next_turn(&mut self, client: usize) -> Option<usize> {
         if self.is_awaited_by(client) {
@@ -175,12 +176,12 @@ impl<'a> PhaseState<'a> {
         }
     }
 
-    /// A start that was drawn is for whoever is next.
+    /// Leaves a start that was drawn to the client that is next.
     pub fn leave_start(&mut self, intended: Nanos) {
         self.unclaimed = Some(intended);
     }
 
-    /// The start that was left, if one was.
+    /// Takes the start that a client left, if there is one.
     pub fn take_start(&mut self) -> Option<Nanos> {
         self.unclaimed.take()
     }

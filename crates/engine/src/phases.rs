@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use crate::clock::{Nanos, SECOND};
 
-/// A number over a phase: it goes straight from one value to the other; a constant has them equal.
+/// A number that changes linearly over a phase; both ends are equal for a constant.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ramp {
-    /// The rate or clients at the phase's begin.
+    /// The value at the begin of the phase.
     pub from: f64,
-    /// The same at its end.
+    /// The value at the end of the phase.
     pub to: f64,
 }
 
 impl Ramp {
-    /// The same all the time.
+    /// A ramp that stays at `value`.
     #[must_use]
     pub fn constant(value: f64) -> Self {
         Self {
@@ -23,14 +23,14 @@ impl Ramp {
         }
     }
 
-    /// The value when `part` of the phase (0 to 1) has passed.
+    /// The value after the fraction `part` (0 to 1) of the phase.
     #[must_use]
     pub fn at(self, part: f64) -> f64 {
         self.from + (self.to - self.from) * part
     }
 
-    /// The first part at or after `part` at which the value is at least `least`; None if that does
-    /// not come.
+    /// The first fraction of the phase, from `part` on, at which the value is at least `least`;
+    /// None if there is none.
     fn reaches(self, least: f64, part: f64) -> Option<f64> {
         if self.at(part) >= least {
             Some(part)
@@ -42,24 +42,25 @@ impl Ramp {
     }
 }
 
-/// One phase as it is asked for.
+/// The definition of one phase.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PhaseSpec {
-    /// The name in reports.
+    /// Name of the phase in reports.
     pub name: String,
-    /// How long it is; above zero.
+    /// Duration of the phase, above zero.
     pub duration: Duration,
-    /// Intended starts a second over all workers; None in a closed loop. All phases have one or none.
+    /// Intended starts per second over all workers; None in a closed loop. Either all phases have a
+    /// rate or none has.
     pub rate_per_s: Option<Ramp>,
-    /// Clients in use; rounded to whole ones.
+    /// Number of clients in use, rounded to whole clients.
     pub clients: Ramp,
-    /// Weight of each script; their sum is above zero.
+    /// Weight of each script; the sum is above zero.
     pub weights: Vec<u32>,
-    /// Whether it counts in the run's results.
+    /// Whether the phase counts in the run's results.
     pub result: bool,
 }
 
-/// One phase with its place in the run; instants count from the first transaction's.
+/// A phase with its position in the run; instants count from the first transaction.
 #[derive(Debug, Clone, PartialEq)]
 struct Placed {
     from: Nanos,
@@ -74,7 +75,7 @@ impl Placed {
     }
 }
 
-/// The phases of a run, in their order.
+/// The phases of a run, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Phases {
     specs: Vec<PhaseSpec>,
@@ -82,7 +83,7 @@ pub struct Phases {
 }
 
 impl Phases {
-    /// Lays `specs` (at least one) end to end.
+    /// Places `specs` (at least one) one after the other.
     #[must_use]
     pub fn new(specs: Vec<PhaseSpec>) -> Self {
         let (mut from, mut before) = (0, 0.0);
@@ -101,7 +102,7 @@ impl Phases {
         Self { specs, places }
     }
 
-    /// The same phases at this fraction of their rates.
+    /// The same phases at a fraction of their rates.
     #[must_use]
     pub fn at_fraction(&self, fraction: f64) -> Self {
         let mut specs = self.specs.clone();
@@ -112,13 +113,13 @@ impl Phases {
         Self::new(specs)
     }
 
-    /// Every phase, in order.
+    /// All phases, in order.
     #[must_use]
     pub fn specs(&self) -> &[PhaseSpec] {
         &self.specs
     }
 
-    /// Begin and end of phase `number`, since the first transaction's instant.
+    /// Begin and end of phase `number`, counted from the first transaction.
     #[must_use]
     pub fn bounds(&self, number: usize) -> (Nanos, Nanos) {
         (self.places[number].from, self.places[number].to)
@@ -130,26 +131,27 @@ impl Phases {
         self.places.last().map_or(0, |place| place.to)
     }
 
-    /// Whether starts come from rates.
+    /// Whether the phases have rates.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.specs.iter().any(|spec| spec.rate_per_s.is_some())
     }
 
-    /// The phase at `instant`: its begin belongs to it, its end to the next; the last one goes on.
+    /// The phase at `instant`: its begin belongs to it, its end to the next phase; the last phase
+    /// does not end.
     #[must_use]
     pub fn at(&self, instant: Nanos) -> usize {
         let passed = self.places.partition_point(|place| place.to <= instant);
         passed.min(self.places.len() - 1)
     }
 
-    /// Intended starts from the begin up to `instant`: the integral of the rate.
+    /// The number of intended starts from the begin to `instant`: the integral of the rate.
     #[must_use]
     pub fn starts_by(&self, instant: Nanos) -> f64 {
         self.starts_by_end(self.at(instant), instant)
     }
 
-    /// The same for an `instant` in phase `number`, or at its end.
+    /// The same for an `instant` within phase `number`, or at its end.
     #[must_use]
     pub fn starts_by_end(&self, number: usize, instant: Nanos) -> f64 {
         let place = &self.places[number];
@@ -161,8 +163,8 @@ impl Phases {
         place.before + rate.at(part / 2.0) * passed as f64 / SECOND as f64
     }
 
-    /// The instant by which `starts` starts are intended: [`Phases::starts_by`] the other way round.
-    /// Where the rate is zero, the end of that; None when there are not so many.
+    /// The instant by which `starts` starts are intended, the inverse of [`Phases::starts_by`].
+    /// Where the rate is zero, it is the end of that period; None if there are fewer starts.
     ///
     /// In a phase whose rate goes from r to r + k t, r t + k t² / 2 is solved for t in the form
     /// that does not cancel for small k.
@@ -187,11 +189,11 @@ impl Phases {
             0.0
         };
         let t = (t_s * SECOND as f64) as Nanos;
-        // rounding must not carry it into the next phase
+        // rounding must not move it into the next phase
         Some((place.from + t).min(place.to - 1))
     }
 
-    /// Clients in use at `instant`.
+    /// Number of clients in use at `instant`.
     #[must_use]
     pub fn clients(&self, instant: Nanos) -> usize {
         let number = self.at(instant);
@@ -200,7 +202,7 @@ impl Phases {
         self.specs[number].clients.at(part).round() as usize
     }
 
-    /// The first instant from `instant` on at which more than `rank` clients are in use.
+    /// The first instant at or after `instant` at which more than `rank` clients are in use.
     #[must_use]
     pub fn next_in_use(&self, rank: usize, instant: Nanos) -> Option<Nanos> {
         let least = rank as f64 + 0.5;
@@ -247,7 +249,7 @@ mod tests {
         ])
     }
 
-    /// The rate, straight from the phases, without the integral.
+    /// The rate at an instant, taken from the phases without the integral.
     fn rate(phases: &Phases, t_s: f64) -> f64 {
         let mut from = 0.0;
         for spec in phases.specs() {
@@ -313,7 +315,7 @@ mod tests {
         assert_eq!(phases.clients(SECOND * 11 / 2), 2);
         assert_eq!(phases.next_in_use(7, SECOND), Some(SECOND));
         assert_eq!(phases.next_in_use(7, 5 * SECOND), None);
-        // from 0 to 6 in 2.5 s: the third comes when 2.5 are wanted
+        // from 0 to 6 in 2.5 s: the third client is in use when the ramp reaches 2.5
         let third = phases.next_in_use(2, SECOND * 13 / 2).expect("it comes");
         let expected = 6.5 + 2.5 * 2.5 / 6.0;
         assert!((third as f64 / SECOND as f64 - expected).abs() < 1e-6);

@@ -1,9 +1,10 @@
-//! Coming back after a lost connection: how long to wait, and who connects.
+//! Reconnecting after a lost connection: how long to wait, and which thread connects.
 //!
-//! Connecting may take long, and a worker has other clients to serve: a few threads of the engine's
-//! own connect for all workers, hand the sockets back, and ring the bell that the poller watches.
-//! Without the bell a client would have its connection up to 100 ms late, when its idle worker next
-//! wakes up: a backend that was terminated was replaced after 9 to 35 ms with it, 107 to 120 ms without.
+//! Connecting may take long, and a worker has other clients to serve. So a few threads connect for
+//! all workers, return the sockets, and write to a socket (the bell) that the poller watches.
+//! Without the bell, an idle worker would notice a connection only when it next wakes up, up to 100
+//! ms later: a terminated backend was replaced after 9 to 35 ms with the bell, and after 107 to 120
+//! ms without it.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -20,18 +21,19 @@ use pgdyno_wire::{ServerError, SqlState, StartupError};
 use crate::clock::{Nanos, SECOND};
 use crate::outage::OutageTracker;
 
-/// Wait before the first attempt, at most.
+/// The longest wait before the first attempt.
 const FIRST_WAIT: Nanos = SECOND / 100;
-/// Wait between attempts, at most.
+/// The longest wait between attempts.
 const LONGEST_WAIT: Nanos = SECOND;
-/// Threads that connect.
+/// How many threads connect.
 const THREADS: usize = 8;
-/// Limit of one attempt at one address where `connect_timeout` sets none: without it, a host that
-/// has gone silent would keep a thread for minutes.
+/// Limit of one attempt at one address where `connect_timeout` sets none: otherwise a silent host
+/// would occupy a thread for minutes.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The waits between the attempts of one client: each up to twice the one before, and between half
-/// of that and all of it, so that clients that were lost together do not come back in step.
+/// The waits between the attempts of one client. Each is at most twice the one before, and drawn
+/// from the upper half of that range, so that clients that were lost together do not reconnect in
+/// step.
 #[derive(Debug, Clone)]
 pub struct Backoff {
     rng: Rng,
@@ -39,7 +41,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// For a client with random numbers from `seed`.
+    /// For a client whose random numbers have the seed `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
@@ -48,7 +50,7 @@ impl Backoff {
         }
     }
 
-    /// The next wait.
+    /// The length of the next wait.
     pub fn next_wait(&mut self) -> Nanos {
         let wait = self.rng.range_u64(self.longest / 2, self.longest);
         self.longest = (self.longest * 2).min(LONGEST_WAIT);
@@ -56,32 +58,32 @@ impl Backoff {
     }
 }
 
-/// From a client's lost connection to its first success after that.
+/// A client's absence, from its lost connection to its first success after that.
 #[derive(Debug)]
 pub struct Absence {
-    /// Whether it has a connection again.
+    /// Whether the client has a connection again.
     pub is_back: bool,
     /// Its waits between attempts.
     pub backoff: Backoff,
     /// When it lost its connection.
     pub since: Nanos,
-    /// The end of its patience, or of the run.
+    /// When it gives up: at the end of its patience or of the run.
     pub gives_up_at: Nanos,
-    /// Whether the next transaction was drawn before: it keeps its intended start.
+    /// Whether the next transaction was drawn before the loss; it keeps its intended start.
     pub has_chosen: bool,
     /// Why the last attempt failed.
     pub refusal: Option<String>,
 }
 
-/// Whether the server's error ends its session.
+/// Whether the server ends the session after this error.
 #[must_use]
 pub fn ends_session(error: &ServerError) -> bool {
     let severity = error.severity_code.as_deref().unwrap_or(&error.severity);
     matches!(severity, "FATAL" | "PANIC")
 }
 
-/// How a connection ended, in the system's words without the number that Rust adds; `error` is None
-/// when the server closed it.
+/// Describes the end of a connection in the system's words, without the number that Rust adds;
+/// `error` is None when the server closed it.
 #[must_use]
 pub fn describe_disconnect(error: Option<&io::Error>) -> String {
     let Some(error) = error else {
@@ -97,7 +99,7 @@ pub fn describe_disconnect(error: Option<&io::Error>) -> String {
 /// Why there is no connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// The message of libpq.
+    /// The message in libpq's words.
     pub message: String,
     /// Whether another attempt may succeed.
     pub is_transient: bool,
@@ -112,7 +114,7 @@ impl std::fmt::Display for Refusal {
 impl std::error::Error for Refusal {}
 
 impl Refusal {
-    /// One after which another attempt may succeed.
+    /// A failure after which another attempt may succeed.
     pub fn passing(error: impl std::fmt::Display) -> Self {
         Self {
             message: error.to_string(),
@@ -134,7 +136,8 @@ impl From<ConnectError> for Refusal {
     }
 }
 
-/// Whether what failed for this reason may work a little later, with nothing changed by hand.
+/// Whether an attempt that failed for this reason may succeed a little later, without human
+/// intervention.
 fn is_transient(cause: &Cause) -> bool {
     let error = match cause {
         Cause::Startup { error, .. } => error,
@@ -149,18 +152,18 @@ fn is_transient(cause: &Cause) -> bool {
                 | SqlState::INVALID_CATALOG_NAME
                 | SqlState::INSUFFICIENT_PRIVILEGE
         ),
-        // a server that cannot fork, or one that broke off in the midst
+        // a server that cannot fork, or one that closed in the middle of a message
         StartupError::Refused(_) | StartupError::Protocol(_) => true,
         _ => false,
     }
 }
 
-/// A connection that a worker asked for.
+/// The result of a worker's request for a connection.
 #[derive(Debug)]
 pub struct Made {
-    /// Its client, as the worker counts.
+    /// Number of the client within its worker.
     pub token: usize,
-    /// When it was asked for.
+    /// When the worker requested it.
     pub since: Nanos,
     /// The socket, or why there is none.
     pub result: Result<Transport, Refusal>,
@@ -175,7 +178,7 @@ struct Request {
 }
 
 impl Request {
-    /// Hands the result over and wakes the worker.
+    /// Returns the result and wakes the worker.
     fn answer(self, result: Result<Transport, Refusal>) {
         let Self {
             token,
@@ -183,7 +186,7 @@ impl Request {
             reply,
             bell,
         } = self;
-        // a worker that is gone needs no connection, and one whose bell is full is awake
+        // a worker that has ended needs no connection, and one whose bell is full is awake
         if reply
             .send(Made {
                 token,
@@ -197,7 +200,7 @@ impl Request {
     }
 }
 
-/// Threads that connect, started when they are first needed.
+/// The threads that connect, started when they are first needed.
 #[derive(Debug)]
 pub struct Connector {
     common: Arc<Common>,
@@ -219,7 +222,7 @@ struct Queue {
 }
 
 impl Connector {
-    /// Connects as `params` say.
+    /// A connector that uses `params`.
     #[must_use]
     pub fn new(params: &Params) -> Self {
         let mut params = params.clone();
@@ -241,7 +244,7 @@ impl Connector {
             return;
         }
         let common = Arc::clone(&self.common);
-        // not waited for at the end: it may sit in a connect that takes long
+        // not joined at the end, because it may be in a connect that takes long
         let started = thread::Builder::new()
             .name(format!("connector-{}", queue.threads))
             .spawn(move || common.serve());
@@ -253,7 +256,7 @@ impl Connector {
                     request.answer(Err(Refusal::passing(why)));
                 }
             }
-            // there are others
+            // the other threads do the work
             Err(_) => {}
         }
     }
@@ -270,11 +273,12 @@ impl Drop for Connector {
 
 impl Common {
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        // nothing panics with the lock held, and a queue is whole between any two steps
+        // no code panics while it holds the lock, and the queue is consistent between any two
+        // operations
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Connects until the connector is gone.
+    /// Connects until the connector is dropped.
     fn serve(&self) {
         while let Some(request) = self.next_request() {
             let result = self.connect();
@@ -306,7 +310,7 @@ impl Common {
     }
 }
 
-/// What all workers share of coming back.
+/// What all workers share for reconnecting.
 #[derive(Debug, Clone)]
 pub struct Reconnecting {
     /// Outages over all workers.
@@ -325,10 +329,10 @@ pub struct Dispatch {
 }
 
 impl Dispatch {
-    /// With the socket on which bytes come whenever a connection is there to be taken.
+    /// Returns also the socket that becomes readable whenever a connection is ready.
     ///
     /// # Errors
-    /// When the system has no descriptors.
+    /// The system has no descriptors left.
     pub fn new(connector: Arc<Connector>) -> io::Result<(Self, UnixStream)> {
         let (bell, heard) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
@@ -342,7 +346,7 @@ impl Dispatch {
         Ok((dispatch, heard))
     }
 
-    /// Asks for a connection.
+    /// Requests a connection.
     pub fn ask(&self, token: usize, since: Nanos) {
         self.connector.ask(Request {
             token,
@@ -352,7 +356,7 @@ impl Dispatch {
         });
     }
 
-    /// One that is there, or could not be made.
+    /// The next result, if there is one.
     pub fn take(&self) -> Option<Made> {
         self.made.try_recv().ok()
     }

@@ -1,11 +1,11 @@
-//! What happened, counted where it happens: one recorder a worker, no lock, no allocation between
-//! two transactions.
+//! Counts what happens where it happens: each worker has one recorder, without locks, and without
+//! allocations between two transactions.
 
 use hdrhistogram::Histogram;
 
 use crate::clock::{Nanos, SECOND};
 
-/// Latencies above this are recorded as this.
+/// Higher latencies are recorded as this value.
 pub const HIGHEST_LATENCY: Nanos = 3600 * SECOND;
 /// Significant decimal digits that histograms keep.
 pub const SIGNIFICANT_DIGITS: u8 = 3;
@@ -13,26 +13,26 @@ pub const SIGNIFICANT_DIGITS: u8 = 3;
 /// How a transaction ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// All of the script ran.
+    /// The whole script ran.
     Succeeded,
     /// Given up after a serialization failure (40001).
     SerializationFailure,
     /// Given up after a deadlock (40P01).
     Deadlock,
-    /// Given up after any other error, where that is not the end of its client.
+    /// Given up after any other error that does not abort the client.
     OtherFailure,
-    /// Its connection was lost in it: whether it was committed is not known.
+    /// The connection was lost during the transaction: whether it was committed is unknown.
     ConnectionLost,
-    /// Its client gave up in it, after any other error or a lost connection.
+    /// The client gave up during the transaction, after any other error or a lost connection.
     Aborted,
-    /// Never started: its intended start was too long ago.
+    /// Never started, because its intended start was too long ago.
     Skipped,
 }
 
-/// Transactions by ending.
+/// Numbers of transactions by ending.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// All of their script ran.
+    /// Transactions whose whole script ran.
     pub succeeded: u64,
     /// Given up after SQLSTATE 40001.
     pub serialization_failures: u64,
@@ -40,41 +40,42 @@ pub struct Counts {
     pub deadlocks: u64,
     /// Given up after another error (--continue-on-error).
     pub other_failures: u64,
-    /// Those whose connection was lost, while their clients came back (--reconnect). Some may have
-    /// been committed.
+    /// Transactions whose connection was lost while their clients reconnect (--reconnect). Some may
+    /// have been committed.
     pub lost: u64,
-    /// Those in which a client gave up; pgbench counts them nowhere.
+    /// Transactions during which a client gave up; pgbench does not count them at all.
     pub aborted: u64,
-    /// Never started.
+    /// Transactions that were never started.
     pub skipped: u64,
-    /// Succeeded or failed after at least one retry.
+    /// Transactions that succeeded or failed after at least one retry.
     pub retried: u64,
-    /// Sum of the retries of all transactions.
+    /// Retries of all transactions.
     pub retries: u64,
-    /// Succeeded, but above the latency limit.
+    /// Transactions that succeeded, but above the latency limit.
     pub late: u64,
 }
 
 impl Counts {
-    /// Begun and given up.
+    /// Transactions that began and failed.
     #[must_use]
     pub fn failed(&self) -> u64 {
         self.given_up() + self.aborted
     }
 
-    /// What pgbench counts as failed: those in which a client gave up are not among them.
+    /// Transactions that pgbench counts as failed, which excludes those during which a client gave
+    /// up.
     #[must_use]
     pub fn given_up(&self) -> u64 {
         self.serialization_failures + self.deadlocks + self.other_failures + self.lost
     }
 
-    /// Transactions that ended, one way or another.
+    /// Transactions that ended in any way.
     #[must_use]
     pub fn ended(&self) -> u64 {
         self.succeeded + self.failed() + self.skipped
     }
 
-    /// Counts the retries of a transaction that began and was tried `tries` times.
+    /// Counts the retries of a transaction that began and had `tries` tries.
     pub fn tried(&mut self, tries: u32) {
         if tries > 1 {
             self.retried += 1;
@@ -82,7 +83,7 @@ impl Counts {
         }
     }
 
-    /// Adds `other` to these.
+    /// Adds `other` to these counts.
     pub fn add(&mut self, other: &Self) {
         self.succeeded += other.succeeded;
         self.serialization_failures += other.serialization_failures;
@@ -97,18 +98,18 @@ impl Counts {
     }
 }
 
-/// Exact moments besides a histogram: a mean from buckets would be off by their width.
+/// Exact moments in addition to a histogram: a mean from buckets would be off by their width.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Moments {
-    /// Values recorded.
+    /// Number of recorded values.
     pub count: u64,
     /// Sum, nanoseconds.
     pub sum: f64,
-    /// Sum of squares, nanoseconds squared.
+    /// Sum of the squares, nanoseconds squared.
     pub sum_of_squares: f64,
     /// Largest value, nanoseconds.
     pub max: Nanos,
-    /// Smallest value, nanoseconds; 0 when there is none.
+    /// Smallest value, nanoseconds; 0 without values.
     pub min: Nanos,
 }
 
@@ -167,7 +168,7 @@ impl Moments {
     }
 }
 
-/// Latencies: a histogram and the exact moments of what it holds.
+/// Latencies: a histogram, and the exact moments of its values.
 #[derive(Debug, Clone)]
 pub struct Latencies {
     /// HDR histogram, nanoseconds.
@@ -188,15 +189,15 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// Counts one latency; none is lost, those out of range are clamped.
+    /// Counts one latency; one out of range is clamped.
     #[inline]
     pub fn record(&mut self, latency: Nanos) {
         self.histogram.saturating_record(latency.max(1));
         self.moments.record(latency);
     }
 
-    /// Latency that the share `quantile` (0 to 1) of the values does not exceed. The end of the
-    /// histogram's bucket may lie beyond every value in it, and values above
+    /// The latency that the fraction `quantile` (0 to 1) of the values does not exceed. The end of
+    /// the histogram's bucket may lie beyond every value in it, and values above
     /// [`HIGHEST_LATENCY`] lie beyond its last bucket: the result stays within the exact smallest
     /// and largest value.
     #[must_use]
@@ -218,7 +219,7 @@ impl Latencies {
         }
     }
 
-    /// Empties without giving memory back.
+    /// Empties the record without releasing memory.
     pub fn clear(&mut self) {
         if self.moments.count > 0 {
             self.histogram.reset();
@@ -227,7 +228,7 @@ impl Latencies {
     }
 }
 
-/// One script's transactions in a stretch of time.
+/// One script's transactions in a period.
 #[derive(Debug, Clone, Default)]
 pub struct ScriptRecord {
     /// Transactions by ending.
@@ -236,17 +237,17 @@ pub struct ScriptRecord {
     pub latency: Latencies,
     /// Schedule lag of succeeded transactions: actual start minus intended start (open loop only).
     pub lag: Moments,
-    /// Time for a connection: one a transaction (-C), else none.
+    /// Time to connect, with a connection for each transaction (-C); otherwise empty.
     pub connecting: Moments,
-    /// Keying before a transaction, in full (--keying-time).
+    /// Full keying times before transactions (--keying-time).
     pub keying: Moments,
-    /// Thinking after one, in full (--think-time).
+    /// Full think times after transactions (--think-time).
     pub think: Moments,
-    /// Statements by what they did; of driven clients only.
+    /// Statements by what they did; only for clients with a driver.
     pub statements: Statements,
 }
 
-/// Statements of driven clients by what they did.
+/// Statements of clients with a driver, by what they did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Statements {
     /// Statements that returned rows.
@@ -255,7 +256,7 @@ pub struct Statements {
     pub writes: u64,
     /// All other statements that succeeded.
     pub others: u64,
-    /// Errors that the script ignores: the transaction was tried again, or given up.
+    /// Errors that the script ignores: the transaction was retried or given up.
     pub ignored_errors: u64,
     /// Sessions that scripts replaced themselves.
     pub reconnects: u64,
@@ -271,7 +272,7 @@ impl Statements {
         self.reconnects += other.reconnects;
     }
 
-    /// Reads, writes and others.
+    /// Sum of reads, writes and others.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.reads + self.writes + self.others
@@ -290,7 +291,7 @@ impl ScriptRecord {
         self.statements.add(&other.statements);
     }
 
-    /// Empties without giving memory back.
+    /// Empties the record without releasing memory.
     pub fn clear(&mut self) {
         self.counts = Counts::default();
         self.latency.clear();
@@ -321,7 +322,8 @@ impl CommandRecord {
         self.retries += other.retries;
     }
 
-    /// Empties without touching memory that was never written to: a script may have many commands.
+    /// Empties the record without touching memory that was never written to: a script may have many
+    /// commands.
     pub fn clear(&mut self) {
         self.latency.clear();
         self.failures = 0;
@@ -329,19 +331,20 @@ impl CommandRecord {
     }
 }
 
-/// What a worker has recorded and not yet handed on.
+/// What a worker has recorded and not yet reported.
 #[derive(Debug)]
 pub struct Recorder {
-    /// A record a script, of the interval that is open; in a run with phases a record a script for
-    /// each phase, those of the first phase first.
+    /// One record for each script, of the current interval; in a run with phases one for each
+    /// script and phase, ordered by phase.
     pub scripts: Vec<ScriptRecord>,
-    /// A record a command of each script, since measuring began; None where it is not timed.
+    /// One record for each command of each script, since measuring began; None for commands without
+    /// timing.
     pub commands: Vec<Vec<Option<CommandRecord>>>,
 }
 
 impl Recorder {
-    /// For scripts with the given commands, whose transactions are told apart by `phases` phases;
-    /// `timed` says which of the commands are timed.
+    /// For scripts with the given commands and `phases` phases; `timed` says which of the commands
+    /// are timed.
     #[must_use]
     pub fn new(timed: &[Vec<bool>], phases: usize) -> Self {
         Self {
@@ -350,7 +353,7 @@ impl Recorder {
         }
     }
 
-    /// Counts a transaction's end. `latency` matters for succeeded ones only.
+    /// Counts a transaction's end. `latency` is used only if the transaction succeeded.
     #[inline]
     pub fn transaction(&mut self, script: usize, ending: Ending, latency: Nanos) {
         let record = &mut self.scripts[script];
@@ -376,14 +379,14 @@ impl Recorder {
         }
     }
 
-    /// Forgets the commands so far: measuring begins now.
+    /// Discards the records of commands: measuring begins now.
     pub fn begin_measuring(&mut self) {
         for record in self.commands.iter_mut().flatten().flatten() {
             record.clear();
         }
     }
 
-    /// Whether nothing was recorded in the open interval.
+    /// Whether nothing was recorded in the current interval.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.scripts
@@ -391,7 +394,7 @@ impl Recorder {
             .all(|script| script.counts == Counts::default())
     }
 
-    /// Hands out the interval's records and goes on with `fresh` ones.
+    /// Takes the interval's records, and continues with `fresh` ones.
     pub fn take(&mut self, fresh: Option<Vec<ScriptRecord>>) -> Vec<ScriptRecord> {
         let fresh = fresh.unwrap_or_else(|| vec![ScriptRecord::default(); self.scripts.len()]);
         std::mem::replace(&mut self.scripts, fresh)

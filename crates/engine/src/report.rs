@@ -1,4 +1,4 @@
-//! What a run came to: the sum of its measured intervals.
+//! The result of a run: the sum of its measured intervals.
 
 use std::collections::HashMap;
 
@@ -16,63 +16,66 @@ use crate::recorder::{CommandRecord, Counts, Latencies, Moments, ScriptRecord, S
 pub enum Outcome {
     /// It ended as planned.
     Finished,
-    /// By a signal, or because nobody listens any more.
+    /// It was ended by a signal, or because its parent has ended.
     Interrupted,
     /// At least one client gave up.
     Aborted,
 }
 
-/// How often one error came.
+/// How often one error occurred.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorCount {
-    /// None when it did not come from the server.
+    /// None when the error is not the server's.
     pub sqlstate: Option<String>,
-    /// The first message.
+    /// The first message with this SQLSTATE.
     pub message: String,
-    /// How often it came.
+    /// How often it occurred.
     pub count: u64,
 }
 
-/// The measured part of a run. `scheduled() = succeeded + failed + skipped + in flight`.
+/// The results of the measured part of a run. `scheduled() = succeeded + failed + skipped + in
+/// flight`.
 #[derive(Debug)]
 pub struct Report {
-    /// How it ended.
+    /// How the run ended.
     pub outcome: Outcome,
-    /// A record a script.
+    /// One record for each script.
     pub scripts: Vec<ScriptRecord>,
-    /// A record a command of each script; None where commands are not timed.
+    /// One record for each command of each script; None for commands without timing.
     pub commands: Vec<Vec<Option<CommandRecord>>>,
-    /// Transactions that had begun and were not waited for.
+    /// Transactions that had begun and were still running at the end.
     pub in_flight: u64,
-    /// Intended starts up to the end that no client was free to take; not in `scheduled()`.
+    /// Intended starts up to the end that no client was free for; not in `scheduled()`.
     pub unstarted: u64,
-    /// Clients that gave up.
+    /// How many clients gave up.
     pub clients_aborted: u64,
-    /// Statements that the server may still run: they did not end when they were cancelled.
+    /// How many statements the server may still run, because they did not end when they were
+    /// cancelled.
     pub left_running: u64,
-    /// From the start of measuring to where it ended: see [`crate::spec::Window`].
+    /// Length of the measured part: see [`crate::spec::Window`].
     pub measured: Nanos,
-    /// From the first connection's begin to the last one's end.
+    /// Time from the start of the first connection to the end of the last one.
     pub connecting: Nanos,
-    /// How much later than meant a worker began, at most.
+    /// How late the latest worker started.
     pub start_late: Nanos,
     /// Errors by SQLSTATE, most frequent first.
     pub errors: Vec<ErrorCount>,
-    /// Stretches without connections; None when a client whose connection is lost gives up.
+    /// Outages; None when a client whose connection is lost gives up.
     pub outages: Option<Outages>,
-    /// What clients know of their transactions, by client, the warm-up's counted; None without
-    /// The commit ledger by client; None without --ledger.
+    /// The commit ledger by client, including the warm-up; None without --ledger.
     pub ledger: Option<Vec<ClientLedger>>,
-    /// The phases of a run that has some, in order; those with a result come to the figures above.
+    /// The phases, in order; the figures above include those that count. Empty for a load without
+    /// phases.
     pub phases: Vec<PhaseReport>,
-    /// Transactions by client, those of a warm-up among them: whether all had their share.
+    /// Transactions by client, including those of a warm-up: shows whether all clients had an equal
+    /// share.
     pub fairness: Moments,
     /// The load of the generator's own workers.
     pub health: Healths,
 }
 
 impl Report {
-    /// Statements of all scripts together; of driven clients only.
+    /// Statements of all scripts together; only for clients with a driver.
     #[must_use]
     pub fn statements(&self) -> Statements {
         let mut sum = Statements::default();
@@ -82,7 +85,7 @@ impl Report {
         sum
     }
 
-    /// All scripts together.
+    /// Counts of all scripts together.
     #[must_use]
     pub fn counts(&self) -> Counts {
         counts(&self.scripts)
@@ -100,7 +103,7 @@ impl Report {
         lag(&self.scripts)
     }
 
-    /// Connecting of all scripts together (-C).
+    /// Time to connect, of all scripts together (-C).
     #[must_use]
     pub fn reconnecting(&self) -> Moments {
         let mut sum = Moments::default();
@@ -110,7 +113,7 @@ impl Report {
         sum
     }
 
-    /// Transactions that were to be run.
+    /// How many transactions were scheduled.
     #[must_use]
     pub fn scheduled(&self) -> u64 {
         self.counts().ended() + self.in_flight
@@ -122,7 +125,7 @@ impl Report {
         self.measured as f64 / crate::clock::SECOND as f64
     }
 
-    /// Succeeded transactions a second; 0 when nothing was measured.
+    /// Successful transactions per second; 0 when nothing was measured.
     #[must_use]
     pub fn tps(&self) -> f64 {
         if self.measured == 0 {
@@ -133,11 +136,11 @@ impl Report {
     }
 }
 
-/// Sums up intervals into a [`Report`].
+/// Adds up intervals into a [`Report`].
 #[derive(Debug)]
 pub struct Totals<'a> {
     phases: Option<&'a Phases>,
-    /// A record a script, in a run with phases for each phase.
+    /// One record for each script, or for each script and phase.
     records: Vec<ScriptRecord>,
     scripts: usize,
     commands: Vec<Vec<Option<CommandRecord>>>,
@@ -146,7 +149,7 @@ pub struct Totals<'a> {
 }
 
 impl<'a> Totals<'a> {
-    /// For this many scripts, and for the phases of a run that has some.
+    /// For this many scripts, and the phases of a run that has any.
     #[must_use]
     pub fn new(scripts: usize, phases: Option<&'a Phases>) -> Self {
         let count = phases.map_or(1, |phases| phases.specs().len());
@@ -160,7 +163,7 @@ impl<'a> Totals<'a> {
         }
     }
 
-    /// Adds an interval, unless it is of the warm-up; records of phases are all kept.
+    /// Adds an interval unless it belongs to the warm-up; records of phases are always kept.
     pub fn interval(&mut self, merged: &Merged) {
         if merged.phase != Phase::WarmUp || self.phases.is_some() {
             for (all, one) in self.records.iter_mut().zip(&merged.scripts) {
@@ -189,7 +192,7 @@ impl<'a> Totals<'a> {
         self.errors(note, 1);
     }
 
-    /// Counts an error that came so many `times`.
+    /// Counts an error that occurred `times` times.
     pub fn errors(&mut self, note: &ErrorNote, times: u64) {
         let entry = self
             .errors
@@ -202,7 +205,7 @@ impl<'a> Totals<'a> {
         entry.count += times;
     }
 
-    /// The report; the caller knows how the run and its phases ended.
+    /// Makes the report; the caller knows how the run and its phases ended.
     #[must_use]
     pub fn into_report(self, outcome: Outcome, end: &End, ends: &[PhaseEnd]) -> Report {
         let mut errors: Vec<_> = self.errors.into_values().collect();
@@ -249,20 +252,20 @@ impl<'a> Totals<'a> {
     }
 }
 
-/// What is known only when the workers have ended.
+/// What is known only after the workers have ended.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct End {
-    /// Transactions not waited for.
+    /// Transactions that were still running.
     pub in_flight: u64,
-    /// Intended starts that nobody took.
+    /// Intended starts that no client was free for.
     pub unstarted: u64,
-    /// Clients that gave up.
+    /// How many clients gave up.
     pub clients_aborted: u64,
     /// See [`Report::left_running`].
     pub left_running: u64,
     /// Length of the measured part.
     pub measured: Nanos,
-    /// How long connecting took.
+    /// How long it took to connect.
     pub connecting: Nanos,
     /// See [`Report::start_late`].
     pub start_late: Nanos,

@@ -1,4 +1,4 @@
-//! Rows that a script wants: `\gset` and `\aset`.
+//! Rows that `\gset`, `\aset` or a driver read.
 
 use pgdyno_script::{Capture, InvalidName, SlotId, Symbols, Vars};
 use pgdyno_wire::Reply;
@@ -6,35 +6,36 @@ use pgdyno_wire::Reply;
 use crate::abort::{Abort, Form};
 use crate::answer::Answer;
 
-/// What is done with the rows of the statement under way.
+/// What happens to the rows of the current statement.
 #[derive(Debug, Default)]
 pub struct Rows {
     wish: Wish,
     results: usize,
-    /// None in a client whose scripts want no rows: there may be many thousand of these.
+    /// None for a client whose scripts read no rows: there may be many thousand of these.
     wanted: Option<Box<Wanted>>,
-    /// What a driver is to get; None in a client that has none.
+    /// The answer for the driver; None for a client without one.
     answer: Option<Box<Answer>>,
 }
 
-/// Rows on their way into variables.
+/// Rows whose values become variables.
 #[derive(Debug, Default)]
 struct Wanted {
     prefix: String,
-    /// Of the result under way, or of the one before; there may be none, with rows all the same.
+    /// The columns of the current result, or of the one before; a result with rows may have no
+    /// columns.
     columns: Vec<String>,
     last: Vec<Option<String>>,
-    /// Rows of the result under way; `None` while its columns have not been described, as those of
-    /// a command never are.
+    /// Number of rows of the current result; None while its columns have not been described, as for
+    /// a command.
     count: Option<usize>,
-    /// The same of the last result that is complete.
+    /// The same for the last complete result.
     last_count: Option<usize>,
-    /// Values for variables; of several results the last one's. No longer than there are
+    /// The values for variables; with several results, those of the last. There are never more than
     /// variables, however many results a server sends.
     assigned: Vec<(SlotId, String)>,
-    /// The first column that no variable can be named by.
+    /// The first column whose name cannot be that of a variable.
     refused: Option<(String, InvalidName)>,
-    /// Number of the result that has it.
+    /// Number of the result with that column.
     refused_in: Option<usize>,
 }
 
@@ -49,7 +50,7 @@ enum Wish {
 }
 
 impl Rows {
-    /// A statement is about to be sent.
+    /// Prepares for the rows of a statement that is about to be sent.
     pub fn begin(&mut self, capture: &Capture) {
         self.wish = match capture {
             Capture::None => Wish::Nothing,
@@ -69,45 +70,45 @@ impl Rows {
         }
     }
 
-    /// Statements of a driver are about to be sent.
+    /// Prepares for the answer to a driver's statements.
     pub fn begin_answer(&mut self) {
         self.wish = Wish::Nothing;
         self.results = 0;
         self.answer.get_or_insert_default().clear();
     }
 
-    /// What a driver is to get.
+    /// Takes the answer, for the driver.
     pub fn take_answer(&mut self) -> Box<Answer> {
         self.answer.take().unwrap_or_default()
     }
 
-    /// It has it: the room serves the next one.
+    /// Takes the answer back, so that its memory serves the next one.
     pub fn return_answer(&mut self, mut answer: Box<Answer>) {
         answer.clear();
         self.answer = Some(answer);
     }
 
-    /// Whether rows are wanted at all.
+    /// Whether any rows are read.
     #[must_use]
     pub fn wanted(&self) -> bool {
         self.wish != Wish::Nothing
     }
 
-    /// Number of the result that a script cannot have: the last one, unless the names of another's
-    /// columns cannot be variables'.
+    /// Number of the result that a script cannot use: the last one, unless another has columns
+    /// whose names cannot be those of variables.
     #[must_use]
     pub fn unfit_query(&self) -> usize {
         let refused_in = self.wanted.as_ref().and_then(|wanted| wanted.refused_in);
         refused_in.unwrap_or(self.results.saturating_sub(1))
     }
 
-    /// Number of the result that is under way.
+    /// Number of the current result.
     #[must_use]
     pub fn query(&self) -> usize {
         self.results
     }
 
-    /// Takes a reply that is not the end of the exchange.
+    /// Handles a reply that does not end the exchange.
     pub fn take(&mut self, reply: &Reply<'_>, symbols: &Symbols) {
         self.results += usize::from(matches!(reply, Reply::Complete(_) | Reply::EmptyQuery));
         if let Some(answer) = &mut self.answer {
@@ -121,7 +122,7 @@ impl Rows {
         }
     }
 
-    /// Sets the variables, now that the statement has succeeded.
+    /// Sets the variables after the statement has succeeded.
     ///
     /// # Errors
     /// In pgbench's words, when the rows are not what `\gset` needs.
@@ -165,7 +166,7 @@ impl Wanted {
             let name = format!("{}{column}", self.prefix);
             let value = value.clone().unwrap_or_default();
             match symbols.column(context, &name) {
-                // a name that no script mentions has no slot, and nobody to read it
+                // a name that no script uses has no slot, so its value is dropped
                 Ok(None) => {}
                 Ok(Some(slot)) => {
                     match self.assigned.iter_mut().find(|(known, _)| *known == slot) {
@@ -243,7 +244,7 @@ mod tests {
     const NO_COLUMNS: &[u8] = b"\0\0";
     const ROW_OF_7: &[u8] = b"\0\x01\0\0\0\x017";
 
-    /// What `\gset` makes of the messages: the value of `a` afterwards, or why there is none.
+    /// The value of `a` after `\gset` with these messages, or the error.
     fn gset(messages: &[(u8, &[u8])]) -> Result<String, String> {
         let mut symbols = Symbols::new();
         let slot = symbols.slot("a");
@@ -275,12 +276,12 @@ mod tests {
         let update = (b'C', &b"UPDATE 1\0"[..]);
         let none = |query| Err(format!("query {query}: expected one row, got 0"));
         assert_eq!(gset(&[columns, seven, select]), Ok("7".to_owned()));
-        // SELECT without a list has rows all the same
+        // SELECT without a list has rows nevertheless
         assert!(gset(&[nothing, empty, select]).is_ok());
         assert_eq!(gset(&[nothing, select]), none(0));
         let two = [nothing, empty, empty, select];
         assert_eq!(gset(&two), Err("query 0: expected one row, got 2".into()));
-        // a command has none, whatever came before it
+        // a command has no rows, whatever came before it
         assert_eq!(gset(&[columns, seven, select, update]), none(1));
         assert_eq!(gset(&[columns, seven, select, (b'I', b"")]), none(1));
         assert_eq!(gset(&[update, columns, seven, select]), Ok("7".to_owned()));

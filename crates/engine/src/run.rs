@@ -1,5 +1,5 @@
-//! From a [`Spec`] to a [`Report`]: connects the clients, starts the workers together, merges what
-//! they hand on.
+//! From a [`Spec`] to a [`Report`]: connects the clients, starts the workers together, and merges
+//! their reports.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -30,18 +30,18 @@ use crate::worker_pool::{
     AddedWorker, Channels, Context, LastMessage, PoolParts, WorkerPool, added_worker, links,
 };
 
-/// Intervals that may wait for a slow reader before workers begin to join them.
+/// How many intervals may wait for a slow reader before workers start to merge them.
 const MESSAGES_IN_FLIGHT: usize = 256;
 
-/// How long a worker that waits for its start sleeps before it looks whether it is to stop.
+/// How long a worker that waits for its start sleeps before it checks whether it is to stop.
 const LONGEST_SLEEP: Nanos = SECOND / 10;
 
-/// Sets of records that a worker of a run with phases has in hand.
+/// How many sets of records a worker of a run with phases has in reserve.
 const SPARE_RECORDS: usize = 2;
 
-/// How a worker's connecting went.
+/// The result of a worker's connecting.
 enum Ready {
-    /// From, to.
+    /// The start and the end of connecting.
     Connected(Nanos, Nanos),
     Failed(RunError),
 }
@@ -49,7 +49,7 @@ enum Ready {
 /// Runs `spec` to its end or until `stop` is set.
 ///
 /// # Errors
-/// When the load could not begin. What happens later is in the report.
+/// The load could not begin. Later errors are in the report.
 pub fn run(
     spec: &Spec,
     clock: Clock,
@@ -78,7 +78,7 @@ pub fn run(
         let connecting = await_all(&begun.readiness, spec.workers, stop)?;
         let timetable = timetable(spec, observer.ready(clock, connecting)?);
         for start in &begun.starts {
-            // a worker that is gone has reported why
+            // a worker that has ended has reported why
             let _ = start.send(timetable.clone());
         }
         observer.connected(&Connected {
@@ -107,10 +107,10 @@ pub fn run(
 
 /// Workers that connect their clients.
 struct BegunWorkers {
-    /// Give each worker its start.
+    /// Pass each worker its start.
     starts: Vec<Sender<Timetable>>,
     channels: Vec<Channels>,
-    /// Where each reports that it has connected.
+    /// On which each worker reports that it has connected.
     readiness: Receiver<Ready>,
 }
 
@@ -134,7 +134,7 @@ fn begin_workers<'scope>(
         let (links, channels) = links(messages, reconnecting.cloned());
         begun.starts.push(start);
         if spec.phases.is_some() {
-            // records of all phases are many: made in the midst of the load, they would delay it
+            // the records of all phases are large: allocated during the load, they would delay it
             let records = spec.programs.len() * spec.phase_count();
             (0..SPARE_RECORDS).for_each(|_| channels.spare(records));
         }
@@ -156,8 +156,8 @@ fn reconnecting(spec: &Spec) -> Option<Reconnecting> {
     })
 }
 
-/// Connections that a worker's poller has room for, when it begins with so many clients: theirs, those
-/// that other workers may give it, and the connector's bell.
+/// How many connections a worker's poller has room for: those of its own clients, those that other
+/// workers may pass to it, and the connector's bell.
 fn capacity(spec: &Spec, clients: usize) -> usize {
     match spec.scaling {
         Scaling::Fixed => clients + usize::from(spec.on_loss != OnLoss::Abort),
@@ -195,7 +195,7 @@ fn timetable(spec: &Spec, origin: Nanos) -> Timetable {
 /// [`work`] with one of the pollers.
 type Work = fn(usize, Context<'_>, &Sender<Ready>, &Receiver<Timetable>, Links);
 
-/// A worker's thread.
+/// The main function of a worker's thread.
 fn work<P: Poller>(
     number: usize,
     context: Context<'_>,
@@ -221,7 +221,7 @@ fn work<P: Poller>(
         }
     };
     let _ = ready.send(Ready::Connected(from, clock.now()));
-    // without a start the run does not begin
+    // without a start, the run does not begin
     let Ok(timetable) = started.recv() else {
         return;
     };
@@ -233,7 +233,7 @@ fn work<P: Poller>(
     worker.run();
 }
 
-/// Sleeps until `instant`, or until the load is to stop; how late it woke.
+/// Sleeps until `instant`, or until the load is to stop; returns how late it woke.
 fn await_instant(instant: Nanos, clock: Clock, stop: &AtomicBool) -> Nanos {
     loop {
         let now = clock.now();
@@ -254,7 +254,7 @@ fn connect_all<P: Poller>(
     let mut connections = Connections::new(room, clock).map_err(RunError::System)?;
     let share = match spec.sessions {
         Sessions::Kept => share,
-        // every transaction makes its own
+        // every transaction makes its own connection
         Sessions::PerTransaction => &[],
     };
     connect_clients(&spec.params, share, stop, |token, transport| {
@@ -263,7 +263,7 @@ fn connect_all<P: Poller>(
     Ok(connections)
 }
 
-/// Waits until every worker is connected; the time that took.
+/// Waits until every worker is connected; returns how long that took.
 fn await_all(
     readiness: &Receiver<Ready>,
     workers: usize,
@@ -271,7 +271,7 @@ fn await_all(
 ) -> Result<Nanos, RunError> {
     let (mut first, mut last) = (Nanos::MAX, 0);
     let mut failure = None;
-    // every worker sends one message, and then waits for the start with its sender in hand
+    // every worker sends one message, and then waits for the start while it keeps its sender
     for ready in readiness.iter().take(workers) {
         match ready {
             Ready::Connected(from, to) => {
@@ -279,7 +279,7 @@ fn await_all(
                 last = last.max(to);
             }
             Ready::Failed(error) => {
-                // the others need not go on connecting
+                // the other workers need not continue to connect
                 stop.store(true, Ordering::Relaxed);
                 failure.get_or_insert(error);
             }

@@ -1,19 +1,19 @@
-//! How long a thread was ready to run while others had the cores.
+//! How long a thread was ready to run but had no core.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use crate::clock::Nanos;
 
-/// The thread that made it, as the kernel's scheduler counts it.
+/// The run-queue statistics of the thread that opened them.
 #[derive(Debug)]
 pub struct RunQueue {
-    /// None where the kernel does not count.
+    /// None where the kernel does not keep statistics.
     file: Option<File>,
 }
 
 impl RunQueue {
-    /// For the calling thread.
+    /// Opens the statistics of the calling thread.
     #[must_use]
     pub fn of_this_thread() -> Self {
         Self {
@@ -53,7 +53,7 @@ mod tests {
         let queue = RunQueue::of_this_thread();
         let first = queue.waited();
         std::thread::yield_now();
-        // a kernel may not count; then it never does
+        // a kernel without these statistics never has them
         assert_eq!(first.is_some(), queue.waited().is_some());
         assert!(queue.waited() >= first);
     }

@@ -1,51 +1,53 @@
-//! How many workers carry a load: twice as many when the busiest has too little of its core left.
+//! How many workers carry a load: twice as many when the busiest one is close to using a full core.
 //!
-//! What gives the most throughput is measured in the warm-up ([`crate::tuning`]); these rules decide what
-//! there is to choose from, how many a load begins with, and when an untried number has become too few.
+//! The warm-up measures which number gives the most throughput ([`crate::tuning`]); these rules
+//! decide which numbers are tried, with how many workers a load begins, and when to add workers
+//! later.
 
 use std::time::Duration;
 
 use crate::clock::{Nanos, SECOND};
 use crate::health::Health;
 
-/// Share of a core above which a worker is no longer sure to keep up.
+/// Share of a core above which a worker may no longer keep up.
 pub const BUSY_SHARE: f64 = 0.7;
 
-/// Clients a core up to which a worker for each client may be best.
+/// Clients for each core up to which a worker for each client may be best.
 const FEW_CLIENTS: usize = 4;
 
-/// Most clients that have a worker each without being asked.
+/// The most clients that have a worker each by default.
 const MOST_ALONE: usize = 8;
 
-/// From one addition to the next: two whole intervals in which its effect is seen.
+/// Time from one addition to the next: two whole intervals, which show its effect.
 const SETTLING: Nanos = 2 * SECOND;
 
 /// Whether workers are added while the load runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Scaling {
-    /// The number is what was asked for.
+    /// The number of workers is fixed.
     Fixed,
-    /// What gives the most throughput, or as few as carry the load.
+    /// The number that gives the most throughput, or the smallest that carries the load.
     Automatic(Rule),
 }
 
-/// When workers are added, and when no more.
+/// When workers are added, and up to which number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rule {
-    /// Fewest workers that are tried.
+    /// The smallest number of workers that is tried.
     pub fewest: usize,
-    /// Most workers: a power of two, or one for each client.
+    /// The largest number of workers: a power of two, or one for each client.
     pub most: usize,
-    /// Most workers to which a load grows because they are busy: some cores are the server's.
+    /// The largest number of workers to which a load grows because they are busy: some cores are
+    /// the server's.
     pub most_busy: usize,
-    /// Share of a core above which a worker gives clients away.
+    /// Share of a core above which a worker gives clients to another.
     pub busy_share: f64,
     /// Least time from one addition to the next.
     pub settling: Duration,
 }
 
 impl Rule {
-    /// Up to `most` workers, which are doubled when one of them passes [`BUSY_SHARE`].
+    /// Up to `most` workers, doubled when one of them exceeds [`BUSY_SHARE`].
     #[must_use]
     pub fn up_to(most: usize) -> Self {
         Self {
@@ -57,7 +59,7 @@ impl Rule {
         }
     }
 
-    /// For `clients` when nobody gives a limit, with `cores` that this process may use.
+    /// The default for `clients` clients, if this process may use `cores` cores.
     #[must_use]
     pub fn of(clients: usize, cores: usize, server: Nearness) -> Self {
         let tried = if clients <= FEW_CLIENTS * cores {
@@ -66,7 +68,7 @@ impl Rule {
             cores
         };
         let ours = match server {
-            // a server on this host wants cores, too
+            // a server on this host needs cores, too
             Nearness::SameHost => cores / 2,
             Nearness::Elsewhere => cores,
         };
@@ -78,7 +80,7 @@ impl Rule {
         }
     }
 
-    /// The numbers of workers that there may be for `clients`, fewest first.
+    /// The possible numbers of workers for `clients` clients, in ascending order.
     #[must_use]
     pub fn numbers(&self, clients: usize) -> Vec<usize> {
         let most = whole(self.most, clients);
@@ -92,7 +94,7 @@ impl Rule {
 }
 
 impl Scaling {
-    /// The most workers that a load which begins with `workers` may come to.
+    /// The largest number of workers that a load may reach if it begins with `workers`.
     #[must_use]
     pub fn most(self, workers: usize) -> usize {
         match self {
@@ -102,16 +104,16 @@ impl Scaling {
     }
 }
 
-/// Where the server is, as far as it matters to the generator.
+/// Where the server runs, as far as it matters to the generator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Nearness {
-    /// On this host: it needs cores, too.
+    /// On this host, where it needs cores, too.
     SameHost,
-    /// Anywhere else.
+    /// On another host.
     Elsewhere,
 }
 
-/// The largest number of workers up to `number` that shares `clients` evenly whatever it was before: a
+/// The largest number of workers up to `number` that divides `clients` evenly after any change: a
 /// power of two, or one for each client.
 #[must_use]
 pub fn whole(number: usize, clients: usize) -> usize {
@@ -121,7 +123,8 @@ pub fn whole(number: usize, clients: usize) -> usize {
     1 << number.max(1).ilog2()
 }
 
-/// Whether so many clients are best served by a worker each, with `cores` that this process may use.
+/// Whether this many clients are best served by a worker each, if this process may use `cores`
+/// cores.
 ///
 /// Such a worker sleeps while its server works, so it needs no core of its own, and the scheduler
 /// wakes a server where its client runs. On 2 cores with 2 to 8 clients no other number of workers
@@ -131,23 +134,24 @@ pub fn are_few(clients: usize, cores: usize) -> bool {
     clients <= (FEW_CLIENTS * cores).min(MOST_ALONE)
 }
 
-/// The workers that a load of `clients` begins with unless it is told: one for each of a few, else one.
+/// How many workers a load of `clients` clients begins with by default: one for each of a few
+/// clients, otherwise one.
 #[must_use]
 pub fn first_workers(clients: usize, cores: usize) -> usize {
     if are_few(clients, cores) { clients } else { 1 }
 }
 
-/// Workers that are to be added.
+/// A decision to add workers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Growth {
-    /// How many workers there are to be.
+    /// The new number of workers.
     pub workers: usize,
-    /// Share of a core that the busiest used.
+    /// The share of a core that the busiest worker used.
     pub share: f64,
 }
 
-/// Whether workers are to be added after an interval that ended at `to`, in which they fared so by
-/// number; those without clients do not count. `last` is when the last ones were added.
+/// Decides whether to add workers after an interval that ended at `to`, in which `workers` had
+/// these loads; workers without clients are ignored. `last` is the time of the last addition.
 #[must_use]
 pub fn decide(
     rule: Rule,
@@ -162,7 +166,7 @@ pub fn decide(
     if count == 0 || next > rule.most_busy || last.is_some_and(|last| to < last + settling) {
         return None;
     }
-    // one with a single client has nothing to give
+    // a worker with a single client has nothing to give
     let busiest = workers.iter().filter(|worker| worker.clients > 1);
     let share = busiest.map(Health::share).max_by(f64::total_cmp)?;
     (share > rule.busy_share).then_some(Growth {
@@ -196,7 +200,7 @@ mod tests {
         assert_eq!(decided(4, None, &[worker(75, 8), worker(10, 8)]), Some(4));
         let growth = decide(Rule::up_to(2), 2, None, 0, &[worker(90, 2)]);
         assert_eq!(growth.map(|growth| growth.share), Some(0.9));
-        // one for each client is as far as it goes
+        // one worker for each client is the upper limit
         assert_eq!(decided(4, None, &[worker(99, 2), worker(9, 1)]), Some(3));
     }
 
@@ -204,7 +208,7 @@ mod tests {
     fn a_worker_with_room_keeps_its_clients() {
         assert_eq!(decided(4, None, &[worker(70, 64)]), None);
         assert_eq!(decided(4, None, &[worker(0, 64), worker(69, 64)]), None);
-        // without clients it is none of them
+        // a worker without clients is ignored
         assert_eq!(decided(4, None, &[worker(80, 4), worker(0, 0)]), Some(2));
         assert_eq!(decided(4, None, &[]), None);
     }
@@ -245,7 +249,7 @@ mod tests {
         let busy = [worker(99, 64), worker(99, 64)];
         assert_eq!(decided(4, Some(8 * SECOND + 1), &busy), None);
         assert!(decided(4, Some(8 * SECOND), &busy).is_some());
-        // an interval that is received late
+        // an interval that arrives late
         assert_eq!(decided(4, Some(11 * SECOND), &busy), None);
     }
 

@@ -1,12 +1,12 @@
-//! When transactions are meant to begin: absolute instants, never "sleep again".
+//! The intended starts of transactions, as absolute instants; there is no "sleep again".
 
 use pgdyno_script::Rng;
 
 use crate::clock::{Nanos, SECOND};
 use crate::phases::Phases;
 
-/// Starts that nobody took are drawn one by one up to this number, and estimated beyond: an absurd
-/// rate must not keep the engine from ending.
+/// How many unstarted starts are drawn one by one; more are estimated, so that an absurd rate
+/// cannot keep the engine from ending.
 const MOST_DRAWN: u64 = 1_000_000;
 
 /// How transactions arrive.
@@ -14,14 +14,14 @@ const MOST_DRAWN: u64 = 1_000_000;
 pub enum Arrivals {
     /// A client starts its next transaction when the last one has ended.
     Closed,
-    /// Every 1/rate seconds, whatever the server does.
+    /// At regular intervals of 1/rate seconds, whatever the server does.
     Regular {
-        /// Transactions a second over all workers.
+        /// Transactions per second over all workers.
         rate_per_s: f64,
     },
     /// Exponentially distributed gaps with mean 1/rate, as independent users make them.
     Poisson {
-        /// Transactions a second over all workers.
+        /// Transactions per second over all workers.
         rate_per_s: f64,
     },
     /// At the rates of the run's phases.
@@ -29,7 +29,7 @@ pub enum Arrivals {
 }
 
 impl Arrivals {
-    /// The same at this fraction of the rate; those of phases have it in the phases.
+    /// The same arrivals at a fraction of the rate. With phases, the phases have the fraction.
     #[must_use]
     pub fn at_fraction(self, fraction: f64) -> Self {
         match self {
@@ -47,21 +47,21 @@ impl Arrivals {
 /// How starts are spaced at a given rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spacing {
-    /// At even distances.
+    /// At regular intervals.
     Regular,
     /// With exponential gaps, as independent users arrive.
     Poisson,
 }
 
-/// A start that never comes; the latency limit can be added to it.
+/// The instant of a start that never comes; low enough that the latency limit can be added.
 pub const NEVER: Nanos = Nanos::MAX / 2;
 
-/// A part of the rate, which one worker has from an instant on.
+/// A share of the rate, which one worker has from an instant on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Share {
     /// Nanoseconds on the engine's clock.
     pub from: f64,
-    /// Of the rate of all workers, from 0 to 1.
+    /// The fraction of the rate of all workers, from 0 to 1.
     pub part: f64,
 }
 
@@ -73,24 +73,26 @@ pub struct Schedule<'a> {
     worker: usize,
     workers: usize,
     origin: Nanos,
-    /// Share of the rate of all workers.
+    /// The fraction of the rate of all workers.
     part: f64,
-    /// Mean gap for this worker, nanoseconds.
+    /// Mean gap between this worker's starts, in nanoseconds.
     gap: f64,
-    /// Regular: the instant from which starts are counted, and how much of a gap the first one is behind that.
+    /// Regular: the instant from which starts are counted, and the offset of the first start from
+    /// it, as a fraction of a gap.
     from: f64,
     turn: f64,
-    /// Regular: starts given out; at the rates of phases, this worker's Poisson process of rate 1.
+    /// Regular: the number of starts so far; at the rates of phases, the last point of this
+    /// worker's Poisson process of rate 1.
     drawn: f64,
     next: f64,
     rng: Rng,
-    /// How much of a gap of the whole engine's its starts come later: see [`Schedule::behind`].
+    /// By how much of a gap of the whole engine its starts come later: see [`Schedule::behind`].
     behind: f64,
 }
 
 impl<'a> Schedule<'a> {
-    /// The share of worker number `worker` of `workers`; `rng` draws the gaps, `phases` hold the
-    /// rates of [`Arrivals::Phased`].
+    /// The share of worker number `worker` of `workers`; `rng` draws the gaps, and `phases` have
+    /// the rates of [`Arrivals::Phased`].
     #[must_use]
     pub fn new(
         arrivals: Arrivals,
@@ -106,7 +108,7 @@ impl<'a> Schedule<'a> {
             origin: 0,
             part: 0.0,
             gap: 0.0,
-            // workers take turns: the whole engine's starts are evenly spaced
+            // workers take turns, so that the starts of the whole engine are evenly spaced
             turn: worker as f64 / workers as f64,
             from: 0.0,
             drawn: 0.0,
@@ -118,8 +120,8 @@ impl<'a> Schedule<'a> {
         schedule
     }
 
-    /// Evenly spaced starts come so much of a gap of the whole engine's later, that several engines
-    /// take turns.
+    /// Delays evenly spaced starts by the fraction `turn` of a gap of the whole engine, so that
+    /// several generators take turns.
     #[must_use]
     pub fn behind(mut self, turn: f64) -> Self {
         self.behind = turn;
@@ -137,14 +139,14 @@ impl<'a> Schedule<'a> {
         };
     }
 
-    /// Gives `fraction` of this worker's starts to another, from the next that was not handed out
-    /// yet: none is lost, none comes twice. Poisson arrivals of two workers are together Poisson
-    /// arrivals of the same rate; regular ones are together regular when `fraction` is one half.
+    /// Gives `fraction` of this worker's starts to another worker, from the next one that was not
+    /// assigned yet: none is lost or repeated. Poisson arrivals of two workers together are Poisson
+    /// arrivals of the same rate; regular ones are regular together if `fraction` is one half.
     pub fn give(&mut self, fraction: f64) -> Share {
         let from = match self.arrivals {
             Arrivals::Regular { .. } => {
                 self.count_from(self.from + (self.drawn + self.turn) * self.gap);
-                // behind the next start, which stays here, comes the other's first
+                // the other worker's first start comes one gap after the next one of this worker
                 self.from + self.gap
             }
             Arrivals::Closed | Arrivals::Poisson { .. } | Arrivals::Phased(_) => self.next,
@@ -154,26 +156,26 @@ impl<'a> Schedule<'a> {
         Share { from, part }
     }
 
-    /// Takes over the share of the rate that another worker gave.
+    /// Takes over a share of the rate from another worker.
     pub fn take(&mut self, share: Share) {
         self.next = share.from;
         self.count_from(share.from);
         self.set_part(share.part);
     }
 
-    /// Regular: the next start is at `from`, and further ones count from there.
+    /// Regular: sets the next start to `from`, and counts further ones from there.
     fn count_from(&mut self, from: f64) {
         (self.from, self.turn, self.drawn) = (from, 0.0, 0.0);
     }
 
-    /// Counts from `origin`.
+    /// Begins to count at `origin`.
     pub fn begin(&mut self, origin: Nanos) {
         self.origin = origin;
         self.from = origin as f64;
         self.next = origin as f64;
     }
 
-    /// Has no start before it takes some of another's.
+    /// Begins without any starts, until the worker takes over some of another's.
     pub fn begin_with_nothing(&mut self) {
         self.from = f64::INFINITY;
         self.next = f64::INFINITY;
@@ -186,7 +188,7 @@ impl<'a> Schedule<'a> {
             Arrivals::Regular { .. } => {
                 self.next = self.from + (self.drawn + self.turn) * self.gap;
                 self.drawn += 1.0;
-                // a rate may be so low that the next start is beyond the clock's last instant
+                // at a very low rate, the next start may be beyond the clock's last instant
                 (self.next as Nanos).min(NEVER)
             }
             Arrivals::Poisson { .. } => {
@@ -197,7 +199,7 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// How many intended starts are left up to `until`; they are used up. None in a closed loop.
+    /// How many intended starts are left up to `until`; this uses them up. None in a closed loop.
     pub fn overdue(&mut self, until: Nanos) -> u64 {
         if !self.is_open() {
             return 0;
@@ -212,7 +214,7 @@ impl<'a> Schedule<'a> {
         count + ((until as f64 - self.next) / self.gap).max(0.0) as u64
     }
 
-    /// The same by phase, for a run that has some.
+    /// The same by phase, for a run with phases.
     pub fn overdue_by_phase(&mut self, until: Nanos) -> Vec<u64> {
         let (Arrivals::Phased(spacing), Some(phases)) = (self.arrivals, self.phases) else {
             return vec![self.overdue(until)];
@@ -236,7 +238,7 @@ impl<'a> Schedule<'a> {
         counts
     }
 
-    /// A process of rate 1 is laid on the integral of the rate: exact for a rate that changes.
+    /// Maps a process of rate 1 to the integral of the rate, which is exact for a changing rate.
     /// (Çinlar, Introduction to Stochastic Processes, 1975: time-rescaling by inversion)
     fn next_of_phases(&mut self, spacing: Spacing) -> Nanos {
         let starts = match spacing {
@@ -254,13 +256,13 @@ impl<'a> Schedule<'a> {
         when.map_or(NEVER, |when| self.origin + when)
     }
 
-    /// Exponentially distributed with mean 1.
+    /// An exponentially distributed number with mean 1.
     fn exponential(&mut self) -> f64 {
         // 1 - u is in (0, 1], so that the logarithm is finite
         -(1.0 - self.rng.next_f64()).ln()
     }
 
-    /// Whether starts come from a rate.
+    /// Whether starts follow a rate.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.arrivals != Arrivals::Closed
@@ -307,7 +309,7 @@ mod tests {
         }
     }
 
-    /// Starts of both from the split to `end`, in order.
+    /// Starts of both workers from the split to `end`, in order.
     fn starts_of(schedules: &mut [Schedule<'_>], end: Nanos) -> Vec<Nanos> {
         let starts = schedules.iter_mut().flat_map(|schedule| {
             std::iter::repeat_with(|| schedule.next_start(0))
@@ -340,13 +342,13 @@ mod tests {
         let last = (0..1000).map(|_| one.next_start(0)).last().unwrap_or(0);
         let mut other = Schedule::new(arrivals, None, (0, 1), Rng::seed(4));
         let share = one.give(0.25);
-        // the next gap counts from the last start, whoever has it
+        // the next gap counts from the last start, whichever worker has it
         assert_eq!((share.from as Nanos, share.part), (last, 0.25));
         other.take(share);
         let end = last + 100 * SECOND;
         let theirs = starts_of(&mut [other.clone()], end).len() as f64;
         let all = starts_of(&mut [one, other], end).len() as f64;
-        // standard deviations of 316 and 158
+        // the standard deviations are 316 and 158
         assert!((all - 100_000.0).abs() < 2000.0, "{all}");
         assert!((theirs - 25_000.0).abs() < 1000.0, "{theirs}");
     }
@@ -356,7 +358,7 @@ mod tests {
         let mut schedule = alone(Arrivals::Regular { rate_per_s: 10.0 });
         schedule.begin(0);
         let taken = schedule.next_start(0);
-        // 0 is taken: 0.1, 0.2 … 1.0 are left
+        // the start at 0 was taken: 0.1, 0.2 … 1.0 are left
         assert_eq!((taken, schedule.overdue(SECOND)), (0, 10));
         let mut closed = alone(Arrivals::Closed);
         assert_eq!(closed.overdue(SECOND), 0);
@@ -443,7 +445,7 @@ mod tests {
         let phases = up_pause_down();
         for seed in [1, 20, 300] {
             let starts = all_starts(&phases, Spacing::Poisson, seed);
-            // each second of each phase, against the integral over it
+            // each second of each phase, compared with the integral over it
             for second in 0..19 {
                 let (from, to) = (second * SECOND, (second + 1) * SECOND);
                 let expected = phases.starts_by(to) - phases.starts_by(from);

@@ -1,5 +1,5 @@
 //! The exchange with the server over one connection: what is sent, which answers are awaited, which
-//! statements the server has prepared, and how its transaction stands. It does no I/O.
+//! statements the server has prepared, and the status of its transaction. It does no I/O.
 
 use pgdyno_script::{Capture, Symbols, Vars};
 use pgdyno_wire::{
@@ -12,48 +12,49 @@ use crate::statement_template::{Parsed, Template};
 /// A Query message.
 const ROLLBACK: &[u8] = b"Q\0\0\0\x0dROLLBACK\0";
 
-/// One connection's exchange with the server.
+/// The exchange with the server over one connection.
 #[derive(Debug)]
 pub struct Session {
     exchange: Exchange,
-    /// What is to be sent, and later what was sent last: the server's errors point into it.
+    /// The bytes to send, and afterwards those that were sent last: the server's errors refer to
+    /// positions in them.
     out: Vec<u8>,
-    /// Whether the exchange hands rows over.
+    /// Whether the exchange reports rows.
     reports_rows: bool,
-    /// Whether it reports every result.
+    /// Whether the exchange reports every result.
     reports_results: bool,
     tx_status: TxStatus,
-    /// How many ReadyForQuery are still to come.
+    /// How many ReadyForQuery messages are still to come.
     awaited: usize,
-    /// By number of the statement ([`crate::shared::Shared::statement_number`]).
+    /// Indexed by the number of the statement ([`crate::shared::Shared::statement_number`]).
     prepared: Box<[Parsed]>,
-    /// Numbers of statements whose Parse is not answered yet, in order.
+    /// Numbers of the statements whose Parse is not answered yet, in order.
     unconfirmed: Vec<usize>,
     error: Option<Box<ServerError>>,
-    /// Results that were complete when it came.
+    /// How many results were complete when the error arrived.
     error_query: usize,
     rows: Rows,
 }
 
-/// What a reply means to whoever sent the statements.
+/// What a reply means for the sender of the statements.
 #[derive(Debug)]
 pub enum Received {
-    /// ReadyForQuery.
+    /// A ReadyForQuery.
     Ready,
     /// A result is complete.
     Result,
-    /// The first error since the last one was taken; [`Session::error`] has it.
+    /// The first error since the last one was taken; [`Session::error`] returns it.
     Error,
     /// The server waits for COPY data.
     CopyIn,
     /// A notice or a warning.
     Notice(Box<ServerError>),
-    /// Nothing to act on.
+    /// A reply that needs no action.
     Other,
 }
 
 impl Session {
-    /// A session before its first message, for scripts with so many statements.
+    /// A session before its first message, for scripts with this many statements.
     #[must_use]
     pub fn new(statements: usize) -> Self {
         Self {
@@ -71,7 +72,7 @@ impl Session {
         }
     }
 
-    /// Another connection takes the place of this one: nothing of the old is true of it.
+    /// Resets the session for another connection, for which nothing of the old state holds.
     pub fn reset(&mut self) {
         self.prepared.fill(Parsed::No);
         self.exchange = Exchange::new(wire::Capture::None, false);
@@ -86,32 +87,33 @@ impl Session {
 
     // -- sending ----------------------------------------------------------------------------------
 
-    /// What is to be sent, or was sent last.
+    /// The bytes to send, or those that were sent last.
     #[inline]
     #[must_use]
     pub fn outgoing(&self) -> &[u8] {
         &self.out
     }
 
-    /// Begins new messages: forgets what was sent.
+    /// Forgets the bytes that were sent, to begin new messages.
     #[inline]
     pub fn clear_outgoing(&mut self) {
         self.out.clear();
     }
 
-    /// Begins new messages, for a writer of its own; [`Session::await_answers`] sets how many answers
-    /// they have.
+    /// Begins new messages for a caller that writes them itself; [`Session::await_answers`] then
+    /// sets the number of their answers.
     pub fn begin_messages(&mut self) -> &mut Vec<u8> {
         self.out.clear();
         &mut self.out
     }
 
-    /// Drops what was appended from `start` on.
+    /// Drops the bytes from `start` on.
     pub fn truncate(&mut self, start: usize) {
         self.out.truncate(start);
     }
 
-    /// Of what was sent, keeps the bytes from `start` to `end`; there are fewer of them after a COPY.
+    /// Keeps only the bytes from `start` to `end` of what was sent; after a COPY there are fewer of
+    /// them.
     pub fn keep_sent(&mut self, start: usize, end: Option<usize>) {
         self.out.truncate(end.unwrap_or(self.out.len()));
         self.out.drain(..start.min(self.out.len()));
@@ -134,19 +136,19 @@ impl Session {
         }
     }
 
-    /// From here on so many answers are awaited.
+    /// Sets the number of awaited answers.
     pub fn await_answers(&mut self, count: usize) {
         debug_assert_eq!(self.awaited, 0, "the answers before are whole");
         self.awaited = count;
     }
 
-    /// Ends the session: the message is to be sent.
+    /// Ends the session; the caller sends the message.
     pub fn terminate(&mut self) {
         self.out.clear();
         frontend::terminate(&mut self.out);
     }
 
-    /// Ends the block that is open.
+    /// Sends ROLLBACK to end the open block.
     pub fn roll_back(&mut self) {
         debug_assert_ne!(self.tx_status, TxStatus::Idle, "a block is open");
         self.out.clear();
@@ -154,8 +156,8 @@ impl Session {
         self.awaited = 1;
     }
 
-    /// Ends a `COPY FROM STDIN` without data. The server has passed over the Sync that came before
-    /// the end of the data.
+    /// Ends a `COPY FROM STDIN` without data. The server has ignored the Sync that came before the
+    /// end of the data.
     pub fn end_copy(&mut self, is_simple: bool) {
         self.out.clear();
         frontend::copy_done(&mut self.out);
@@ -166,8 +168,8 @@ impl Session {
 
     // -- prepared statements ----------------------------------------------------------------------
 
-    /// Appends what prepares statement `number`, unless this connection has it; whether there was
-    /// anything to append.
+    /// Appends the messages that prepare statement `number`, unless this connection has prepared
+    /// it; returns whether it appended any.
     pub fn prepare(&mut self, number: usize, template: &Template) -> bool {
         let appended = template.prepare(self.prepared[number], &mut self.out);
         if appended {
@@ -177,10 +179,11 @@ impl Session {
         appended
     }
 
-    /// Appends what runs statement `number`, without a Sync; whether that prepares it.
+    /// Appends the messages that run statement `number`, without a Sync; returns whether they
+    /// prepare it.
     ///
     /// # Errors
-    /// When it is too long for the protocol.
+    /// The statement is too long for the protocol.
     #[inline]
     pub fn write(
         &mut self,
@@ -198,7 +201,8 @@ impl Session {
         Ok(is_new)
     }
 
-    /// What was prepared has been answered; the memory is freed, since most clients prepare but once.
+    /// Marks statements as prepared after their answer; frees the list, because most clients
+    /// prepare only once.
     #[inline]
     pub fn confirm_prepared(&mut self) {
         if !self.unconfirmed.is_empty() {
@@ -206,14 +210,14 @@ impl Session {
         }
     }
 
-    /// What was prepared was part of an exchange that failed.
+    /// Marks statements as uncertain, because the exchange that prepared them failed.
     pub fn doubt_prepared(&mut self) {
         for number in std::mem::take(&mut self.unconfirmed) {
             self.prepared[number] = Parsed::Perhaps;
         }
     }
 
-    /// Number of the statement whose preparation is answered next, where each has a Sync of its own.
+    /// Number of the statement whose preparation is answered next, if each has a Sync of its own.
     #[must_use]
     pub fn being_prepared(&self) -> Option<usize> {
         let answered = self.unconfirmed.len().saturating_sub(self.awaited);
@@ -222,14 +226,14 @@ impl Session {
 
     // -- answers ----------------------------------------------------------------------------------
 
-    /// From here on rows go where `capture` wants them; `counts` says whether results are counted when no
-    /// rows are wanted, too.
+    /// Chooses what happens to rows from here on; `counts` says whether results are counted even if
+    /// no rows are read.
     pub fn capture(&mut self, capture: &Capture, counts: bool) {
         self.rows.begin(capture);
         self.report(self.rows.wanted(), counts);
     }
 
-    /// From here on the exchange hands rows over, and reports every result.
+    /// Sets whether the exchange reports rows and every result from here on.
     pub fn report(&mut self, rows: bool, counts: bool) {
         if rows != self.reports_rows {
             self.reports_rows = rows;
@@ -246,11 +250,11 @@ impl Session {
         }
     }
 
-    /// The next reply in `input`; None when it holds no whole one. With `is_unsent`, messages wait to
-    /// be sent, and what looks like an answer to them is none.
+    /// The next reply in `input`; None if it contains no complete one. With `is_unsent`, messages
+    /// wait to be sent, and a reply cannot be an answer to them.
     ///
     /// # Errors
-    /// When this is no PostgreSQL protocol.
+    /// The bytes are not PostgreSQL's protocol.
     #[inline]
     pub fn receive(
         &mut self,
@@ -286,22 +290,22 @@ impl Session {
         }))
     }
 
-    /// One of the awaited answers has come; whether it was the last. A server may send more than it
-    /// was asked for.
+    /// Counts an answer; returns whether it was the last awaited one. A server may send more
+    /// answers than are awaited.
     #[inline]
     pub fn count_answer(&mut self) -> bool {
         self.awaited = self.awaited.saturating_sub(1);
         self.awaited == 0
     }
 
-    /// Whether the server owes an answer.
+    /// Whether the server still owes an answer.
     #[inline]
     #[must_use]
     pub fn awaits_answer(&self) -> bool {
         self.awaited > 0
     }
 
-    /// How the server's transaction stood at the last ReadyForQuery.
+    /// The transaction status in the last ReadyForQuery.
     #[inline]
     #[must_use]
     pub fn tx_status(&self) -> TxStatus {
@@ -320,25 +324,25 @@ impl Session {
         self.error.take()
     }
 
-    /// Puts an error back that was taken, to report it.
+    /// Puts an error back that was taken to report it.
     pub fn set_error(&mut self, error: Option<Box<ServerError>>) {
         self.error = error;
     }
 
-    /// Results of the statement that were complete when the error came.
+    /// How many results of the statement were complete when the error arrived.
     #[must_use]
     pub fn error_query(&self) -> usize {
         self.error_query
     }
 
-    /// Rows and results of the statement under way.
+    /// Rows and results of the current statement.
     #[inline]
     #[must_use]
     pub fn rows(&self) -> &Rows {
         &self.rows
     }
 
-    /// The same, to take them.
+    /// Rows and results of the current statement, to take them.
     #[inline]
     pub fn rows_mut(&mut self) -> &mut Rows {
         &mut self.rows

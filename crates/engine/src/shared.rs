@@ -1,4 +1,4 @@
-//! What the clients of one worker share: the schedule, the recorder, the instants that matter.
+//! What the clients of one worker share: the schedule, the recorder, the deadlines.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -24,26 +24,26 @@ use crate::spec::{OnLoss, Pipelining, Preparing, Sessions, Spec, Timing, Window}
 use crate::stall::Stalls;
 use crate::statement_template::Template;
 
-/// Lent to a client at every step. One a worker: nothing in it is locked.
+/// State that a worker lends to a client at every step. Each worker has its own, without locks.
 #[derive(Debug)]
 pub struct Shared<'a> {
     /// Number of the worker.
     pub worker: usize,
-    /// What is run.
+    /// The specification of the run.
     pub spec: &'a Spec,
-    /// By script and statement.
+    /// Indexed by script and statement.
     pub templates: &'a [Vec<Template>],
-    /// Statements of the scripts before each, and of all.
+    /// For each script, how many statements the scripts before it have; and the sum of all.
     firsts: Vec<usize>,
     /// The engine's clock.
     pub clock: Clock,
     /// Intended starts.
     pub schedule: Schedule<'a>,
-    /// Which clients are in use; None when the load is the same all the time.
+    /// Which clients are in use; None for a load without phases.
     pub phase_state: Option<PhaseState<'a>>,
     /// Counts and latencies.
     pub recorder: Recorder,
-    /// Errors that are not yet handed on.
+    /// Errors that were not reported yet.
     pub notes: Vec<ErrorNote>,
     /// End of measuring; None when transactions are counted.
     pub deadline: Option<Nanos>,
@@ -53,7 +53,7 @@ pub struct Shared<'a> {
     pub last_end: Nanos,
     /// Transactions that have ended.
     pub transactions: u64,
-    /// When no transaction succeeded.
+    /// Periods in which no transaction succeeded.
     pub stalls: Stalls,
     /// Whether meta commands are timed.
     pub times_every_command: bool,
@@ -63,9 +63,9 @@ pub struct Shared<'a> {
     pub reconnects: bool,
     /// Outages over all workers; None when a client whose connection is lost gives up.
     pub outages: Option<Arc<OutageTracker>>,
-    /// Whether connections were lost that were not reported to the engine.
+    /// Whether connections were lost that were not reported to the engine yet.
     pub has_losses: bool,
-    /// Whether clients key or think.
+    /// Whether clients have keying or think times.
     pub pauses: bool,
     /// Whether statements that need no earlier result share a round trip.
     pub auto_pipeline: bool,
@@ -73,23 +73,23 @@ pub struct Shared<'a> {
     pub prepares_ahead: bool,
     /// Whether notices go to standard error.
     pub prints_notices: bool,
-    /// Clients that are to go to another worker.
+    /// Clients that are to move to another worker.
     pub departures: Departures,
-    /// -l
+    /// The transaction log (-l).
     log: Option<Log<'a>>,
     choice: Rng,
     total_weight: u64,
     timers: BinaryHeap<Reverse<(Nanos, usize)>>,
-    /// Sleepers are woken at multiples of it.
+    /// Sleeping clients are woken at multiples of this.
     timer_tick: Nanos,
     /// Clients that wait for a connection.
     unconnected: VecDeque<usize>,
-    /// Clients that want another of their sessions.
+    /// Clients that want to change their session.
     changing: VecDeque<usize>,
     stop: &'a AtomicBool,
 }
 
-/// By script and command, whether its latency is recorded.
+/// Indexed by script and command: whether its latency is recorded.
 fn timed_commands(spec: &Spec) -> Vec<Vec<bool>> {
     let every = spec.timing == Timing::EveryCommand;
     let of_program = |program: &Program| {
@@ -167,7 +167,7 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// Statements of all scripts.
+    /// How many statements all scripts have.
     #[must_use]
     pub fn statements(&self) -> usize {
         *self.firsts.last().expect("it begins with 0")
@@ -185,7 +185,7 @@ impl<'a> Shared<'a> {
         number - self.firsts[script]
     }
 
-    /// Draws a script by weight, by the sequence of a client that has its `own`.
+    /// Draws a script by weight, from the client's `own` sequence if it has one.
     pub fn choose_script(&mut self, own: Option<&mut Rng>) -> usize {
         if self.spec.programs.len() == 1 {
             return 0;
@@ -203,16 +203,16 @@ impl<'a> Shared<'a> {
             .unwrap_or(0)
     }
 
-    /// The phase_state of a run with phases.
+    /// The phase state of a run with phases.
     ///
     /// # Panics
-    /// Without phases: only the ways through a client that need them ask.
+    /// In a run without phases: only code for phases may call this.
     pub fn phase_state(&mut self) -> &mut PhaseState<'a> {
         self.phase_state.as_mut().expect("the run has phases")
     }
 
-    /// Draws a script for a transaction that is meant to begin at `intended`, by the weights of that
-    /// phase; its number and that of its record.
+    /// Draws a script for a transaction with the intended start `intended`, by the weights of that
+    /// phase; returns its number and that of its record.
     pub fn choose_script_at(&mut self, intended: Nanos, own: Option<&mut Rng>) -> (usize, usize) {
         let Some(phase_state) = &self.phase_state else {
             let script = self.choose_script(own);
@@ -229,8 +229,7 @@ impl<'a> Shared<'a> {
         left.unwrap_or_else(|| self.schedule.next_start(now))
     }
 
-    /// Whether results count what is recorded under `record`; a warm-up without phases is cut off by
-    /// time.
+    /// Whether the results include `record`; a warm-up without phases is excluded by time.
     #[inline]
     #[must_use]
     pub fn counts(&self, record: usize) -> bool {
@@ -239,7 +238,7 @@ impl<'a> Shared<'a> {
             .is_none_or(|phase_state| phase_state.counts(record))
     }
 
-    /// A transaction of `record` ended.
+    /// Records the end of a transaction of `record`.
     #[inline]
     pub fn ended(&mut self, record: usize, now: Nanos) {
         self.last_end = now;
@@ -250,10 +249,10 @@ impl<'a> Shared<'a> {
     }
 
     /// Where the measured part ends for a worker that ends at `now`, with transactions in flight or
-    /// with clients that are without a connection.
+    /// with disconnected clients.
     #[must_use]
     pub fn measured_until(&self, now: Nanos, in_flight: bool, away: bool) -> Nanos {
-        // a server that did not answer up to now gave no throughput in that time
+        // while the server did not answer, it gave no throughput
         if in_flight {
             return now;
         }
@@ -265,33 +264,33 @@ impl<'a> Shared<'a> {
         self.last_end.max(planned)
     }
 
-    /// Whether no transaction is to begin at `now`.
+    /// Whether no transaction may begin at `now`.
     #[must_use]
     pub fn stops(&self, now: Nanos) -> bool {
         self.deadline.is_some_and(|deadline| now >= deadline) || self.stopped()
     }
 
-    /// Whether all is to end at once.
+    /// Whether everything has to end immediately.
     #[must_use]
     pub fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// A client gave up.
+    /// Records that a client gave up.
     pub fn client_aborted(&mut self) {
         if self.spec.exit_on_abort {
             self.stop.store(true, Ordering::Relaxed);
         }
     }
 
-    /// The load begins; only the first call of a worker counts.
+    /// Begins the load; only the first call of a worker has an effect.
     pub fn begin(&mut self, now: Nanos) {
         if self.spec.warmup.is_zero() {
             self.begin_log(now);
         }
     }
 
-    /// The warm-up is over. The log begins where the results begin.
+    /// Ends the warm-up. The log begins where the results begin.
     pub fn begin_measuring(&mut self, now: Nanos) {
         self.recorder.begin_measuring();
         self.begin_log(now);
@@ -311,16 +310,16 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// Prints a step, if debugging was asked for.
+    /// Prints a step if debugging is enabled.
     #[inline]
     pub fn debug(&self, text: impl FnOnce() -> String) {
         if let Some(program) = &self.spec.debug {
-            // standard error may be closed; nothing depends on it
+            // standard error may be closed, which must not stop the load
             let _ = writeln!(std::io::stderr(), "{program}: {}", printable(&text()));
         }
     }
 
-    /// Asks for a connection for `client`.
+    /// Requests a connection for `client`.
     pub fn connect(&mut self, client: usize) {
         self.unconnected.push_back(client);
     }
@@ -330,22 +329,22 @@ impl<'a> Shared<'a> {
         self.unconnected.pop_front()
     }
 
-    /// Asks for a change of the session of `client`.
+    /// Requests a change of the session of `client`.
     pub fn change_session(&mut self, client: usize) {
         self.changing.push_back(client);
     }
 
-    /// The next client that wants one.
+    /// The next client that wants to change its session.
     pub fn next_change(&mut self) -> Option<usize> {
         self.changing.pop_front()
     }
 
-    /// Wakes `client` at `instant`.
+    /// Sets a timer that wakes `client` at `instant`.
     pub fn wake_at(&mut self, instant: Nanos, client: usize) {
         self.timers.push(Reverse((instant, client)));
     }
 
-    /// Wakes `client` at the first tick that is not before `instant`.
+    /// Sets a timer that wakes `client` at the first tick that is not before `instant`.
     pub fn sleep_until(&mut self, instant: Nanos, client: usize) {
         let tick = self.timer_tick;
         let at = if tick > 1 {
@@ -356,7 +355,7 @@ impl<'a> Shared<'a> {
         self.wake_at(at, client);
     }
 
-    /// The next client that was to be woken by `now`.
+    /// The next client whose timer has expired by `now`.
     pub fn due(&mut self, now: Nanos) -> Option<usize> {
         let Reverse((instant, client)) = *self.timers.peek()?;
         (instant <= now).then(|| {
@@ -365,7 +364,7 @@ impl<'a> Shared<'a> {
         })
     }
 
-    /// When the next client is to be woken.
+    /// When the next timer expires.
     #[must_use]
     pub fn next_timer(&self) -> Option<Nanos> {
         self.timers.peek().map(|Reverse((instant, _))| *instant)

@@ -1,13 +1,13 @@
-//! `\shell` and `\setshell`: a command of the system, waited for as pgbench does.
+//! `\shell` and `\setshell`: runs a system command and waits for it, as pgbench does.
 
 use std::process::{Command, Stdio};
 
 use pgdyno_script::{Program, ShellArg, Vars, shell_result};
 
-/// Runs a command; what it prints goes where ours goes.
+/// Runs a command, which inherits standard output and standard error.
 ///
 /// # Errors
-/// In pgbench's words, when it cannot be started or does not exit with 0.
+/// The command cannot be started or does not exit with 0; in pgbench's words.
 pub fn run(program: &Program, args: &[ShellArg], vars: &Vars) -> Result<(), String> {
     let line = command_line(program, args, vars)?;
     match Command::new("/bin/sh")
@@ -21,10 +21,10 @@ pub fn run(program: &Program, args: &[ShellArg], vars: &Vars) -> Result<(), Stri
     }
 }
 
-/// Runs a command and reads the whole number on the first line that it prints.
+/// Runs a command and reads the integer on the first line of its output.
 ///
 /// # Errors
-/// In pgbench's words, when it cannot be run or prints something else.
+/// The command cannot be run or prints something else; in pgbench's words.
 pub fn output(program: &Program, args: &[ShellArg], vars: &Vars) -> Result<i64, String> {
     let line = command_line(program, args, vars)?;
     let output = Command::new("/bin/sh")

@@ -1,4 +1,5 @@
-//! What is to be run, complete: nothing inside the engine asks whether an option was given.
+//! The complete specification of a run: code inside the engine never asks whether an option was
+//! given.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,40 +19,40 @@ use crate::schedule::{Arrivals, Spacing};
 /// When a client stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// After this many transactions, whatever became of them.
+    /// After this many transactions, whatever their outcome.
     Transactions(u64),
-    /// At the first end of a transaction after this long.
+    /// At the first end of a transaction after this time.
     Duration(Duration),
 }
 
-/// What throughput divides by in a run that ends by time.
+/// By what throughput is divided in a run that ends by time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Window {
-    /// The measured part as planned, longer if its last transaction ended later. Clients whose next
-    /// start would come after it stay until its end.
+    /// The planned length of the measured part, or longer if its last transaction ended later.
+    /// Clients whose next start would come after it stay until its end.
     Planned,
-    /// From the start of measuring to the end of the last transaction, as pgbench has it. A client
-    /// whose next start would come after the deadline leaves at once.
+    /// The time from the start of measuring to the end of the last transaction, as in pgbench. A
+    /// client whose next start would come after the deadline leaves immediately.
     ToLastTransaction,
 }
 
 /// How often a transaction is tried after a serialization failure or a deadlock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tries {
-    /// At most this often; 1 is pgbench's default.
+    /// At most this many times; pgbench's default is 1.
     AtMost(u32),
     /// Until the deadline or the latency limit.
     Unlimited,
 }
 
 impl Tries {
-    /// Whether any transaction may be tried again.
+    /// Whether a transaction may be retried at all.
     #[must_use]
     pub fn may_retry(self) -> bool {
         self != Self::AtMost(1)
     }
 
-    /// Whether a transaction that was tried `tries` times may be tried once more.
+    /// Whether a transaction that had `tries` tries may be retried.
     #[must_use]
     pub fn allows_another(self, tries: u32) -> bool {
         match self {
@@ -61,33 +62,33 @@ impl Tries {
     }
 }
 
-/// Which commands have their latency recorded.
+/// Which commands are timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timing {
     /// SQL statements only.
     Statements,
-    /// Meta commands too, as pgbench's `-r` prints them: two clock readings more for each.
+    /// All commands, as for pgbench's `-r`: this costs two more clock readings for each meta
+    /// command.
     EveryCommand,
 }
 
-/// What a statement's error does to its client, unless it is one that may be retried.
+/// What a statement's error does to its client, unless it can be retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnError {
     /// The client gives up.
     Abort,
-    /// The transaction counts as failed; the client goes on with the next.
+    /// The transaction counts as failed; the client continues with the next.
     Continue,
 }
 
-/// What becomes of a client whose connection is lost.
+/// What a client does when its connection is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnLoss {
     /// It gives up.
     Abort,
-    /// It counts the transaction in flight as lost and connects anew.
+    /// It counts the transaction in flight as lost, and reconnects.
     Reconnect {
-        /// How long it may be without a connection before it gives up; None: until the end of the
-        /// run.
+        /// How long it tries to reconnect before it gives up; None for the rest of the run.
         patience: Option<Duration>,
     },
 }
@@ -115,19 +116,19 @@ pub enum Pipelining {
 pub enum Preparing {
     /// Together with its first execution.
     WithFirstUse,
-    /// Before that, in a round trip of its own, as libpq's `PQprepare` does it. An error is
-    /// reported, and the statement is executed all the same.
+    /// Before its first execution, in a round trip of its own, as libpq's `PQprepare` does it. An
+    /// error is reported, and the statement is executed nevertheless.
     Ahead,
 }
 
-/// How the kernel is asked for bytes.
+/// Which interface of the kernel moves bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Io {
-    /// What serves the load best of what works here.
+    /// The best one for the load that works here.
     Auto,
-    /// By readiness; works everywhere.
+    /// epoll, which works everywhere.
     Epoll,
-    /// By completions; needs Linux 6.1 and no profile that forbids it.
+    /// io_uring, which needs Linux 6.1 and a system that does not forbid it.
     IoUring,
 }
 
@@ -136,34 +137,34 @@ pub enum Io {
 pub struct WeightedProgram {
     /// The compiled script.
     pub program: Program,
-    /// Its share, of the sum of all.
+    /// Its share of the sum of all weights.
     pub weight: u32,
 }
 
 /// A variable's value before the first transaction.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Initial {
-    /// As the command line has it; its type is found when it is used.
+    /// The text on the command line; its type is determined when it is used.
     Text(String),
-    /// A whole number.
+    /// An integer.
     Int(i64),
     /// The number of the client.
     ClientId,
 }
 
-/// All that the engine runs by.
+/// Everything that defines a run of the engine.
 #[derive(Debug)]
 pub struct Spec {
     /// How every client connects.
     pub params: Params,
     /// Scripts; at least one, with a sum of weights above zero.
     pub programs: Vec<WeightedProgram>,
-    /// What decides in place of the programs, which then have names and commands only
-    /// ([`Program::driven`]); None when the programs are what is run.
+    /// What decides in place of the programs, which then have only names and commands
+    /// ([`Program::driven`]); None when the programs are run.
     pub drivers: Option<Arc<dyn Drivers>>,
     /// Names of the programs' variables.
     pub symbols: Arc<Symbols>,
-    /// Variables as every client starts with them.
+    /// The initial variables of every client.
     pub initial: Vec<(SlotId, Initial)>,
     /// Protocol that the programs were compiled for.
     pub mode: QueryMode,
@@ -171,62 +172,63 @@ pub struct Spec {
     pub preparing: Preparing,
     /// Which statements share a round trip.
     pub pipelining: Pipelining,
-    /// How many clients; at least one.
+    /// How many clients there are; at least one.
     pub clients: usize,
-    /// Whose clients they are, of a load that several generators make; None: there is no other.
+    /// The share of a load that several generators make; None for a single generator.
     pub share: Option<LoadShare>,
-    /// Threads in the beginning; from one to `clients`.
+    /// The initial number of threads; from one to `clients`.
     pub workers: usize,
     /// Whether workers are added while the load runs.
     pub scaling: Scaling,
     /// When a client stops; counted after the warm-up.
     pub limit: Limit,
-    /// How long after the end of measuring a client may still be in a transaction before it is
-    /// aborted; None: as long as it takes.
+    /// How long after the end of measuring a client may stay in a transaction before it is aborted;
+    /// None for as long as it takes.
     pub drain_limit: Option<Duration>,
-    /// Load before measuring begins.
+    /// How long the load runs before measuring begins.
     pub warmup: Duration,
     /// Closed or open loop.
     pub arrivals: Arrivals,
-    /// Keying and thinking, by script; none in an open loop.
+    /// Keying and think times, by script; empty in an open loop.
     pub pacing: Vec<Pacing>,
-    /// How the load changes over time; with it, the limit is the duration of all phases, arrivals
-    /// are phased or closed as the phases are, and there is no warm-up of its own.
+    /// The phases of the load; with phases, the limit is the duration of all of them, arrivals are
+    /// phased or closed as the phases are, and there is no warm-up of its own.
     pub phases: Option<Phases>,
-    /// Sleeping clients are woken at multiples of it; zero wakes each at its instant.
+    /// Sleeping clients are woken at multiples of this; zero wakes each at its exact instant.
     pub timer_tick: Duration,
     /// A transaction slower than this is late; in an open loop, one that could only start later
     /// than this is skipped.
     pub latency_limit: Option<Duration>,
     /// How often a transaction is tried.
     pub tries: Tries,
-    /// Which latencies are recorded.
+    /// Which commands are timed.
     pub timing: Timing,
     /// What an error of a statement does to its client.
     pub on_error: OnError,
     /// What becomes of a client whose connection is lost.
     pub on_loss: OnLoss,
-    /// Which statements leave the number of their transaction in the database; None without --ledger.
+    /// Which statements store the number of their transaction in the database; None without
+    /// --ledger.
     pub ledger: Option<CommitLedger>,
     /// How long sessions last.
     pub sessions: Sessions,
     /// Where transactions are logged; None without -l.
     pub log: Option<LogSpec>,
-    /// Say every step on standard error, under this name.
+    /// The name under which every step is printed on standard error; None without --debug.
     pub debug: Option<String>,
-    /// How the kernel is asked for bytes.
+    /// Which interface of the kernel moves bytes.
     pub io: Io,
-    /// Stop all clients as soon as one gives up.
+    /// Whether all clients stop as soon as one gives up.
     pub exit_on_abort: bool,
-    /// What throughput divides by.
+    /// By what throughput is divided.
     pub window: Window,
-    /// Random sequences, drawn from the base sequence in pgbench's order.
+    /// Seeds of the random sequences, drawn from the base sequence in pgbench's order.
     pub seeds: Seeds,
 }
 
 impl Default for Spec {
     /// One client in a closed loop that runs 10 transactions of no script, as pgbench does without
-    /// options, against libpq's default server. Programs and their pauses are still to be given.
+    /// options, on libpq's default server. The caller adds programs and their pauses.
     fn default() -> Self {
         Self {
             params: Params::default(),
@@ -272,8 +274,8 @@ impl Spec {
         self.share.map_or(0, |part| part.range().start)
     }
 
-    /// Numbers of the clients that worker number `worker` has in the beginning: in a row, as pgbench
-    /// shares them out; or in turn, where the number of workers may change.
+    /// Numbers of the clients that worker number `worker` has initially: consecutive numbers, as in
+    /// pgbench; or every n-th number, where the number of workers may change.
     #[must_use]
     pub fn clients_of(&self, worker: usize) -> Vec<usize> {
         let first = self.first_client();
@@ -288,8 +290,8 @@ impl Spec {
         }
     }
 
-    /// The group of client number `client`, which belongs to worker number `worker` in the beginning.
-    /// Clients of one group are always with the same worker, and may share what belongs to a thread.
+    /// The group of client number `client`, which belongs to worker number `worker` initially.
+    /// Clients of one group always share a worker, and may share what belongs to a thread.
     #[must_use]
     pub fn group_of(&self, worker: usize, client: usize) -> usize {
         match self.scaling {
@@ -309,7 +311,7 @@ impl Spec {
         )
     }
 
-    /// Phases; 1 when the load is the same all the time.
+    /// How many phases there are; 1 for a load without phases.
     #[must_use]
     pub fn phase_count(&self) -> usize {
         self.phases
@@ -321,15 +323,17 @@ impl Spec {
 /// Seeds of all random sequences.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Seeds {
-    /// One a client, for the functions of scripts; in a part of a load, of all of its clients.
+    /// One for each client, for the functions of scripts; for a share of a load, one for each
+    /// client of the whole load.
     pub clients: Vec<u64>,
-    /// Likewise, for the choice of scripts, in a part of a load; else empty: workers choose.
+    /// For a share of a load, one for each client, for the choice of scripts; otherwise empty, and
+    /// workers choose.
     pub choice_of_clients: Vec<u64>,
-    /// One for each of the most workers there may be, for the choice of scripts.
+    /// One for each possible worker, for the choice of scripts.
     pub choice: Vec<u64>,
-    /// Likewise, for the gaps of an open loop.
+    /// One for each possible worker, for the gaps of an open loop.
     pub arrivals: Vec<u64>,
-    /// Likewise, for the sampling of its log.
+    /// One for each possible worker, for the sampling of its log.
     pub sampling: Vec<u64>,
 }
 
@@ -353,8 +357,8 @@ impl Seeds {
         (seeds, default_seed)
     }
 
-    /// The same for a part of a load. What clients draw is the same in every part, what workers draw
-    /// is apart from one to the other.
+    /// The same for a share of a load. What clients draw is the same in every share, and what
+    /// workers draw differs between shares.
     #[must_use]
     pub fn draw_for_share(
         base: &mut pgdyno_script::Rng,

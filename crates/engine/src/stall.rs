@@ -1,16 +1,16 @@
-//! Stalls: stretches in which no transaction of any client succeeded.
+//! Stalls: periods in which no transaction of any client succeeded.
 
 use crate::clock::{Nanos, SECOND};
 
-/// A shorter stretch is not a stall.
+/// The shortest period that counts as a stall.
 pub const SHORTEST: Nanos = SECOND / 100;
-/// Of one that goes on over the end of an interval, pieces from this length on are reported.
+/// The shortest piece that is reported of a stall that continues over the end of an interval.
 const SHORTEST_PIECE: Nanos = SECOND / 1000;
 
-/// From one success to the next, since the engine's start.
+/// A period from one success to the next, since the engine's start.
 pub type Stretch = (Nanos, Nanos);
 
-/// A worker's stalls that it has not reported yet.
+/// The stalls of a worker that were not reported yet.
 #[derive(Debug, Default)]
 pub struct Stalls {
     last_success: Nanos,
@@ -18,12 +18,12 @@ pub struct Stalls {
 }
 
 impl Stalls {
-    /// The load begins.
+    /// Begins the load.
     pub fn begin(&mut self, now: Nanos) {
         self.last_success = now;
     }
 
-    /// A transaction has succeeded.
+    /// Records a successful transaction.
     #[inline]
     pub fn served(&mut self, now: Nanos) {
         if now.saturating_sub(self.last_success) >= SHORTEST {
@@ -32,7 +32,7 @@ impl Stalls {
         self.last_success = now;
     }
 
-    /// What of them lies in an interval, in order.
+    /// The parts of the stalls within an interval, in order.
     #[must_use]
     pub fn within(&self, from: Nanos, to: Nanos) -> Vec<Stretch> {
         let goes_on = (self.last_success, to);
@@ -42,13 +42,13 @@ impl Stalls {
             .collect()
     }
 
-    /// They were reported, but for the one that goes on.
+    /// Forgets the stalls that were reported, except one that continues.
     pub fn forget(&mut self) {
         self.ended.clear();
     }
 }
 
-/// Where both are; each in order and without overlaps, as is the result.
+/// The intersection of two lists; both, and the result, are in order and without overlaps.
 #[must_use]
 pub fn common(one: &[Stretch], other: &[Stretch]) -> Vec<Stretch> {
     let (mut one, mut other) = (one.iter().peekable(), other.iter().peekable());

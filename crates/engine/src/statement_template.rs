@@ -1,59 +1,60 @@
-//! Statements as bytes, formatted once: only parameters are written while running.
+//! Statements formatted as bytes once: only parameters are written while the load runs.
 
 use pgdyno_script::{Capture, Op, Piece, Program, QueryMode, SlotId, Sql, Statement, Vars};
 use pgdyno_wire::{BindTemplate, Columns, EncodeError, frontend};
 
 use crate::spec::WeightedProgram;
 
-/// Whether a connection has a statement prepared.
+/// Whether a connection has prepared a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parsed {
     /// It has not.
     No,
-    /// It was asked to, in an exchange that failed: to ask again, the name must be free.
+    /// It was prepared in an exchange that failed: before another Parse, the name must be closed.
     Perhaps,
     /// It has.
     Yes,
 }
 
-/// One statement, ready to be filled in.
+/// One statement, ready for its parameters.
 #[derive(Debug)]
 pub enum Template {
-    /// A Query message: text with variables in it.
+    /// A Query message: text that contains variables.
     Simple(Simple),
-    /// Bind and Execute of a statement that is parsed before.
+    /// Bind and Execute of a statement, with a Parse before them where needed.
     Bound(Bound),
 }
 
-/// A statement whose text is made anew each time.
+/// A statement whose text is written for each execution.
 #[derive(Debug)]
 pub struct Simple {
     statement: Statement,
-    /// Whether it is several that were joined by `\;`.
+    /// Whether it consists of several statements joined by `\;`.
     compound: bool,
 }
 
-/// The parts of Parse, Bind and Execute that never change.
+/// The constant parts of Parse, Bind and Execute.
 #[derive(Debug)]
 pub struct Bound {
-    /// Close of the name, whether there is such a statement or not; empty for unnamed ones.
+    /// A Close of the name, which also succeeds if there is no such statement; empty for unnamed
+    /// statements.
     close: Vec<u8>,
     /// The whole Parse message.
     parse: Vec<u8>,
-    /// The text, as errors count positions in it.
+    /// The text in which errors count positions.
     sql: String,
-    /// Of the prepared statement; empty for unnamed ones.
+    /// The name of the prepared statement; empty for unnamed ones.
     name: String,
     /// Whether one Parse serves all executions on a connection.
     pub prepared: bool,
-    /// Bind and Execute, but for the values of `params`.
+    /// Bind and Execute without the values of `params`.
     bind: BindTemplate,
     params: Vec<SlotId>,
 }
 
 impl Template {
-    /// Appends the statement to `out`. `parsed` says whether this connection has it prepared.
-    /// Sync is the caller's: a pipeline has one for many statements.
+    /// Appends the statement to `out`. `parsed` says whether this connection has prepared it. The
+    /// caller appends the Sync, because a pipeline has one for many statements.
     ///
     /// # Errors
     /// A value, or the statement with its values, is too long for the protocol.
@@ -64,7 +65,7 @@ impl Template {
         }
     }
 
-    /// Appends what prepares the statement for later; whether there was anything to append.
+    /// Appends the messages that prepare the statement for later; returns whether it appended any.
     pub fn prepare(&self, parsed: Parsed, out: &mut Vec<u8>) -> bool {
         match self {
             Self::Bound(bound) if bound.prepared && parsed != Parsed::Yes => {
@@ -75,23 +76,23 @@ impl Template {
         }
     }
 
-    /// Whether it is prepared once a connection.
+    /// Whether the statement is prepared once on each connection.
     #[must_use]
     pub fn is_prepared(&self) -> bool {
         matches!(self, Self::Bound(bound) if bound.prepared)
     }
 
-    /// Whether it may have several results.
+    /// Whether the statement may have several results.
     #[must_use]
     pub fn is_compound(&self) -> bool {
         matches!(self, Self::Simple(simple) if simple.compound)
     }
 
-    /// The text that the server got, given what was sent with it.
+    /// The text that the server received, given the bytes that were sent.
     #[must_use]
     pub fn sql<'a>(&'a self, sent: &'a [u8]) -> std::borrow::Cow<'a, str> {
         match self {
-            // between the type and length, and the zero at the end
+            // between the type and the length, and the terminating zero
             Self::Simple(_) => {
                 String::from_utf8_lossy(sent.get(5..sent.len().max(6) - 1).unwrap_or_default())
             }
@@ -99,7 +100,7 @@ impl Template {
         }
     }
 
-    /// What pgbench calls the statement when it sends it: its name, else its text.
+    /// How pgbench names the statement when it sends it: its name, or its text if it has none.
     #[must_use]
     pub fn shown<'a>(&'a self, sent: &'a [u8]) -> std::borrow::Cow<'a, str> {
         match self {
@@ -176,7 +177,7 @@ fn of_program(
         .collect()
 }
 
-/// By statement, whether its rows are wanted.
+/// Indexed by statement: whether its rows are read.
 fn captured(program: &Program) -> Vec<bool> {
     let mut wanted = vec![false; program.statements.len()];
     for op in &program.ops {
@@ -187,7 +188,7 @@ fn captured(program: &Program) -> Vec<bool> {
     wanted
 }
 
-/// Whether a semicolon stands before the end: one in quotes is one too many, and does no harm.
+/// Whether there is a semicolon before the end. One within quotes counts too, which does no harm.
 fn is_compound(pieces: &[Piece]) -> bool {
     let text: String = pieces
         .iter()

@@ -6,29 +6,29 @@ use crate::interval::{ErrorNote, Phase};
 /// When phases change.
 #[derive(Debug, Clone)]
 pub struct Timetable {
-    /// The first transaction's instant.
+    /// The instant of the first transaction.
     pub origin: Nanos,
     /// End of the warm-up; `origin` without one.
     pub measure: Nanos,
     /// End of measuring; None when transactions are counted.
     pub deadline: Option<Nanos>,
-    /// The phases of a run that has some, end to end from `origin` to `deadline`.
+    /// The phases of a run with phases, from `origin` to `deadline` without gaps.
     pub planned: Vec<Planned>,
 }
 
-/// A phase of the plan as a stretch of time.
+/// A phase of the plan, as a period.
 #[derive(Debug, Clone, Copy)]
 pub struct Planned {
     /// When it begins.
     pub from: Nanos,
     /// When it ends.
     pub to: Nanos,
-    /// Whether it counts in the results.
+    /// Whether the phase counts in the results.
     pub result: bool,
 }
 
 impl Timetable {
-    /// Whether an error belongs to the results.
+    /// Whether an error counts in the results.
     #[must_use]
     pub fn counts(&self, note: &ErrorNote) -> bool {
         match note.planned {
@@ -61,7 +61,8 @@ impl Timetable {
         (number < self.planned.len()).then_some(number)
     }
 
-    /// The end of the interval that begins at `from`: a second on the phase's grid, or its end.
+    /// The end of the interval that begins at `from`: a second on the phase's grid, or the end of
+    /// the phase.
     #[must_use]
     pub fn interval_end(&self, from: Nanos) -> Nanos {
         let (phase, began) = self.phase(from);

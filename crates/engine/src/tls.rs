@@ -1,5 +1,5 @@
 //! TLS between the poller and a client: the poller moves encrypted bytes, the client sees plain
-//! ones. A connection without TLS has no part in it.
+//! ones. A connection without TLS bypasses this module.
 
 use std::io;
 
@@ -11,8 +11,8 @@ use crate::shared::Shared;
 
 /// A connection's TLS session, and the encrypted bytes that are to be sent.
 ///
-/// As a client's own, `out` stays the same until more bytes come or the client sends again: by then
-/// the poller has sent it, or has a copy.
+/// Like a client's own bytes, `out` stays the same until more bytes come or the client sends again:
+/// by then the poller has sent it, or has a copy.
 #[derive(Debug)]
 struct Sealed {
     channel: Box<TlsChannel>,
@@ -24,7 +24,7 @@ struct Sealed {
 pub struct Channels(Vec<Option<Sealed>>);
 
 impl Channels {
-    /// Connection `token` is a new one, with a TLS session or without.
+    /// Sets up connection `token`, with or without a TLS session.
     pub fn set(&mut self, token: usize, channel: Option<Box<TlsChannel>>) {
         if channel.is_some() && self.0.len() <= token {
             self.0.resize_with(token + 1, || None);
@@ -37,13 +37,13 @@ impl Channels {
         }
     }
 
-    /// The TLS session of `token`, which goes elsewhere.
+    /// Takes the TLS session of `token`, which moves to another worker.
     pub fn take(&mut self, token: usize) -> Option<Box<TlsChannel>> {
         let sealed = self.0.get_mut(token)?.take()?;
         Some(sealed.channel)
     }
 
-    /// Encrypted bytes to be sent on `token`; None for a connection without TLS.
+    /// Encrypted bytes to send on `token`; None for a connection without TLS.
     #[inline]
     pub fn outgoing(&self, token: usize) -> Option<&[u8]> {
         match self.0.get(token) {
@@ -52,7 +52,7 @@ impl Channels {
         }
     }
 
-    /// Bytes came on `token`. `client` gets them as they are, or opened.
+    /// Passes bytes that arrived on `token` to `client`, decrypted if the connection has TLS.
     #[inline]
     pub fn received(
         &mut self,
@@ -67,8 +67,8 @@ impl Channels {
         }
     }
 
-    /// What `client` wants to be done with `token` after something else than bytes; what it sends is
-    /// sealed.
+    /// Encrypts the bytes that `client` sends after an event other than received bytes; returns the
+    /// client's step.
     #[inline]
     pub fn seal(
         &mut self,
@@ -124,7 +124,7 @@ impl Sealed {
     }
 }
 
-/// There is no way on: the connection is as good as lost.
+/// Ends a connection whose TLS session has failed: it counts as lost.
 fn broken(error: TlsError, client: &mut Client, shared: &mut Shared<'_>) -> Next {
     client.closed(Some(&io::Error::other(error)), shared);
     Next::Close

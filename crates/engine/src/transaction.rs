@@ -1,4 +1,4 @@
-//! The transaction that a client runs: which script, how far, and how its statements reach the
+//! The transaction that a client runs: its script, its position, and how its statements reach the
 //! server.
 
 mod batch;
@@ -17,25 +17,26 @@ use crate::clock::Nanos;
 pub struct Transaction {
     /// Number of the script.
     pub script: usize,
-    /// Number of its record: the script's, in a run with phases the script's of its phase.
+    /// Number of the record: that of the script, or in a run with phases that of the script in its
+    /// phase.
     pub record: usize,
     /// Next operation of the script.
     pub next_op: usize,
-    /// Operation whose answer is awaited.
+    /// The operation whose answer is awaited.
     pub command: usize,
-    /// When that began.
+    /// When the current command began.
     pub command_started: Nanos,
-    /// When the schedule wants it to begin; while its client keys or thinks, the end of that.
+    /// When the schedule requires it to begin; during a keying or think time, the end of that.
     pub intended: Nanos,
-    /// When it began; or the pause before it.
+    /// When it began; or when the pause before it began.
     pub started: Nanos,
     /// Whether it has begun and not ended.
     pub begun: bool,
-    /// Tries, with the one under way.
+    /// Number of tries, including the current one.
     pub tries: u32,
     /// Whether it has waited for the server.
     pub waited: bool,
-    /// The random state at its begin, to which a retry returns.
+    /// The random state at its begin, which a retry restores.
     pub rng: Option<Rng>,
     /// The failed try that is being rolled back.
     pub failed: Option<Box<FailedTry>>,
@@ -48,34 +49,34 @@ pub struct Transaction {
 pub struct FailedTry {
     /// The error of the server.
     pub error: Box<ServerError>,
-    /// The error with its place in the statement as it was sent.
+    /// The error with its position in the statement that was sent.
     pub message: String,
 }
 
-/// How the statements of a transaction are chosen and sent. A script changes it from statement
-/// to statement, a driver never.
+/// How the statements of a transaction are chosen and sent. A script changes the mode from
+/// statement to statement; a driver never does.
 #[derive(Debug)]
 pub enum Mode {
-    /// The script's, a round trip each.
+    /// By the script, with a round trip for each statement.
     Script {
-        /// The one whose answer is awaited or came last.
+        /// The statement whose answer is awaited or came last.
         statement: Option<usize>,
     },
-    /// The script's, between `\startpipeline` and `\endpipeline`.
+    /// By the script, between `\startpipeline` and `\endpipeline`.
     Pipeline {
         /// Statements of the pipeline, in order.
         statements: Vec<usize>,
-        /// Whether its end has not come yet.
+        /// Whether the pipeline has not ended yet.
         is_open: bool,
     },
-    /// The script's, as many as possible in a round trip (--auto-pipeline).
+    /// By the script, with as many statements as possible in a round trip (--auto-pipeline).
     Batch(Box<Batch>),
-    /// A driver's, in place of a script.
+    /// By a driver, in place of a script.
     Driver(Box<DriverRun>),
 }
 
 impl Transaction {
-    /// None yet, of a client whose statements are chosen and sent in `mode`.
+    /// A client's initial state, with no transaction chosen.
     #[must_use]
     pub fn new(mode: Mode) -> Self {
         Self {
@@ -95,8 +96,8 @@ impl Transaction {
         }
     }
 
-    /// The next one is to be chosen. Script, record and command stay until it is: what happens
-    /// before is reported under them.
+    /// Prepares for the choice of the next transaction. Script, record and command stay until then,
+    /// because what happens before is reported under them.
     pub fn renew(&mut self) {
         debug_assert!(!self.begun, "the last one has ended");
         self.intended = 0;
@@ -115,14 +116,14 @@ impl Transaction {
         self.next_op = 0;
     }
 
-    /// Whether it is decided by a driver.
+    /// Whether a driver decides the transaction.
     #[inline]
     #[must_use]
     pub fn is_driven(&self) -> bool {
         matches!(self.mode, Mode::Driver(_))
     }
 
-    /// What decides it in place of a script.
+    /// The driver, if there is one in place of a script.
     #[inline]
     #[must_use]
     pub fn driver(&self) -> Option<&DriverRun> {
@@ -132,7 +133,7 @@ impl Transaction {
         }
     }
 
-    /// The same, to go on with it.
+    /// The driver, to change its state.
     #[inline]
     pub fn driver_mut(&mut self) -> Option<&mut DriverRun> {
         match &mut self.mode {
@@ -143,7 +144,7 @@ impl Transaction {
 }
 
 impl Mode {
-    /// The statement whose answer is awaited or came last, where answers are one statement's each.
+    /// The statement whose answer is awaited or came last, if each answer belongs to one statement.
     #[must_use]
     pub fn statement(&self) -> Option<usize> {
         match self {
@@ -153,8 +154,8 @@ impl Mode {
         }
     }
 
-    /// The statement whose result number `query` is. Of those in a pipeline each has one: the one
-    /// under way comes after all that were completed.
+    /// The statement to which result number `query` belongs. In a pipeline each statement has one
+    /// result, so the current one comes after all completed ones.
     #[must_use]
     pub fn statement_of_result(&self, query: usize) -> Option<usize> {
         match self {
@@ -163,7 +164,7 @@ impl Mode {
         }
     }
 
-    /// A statement goes by itself.
+    /// Sends a statement in a round trip of its own.
     #[inline]
     pub fn send_alone(&mut self, number: usize) {
         match self {
@@ -183,10 +184,10 @@ impl Mode {
         matches!(self, Self::Pipeline { is_open: true, .. })
     }
 
-    /// A pipeline begins.
+    /// Begins a pipeline.
     pub fn open_pipeline(&mut self) {
         debug_assert!(!self.is_in_pipeline(), "pipelines do not nest");
-        // a script that is one pipeline allocates for its first transaction only
+        // a script that is one pipeline allocates only for its first transaction
         let mut all = match self {
             Self::Pipeline { statements, .. } => std::mem::take(statements),
             Self::Script { .. } | Self::Batch(_) | Self::Driver(_) => Vec::new(),
@@ -198,7 +199,7 @@ impl Mode {
         };
     }
 
-    /// A statement is part of the pipeline.
+    /// Adds a statement to the pipeline.
     pub fn add_to_pipeline(&mut self, statement: usize) {
         debug_assert!(self.is_in_pipeline(), "a pipeline is open");
         if let Self::Pipeline { statements, .. } = self {
@@ -206,14 +207,14 @@ impl Mode {
         }
     }
 
-    /// The pipeline that is open, if one is, has all its statements.
+    /// Ends the pipeline, if one is open.
     pub fn close_pipeline(&mut self) {
         if let Self::Pipeline { is_open, .. } = self {
             *is_open = false;
         }
     }
 
-    /// Statements share round trips: the batch that is open, or a new one.
+    /// The open batch, or a new one.
     #[inline]
     pub fn batch(&mut self) -> &mut Batch {
         debug_assert!(!matches!(self, Self::Driver(_)), "a driver has no batches");
@@ -242,7 +243,7 @@ impl Mode {
         matches!(self, Self::Batch(batch) if !batch.sent && !batch.statements.is_empty())
     }
 
-    /// Another connection takes the place of the one on which statements were sent.
+    /// Forgets the statements that were sent on a connection that has been replaced.
     pub fn forget_session(&mut self) {
         match self {
             Self::Script { statement } => *statement = None,

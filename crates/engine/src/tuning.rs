@@ -1,58 +1,62 @@
-//! How many workers a load is given: each number is tried in turn during the warm-up, and what gave the
-//! most transactions is kept.
+//! Finds the number of workers: each possible number is tried in turn during the warm-up, and the
+//! one with the most transactions is kept.
 //!
-//! On few cores, and with few clients, throughput depends on where the scheduler puts the generator's
-//! threads more than on what they compute: no formula says how many are best, so it is measured.
+//! On few cores, and with few clients, throughput depends more on where the scheduler puts the
+//! generator's threads than on what they compute. No formula gives the best number, so it is
+//! measured.
 
 use crate::clock::{Nanos, SECOND};
 
-/// The shortest and the longest time that one number of workers is tried at a stretch.
+/// The shortest and the longest time for which one number of workers is tried in a row.
 const SLOT: (Nanos, Nanos) = (SECOND / 10, SECOND / 2);
 
-/// How often each number is tried, if the warm-up is long enough for slots of more than the least.
+/// How often each number is tried, if the warm-up is long enough for slots longer than the
+/// shortest.
 const ROUNDS: u64 = 4;
 
-/// Rounds come in pairs, one in each direction, so that a drift of the server favours nobody.
+/// Rounds come in pairs, one in each direction, so that a drift of the server does not favour a
+/// number.
 const PAIR: u64 = 2;
 
-/// Share of a slot that is left out, while clients move and the scheduler settles.
+/// The fraction of a slot that is left out, while clients move and the scheduler settles.
 const SETTLING: f64 = 0.3;
 
-/// Transactions that the best slot of the first round needs: with fewer, rates are chance.
+/// How many transactions the best slot of the first round needs: with fewer, rates are random.
 const LEAST_TRANSACTIONS: u64 = 50;
 
-/// A number of workers whose throughput is under this share of the best one's is tried no more.
+/// A number of workers is not tried again if its throughput is below this fraction of the best.
 const HOPELESS: f64 = 0.9;
 
-/// Of those within this share of the best throughput, the fewest workers are taken: they cost less CPU.
+/// The smallest number of workers within this fraction of the best throughput is chosen, because
+/// fewer workers use less CPU.
 const AS_GOOD: f64 = 0.985;
 
-/// A number of workers, as measured.
+/// A number of workers with its measured rates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tried {
     /// How many workers shared the clients.
     pub workers: usize,
-    /// Transactions a second in each of its slots.
+    /// Transactions per second in each of its slots.
     pub rates_per_s: Vec<f64>,
 }
 
-/// The number of workers that was chosen, with the trials that decided it.
+/// The number of workers that was chosen, with the trials on which the choice is based.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choice {
-    /// How many workers the load has from now on.
+    /// The number of workers from now on.
     pub workers: usize,
-    /// What was tried, fewest first.
+    /// The numbers that were tried, in ascending order.
     pub tried: Vec<Tried>,
 }
 
-/// What to do after a look at the load.
+/// What to do after a check of the load.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    /// Look again at [`Tuning::due`].
+    /// Check again at [`Tuning::due`].
     Wait,
-    /// So many workers are to share the clients.
+    /// Share the clients among this many workers.
     Arrange(usize),
-    /// Likewise, and that is the choice.
+    /// Do the same, as the final choice.
     Choose(Choice),
 }
 
@@ -60,7 +64,7 @@ pub enum Step {
 #[derive(Debug)]
 pub struct Tuning {
     first: usize,
-    /// Still in the running, in the order of the current round; `at` is tried now.
+    /// The remaining candidates in the order of the current round; `at` is being tried.
     running: Vec<Tried>,
     at: usize,
     given_up: Vec<Tried>,
@@ -68,14 +72,14 @@ pub struct Tuning {
     slot: Nanos,
     due: Nanos,
     end: Nanos,
-    /// When counting began in this slot, and at how many transactions.
+    /// When counting began in this slot, and the number of transactions at that time.
     counting: Option<(Nanos, u64)>,
     has_begun: bool,
 }
 
 impl Tuning {
-    /// Tries `numbers` of workers, with `first` of which the load begins, from `from` to `end`. None
-    /// when there is nothing to choose, or no time for it.
+    /// Tries `numbers` of workers, beginning with `first`, from `from` to `end`. None if there is
+    /// no choice, or no time for it.
     #[must_use]
     pub fn new(numbers: &[usize], first: usize, from: Nanos, end: Nanos) -> Option<Self> {
         let count = numbers.len() as u64;
@@ -101,13 +105,13 @@ impl Tuning {
         })
     }
 
-    /// When to look at the load.
+    /// When to check the load.
     #[must_use]
     pub fn due(&self) -> Nanos {
         self.due
     }
 
-    /// A look at the load, which has ended so many `transactions` by `now`.
+    /// Checks the load, which has ended `transactions` transactions by `now`.
     pub fn look(&mut self, now: Nanos, transactions: u64) -> Step {
         if now < self.due {
             return Step::Wait;
@@ -166,13 +170,13 @@ impl Tuning {
         if is_pair && (self.running.len() < 2 || now + another > self.end) {
             return self.choose(self.preferred());
         }
-        // the other way round: neighbours follow each other, and a drift cancels out
+        // reversed: neighbours follow each other, and a drift cancels out
         self.running.reverse();
         self.at = 0;
         self.try_current(now)
     }
 
-    /// The fewest workers that are as good as the best.
+    /// The smallest number of workers that is as good as the best.
     fn preferred(&self) -> usize {
         let scores = scores(&self.running);
         let limit = AS_GOOD * scores.iter().copied().fold(0.0, f64::max);
@@ -190,7 +194,8 @@ impl Tuning {
     }
 }
 
-/// By number of workers: the median over the pairs of rounds of its rate, in parts of that pair's mean.
+/// By number of workers: the median over the pairs of rounds of its rate, relative to that pair's
+/// mean.
 fn scores(running: &[Tried]) -> Vec<f64> {
     let pairs: Vec<Vec<f64>> = running
         .iter()
@@ -223,7 +228,7 @@ pub fn median(mut values: Vec<f64>) -> f64 {
 mod tests {
     use super::*;
 
-    /// A load whose throughput depends on the number of workers, and on time.
+    /// Simulates a load whose throughput depends on the number of workers, and on time.
     fn drive(
         numbers: &[usize],
         first: usize,

@@ -1,4 +1,4 @@
-//! One engine thread: its clients, its poller, its timers, its recorder. No locks.
+//! One thread of the engine: its clients, its poller, its timers and its recorder, without locks.
 
 mod connecting;
 mod handovers;
@@ -31,33 +31,33 @@ use crate::timetable::Timetable;
 use crate::tls::Channels;
 use crate::worker_message::{WorkerEnd, WorkerMessage};
 
-/// How long a worker waits at most before it looks whether it is to stop.
+/// How long a worker waits at most before it checks whether it is to stop.
 const LONGEST_WAIT: Nanos = SECOND / 10;
 
-/// A worker with its clients connected.
+/// A worker whose clients are connected.
 pub struct Worker<'a, P> {
     number: usize,
     poller: P,
     load: Load<'a>,
     timetable: Timetable,
-    /// Start and end of the open interval.
+    /// Start and end of the current interval.
     from: Nanos,
     to: Nanos,
     cpu: Nanos,
     run_queue: RunQueue,
-    /// In the run queue, up to the open interval.
+    /// The thread's total time in the run queue at the start of the current interval.
     waited: Option<Nanos>,
-    /// Of the open interval: what is counted as it goes.
+    /// The load of the worker itself in the current interval.
     health: Health,
     links: Links,
-    /// Makes connections in place of lost ones.
+    /// Requests connections in place of lost ones.
     dispatch: Option<Dispatch>,
-    /// By worker: where its clients are sent; empty when none is to leave.
+    /// Indexed by worker: where to send its clients; empty when none is to leave.
     destinations: Vec<Option<Sender<Handover>>>,
     /// Channels on which clients arrive by the last order, and by those before it.
     arrivals: Vec<Receiver<Handover>>,
     earlier_arrivals: Vec<Receiver<Handover>>,
-    /// Has no clients, and waits for an order that brings some.
+    /// Whether the worker has no clients, and waits for an order that brings some.
     is_idle: bool,
 }
 
@@ -67,34 +67,35 @@ pub struct Links {
     pub messages: SyncSender<WorkerMessage>,
     /// Emptied records for reuse.
     pub recycled: Receiver<Vec<ScriptRecord>>,
-    /// What workers share to reconnect clients; None when a client whose connection is lost gives up.
+    /// What workers share to reconnect clients; None when a client whose connection is lost gives
+    /// up.
     pub reconnecting: Option<Reconnecting>,
-    /// How clients are to be shared out anew.
+    /// Orders to redistribute the clients.
     pub orders: Orders,
-    /// Transactions that its clients have ended, for the engine to see.
+    /// How many transactions its clients have ended, for the engine to read.
     pub transactions: Arc<AtomicU64>,
 }
 
-/// Where a client is that this worker does not have.
+/// Stands for the token of a client that this worker does not have.
 const NOWHERE: u32 = u32::MAX;
 
 /// The clients, as the poller sees them.
 struct Load<'a> {
-    /// By client: its token, which counts from 0 in each worker, or [`NOWHERE`].
+    /// Indexed by client: its token, which counts from 0 in each worker, or [`NOWHERE`].
     tokens: Vec<u32>,
-    /// Number of the engine's first client, whose token comes first.
+    /// Number of the engine's first client, which has index 0.
     first_client: usize,
-    /// By token; None where a client went to another worker.
+    /// Indexed by token; None where a client moved to another worker.
     clients: Vec<Option<Client>>,
-    /// Tokens of clients that went.
+    /// Tokens of clients that moved away.
     vacant: Vec<usize>,
-    /// Between them and the poller.
+    /// The TLS sessions between clients and poller.
     channels: Channels,
-    /// What cancels the statements of their sessions.
+    /// The keys for cancelling the statements of their sessions.
     cancels: CancelTokens,
     shared: Shared<'a>,
     running: usize,
-    /// Pieces of bytes that came since the poller was asked.
+    /// How many pieces of bytes have arrived in this wake-up.
     replies: u64,
 }
 
@@ -123,7 +124,7 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Clients that are without a connection and seek one.
+    /// How many clients are disconnected and reconnecting.
     fn away(&self) -> usize {
         let is_away = |client: &&Client| client.is_away() && !client.stopped();
         match self.shared.outages {
@@ -138,7 +139,7 @@ impl<'a> Load<'a> {
         (token != NOWHERE).then_some(token as usize)
     }
 
-    /// All that goes with the connection of `token`, whose `socket` leaves the poller.
+    /// Everything that belongs to the connection of `token`, whose `socket` leaves the poller.
     fn transport(&mut self, token: usize, socket: OwnedFd) -> Transport {
         Transport {
             socket,
@@ -147,14 +148,15 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Clients inside a transaction.
+    /// How many clients are inside a transaction.
     fn in_flight(&self) -> usize {
         let clients = self.clients.iter().flatten();
         clients.filter(|client| client.in_flight()).count()
     }
 
-    /// One step of the client of `token`, which may have none: the connector's bell has not, nor one
-    /// that went away. Keeps the number of running clients right.
+    /// Runs one step of the client of `token`. There may be none: the connector's bell has no
+    /// client, nor has the token of one that moved away. Keeps the number of running clients up to
+    /// date.
     fn step(
         &mut self,
         token: usize,
@@ -173,7 +175,7 @@ impl<'a> Load<'a> {
         next
     }
 
-    /// A client that has stopped is no part of an outage any more.
+    /// Removes a client that has stopped from the current outage.
     fn count_off(&self, token: usize) {
         let Some(outages) = &self.shared.outages else {
             return;
@@ -191,14 +193,15 @@ impl<'a> Load<'a> {
             };
             outages.left(now, why);
         }
-        // at the end of the run they stop one by one: then the outage is not over for those that are left
+        // at the end of the run they stop one by one, which must not end the outage for the
+        // remaining ones
         if !is_over {
             outages.stopped(now);
         }
     }
 
-    /// What the schedule wanted by `now`, or by the deadline, and nobody began. With a number of
-    /// transactions each of them is a client's own, and none is left over.
+    /// The starts that were due by `now`, or by the deadline, and that no client began. With a
+    /// number of transactions each start belongs to a client, and none is left.
     fn unstarted(&mut self, now: Nanos) -> Vec<u64> {
         let none = vec![0; self.shared.spec.phase_count()];
         let Some(deadline) = self.shared.deadline else {
@@ -249,7 +252,7 @@ impl Handler for Load<'_> {
 }
 
 impl<'a, P: Poller> Worker<'a, P> {
-    /// A worker whose `connections` are known under the tokens 0, 1, 2… in the order of `clients`.
+    /// A worker whose `connections` have the tokens 0, 1, 2… in the order of `clients`.
     pub fn new(
         number: usize,
         clients: Vec<Client>,
@@ -288,7 +291,7 @@ impl<'a, P: Poller> Worker<'a, P> {
         }
     }
 
-    /// When clients that have not ended are not waited for any longer.
+    /// When the worker stops waiting for clients that have not ended.
     fn drained_by(&self) -> Nanos {
         let limit = self.load.shared.spec.drain_limit;
         let ends = self.timetable.deadline.zip(limit);
@@ -297,8 +300,8 @@ impl<'a, P: Poller> Worker<'a, P> {
         })
     }
 
-    /// Gives up all clients that still run. Their connections stay: a statement is to be cancelled
-    /// before they are closed.
+    /// Aborts all clients that still run. Their connections stay open, because statements are
+    /// cancelled before they are closed.
     fn abort_overdue_clients(&mut self) {
         for token in 0..self.load.clients.len() {
             self.load.step(token, |client, _, shared| {
@@ -322,7 +325,7 @@ impl<'a, P: Poller> Worker<'a, P> {
         let now = self.load.shared.clock.now();
         let clients = self.load.clients.iter().flatten();
         let aborted = clients.filter(|client| client.aborted()).count();
-        // before anything is handed on: the reader may be stuck
+        // before anything is reported, because the reader may be stuck
         let left_running = self.shut_down(&holds);
         self.close_intervals(now);
         self.hand_on(now.max(self.from), true);
@@ -358,11 +361,11 @@ impl<'a, P: Poller> Worker<'a, P> {
             commands: load.shared.recorder.commands,
             failure,
         };
-        // the engine stops listening only when it is gone itself
+        // the channel is closed only if the engine itself has failed
         let _ = self.links.messages.send(WorkerMessage::Ended(end));
     }
 
-    /// Serves the clients until the load ends; returns what those hold that were stopped before.
+    /// Serves the clients until the load ends; returns what stopped clients still have to end.
     fn drive(&mut self) -> io::Result<Vec<(usize, Hold)>> {
         self.watch_connector()?;
         let now = self.load.shared.clock.now();
@@ -394,7 +397,8 @@ impl<'a, P: Poller> Worker<'a, P> {
                 .next_timer()
                 .unwrap_or(Nanos::MAX)
                 .min(self.to);
-            // an instant, not a timeout: since `now` was read, clients may have taken long
+            // an instant instead of a timeout, because clients may have taken long since `now` was
+            // read
             let until = until.min(now + self.longest_wait());
             if !self.has_clients() {
                 let now = self.load.shared.clock.now();
@@ -422,7 +426,8 @@ impl<'a, P: Poller> Worker<'a, P> {
         }
     }
 
-    /// Wakes the clients whose instant has come; those that ask to be woken again wait a turn.
+    /// Wakes the clients whose timers have expired; those that set a timer again wait for the next
+    /// turn.
     fn wake(&mut self, now: Nanos) {
         for _ in 0..self.load.clients.len() {
             let Some(client) = self.load.shared.due(now) else {
@@ -435,7 +440,7 @@ impl<'a, P: Poller> Worker<'a, P> {
         }
     }
 
-    /// Hands on every interval that has ended by `now`.
+    /// Reports every interval that has ended by `now`.
     fn close_intervals(&mut self, now: Nanos) {
         while now >= self.to {
             let end = self.to;
@@ -447,7 +452,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             );
             self.health.late = now - end;
             self.hand_on(end, phase != next_phase || planned != next_planned);
-            // a run with phases tells its commands apart by transaction
+            // a run with phases separates the warm-up's commands by transaction
             if planned.is_none() && phase == Phase::WarmUp && next_phase != Phase::WarmUp {
                 self.load.shared.begin_measuring(end);
             }
@@ -455,8 +460,9 @@ impl<'a, P: Poller> Worker<'a, P> {
         }
     }
 
-    /// Hands on what was recorded up to `to`. If the engine is slow to read, the records stay and are
-    /// part of the next interval, unless it `must` be now: the load never waits for a reader.
+    /// Reports what was recorded up to `to`. If the engine is slow to read, the records stay and
+    /// become part of the next interval, unless it `must` be sent now: the load never waits for a
+    /// reader.
     fn hand_on(&mut self, to: Nanos, must: bool) {
         if to == self.from && self.load.shared.recorder.is_empty() {
             return;
@@ -475,7 +481,8 @@ impl<'a, P: Poller> Worker<'a, P> {
         self.from = to;
     }
 
-    /// What was recorded up to `to`, when the thread had used `cpu` and had waited so long.
+    /// The records up to `to`, when the thread had used `cpu` and had spent `waited` in the run
+    /// queue.
     fn interval(&mut self, to: Nanos, cpu: Nanos, waited: Option<Nanos>) -> Interval {
         debug_assert!(self.from <= to && self.cpu <= cpu, "time goes on");
         let waited = waited.zip(self.waited);
@@ -501,11 +508,11 @@ impl<'a, P: Poller> Worker<'a, P> {
         }
     }
 
-    /// Gives the interval back when the channel is full and it need not be sent now.
+    /// Returns the interval if the channel is full and it need not be sent now.
     fn send_interval(&self, interval: Interval, must: bool) -> Option<Interval> {
         let message = WorkerMessage::Interval(interval);
         if must {
-            // the engine stops listening only when it is gone itself
+            // the channel is closed only if the engine itself has failed
             let _ = self.links.messages.send(message);
             return None;
         }
@@ -520,7 +527,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             let _ = self.links.messages.send(WorkerMessage::Error(note));
         }
         if std::mem::take(&mut self.load.shared.has_losses) {
-            // with a full channel the engine asks the tracker soon enough
+            // if the channel is full, the engine checks the tracker soon enough
             let _ = self.links.messages.try_send(WorkerMessage::Outage);
         }
     }

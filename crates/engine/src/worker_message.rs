@@ -10,43 +10,45 @@ use crate::recorder::CommandRecord;
 /// What a worker reports to the engine.
 #[derive(Debug)]
 pub enum WorkerMessage {
-    /// A stretch of time is over.
+    /// An interval has ended.
     Interval(Interval),
-    /// Something went wrong.
+    /// An error occurred.
     Error(ErrorNote),
-    /// The tracker of outages has something to report.
+    /// The outage tracker has something to report.
     Outage,
-    /// A worker is there that has no clients yet, or cannot be.
+    /// An added worker, without clients yet, is ready; or the system refused it.
     Ready(io::Result<()>),
-    /// The worker is done.
+    /// The worker has ended.
     Ended(WorkerEnd),
 }
 
-/// What is left of a worker.
+/// The final state of a worker.
 #[derive(Debug)]
 pub struct WorkerEnd {
-    /// Its number.
+    /// Number of the worker.
     pub worker: usize,
-    /// A record a command of each script.
+    /// One record for each command of each script.
     pub commands: Vec<Vec<Option<CommandRecord>>>,
-    /// Transactions that were not waited for: numbers of their records.
+    /// Numbers of the records of the transactions that were still running.
     pub in_flight: Vec<usize>,
-    /// Intended starts of an open loop that had come, and that no client was free to take; by phase
-    /// in a run with phases.
+    /// Intended starts of an open loop that were due and that no client was free for; by phase in a
+    /// run with phases.
     pub unstarted: Vec<u64>,
-    /// Clients that gave up.
+    /// How many clients gave up.
     pub aborted: usize,
-    /// Statements that the server may still run, as they did not end when they were cancelled.
+    /// How many statements the server may still run, because they did not end when they were
+    /// cancelled.
     pub left_running: usize,
     /// Where its measured part ends.
     pub measured_until: Nanos,
-    /// End of the last transaction of each phase, or when it was stopped with one under way.
+    /// Indexed by phase: the end of its last transaction, or the time of the stop if one was
+    /// running.
     pub phase_ends: Vec<Nanos>,
     /// What its clients know of their transactions (--ledger).
     pub ledgers: Vec<ClientLedger>,
-    /// By client that it had at the end: transactions that ended in it.
+    /// For each client that it had at the end, how many of its transactions ended.
     pub ended: Vec<u64>,
-    /// A failure of the worker itself, such as a poller that does not work.
+    /// The worker's own failure, for example of its poller.
     pub failure: Option<io::Error>,
 }
 

@@ -1,4 +1,5 @@
-//! The threads of the workers: started, added while a load runs, ordered to share out the clients.
+//! The threads of the workers: starts them, adds workers while a load runs, and orders them to
+//! redistribute the clients.
 
 use std::io;
 use std::sync::Arc;
@@ -26,22 +27,22 @@ use crate::tuning::{Choice, Step, Tuning};
 use crate::worker::{Links, Worker};
 use crate::worker_message::{WorkerEnd, WorkerMessage};
 
-/// The part of a warm-up in which numbers of workers are tried: connections are not yet warm before it,
-/// and after it the load is as it will be measured.
+/// The part of a warm-up in which numbers of workers are tried: before it, connections are not warm
+/// yet, and after it, the load is as it will be measured.
 const TRIED: (f64, f64) = (0.1, 0.9);
 
 /// What every thread of the engine works with.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
-    /// What is run.
+    /// The specification of the run.
     pub spec: &'a Spec,
-    /// By script and statement.
+    /// Indexed by script and statement.
     pub templates: &'a [Vec<Template>],
     /// The engine's clock.
     pub clock: Clock,
-    /// Ends all.
+    /// Stops all threads.
     pub stop: &'a AtomicBool,
-    /// How much later than meant a worker began, at most; nanoseconds.
+    /// How late the latest worker started, in nanoseconds.
     pub delay: &'a AtomicU64,
 }
 
@@ -49,21 +50,21 @@ pub struct Context<'a> {
 #[derive(Debug)]
 struct WorkerHandle {
     recycling: Sender<Vec<ScriptRecord>>,
-    /// None once the worker is dismissed.
+    /// None after the worker was dismissed.
     orders: Option<OrderSender>,
-    /// Transactions that its clients have ended.
+    /// How many transactions its clients have ended.
     transactions: Arc<AtomicU64>,
     has_ended: bool,
 }
 
 /// A thread that is not a worker yet.
 struct NewWorker {
-    /// When it begins.
+    /// Sends the instant at which it begins.
     begin: Sender<Nanos>,
     handle: WorkerHandle,
 }
 
-/// A number of workers that waits for some of them to get ready.
+/// A number of workers, some of which are not ready yet.
 struct Pending {
     workers: usize,
     new_workers: Vec<NewWorker>,
@@ -72,7 +73,7 @@ struct Pending {
     growth: Option<Growth>,
 }
 
-/// A worker's thread before it has clients: [`added_worker`] with one of the pollers.
+/// The main function of an added worker's thread: [`added_worker`] with one of the pollers.
 pub type AddedWorker = fn(usize, Context<'_>, Timetable, &Receiver<Nanos>, Links);
 
 /// All workers of a run, and how many of them share the clients.
@@ -88,27 +89,27 @@ pub struct WorkerPool<'scope, 'env> {
     workers: usize,
     pending: Option<Pending>,
     last_added: Option<Nanos>,
-    /// The system refused a worker: no other is tried.
+    /// Whether the system has refused a worker: then no other is tried.
     is_refused: bool,
-    /// While numbers of workers are tried.
+    /// Present while numbers of workers are tried.
     tuning: Option<Tuning>,
-    /// A measured number of workers is not changed again.
+    /// Whether the number was chosen by measurement: then it does not change again.
     is_chosen: bool,
 }
 
-/// What [`WorkerPool`] is made from.
+/// The arguments of [`WorkerPool::new`].
 pub struct PoolParts<'scope> {
-    /// What every thread works with.
+    /// What all threads share.
     pub context: Context<'scope>,
     /// When phases change.
     pub timetable: Timetable,
-    /// What a further worker's thread does.
+    /// The main function of an added worker's thread.
     pub added: AddedWorker,
-    /// Both ends of what the workers report.
+    /// Both ends of the channel on which workers report.
     pub messages: (SyncSender<WorkerMessage>, Receiver<WorkerMessage>),
 }
 
-/// Both sides of a worker's links: its own, and the engine's.
+/// Creates both sides of a worker's links: its own, and the engine's.
 pub fn links(
     messages: &SyncSender<WorkerMessage>,
     reconnecting: Option<Reconnecting>,
@@ -130,7 +131,7 @@ pub fn links(
 pub struct Channels(Sender<Vec<ScriptRecord>>, OrderSender, Arc<AtomicU64>);
 
 impl Channels {
-    /// Gives the worker an empty set of `records` beforehand.
+    /// Gives the worker an empty set of `records` in advance.
     pub fn spare(&self, records: usize) {
         let _ = self.0.send(vec![ScriptRecord::default(); records]);
     }
@@ -148,7 +149,7 @@ impl From<Channels> for WorkerHandle {
 }
 
 impl<'scope, 'env> WorkerPool<'scope, 'env> {
-    /// The workers that a run begins with, by number.
+    /// Creates the pool from the workers that a run begins with, by number.
     pub fn new(
         scope: &'scope Scope<'scope, 'env>,
         beginning: PoolParts<'scope>,
@@ -177,8 +178,8 @@ impl<'scope, 'env> WorkerPool<'scope, 'env> {
         }
     }
 
-    /// Waits for the next message, which is None when it is time for [`WorkerPool::tune`]; None in all when the
-    /// last worker has ended.
+    /// Waits for the next message. Some(None) means that it is time for [`WorkerPool::tune`]; None,
+    /// that the last worker has ended.
     pub fn next(&mut self) -> Option<Option<WorkerMessage>> {
         let is_over = self.pending.is_none() && self.handles.iter().all(|handle| handle.has_ended);
         if is_over {
@@ -201,14 +202,14 @@ impl<'scope, 'env> WorkerPool<'scope, 'env> {
         self.workers.min(self.context.spec.clients)
     }
 
-    /// Worker number `worker` has ended.
+    /// Records that worker number `worker` has ended.
     pub fn ended(&mut self, worker: usize) {
         match self.handles.get_mut(worker) {
             Some(handle) => handle.has_ended = true,
-            // it panicked before it was one
+            // it panicked before it became a worker
             None => self.pending = None,
         }
-        // clients that are gone are shared out no more
+        // clients that have ended cannot be redistributed
         self.tuning = None;
         let (working, idle) = self
             .handles
@@ -218,16 +219,16 @@ impl<'scope, 'env> WorkerPool<'scope, 'env> {
         }
     }
 
-    /// Gives `records` back to worker number `worker`.
+    /// Returns `records` to worker number `worker` for reuse.
     pub fn recycle(&self, worker: usize, records: Vec<ScriptRecord>) {
-        // one that has ended needs none
+        // a worker that has ended needs none
         let _ = self.handles[worker].recycling.send(records);
     }
 
-    /// Looks at an interval, and begins to add workers if it shows that they are too few.
+    /// Adds workers if an interval shows that there are too few.
     ///
     /// # Errors
-    /// When the system refuses a thread; no other is tried then.
+    /// The system refused a thread; no other is tried then.
     pub fn scale(&mut self, merged: &Merged) -> io::Result<()> {
         let Scaling::Automatic(rule) = self.context.spec.scaling else {
             return Ok(());
@@ -237,7 +238,8 @@ impl<'scope, 'env> WorkerPool<'scope, 'env> {
             return Ok(());
         }
         let rule = match merged.phase {
-            // every interval of a warm-up counts: what is settled in it does not disturb the results
+            // every interval of a warm-up counts: workers that are added then do not disturb the
+            // results
             Phase::WarmUp => Rule {
                 settling: rule.settling.min(Duration::from_nanos(SECOND)),
                 ..rule
@@ -253,10 +255,10 @@ impl<'scope, 'env> WorkerPool<'scope, 'env> {
         }
     }
 
-    /// Looks at how the current number of workers does, and tries the next, or takes the best.
+    /// Measures the current number of workers, and tries the next number, or chooses the best.
     ///
     /// # Errors
-    /// When the system refuses a thread; no other is tried then.
+    /// The system refused a thread; no other is tried then.
     pub fn tune(&mut self) -> io::Result<Option<Choice>> {
         let Some(tuning) = &mut self.tuning else {
             return Ok(None);
@@ -294,11 +296,11 @@ impl<'scope, 'env> WorkerPool<'scope, 'env> {
         workers.min(self.context.spec.clients) <= self.handles.len()
     }
 
-    /// Starts threads until there are `workers`; the clients are shared out when all are ready.
+    /// Starts threads until there are `workers`; the clients are redistributed when all are ready.
     fn start_workers(&mut self, workers: usize, growth: Option<Growth>) -> io::Result<()> {
         let mut new_workers = Vec::new();
         for number in self.handles.len()..workers.min(self.context.spec.clients) {
-            // workers are added only to loads whose lost clients stay lost: see `Spec::scaling`
+            // workers are added only to loads whose clients do not reconnect: see `Spec::scaling`
             let (links, channels) = links(&self.messages, None);
             let (begin, begun) = channel();
             let (context, timetable, added) = (self.context, self.timetable.clone(), self.added);
@@ -324,13 +326,13 @@ impl<'scope, 'env> WorkerPool<'scope, 'env> {
         self.tuning = None;
     }
 
-    /// One of the threads that were added is ready, or is not; lets them begin when all are. Those
-    /// that were added, unless numbers of workers are only tried.
+    /// Handles the readiness or failure of an added thread; lets all of them begin when all are
+    /// ready. Returns the workers that were added, unless numbers of workers are only being tried.
     ///
     /// # Errors
-    /// What the system refused to it; no other is tried then.
+    /// The system's error for that thread; no other is tried then.
     pub fn ready(&mut self, result: io::Result<()>, merger: &mut Merger) -> io::Result<Vec<Added>> {
-        // those of a number that was given up end by themselves
+        // threads for a number that was given up end by themselves
         let Some(pending) = &mut self.pending else {
             return Ok(vec![]);
         };
@@ -350,7 +352,8 @@ impl<'scope, 'env> WorkerPool<'scope, 'env> {
         if any_ended || self.context.stop.load(Ordering::Relaxed) {
             return Ok(vec![]);
         }
-        // no interval that was received ends later than now: the first one of the new workers does
+        // no interval that was received ends later than now, but the first one of the new workers
+        // does
         let from = self.context.clock.now();
         let before = self.workers;
         for new_worker in pending.new_workers {
@@ -382,7 +385,7 @@ impl<'scope, 'env> WorkerPool<'scope, 'env> {
             .collect())
     }
 
-    /// Orders that the clients be shared out among the first `workers` workers.
+    /// Orders the first `workers` workers to share the clients.
     fn arrange(&mut self, workers: usize) {
         if workers == self.workers {
             return;
@@ -413,14 +416,14 @@ impl<'scope, 'env> WorkerPool<'scope, 'env> {
     }
 }
 
-/// Numbers of workers are tried in the warm-up of a closed loop without pauses: otherwise throughput
-/// does not depend on them.
+/// The trial of numbers of workers in the warm-up, for a closed loop without pauses: otherwise
+/// throughput does not depend on their number.
 fn tuning(spec: &Spec, timetable: &Timetable) -> Option<Tuning> {
     let Scaling::Automatic(rule) = spec.scaling else {
         return None;
     };
     let pauses = spec.pacing.iter().any(crate::pacing::Pacing::pauses);
-    // a transaction that is counted is the client's own: none of them may be part of a trial
+    // transactions that are counted belong to a client, so none may be part of a trial
     if spec.arrivals != Arrivals::Closed || pauses || timetable.deadline.is_none() {
         return None;
     }
@@ -429,7 +432,7 @@ fn tuning(spec: &Spec, timetable: &Timetable) -> Option<Tuning> {
     Tuning::new(&rule.numbers(spec.clients), spec.workers, from, end)
 }
 
-/// The thread of a worker that is added: gets ready, then waits for its start.
+/// The main function of an added worker's thread: gets ready, then waits for its start.
 pub fn added_worker<P: Poller>(
     number: usize,
     context: Context<'_>,
@@ -452,9 +455,9 @@ pub fn added_worker<P: Poller>(
         Ok(connections) => (Ok(()), Some(connections)),
         Err(error) => (Err(error), None),
     };
-    // the engine listens as long as it waits for this
+    // the engine receives messages as long as it waits for this one
     let _ = links.messages.send(WorkerMessage::Ready(result));
-    // it was too delay, or the poller is not there: it never was a worker
+    // it became ready too late, or the poller failed: it never became a worker
     let (Some(connections), Ok(from)) = (connections, begun.recv()) else {
         return;
     };
@@ -475,7 +478,7 @@ pub fn added_worker<P: Poller>(
     }
 }
 
-/// Reports a worker's end if it panics: the engine waits for a last message of each.
+/// Reports a worker's end if it panics, because the engine waits for a last message from each.
 pub struct LastMessage {
     worker: usize,
     messages: SyncSender<WorkerMessage>,
@@ -495,7 +498,7 @@ impl Drop for LastMessage {
     fn drop(&mut self) {
         if thread::panicking() {
             let end = WorkerEnd::idle(self.worker, Some(io::Error::other("a worker panicked")));
-            // the engine stops listening only when it is gone itself
+            // the channel is closed only if the engine itself has failed
             let _ = self.messages.send(WorkerMessage::Ended(end));
         }
     }

@@ -1,4 +1,5 @@
-//! Clients are woken when they asked to be, whatever the other clients of their worker did since.
+//! Clients are woken when they requested it, whatever the other clients of their worker did in the
+//! meantime.
 
 mod common;
 
@@ -24,13 +25,13 @@ use pgdyno_script::{Program, Rng, Symbols};
 const SLEEP: Duration = Duration::from_millis(30);
 const WORK: Duration = Duration::from_millis(20);
 const ROUNDS: usize = 10;
-/// On a busy machine most clients may wake late for want of a core.
+/// On a busy machine most clients may wake late because no core is free.
 const ATTEMPTS: usize = 5;
 
-/// Two clients that fall asleep together. The second one works before it does.
+/// Two clients that fall asleep together, the second one after some work.
 #[derive(Debug, Default)]
 struct Sleepers {
-    /// How late the first was woken.
+    /// How late the first client was woken.
     late: Arc<Mutex<Vec<Nanos>>>,
 }
 
@@ -117,7 +118,7 @@ impl Observer for Deaf {
 
 #[test]
 fn the_work_of_one_client_does_not_lengthen_anothers_sleep() {
-    // io_uring where it works
+    // the second is io_uring where it works
     for io in [Io::Epoll, Io::Auto] {
         let mut attempts = (0..ATTEMPTS).map(|_| lower_quartile(lateness(io)));
         let is_in_time = attempts.any(|late| Duration::from_nanos(late) < WORK / 2);
@@ -130,7 +131,7 @@ fn lower_quartile(mut values: Vec<Nanos>) -> Nanos {
     values[values.len() / 4]
 }
 
-/// How late the first client was woken, round by round.
+/// How late the first client was woken, for each round.
 fn lateness(io: Io) -> Vec<Nanos> {
     let server = Server::start();
     let drivers = Sleepers::default();

@@ -1,4 +1,5 @@
-//! The number of workers changes while a load runs: nothing is lost, doubled or left behind.
+//! The number of workers changes while a load runs: no transaction is lost or repeated, and no
+//! client stays where it does not belong.
 
 mod common;
 
@@ -49,7 +50,8 @@ fn spec(server: &Server, io: Io) -> Spec {
             settling: Duration::ZERO,
             ..Rule::up_to(WORKERS)
         }),
-        // boundaries at 0.2, 1.2, 2.2 s…: more than workers to add, as one may come late and be lost
+        // interval ends at 0.2, 1.2, 2.2 s…: more than workers to add, because an interval may
+        // arrive late
         warmup: Duration::from_millis(200),
         limit: Limit::Duration(Duration::from_millis(4800)),
         pacing: vec![Pacing::default()],
@@ -59,13 +61,13 @@ fn spec(server: &Server, io: Io) -> Spec {
     }
 }
 
-/// What was seen of a load.
+/// The observations of a load.
 #[derive(Default)]
 struct Seen {
     added: Vec<Added>,
     /// Queries by connection when the last worker was added.
     before: Vec<u64>,
-    /// Clients of each worker, by interval of measuring.
+    /// Clients of each worker, for each interval of measuring.
     clients: Vec<Vec<usize>>,
     succeeded: u64,
     warm_up: u64,
@@ -129,7 +131,7 @@ fn drive(server: &Server, spec: &Spec) -> (Report, Seen) {
     (report, watcher.seen)
 }
 
-/// What holds after every load of this page.
+/// Checks that hold after every load of this file.
 fn check(report: &Report, seen: &Seen) {
     assert!(seen.errors.is_empty(), "{:?}", seen.errors);
     assert_eq!(report.outcome, Outcome::Finished);
@@ -195,11 +197,11 @@ fn no_start_is_lost_or_doubled() {
         spec.arrivals = Arrivals::Regular { rate_per_s: 1000.0 };
         let (report, seen) = drive(&server, &spec);
         check(&report, &seen);
-        // 5 s at 1,000 a second; each client may end on one start before the deadline or behind it,
-        // and every split shifts the starts of one worker by less than its gap
+        // 5 s at 1,000 a second; each client may end one start before the deadline or after it, and
+        // every split shifts the starts of one worker by less than its gap
         let all = seen.warm_up + seen.succeeded;
         assert!(all.abs_diff(5000) <= 3 * CLIENTS as u64, "{all}");
-        // what began in the warm-up has its lag there
+        // transactions that began in the warm-up have their lag there
         let lags = report.lag().count;
         assert!(lags.abs_diff(seen.succeeded) <= CLIENTS as u64, "{lags}");
     });
@@ -211,7 +213,7 @@ fn with_a_connection_a_transaction_clients_move_without() {
         let server = Server::start();
         let mut spec = spec(&server, io);
         spec.sessions = Sessions::PerTransaction;
-        // as fast as it goes there would be a thread a transaction
+        // without a rate there would be a thread for each transaction
         spec.arrivals = Arrivals::Poisson { rate_per_s: 300.0 };
         let (report, seen) = drive(&server, &spec);
         check(&report, &seen);
@@ -271,7 +273,7 @@ fn every_transaction_is_in_one_log() {
     });
     let (report, seen) = drive(&server, &spec);
     check(&report, &seen);
-    // the log is written when its worker ends, which is before the load does
+    // the log is written when its worker ends, which is before the end of the load
     drop(spec);
     let mut numbers = vec![Vec::new(); CLIENTS];
     for path in &paths[..WORKERS] {
@@ -284,7 +286,7 @@ fn every_transaction_is_in_one_log() {
         }
     }
     assert!(!paths[WORKERS].exists(), "one for each that was there");
-    // what a client did has one sequence of numbers, wherever it was
+    // each client has one sequence of numbers, whichever worker it was on
     let mut all = 0;
     for mut numbers in numbers {
         numbers.sort_unstable();
@@ -323,7 +325,7 @@ fn check_tuned(report: &Report, seen: &Seen) {
     );
     assert_eq!(report.health.workers.len(), choice.workers);
     let of_workers = CLIENTS / choice.workers;
-    // on a busy machine the last move may end after the warm-up; in the last interval clients stop
+    // on a busy machine the last move may come after the warm-up; clients stop in the last interval
     let clients = &seen.clients[seen.clients.len() - 2];
     let mut expected = vec![of_workers; choice.workers];
     expected.resize(clients.len(), 0);

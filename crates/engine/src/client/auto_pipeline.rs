@@ -19,10 +19,10 @@ use crate::poller::Next;
 use crate::shared::Shared;
 use crate::transaction::Batched;
 
-/// A batch that has grown to this is sent: what is not sent has to be kept in memory.
+/// A batch of this size is sent at once: until it is sent, it has to stay in memory.
 const LARGEST_BATCH_BYTES: usize = 64 * 1024;
 
-/// Whether a command shows outside of the client, or needs to know how the transaction stands.
+/// Whether a command has effects outside of the client, or depends on the state of the transaction.
 fn needs_answers(op: &Op) -> bool {
     match op {
         Op::Sleep { .. } | Op::Shell { .. } | Op::SetShell { .. } | Op::StartPipeline => true,
@@ -36,12 +36,12 @@ fn needs_answers(op: &Op) -> bool {
 }
 
 impl Client {
-    /// Whether the batch is to be answered before `op` runs.
+    /// Whether the batch must be answered before `op` runs.
     pub(super) fn batch_comes_before(&self, op: &Op) -> bool {
         self.transaction.mode.has_unsent() && needs_answers(op)
     }
 
-    /// Appends a statement to the batch; None means that the script goes on.
+    /// Appends a statement to the batch; None means that the script continues.
     ///
     /// # Errors
     /// When it is too long for the protocol.
@@ -54,7 +54,7 @@ impl Client {
         let is_block_open = self.session.tx_status() != TxStatus::Idle;
         let start = self.session.outgoing().len();
         if let Err(why) = self.write_statement(statement, shared) {
-            // what is whole is still to be sent
+            // the complete statements before it still have to be sent
             self.session.truncate(start);
             return Err(why);
         }
@@ -81,7 +81,7 @@ impl Client {
         Ok(waits.then(|| self.send_batch(shared)))
     }
 
-    /// Sends the batch, which is open.
+    /// Sends the open batch.
     pub(super) fn send_batch(&mut self, shared: &Shared<'_>) -> Next {
         let batch = self.transaction.mode.batch();
         if let Some(last) = batch.statements.last_mut()
@@ -96,14 +96,15 @@ impl Client {
         Next::Send
     }
 
-    /// Ends the client because of a command that failed, when those before it are answered.
+    /// Aborts the client because a command failed, once the statements before that command are
+    /// answered.
     pub(super) fn abort_after_batch(&mut self, why: Abort, shared: &Shared<'_>) -> Next {
         self.transaction.mode.batch().abort = Some(Box::new(why));
         self.send_batch(shared)
     }
 
-    /// The next answer is the current statement's: its rows may be wanted, and what goes wrong
-    /// from here on is its own.
+    /// Prepares for the answer to the current statement: captures its rows if the script uses them,
+    /// and assigns errors to it.
     fn expect_current(&mut self, shared: &Shared<'_>) {
         let batch = self.transaction.mode.batch();
         let Some(batched) = batch.next_answered() else {
@@ -119,7 +120,7 @@ impl Client {
             .capture(capture_of(program, batched.op), counts);
     }
 
-    /// A result is complete: if that is all of the current statement's, it has succeeded.
+    /// Handles the end of a result; the statement has succeeded if that was its last one.
     pub(super) fn batched_result(
         &mut self,
         is_ready: bool,
@@ -131,22 +132,23 @@ impl Client {
         if self.session.error().is_some() || !ends {
             return;
         }
-        // one reading for all that came together
+        // one reading of the clock serves all results that arrived together
         let now = *now.get_or_insert_with(|| shared.clock.now());
         self.end_command(now, shared);
         self.transaction.mode.batch().current += 1;
         self.expect_current(shared);
     }
 
-    /// The first error has come: it is the current statement's, and the one that the transaction
-    /// fails of. Only what that statement sent is kept, in which the error's position counts.
+    /// Handles the first error of a batch: it belongs to the current statement, and the transaction
+    /// fails because of it. Only the bytes of that statement are kept, because the error's position
+    /// counts in them.
     pub(super) fn batched_error(&mut self) {
         if let Some((start, end)) = self.transaction.mode.batch().cut() {
             self.session.keep_sent(start, end);
         }
     }
 
-    /// The whole batch is answered.
+    /// Handles the answer to the whole batch.
     pub(super) fn batch_answered(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let batch = self.transaction.mode.batch();
         let abort = batch.abort.take();
@@ -156,7 +158,7 @@ impl Client {
         }
         self.session.confirm_prepared();
         if let Some(why) = abort {
-            // the command that failed is the last that ran
+            // the command that failed is the last one that ran
             self.transaction.command = self.transaction.next_op - 1;
             return self.abort(&why, Consequence::ClientAborted, shared);
         }

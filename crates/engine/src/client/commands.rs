@@ -39,7 +39,7 @@ impl Client {
                 }
                 Err(why) => return self.abort(&why, Consequence::ClientAborted, shared),
                 Ok(Some(next)) => return next,
-                // its latency is known with its answer
+                // its latency is recorded when its answer arrives
                 Ok(None) if self.transaction.mode.has_unsent() && matches!(op, Op::Sql { .. }) => {
                     if shared.times_every_command {
                         now = shared.clock.now();
@@ -56,7 +56,7 @@ impl Client {
         self.end_script(now, shared)
     }
 
-    /// Executes one operation; None means that the next one may follow at once.
+    /// Executes one operation; returns None if the next one may follow immediately.
     #[inline]
     fn execute(
         &mut self,
@@ -83,7 +83,7 @@ impl Client {
         }
     }
 
-    /// All of the script has run; a driver has none, and decides from here on.
+    /// Ends the script. A driver has no script, and decides from here on.
     #[inline]
     fn end_script(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         if self.transaction.is_driven() {
@@ -99,11 +99,11 @@ impl Client {
         self.end_transaction(Ending::Succeeded, now, shared)
     }
 
-    /// Commands that never wait for the server.
+    /// Runs a command that never waits for the server.
     fn run_meta(&mut self, program: &Program, op: &Op) -> Result<(), Abort> {
         let (script, command) = (self.transaction.script, self.transaction.command);
         let mut debug = |value| {
-            // standard error may be closed; nothing depends on it
+            // standard error may be closed, which must not stop the client
             let _ = writeln!(
                 std::io::stderr(),
                 "{}",
@@ -150,8 +150,8 @@ impl Client {
         Ok(())
     }
 
-    /// Enters pipeline mode. What the pipeline holds is prepared before it: a Parse in it would
-    /// take a snapshot, and `BEGIN ISOLATION LEVEL SERIALIZABLE` after that fails.
+    /// Enters pipeline mode. The statements of the pipeline are prepared before it: a Parse inside
+    /// it would take a snapshot, after which `BEGIN ISOLATION LEVEL SERIALIZABLE` fails.
     fn start_pipeline(
         &mut self,
         program: &Program,
@@ -191,7 +191,7 @@ impl Client {
         Ok(Some(Next::Send))
     }
 
-    /// The answer to a Parse is complete (`Preparing::Ahead`): the server may have refused it.
+    /// Reports the error if the server refused a Parse that was sent ahead (`Preparing::Ahead`).
     pub(super) fn report_unprepared(&mut self, shared: &mut Shared<'_>) {
         let Some(error) = self.session.error() else {
             return;
@@ -204,7 +204,8 @@ impl Client {
         self.session.take_error();
     }
 
-    /// What was to be prepared ahead is, as far as the server accepts it.
+    /// Continues after the statements were prepared ahead, whether or not the server accepted all
+    /// of them.
     pub(super) fn all_prepared(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         self.session.confirm_prepared();
         self.session.clear_outgoing();
@@ -223,7 +224,7 @@ impl Client {
         }
     }
 
-    /// Appends what prepares a statement, unless this connection has it.
+    /// Appends the messages that prepare a statement, unless this connection has prepared it.
     fn prepare(&mut self, statement: usize, shared: &Shared<'_>) -> bool {
         let number = shared.statement_number(self.transaction.script, statement);
         let template = &shared.templates[self.transaction.script][statement];
@@ -244,7 +245,8 @@ impl Client {
         Ok(Some(Next::Send))
     }
 
-    /// Appends a statement; None means that the script goes on without an answer (a pipeline).
+    /// Appends a statement; returns None if the script continues without waiting for an answer, as
+    /// in a pipeline.
     fn send_statement(
         &mut self,
         statement: usize,
@@ -284,7 +286,7 @@ impl Client {
         Ok(Some(Next::Send))
     }
 
-    /// Appends what runs a statement, without a Sync.
+    /// Appends the messages that run a statement, without a Sync.
     pub(super) fn write_statement<'a>(
         &mut self,
         statement: usize,

@@ -1,4 +1,4 @@
-//! How a client does what a [`Driver`](crate::driver::Driver) decides.
+//! How a client carries out the requests of its [`Driver`](crate::driver::Driver).
 
 use pgdyno_wire::{ServerError, SqlState};
 
@@ -14,8 +14,8 @@ use crate::spec::OnError;
 use crate::transaction::{FailedTry, Stage};
 
 impl Client {
-    /// Makes the session known before the first transaction. With a connection a transaction there is
-    /// none yet.
+    /// Reports the session to the driver before the first transaction. With a connection for each
+    /// transaction there is no session yet.
     pub(super) fn open_driver(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         if shared.reconnects {
             return self.choose(now, shared);
@@ -23,7 +23,7 @@ impl Client {
         self.announce_session(Stage::Opening, now, shared)
     }
 
-    /// Begins the transaction that was chosen, or tries it again.
+    /// Begins the chosen transaction, or retries it.
     pub(super) fn run_driver(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let Some(driver) = self.transaction.driver_mut() else {
             return Next::Wait;
@@ -47,7 +47,7 @@ impl Client {
         self.drive(Event::Connected, now, shared)
     }
 
-    /// The session is to be closed: the driver may have something to do before.
+    /// Lets the driver do its last work before the session is closed.
     pub(super) fn close_driver(&mut self, shared: &mut Shared<'_>) -> Option<Next> {
         let driver = self.transaction.driver_mut()?;
         if driver.stage == Stage::Closing || !driver.knows_session {
@@ -58,7 +58,7 @@ impl Client {
         Some(self.drive(Event::Ending, now, shared))
     }
 
-    /// All that the driver had sent is answered.
+    /// Passes the complete answer to the driver.
     pub(super) fn driver_answered(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         self.end_command(now, shared);
         let mut answer = self.session.rows_mut().take_answer();
@@ -72,7 +72,7 @@ impl Client {
         self.carry_out(request, now, shared)
     }
 
-    /// The driver goes on.
+    /// Resumes the driver with an event and carries out what it requests.
     pub(super) fn drive(&mut self, event: Event<'_>, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let request = self.ask_driver(event, now);
         self.carry_out(request, now, shared)
@@ -144,7 +144,7 @@ impl Client {
             Some(Stage::Opening) => self.choose(now, shared),
             Some(Stage::Reopening) => self.run_driver(now, shared),
             Some(Stage::Transaction) => {
-                // one that asked nothing took time, too
+                // a transaction without any request took time, too
                 let now = if self.transaction.waited {
                     now
                 } else {
@@ -190,7 +190,7 @@ impl Client {
     }
 
     fn abort_driver(&mut self, words: &str, shared: &mut Shared<'_>) -> Next {
-        // with the server's error, if there was one, the note has its SQLSTATE
+        // with the server's error, if there is one, the note has its SQLSTATE
         let driver = self.transaction.driver_mut();
         let error = driver.and_then(|driver| driver.error.take());
         self.session.set_error(error);

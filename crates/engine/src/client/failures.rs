@@ -16,7 +16,8 @@ use crate::spec::{OnError, Tries};
 use crate::transaction::FailedTry;
 
 impl Client {
-    /// The statement under way, or one of the pipeline, has failed and all is answered.
+    /// Handles the failure of the current statement, or of one in the pipeline, after everything is
+    /// answered.
     pub(super) fn statement_failed(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let state = self.session.error().map(ServerError::sqlstate);
         let ending = match (state, shared.spec.on_error) {
@@ -27,7 +28,7 @@ impl Client {
         };
         self.session.doubt_prepared();
         self.transaction.mode.close_pipeline();
-        // the note is written when it is known whether there is another try
+        // the note is written once it is known whether the transaction is retried
         let message = self.describe_error(shared);
         self.transaction.failed = self
             .session
@@ -36,7 +37,7 @@ impl Client {
         self.roll_back(ending, now, shared)
     }
 
-    /// Ends the block that is open, if one is, before the next try or transaction.
+    /// Rolls back the open block, if there is one, before the next try or transaction.
     pub(super) fn roll_back(
         &mut self,
         ending: Ending,
@@ -65,7 +66,7 @@ impl Client {
             && !shared.stops(now)
     }
 
-    /// The server is ready again: tries once more, or gives the transaction up.
+    /// Retries the transaction, or gives it up, now that the server is ready again.
     pub(super) fn after_failure(
         &mut self,
         ending: Ending,
@@ -109,7 +110,7 @@ impl Client {
         self.run(now, shared)
     }
 
-    /// What pgbench prints of a failed try with --verbose-errors.
+    /// The line that pgbench prints for a failed try with --verbose-errors.
     fn describe_try(
         &self,
         error: &str,
@@ -145,7 +146,7 @@ impl Client {
         ]
     }
 
-    /// The server's error as libpq shows it, with its place in the statement.
+    /// The server's error as libpq displays it, with its position in the statement.
     fn describe_error(&self, shared: &Shared<'_>) -> String {
         match self.session.error() {
             Some(error) => self.describe(error, self.session.error_query(), shared),
@@ -153,7 +154,7 @@ impl Client {
         }
     }
 
-    /// An error or a notice that came in result number `query`, likewise.
+    /// An error or a notice of result number `query`, as libpq displays it.
     pub(super) fn describe(
         &self,
         error: &ServerError,
@@ -161,7 +162,7 @@ impl Client {
         shared: &Shared<'_>,
     ) -> String {
         let under_way = match self.state {
-            // each has a Sync of its own
+            // each Parse has a Sync of its own
             State::Running(Awaited::Preparation) => self
                 .session
                 .being_prepared()
@@ -176,9 +177,10 @@ impl Client {
         }
     }
 
-    /// A notice or a warning has come: it goes to standard error at once, as with libpq.
+    /// Prints a notice or a warning to standard error immediately, as libpq does.
     pub(super) fn print_notice(&self, notice: &ServerError, shared: &Shared<'_>) {
-        // each lost connection may have one, and all of an outage are reported together
+        // every lost connection may have a notice, and the losses of an outage are reported
+        // together
         let is_of_outage = shared.outages.is_some() && notice.sqlstate().class() == "57";
         if !shared.prints_notices || is_of_outage {
             return;
@@ -191,7 +193,7 @@ impl Client {
         });
     }
 
-    /// Number of the result in which the error came; a statement of a pipeline has one result.
+    /// Number of the result that failed; a statement of a pipeline has one result.
     fn query_of_error(&self) -> usize {
         match self.transaction.mode.statement() {
             Some(_) if self.session.error().is_some() => self.session.error_query(),
@@ -200,7 +202,7 @@ impl Client {
         }
     }
 
-    /// Gives up because the run is long over.
+    /// Aborts the client because it is still busy after the drain limit.
     pub fn overdue(&mut self, shared: &mut Shared<'_>) -> Next {
         let limit_s = shared.spec.drain_limit.unwrap_or_default().as_secs_f64();
         let late = format!("not done {limit_s} s after the end of the run (--drain-limit)");
@@ -208,7 +210,7 @@ impl Client {
         self.abort(&why, Consequence::ClientAborted, shared)
     }
 
-    /// Gives up because of the server's error.
+    /// Aborts the client because of the server's error.
     pub(super) fn refused(&mut self, consequence: Consequence, shared: &mut Shared<'_>) -> Next {
         let (id, script) = (self.id, self.transaction.script);
         let command = shared.spec.programs[script]
@@ -222,7 +224,7 @@ impl Client {
         self.abort_with_note(String::new(), vec![line], consequence, shared)
     }
 
-    /// Gives up; the server's error, if there is one, is reported in place of `why`.
+    /// Aborts the client; if there is an error of the server, that is reported in place of `why`.
     pub(super) fn abort(
         &mut self,
         why: &Abort,
@@ -233,7 +235,7 @@ impl Client {
             return self.refused(consequence, shared);
         }
         let program = &shared.spec.programs[self.transaction.script].program;
-        // a client that could not connect has not come to a command yet
+        // a client that could not connect has not reached a command yet
         let command = program.clamp_step(self.transaction.command);
         let query = match why.form {
             Form::Rows => self.session.rows().unfit_query(),

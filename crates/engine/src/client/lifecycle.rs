@@ -1,4 +1,4 @@
-//! The lifecycle of a transaction: it is chosen, begun, ended and counted.
+//! The lifecycle of a transaction: how a client chooses, begins, ends and counts it.
 
 use pgdyno_script::Value;
 use pgdyno_wire::TxStatus;
@@ -38,7 +38,7 @@ impl Client {
         }
         let mut intended = shared.schedule.next_start(now);
         if let (true, Some(limit)) = (shared.schedule.is_open(), shared.latency_limit) {
-            // too late to be worth starting: count it and take the next
+            // too late to be worth starting: count it as skipped and draw the next start
             while intended + limit < now
                 && shared.deadline.is_none_or(|deadline| intended <= deadline)
                 && !self.limit_reached(shared)
@@ -65,7 +65,7 @@ impl Client {
         self.begin_transaction(now, shared)
     }
 
-    /// It has no start before the deadline any more.
+    /// Ends the client's work: its next start would be after the deadline.
     fn after_last_start(&mut self, deadline: Nanos, now: Nanos, shared: &mut Shared<'_>) -> Next {
         if now >= deadline || shared.spec.window == Window::ToLastTransaction {
             return self.finish(shared);
@@ -96,7 +96,7 @@ impl Client {
         self.run(now, shared)
     }
 
-    /// Counts and logs a transaction.
+    /// Counts a transaction and writes it to the log.
     pub(super) fn count(
         &mut self,
         ending: Ending,
@@ -164,7 +164,7 @@ impl Client {
         self.go_on(now, shared)
     }
 
-    /// After a transaction: pauses, takes the next one, or stops.
+    /// Continues after a transaction: pauses, chooses the next one, or stops.
     #[inline]
     fn go_on(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         if self.session.tx_status() != TxStatus::Idle && !self.transaction.is_driven() {
@@ -190,7 +190,7 @@ impl Client {
                 .driver_mut()
                 .is_some_and(DriverRun::goes_on_silently)
         {
-            // a script of meta commands alone must let others run, and see the deadline
+            // a script without SQL must let other clients run, and must notice the deadline
             self.enter(State::Paused(Pause::Yield));
             self.wake_at(now, shared);
             return Next::Wait;
@@ -198,7 +198,7 @@ impl Client {
         self.choose(now, shared)
     }
 
-    /// Ends its session, before the next transaction asks for a connection of its own.
+    /// Ends the session, because the next transaction has a connection of its own.
     pub(super) fn leave(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         if !(shared.pauses && self.think(now, shared).is_some()) {
             self.enter(State::Paused(Pause::Yield));

@@ -1,4 +1,4 @@
-//! How a client keys and thinks: [`crate::pacing`].
+//! How a client waits for its keying and think times: [`crate::pacing`].
 
 use crate::client::Client;
 use crate::client::state::{Pause, State};
@@ -7,15 +7,15 @@ use crate::poller::Next;
 use crate::shared::Shared;
 
 impl Client {
-    /// Keys in the transaction that was chosen; None when that takes no time. Its intended start
-    /// is the end of it.
+    /// Starts the keying time of the chosen transaction, whose intended start is its end; returns
+    /// None if there is no keying time.
     pub(super) fn key(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Option<Next> {
         let pause = shared.spec.pacing[self.transaction.script].keying;
         let length = pause.draw(&mut self.random.pacing);
         self.pause(Pause::Keying, length, now, shared)
     }
 
-    /// Thinks about the transaction that has ended; None when that takes no time.
+    /// Starts the think time after a transaction; returns None if there is none.
     pub(super) fn think(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Option<Next> {
         let pause = shared.spec.pacing[self.transaction.script].think;
         let length = pause.draw(&mut self.random.pacing);
@@ -36,13 +36,13 @@ impl Client {
         let end = now.saturating_add(length);
         self.transaction.started = now;
         self.transaction.intended = end;
-        // the deadline ends the pause, and the client
+        // the deadline ends both the pause and the client
         let until = shared.deadline.map_or(end, |deadline| end.min(deadline));
         self.wake_at(until, shared);
         Some(Next::Wait)
     }
 
-    /// The keying is over.
+    /// Begins the transaction after its keying time.
     pub(super) fn end_keying(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         if shared.stops(now) {
             return self.finish(shared);
@@ -53,7 +53,7 @@ impl Client {
         self.begin_transaction(now, shared)
     }
 
-    /// The thinking is over.
+    /// Continues after the think time.
     pub(super) fn end_thinking(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         if shared.stops(now) {
             return self.finish(shared);

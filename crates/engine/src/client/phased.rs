@@ -1,4 +1,4 @@
-//! How a client chooses its next transaction when the load changes by phases.
+//! How a client chooses its next transaction in a load with phases.
 
 use crate::client::Client;
 use crate::client::state::{Pause, State};
@@ -8,11 +8,11 @@ use crate::recorder::Ending;
 use crate::shared::Shared;
 
 impl Client {
-    /// Takes the next transaction, waits for its turn, or rests until its phase comes.
+    /// Takes the next start, waits for its turn, or rests until its phase comes.
     pub(super) fn choose_in_phase(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         self.transaction.renew();
         if shared.stops(now) {
-            // those that stand by have to stop, too
+            // the clients that stand by have to stop, too
             self.pass_turn(now, shared);
             return self.finish(shared);
         }
@@ -29,7 +29,7 @@ impl Client {
         }
         let mut intended = shared.next_planned_start(now);
         if let Some(limit) = shared.latency_limit {
-            // too late to be worth starting: count it and take the next
+            // too late to be worth starting: count it as skipped and draw the next start
             while intended + limit < now
                 && shared.deadline.is_none_or(|deadline| intended < deadline)
                 && !shared.stopped()
@@ -39,7 +39,7 @@ impl Client {
             }
         }
         if shared.deadline.is_some_and(|deadline| intended >= deadline) {
-            // no more starts; the last phase may be a pause
+            // there are no more starts; the last phase may be a pause
             return self.rest(None, now, shared);
         }
         if intended <= now {
@@ -52,13 +52,13 @@ impl Client {
         Next::Wait
     }
 
-    /// The start that it waited for has come.
+    /// Begins the start that the client was waiting for.
     pub(super) fn turn_came(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let intended = self.transaction.intended;
         if shared.phase_state().next_in_use(self.id, now) == Some(now) {
             return self.begin_in_phase(intended, now, shared);
         }
-        // its phase ended meanwhile: somebody who is in use begins it
+        // its phase has ended in the meantime, so a client in use takes the start
         shared.phase_state().leave_start(intended);
         self.choose_in_phase(now, shared)
     }
@@ -80,7 +80,7 @@ impl Client {
             shared.choose_script_at(intended, self.random.choice.as_mut());
     }
 
-    /// Whoever stands by takes the next start.
+    /// Lets a client that stands by take the next start.
     pub(super) fn pass_turn(&self, now: Nanos, shared: &mut Shared<'_>) {
         if let Some(phase_state) = &mut shared.phase_state
             && let Some(next) = phase_state.next_turn(self.id)
@@ -89,7 +89,7 @@ impl Client {
         }
     }
 
-    /// It gives up: the start that it waited for is not lost with it.
+    /// Returns the start that this client was waiting for, because the client gives up.
     pub(super) fn leave_turn(&self, now: Nanos, shared: &mut Shared<'_>) {
         if let Some(phase_state) = &mut shared.phase_state
             && phase_state.is_awaited_by(self.id)
@@ -99,7 +99,7 @@ impl Client {
         self.pass_turn(now, shared);
     }
 
-    /// Its connection is gone: somebody else takes its turn.
+    /// Passes the turn to another client, because the connection is lost.
     pub(super) fn lose_turn(&self, now: Nanos, shared: &mut Shared<'_>) {
         if let Some(phase_state) = &mut shared.phase_state {
             phase_state.stop_standing_by(self.id);
@@ -112,7 +112,7 @@ impl Client {
         (next != Some(now)).then(|| self.rest(next, now, shared))
     }
 
-    /// Rests until `until`, or to the end of the run.
+    /// Rests until `until`, or until the end of the run.
     fn rest(&mut self, until: Option<Nanos>, now: Nanos, shared: &mut Shared<'_>) -> Next {
         self.enter(State::Paused(Pause::Rest));
         let end = shared.deadline.unwrap_or(Nanos::MAX);

@@ -1,4 +1,4 @@
-//! What a client does whose connection is lost, when it is to come back.
+//! What a client does after it lost its connection, if it is to reconnect.
 
 use pgdyno_wire::ServerError;
 
@@ -14,11 +14,11 @@ use crate::recorder::Ending;
 use crate::shared::Shared;
 use crate::spec::{OnLoss, Sessions};
 
-/// Makes the seeds of waits differ from those of scripts.
+/// Makes the seeds of waiting times differ from those of scripts.
 const SEED_OF_WAITS: u64 = 0x7265_636f_6e6e_6563;
 
 impl Client {
-    /// Whether it lost its connection and has no other yet.
+    /// Whether the client has lost its connection and not replaced it yet.
     #[must_use]
     pub fn is_away(&self) -> bool {
         self.absence
@@ -26,21 +26,21 @@ impl Client {
             .is_some_and(|absence| !absence.is_back)
     }
 
-    /// While it is away: whether it has drawn the start of its next transaction.
+    /// While the client has no connection: whether it had drawn the start of its next transaction.
     pub(super) fn waits_away(&self) -> Option<bool> {
         let absence = self.absence.as_ref()?;
         (!absence.is_back).then_some(absence.has_chosen)
     }
 
-    /// Whether the end of its connection is of no matter: it has stopped, it knows already, or, with
-    /// a connection a transaction, it is between two of them.
+    /// Whether the end of the connection does not matter: the client has stopped, knows of it
+    /// already, or is between two transactions that have a connection each.
     fn needs_no_connection(&self, shared: &Shared<'_>) -> bool {
         let between_two = shared.reconnects && !self.transaction.begun;
         self.stopped() || self.is_away() || between_two || self.replaces_session()
     }
 
-    /// The connection is gone: a transaction in flight is lost, and another connection is sought.
-    /// The server's last error, if there was one, is reported in place of `message`.
+    /// Handles a lost connection: counts a transaction in flight as lost, and requests another
+    /// connection. If the server sent an error, that is reported in place of `message`.
     pub(super) fn lost(&mut self, message: &str, shared: &mut Shared<'_>) -> Next {
         if self.needs_no_connection(shared) {
             return Next::Close;
@@ -75,7 +75,7 @@ impl Client {
         Next::Close
     }
 
-    /// The transaction may have been committed or not: it is not tried again.
+    /// Counts the transaction as lost. It may have been committed, so it is not retried.
     fn count_lost(&mut self, now: Nanos, shared: &mut Shared<'_>) {
         self.settle(CommitOutcome::Unknown);
         let latency = now.saturating_sub(self.transaction.intended);
@@ -92,7 +92,7 @@ impl Client {
         self.transaction.begun = false;
     }
 
-    /// Nothing of one session is true of the next.
+    /// Forgets the state of the session: none of it holds in the next one.
     pub(super) fn forget_session(&mut self) {
         self.session.reset();
         self.transaction.mode.forget_session();
@@ -108,7 +108,7 @@ impl Client {
         };
         let deadline = shared.deadline.unwrap_or(Nanos::MAX);
         let gives_up_at = now.saturating_add(patience).min(deadline);
-        // one that was back and has not succeeded since goes on with its longer waits
+        // a client that reconnected and has not succeeded since continues with its longer waits
         let backoff = match self.absence.take() {
             Some(absence) => absence.backoff,
             None => Backoff::new(shared.spec.seeds.clients[self.id] ^ SEED_OF_WAITS ^ self.ended),
@@ -134,10 +134,10 @@ impl Client {
         }
     }
 
-    /// An instant has come while it has no connection.
+    /// Handles the end of a wait while the client has no connection.
     pub(super) fn woken_without_connection(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let Some(absence) = self.absence.as_ref().filter(|absence| !absence.is_back) else {
-            // its transaction's own connection is on its way
+            // the connection of its transaction is being made
             return Next::Wait;
         };
         if now >= absence.gives_up_at {
@@ -164,7 +164,8 @@ impl Client {
         Next::Wait
     }
 
-    /// The connector has a connection for it, or could not make one; `since` is when it was asked.
+    /// Handles the connector's result, a connection or the reason why there is none; `since` is the
+    /// time of the request.
     pub fn reconnected(
         &mut self,
         result: Result<(), &Refusal>,
@@ -206,7 +207,8 @@ impl Client {
         Next::Wait
     }
 
-    /// It has a connection again; whether its next transaction was drawn before it was lost.
+    /// Continues with the new connection; returns whether the start of its next transaction was
+    /// drawn before the loss.
     fn reconnect_succeeded(&mut self, now: Nanos, shared: &Shared<'_>) -> bool {
         let Some(absence) = self.absence.as_mut().filter(|absence| !absence.is_back) else {
             return false;
@@ -218,7 +220,7 @@ impl Client {
         absence.has_chosen
     }
 
-    /// Goes on where the loss of the connection left it.
+    /// Continues where the loss of the connection interrupted the client.
     fn resume(&mut self, has_chosen: bool, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let intended = self.transaction.intended;
         let is_late = shared
@@ -238,7 +240,7 @@ impl Client {
         self.start(now, shared)
     }
 
-    /// A transaction of a client that had been away has succeeded.
+    /// Ends the absence: a transaction has succeeded after a reconnect.
     #[cold]
     pub(super) fn end_absence(&mut self, now: Nanos, shared: &Shared<'_>) {
         self.absence = None;

@@ -1,4 +1,4 @@
-//! How the current session of a driver's client changes: the worker makes the connections.
+//! How a driver's client changes its current session; the worker makes the connections.
 
 use pgdyno_connect::Transport;
 
@@ -9,13 +9,13 @@ use crate::driver::{Change, Event};
 use crate::poller::Next;
 use crate::shared::Shared;
 
-/// Between two attempts to replace a session.
+/// Time between two attempts to replace a session.
 const RETRY_EVERY: Nanos = SECOND / 10;
-/// Until a connection that still sends is looked at again.
+/// Time until a connection that is still sending is tried again.
 const BUSY_WAIT: Nanos = SECOND / 10_000;
 
 impl Client {
-    /// The driver wants another session to be current: the worker has to see to it.
+    /// Asks the worker for the change of session that the driver requested.
     pub(super) fn want(&mut self, change: Change, shared: &mut Shared<'_>) -> Next {
         self.enter(State::Running(Awaited::SessionChange(change)));
         shared.change_session(self.id);
@@ -26,7 +26,7 @@ impl Client {
         Next::Wait
     }
 
-    /// What it waits for, if it is a change of its session.
+    /// The change of session that the client is waiting for, if there is one.
     #[must_use]
     pub fn wanted_change(&self) -> Option<Change> {
         match self.state {
@@ -35,25 +35,25 @@ impl Client {
         }
     }
 
-    /// Whether the end of the current connection is its own wish.
+    /// Whether the client itself requested the end of its current connection.
     pub(super) fn replaces_session(&self) -> bool {
         matches!(self.wanted_change(), Some(Change::Replace { .. }))
     }
 
-    /// The current connection cannot be given up yet: bytes are still to be sent.
+    /// Postpones the change: the current connection still has bytes to send.
     pub fn change_later(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         self.wake_at(now + BUSY_WAIT, shared);
         Next::Wait
     }
 
-    /// The connection of session number `number`, which is to be current.
+    /// Takes the connection of session number `number`, which is to become the current one.
     pub fn take_kept(&mut self, number: usize) -> Option<Transport> {
         let driver = self.transaction.driver_mut()?;
         driver.sessions.as_mut()?.take_transport(number)
     }
 
-    /// The change is made, or cannot be: then the current session is what it was. `left` is the
-    /// connection that was current.
+    /// Continues after the change, or after its failure: then the current session is still the
+    /// previous one. `left` is the connection that was current.
     pub fn session_changed(
         &mut self,
         left: Option<Transport>,
@@ -72,7 +72,7 @@ impl Client {
             match change {
                 Change::Replace { counts } => {
                     self.forget_session();
-                    // the driver has asked for the new session itself
+                    // the driver requested the new session itself
                     if let Some(driver) = self.transaction.driver_mut() {
                         driver.knows_session = true;
                     }

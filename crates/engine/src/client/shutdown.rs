@@ -1,4 +1,4 @@
-//! How a client that is stopped before its time ends its session.
+//! How a client that is stopped early ends its session.
 
 use crate::client::Client;
 use crate::client::state::{Awaited, Hold, State};
@@ -7,7 +7,8 @@ use crate::session::Received;
 use crate::shared::Shared;
 
 impl Client {
-    /// What is still to be ended; None without a session, or when the server knows of its end.
+    /// What the session still has to end; None without a session, or if the server knows of its
+    /// end.
     #[must_use]
     pub fn hold(&self, shared: &Shared<'_>) -> Option<Hold> {
         match self.state {
@@ -18,31 +19,31 @@ impl Client {
             State::Paused(_)
             | State::Departing
             | State::Running(Awaited::Sleep | Awaited::SessionChange(_)) => {
-                // between two transactions that each have a connection, it has ended its session
+                // between two transactions with a connection each, the client has ended its session
                 let has_session = !shared.reconnects || self.transaction.begun;
                 has_session.then_some(Hold::Idle)
             }
         }
     }
 
-    /// Ends its session: the message is to be sent.
+    /// Ends the session; the caller sends the message.
     pub fn terminate(&mut self) -> Next {
         self.session.terminate();
         Next::Send
     }
 
-    /// From here on answers only end what is under way: they are not counted.
+    /// From now on, answers only end the current statement: they do not count.
     pub fn stop_when_answered(&mut self) {
         self.enter(State::Stopping);
     }
 
-    /// Whether the statement is still unanswered.
+    /// Whether the client still waits for the answer to its statement.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.state == State::Stopping
     }
 
-    /// Bytes came while it is stopping.
+    /// Handles bytes that arrive while the client is stopping.
     pub(super) fn received_while_stopping(
         &mut self,
         mut input: &[u8],

@@ -1,4 +1,4 @@
-//! What a client is doing, and what it waits for.
+//! The states of a client.
 
 use crate::driver::Change;
 use crate::recorder::Ending;
@@ -6,64 +6,65 @@ use crate::recorder::Ending;
 /// What a client is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// Between two transactions, until its instant or its turn comes.
+    /// It is between two transactions, until an instant or its turn comes.
     Paused(Pause),
-    /// Between two transactions, on its way to another worker.
+    /// It is between two transactions, and moves to another worker.
     Departing,
-    /// Without a connection that it needs.
+    /// It needs a connection and has none.
     Unconnected(Connection),
-    /// In a transaction, or in what a driver does before the first one and after the last.
+    /// It is in a transaction, or in what a driver does before the first one and after the last.
     Running(Awaited),
-    /// Was stopped, and waits for the end of its statement in the server.
+    /// It was stopped, and waits for the server to end its statement.
     Stopping,
-    /// Has done all it had to.
+    /// It has finished its work.
     Finished,
-    /// Gave up.
+    /// It gave up.
     Aborted,
 }
 
 /// Why a client is between two transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pause {
-    /// Lets others run.
+    /// It lets other clients run.
     Yield,
-    /// Waits for its intended start.
+    /// It waits for its intended start.
     Schedule,
-    /// Keys in its next transaction (--keying-time).
+    /// It is in the keying time before its next transaction (--keying-time).
     Keying,
-    /// Thinks about its last transaction (--think-time).
+    /// It is in the think time after its last transaction (--think-time).
     Thinking,
-    /// Waits until somebody else has begun the start that is next (phases).
+    /// It stands by until another client has begun the next start (phases).
     StandBy,
-    /// Not in use for now (phases), or without a start before the deadline.
+    /// Its phase does not use it (phases), or it has no start before the deadline.
     Rest,
 }
 
-/// How far a client without a connection is.
+/// What a client without a connection is waiting for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Connection {
-    /// It has asked for one: of its own (-C), or in place of a lost one.
+    /// It has requested a connection: one for its transaction (-C), or a replacement for a lost
+    /// one.
     Requested,
-    /// It waits before it asks for one in place of a lost one.
+    /// It waits before it requests a replacement for a lost connection.
     BackingOff,
 }
 
-/// What a transaction waits for.
+/// What a transaction is waiting for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Awaited {
-    /// The preparation of statements that are executed after that.
+    /// The server prepares statements before they are executed.
     Preparation,
-    /// The answer to a statement, a pipeline or a batch.
+    /// The server answers a statement, a pipeline or a batch.
     Answer,
-    /// The end of `\sleep`.
+    /// `\sleep` ends.
     Sleep,
-    /// The end of a ROLLBACK after a failed statement.
+    /// The server answers the ROLLBACK after a failed statement.
     Rollback(Ending),
-    /// Another of its sessions (drivers).
+    /// The worker changes the client's session (drivers).
     SessionChange(Change),
 }
 
-/// What keeps a session from ending.
+/// What a session has to end before it can be closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hold {
     /// Nothing: the server waits for a statement.

@@ -13,7 +13,7 @@ fn auto(script: &str, mode: QueryMode) -> Spec {
     }
 }
 
-/// The Syncs, or the Query messages, that were sent.
+/// How many Syncs or Query messages were sent.
 fn asked(sent: &str, mode: QueryMode) -> usize {
     match mode {
         QueryMode::Simple => sent.matches("Q\0\0\0").count(),
@@ -21,7 +21,8 @@ fn asked(sent: &str, mode: QueryMode) -> usize {
     }
 }
 
-/// What the server says of a script without a fault, statement by statement, and how it stands.
+/// The server's answers to a script without errors, by statement, with the state of the
+/// transaction.
 fn answers(mode: QueryMode, statements: &[&[u8]]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (at, ready) in statements.iter().enumerate() {
@@ -92,13 +93,13 @@ fn outside_a_block_each_statement_is_its_own_transaction() {
 
 const NAMES: [&str; 6] = ["BEGIN", "AAA", "BBB", "CCC", "COPY", "END"];
 
-/// The statements of these tests that `sent` holds, in order.
+/// Those of the tests' statements that `sent` contains, in order.
 fn statements(sent: &str) -> Vec<&'static str> {
     let named = |(at, _)| NAMES.into_iter().find(|name| sent[at..].starts_with(name));
     sent.char_indices().filter_map(named).collect()
 }
 
-/// What one transaction of a script sends at a time, and where it sleeps.
+/// What one transaction of a script sends in each round trip, and where it sleeps.
 fn round_trips(script: &str, mode: QueryMode) -> Vec<Vec<&'static str>> {
     let spec = Spec {
         limit: Limit::Transactions(1),
@@ -227,7 +228,7 @@ fn rows_of_the_last_statement_are_taken_and_no_others() {
     }
 }
 
-/// `error` with a position behind the first letter of AAA.
+/// `error` with a position after the first letter of AAA.
 fn error_at(sqlstate: &str, position: &str) -> Vec<u8> {
     let body = format!("SERROR\0VERROR\0C{sqlstate}\0Mno\0P{position}\0\0");
     let mut message = vec![b'E'];
@@ -295,7 +296,7 @@ fn a_failed_block_is_rolled_back_and_tried_again() {
                 READY.to_vec(),
             ]
             .concat(),
-            // up to the Sync, which is behind it, COMMIT is passed over
+            // COMMIT is skipped up to the Sync, which comes after it
             _ => [DONE, &error("40001"), READY_FAILED].concat(),
         };
         assert_eq!(bench.answer(&failure), Next::Send);

@@ -1,4 +1,4 @@
-//! What clients know of their transactions' fate.
+//! What clients know of the outcome of their transactions.
 
 use super::*;
 use crate::commit_ledger::{ClientLedger, CommitLedger};
@@ -57,7 +57,7 @@ fn each_transaction_sends_a_number_of_its_own() {
 fn a_lost_connection_leaves_an_unknown_end_only_behind_the_number() {
     bench!(bench, with_ledger(SCRIPT, QueryMode::Simple, 2));
     bench.begin();
-    // BEGIN is under way, no number was sent
+    // BEGIN is in progress, and no number was sent
     bench.client.closed(None, &mut bench.shared);
     assert_eq!(page(&mut bench), ClientLedger::new(0));
     bench!(bench, with_ledger(SCRIPT, QueryMode::Simple, 2));

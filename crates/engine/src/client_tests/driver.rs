@@ -9,7 +9,7 @@ use super::*;
 use crate::clock::Nanos;
 use crate::driver::{Change, Driver, Drivers, Event, Outgoing, Refused, Request};
 
-/// What is done at each event, in order; what happened is written down.
+/// What the driver does at each event, in order; the events are recorded.
 type Step = fn(&mut Outgoing<'_>) -> Request;
 
 #[derive(Debug, Default)]
@@ -92,7 +92,7 @@ fn a_driver_is_told_of_its_session_its_transactions_and_their_answers() {
     assert_eq!(bench.begin(), Next::Send);
     assert_eq!(bench.sent(), "Q\0\0\0\x0dSELECT 7\0");
     assert!(bench.client.in_flight());
-    // the second transaction asks nothing
+    // the second transaction has no request
     assert_eq!(bench.answer(ROW), Next::Send);
     assert_eq!(bench.sent(), "X\0\0\0\x04");
     assert!(bench.client.stopped() && !bench.client.aborted());
@@ -128,7 +128,7 @@ fn a_pipeline_has_one_sync_unless_the_driver_says_more() {
     assert_eq!(bench.answer(b"1\0\0\0\x04Z\0\0\0\x05I"), Next::Wait);
     assert_eq!(seen.lock().expect("no panic").len(), 1, "one is awaited");
     bench.answer(b"1\0\0\0\x04Z\0\0\0\x05I");
-    // both transactions ask nothing, and follow each other at once
+    // neither transaction has a request, so they follow each other immediately
     let told = seen.lock().expect("no panic").join(", ");
     assert!(told.ends_with("Begin { script: 0, tries: 1 }, Begin { script: 0, tries: 1 }, Ending"));
 }
@@ -246,7 +246,7 @@ fn a_driver_has_several_sessions_of_which_one_is_current() {
         .client
         .session_changed(none(), Ok(()), &mut bench.shared);
     assert_eq!((next, bench.sent()), (Next::Send, "X\0\0\0\x04".into()));
-    // the server closes what the client gave up: nothing is lost
+    // the server closes the connection that the client gave up, so nothing is lost
     bench.client.closed(None, &mut bench.shared);
     assert!(!bench.client.aborted());
     bench

@@ -1,4 +1,5 @@
-//! Keying before and thinking after transactions, with instants made up where they matter.
+//! Keying times before transactions and think times after them, with artificial instants where they
+//! matter.
 
 use super::*;
 use crate::clock::{Nanos, SECOND};

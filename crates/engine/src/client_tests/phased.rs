@@ -1,4 +1,4 @@
-//! Clients in a run with phases: several of one worker, woken by hand.
+//! Several clients of one worker in a run with phases, woken by hand.
 
 use super::*;
 use crate::clock::{Nanos, SECOND};
@@ -18,7 +18,7 @@ fn phase(seconds: u64, rate_per_s: Option<f64>, clients: f64, weights: &[u32]) -
     }
 }
 
-/// Two scripts and two clients.
+/// A load with two scripts and two clients.
 fn phased(phases: Vec<PhaseSpec>) -> Spec {
     phased_for(2, phases)
 }
@@ -79,7 +79,7 @@ impl<'a> Crowd<'a> {
         crowd
     }
 
-    /// Wakes everybody who is due `after` the begin; those who then send.
+    /// Wakes every client that is due `after` the begin; returns those that then send.
     fn wake(&mut self, after: Nanos) -> Vec<usize> {
         let now = self.origin + after;
         let mut sending = vec![];
@@ -133,7 +133,8 @@ fn a_client_that_is_not_in_use_rests_until_its_phase_comes() {
 
 #[test]
 fn a_start_goes_to_a_client_that_is_in_use_when_it_comes() {
-    // starts at 0, 1000 s, 2000 s, 3000 s; then one client only, and starts at 3600 s, 4600 s
+    // starts at 0, 1000 s, 2000 s and 3000 s; then one client only, with starts at 3600 s and 4600
+    // s
     crowd!(
         crowd,
         phased(vec![
@@ -157,7 +158,8 @@ fn a_start_goes_to_a_client_that_is_in_use_when_it_comes() {
     assert_eq!(crowd.wake(3999 * SECOND), [0; 0]);
     assert_eq!(crowd.wake(4000 * SECOND), [0]);
     crowd.clients[0].received(READY, &mut crowd.shared);
-    // the second's turn comes in a phase that does not use it: the first begins the start
+    // the second client's turn comes in a phase that does not use it, so the first one takes the
+    // start
     assert_eq!(crowd.wake(5000 * SECOND), [0]);
     crowd.clients[0].received(READY, &mut crowd.shared);
     assert_eq!(crowd.succeeded(), [4, 0, 0, 2]);
@@ -218,7 +220,7 @@ fn everybody_who_stands_by_hears_of_the_end() {
     let half = crowd.origin + SECOND / 2;
     assert_eq!(crowd.shared.due(half), Some(1));
     assert_eq!(crowd.clients[1].woken(half, &mut crowd.shared), Next::Send);
-    // but by then the run is over
+    // the run is over by then
     crowd.wake(2 * SECOND);
     assert!(crowd.clients[2].stopped() && crowd.clients[3].stopped());
 }
@@ -235,7 +237,7 @@ fn sleepers_are_woken_on_the_grid() {
         assert_eq!(bench.shared.due(woken - 1), None);
         assert_eq!(bench.shared.due(woken), Some(0));
     }
-    // who only lets others run is not made to wait
+    // a client that only lets others run does not wait
     bench.shared.wake_at(7, 0);
     assert_eq!(bench.shared.next_timer(), Some(7));
 }

@@ -10,7 +10,7 @@ fn ahead(script: &str) -> Spec {
     spec
 }
 
-/// An error with a place in its statement.
+/// An error with a position in its statement.
 fn error_at(sqlstate: &str, position: u32) -> Vec<u8> {
     let mut message = error(sqlstate);
     message.pop();
@@ -37,7 +37,7 @@ fn a_statement_is_prepared_before_it_is_executed() {
     assert_eq!(bench.shared.recorder.scripts[0].counts.succeeded, 0);
     assert_eq!(bench.answer(READY), Next::Send);
     assert_eq!(bench.shared.recorder.scripts[0].counts.succeeded, 1);
-    // the second time it is there
+    // the second time, the statement is prepared
     assert!(bench.sent().starts_with('B'));
 }
 

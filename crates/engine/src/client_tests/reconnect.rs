@@ -1,4 +1,4 @@
-//! Clients that lose their connection and come back.
+//! Clients that lose their connection and reconnect.
 
 use super::*;
 use crate::clock::SECOND;
@@ -32,12 +32,12 @@ impl Bench<'_> {
         self.client.closed(None, &mut self.shared);
     }
 
-    /// Far enough in the future for every wait between attempts.
+    /// An instant after every wait between attempts.
     fn later(&self) -> u64 {
         self.shared.clock.now() + 2 * SECOND
     }
 
-    /// The wait before an attempt is over.
+    /// Ends the wait before an attempt.
     fn ask(&mut self) {
         let next = self.client.woken(self.later(), &mut self.shared);
         assert_eq!(next, Next::Wait);
@@ -267,7 +267,7 @@ fn latency_counts_from_a_start_that_fell_into_the_outage() {
             arrivals
         ))
     );
-    // the first start lies ahead: the connection goes while it is waited for
+    // the first start lies ahead, and the connection is lost while the client waits for it
     bench
         .shared
         .schedule
@@ -276,7 +276,7 @@ fn latency_counts_from_a_start_that_fell_into_the_outage() {
     bench.close();
     assert_eq!(bench.counts().lost, 0, "nothing was in flight");
     while bench.come_back() == Next::Wait {
-        // back before it was due
+        // the client has reconnected before its start
         bench.close();
     }
     bench.answer(READY);
@@ -322,7 +322,7 @@ fn a_connection_a_transaction_is_tried_again() {
     assert!(bench.client.is_away());
     assert_eq!(bench.come_back(), Next::Send);
     bench.answer(READY);
-    // the session that was taken leave of ends, with a word or without
+    // the old session, which the client has terminated, ends with or without an error message
     assert_eq!(bench.answer(&fatal("57P01")), Next::Close);
     bench.close();
     assert!(!bench.client.is_away());

@@ -1,4 +1,4 @@
-//! Clients that are stopped before their time: what they still hold, and what ends it.
+//! Clients that are stopped early: what they have to end, and what ends it.
 
 use super::*;
 use crate::client::Hold;
@@ -21,7 +21,7 @@ fn a_statement_holds_a_client_until_it_is_answered() {
     assert_eq!(bench.sent(), TERMINATE);
     assert!(!bench.client.is_stopping());
     assert_eq!(bench.client.hold(&bench.shared), None);
-    // it counts nowhere
+    // it is not counted
     let counts = &bench.shared.recorder.scripts[0].counts;
     assert_eq!((counts.succeeded, counts.failed()), (0, 0));
     assert!(bench.shared.notes.is_empty());
@@ -83,7 +83,7 @@ fn a_client_without_a_connection_has_none_to_end() {
     bench.client.connected(Ok(()), 0, &mut bench.shared);
     assert_eq!(bench.client.hold(&bench.shared), Some(Hold::Statement));
     bench.answer(READY);
-    // it has taken leave, and waits for its next turn
+    // it has sent Terminate, and waits for its next turn
     assert_eq!(bench.sent(), TERMINATE);
     assert_eq!(bench.client.hold(&bench.shared), None);
 }

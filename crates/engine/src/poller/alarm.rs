@@ -21,7 +21,7 @@ use crate::clock::{Clock, Nanos};
 pub struct Alarm {
     timer: OwnedFd,
     clock: Clock,
-    /// What it is set to; None when it is not set, or was reported.
+    /// The instant that is set; None if none is, or if it was reported.
     instant: Option<Nanos>,
 }
 
@@ -40,7 +40,7 @@ impl Alarm {
         })
     }
 
-    /// Makes it ring at `instant`, or at the earlier one that it is already set to.
+    /// Makes the alarm ring at `instant`, or at an earlier instant that is already set.
     ///
     /// # Errors
     /// When the kernel does not set the timer.
@@ -57,8 +57,8 @@ impl Alarm {
         Ok(())
     }
 
-    /// Its descriptor was reported as readable. The next [`Self::ring_by`] sets it anew, which also
-    /// makes it unreadable.
+    /// Takes note that the descriptor was reported as readable. The next [`Self::ring_by`] sets the
+    /// alarm again, which also makes it unreadable.
     pub fn rang(&mut self) {
         self.instant = None;
     }

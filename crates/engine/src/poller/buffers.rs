@@ -1,7 +1,7 @@
 //! Memory that the kernel fills: buffers for the multishot receives of an io_uring.
 //!
-//! One mapping holds the ring of entries, by which buffers are given to the kernel, and behind it
-//! the buffers. The kernel takes a buffer for each receive and names it in the completion.
+//! One mapping holds the ring of entries, by which the kernel receives the buffers, and the buffers
+//! after it. The kernel takes a buffer for each receive and names it in the completion.
 
 use std::io;
 use std::ptr::{self, NonNull};
@@ -11,7 +11,7 @@ use io_uring::Submitter;
 use io_uring::types::BufRingEntry;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-/// Number of the one group of buffers that a ring has.
+/// Number of the only group of buffers of a ring.
 pub const GROUP: u16 = 0;
 
 /// Most replies fit in one; a longer one comes in several completions.
@@ -26,10 +26,10 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// `count` buffers, all in the ring; a power of two up to 32,768.
+    /// Allocates `count` buffers, all in the ring; `count` is a power of two up to 32,768.
     ///
     /// # Errors
-    /// When the system has no memory.
+    /// The system has no memory left.
     pub fn new(count: u16) -> io::Result<Self> {
         assert!(count.is_power_of_two());
         // SAFETY: a new private mapping at an address of the kernel's choice overlaps nothing.
@@ -52,7 +52,7 @@ impl Buffers {
         Ok(buffers)
     }
 
-    /// Tells `submitter`'s ring of the buffers.
+    /// Registers the buffers with the ring of `submitter`.
     ///
     /// # Safety
     /// `self` outlives every request of that ring that selects from [`GROUP`].
@@ -77,7 +77,7 @@ impl Buffers {
         unsafe { std::slice::from_raw_parts(self.buffer(id), length) }
     }
 
-    /// Makes buffer `id` free to be filled again; the kernel learns of it by [`Self::publish`].
+    /// Makes buffer `id` free to be filled again; the kernel sees that after [`Self::publish`].
     pub fn give_back(&mut self, id: u16) {
         assert!(id < self.count);
         let at = usize::from(self.tail & (self.count - 1));
@@ -91,7 +91,7 @@ impl Buffers {
         self.tail = self.tail.wrapping_add(1);
     }
 
-    /// Hands the kernel all that was given back.
+    /// Hands all returned buffers to the kernel.
     pub fn publish(&mut self) {
         let ring = self.memory.cast::<BufRingEntry>();
         // SAFETY: `ring` is the ring's first entry, which is initialised. The tail is a u16 inside

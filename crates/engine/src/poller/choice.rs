@@ -1,4 +1,4 @@
-//! Which poller serves a load.
+//! The choice of the poller for a load.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -9,25 +9,25 @@ use super::uring::Uring;
 use crate::clock::{Clock, Nanos, SECOND};
 use crate::spec::Io;
 
-/// A poller that works here.
+/// A poller that works on this system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// By readiness.
+    /// Waits for readiness.
     Epoll,
-    /// By completions.
+    /// Waits for completions.
     IoUring,
 }
 
 /// The poller for `io` and this many `connections` a worker.
 ///
-/// [`Io::Auto`] is io_uring wherever it works: whether there were 64 or 1,000 connections, it took less
-/// CPU a transaction, gave more transactions and had no worse tail (docs/design/performance.md). For a
-/// few clients the caller asks for epoll.
+/// [`Io::Auto`] is io_uring wherever it works: whether there were 64 or 1,000 connections, it took
+/// less CPU a transaction, gave more transactions and had no worse tail
+/// (docs/design/performance.md). For a few clients the caller requests epoll.
 ///
 /// # Errors
-/// When `io` asks for io_uring and the kernel has none or forbids it; then why.
+/// `io` is io_uring and the kernel does not have it or forbids it; the error says why.
 pub fn choose(io: Io, connections: usize) -> io::Result<Kind> {
-    // nothing but trying tells whether seccomp, a sysctl or a limit is in the way
+    // only a trial shows whether seccomp, a sysctl or a limit forbids it
     let try_uring = || {
         let clock = Clock::start();
         let mut poller = Uring::new(connections.max(1), clock)?;
@@ -41,7 +41,8 @@ pub fn choose(io: Io, connections: usize) -> io::Result<Kind> {
     }
 }
 
-/// Echoes a byte: a seccomp profile may allow io_uring's set-up and refuse its other system calls.
+/// Echoes a byte, because a seccomp profile may allow io_uring's set-up and refuse its other system
+/// calls.
 fn try_out(poller: &mut impl Poller, clock: Clock) -> io::Result<()> {
     let (ours, mut peer) = UnixStream::pair()?;
     peer.set_nonblocking(true)?;
@@ -61,10 +62,10 @@ fn try_out(poller: &mut impl Poller, clock: Clock) -> io::Result<()> {
 }
 
 const BYTE: &[u8] = &[1];
-/// The kernel needs microseconds for it.
+/// A generous limit: the kernel needs microseconds.
 const LONGEST_TRIAL: Nanos = 10 * SECOND;
 
-/// Sends what came.
+/// A handler that sends back what it receives.
 #[derive(Debug, PartialEq, Eq)]
 enum Echo {
     Waiting,
@@ -101,7 +102,7 @@ mod tests {
 
     #[test]
     fn more_connections_than_descriptors_are_epolls_to_refuse() {
-        // the kernel's table of files has at most 2^20
+        // the kernel's table of files has at most 2^20 entries
         let error = choose(Io::IoUring, 1 << 21).expect_err("it is too much");
         assert!(error.to_string().starts_with("could not set up io_uring: "));
         assert_eq!(choose(Io::Auto, 1 << 21).ok(), Some(Kind::Epoll));

@@ -1,4 +1,4 @@
-//! Readiness by edge-triggered epoll.
+//! A poller that waits for readiness, with edge-triggered epoll.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,10 +13,10 @@ use crate::clock::{Clock, Nanos};
 
 const READ_BYTES: usize = 64 * 1024;
 const EVENTS: usize = 1024;
-/// In place of a token.
+/// Stands for the alarm in place of a token.
 const ALARM: u64 = u64::MAX;
-/// Reads of one connection in a row: one that never runs dry must not keep the others, the clock
-/// and the stop from their turn.
+/// How many times in a row one connection is read: one that always has data must not keep the
+/// worker from other connections, the clock and the stop flag.
 const READS_IN_A_ROW: usize = 16;
 const READ: EventFlags = EventFlags::IN
     .union(EventFlags::RDHUP)
@@ -25,10 +25,10 @@ const ENDED: EventFlags = EventFlags::RDHUP
     .union(EventFlags::HUP)
     .union(EventFlags::ERR);
 
-/// Readiness by edge-triggered epoll.
+/// A poller that waits for readiness, with edge-triggered epoll.
 pub struct Epoll {
     epoll: OwnedFd,
-    /// Ends waiting.
+    /// Ends a wait at an instant.
     alarm: Alarm,
     sockets: Vec<Option<Socket>>,
     events: Vec<epoll::Event>,
@@ -37,14 +37,15 @@ pub struct Epoll {
 
 struct Socket {
     fd: OwnedFd,
-    /// A copy of what the kernel has not taken yet: the handler goes on to other messages.
+    /// A copy of the bytes that the kernel has not taken yet, because the handler continues with
+    /// other messages.
     rest: Vec<u8>,
-    /// Bytes of it that came after the first message.
+    /// How many of these bytes came after the first message.
     behind_bytes: usize,
 }
 
 impl Socket {
-    /// While a message is stuck, room to send is watched.
+    /// Room to send is watched only while a message is stuck.
     fn flags(&self) -> EventFlags {
         match self.rest.is_empty() {
             true => READ,
@@ -55,15 +56,16 @@ impl Socket {
 
 /// How much of a message was sent.
 enum Sent {
-    /// The kernel took this much; then there was no room.
+    /// The kernel took this many bytes, and had no room for more.
     Bytes(usize),
     Whole,
-    /// The peer is gone. What it said before it went is still to be read: recv finds the end.
+    /// The peer has closed. What it sent before is still to be read: recv finds the end.
     Gone,
 }
 
 impl Epoll {
-    /// Room to send is watched only while a message is stuck: every read of the peer would wake us.
+    /// Watches for room to send only while a message is stuck, because every read of the peer would
+    /// wake the worker.
     fn watch(&mut self, token: usize, flags: EventFlags, handler: &mut impl Handler) {
         let Some(Some(socket)) = self.sockets.get(token) else {
             return;
@@ -75,7 +77,7 @@ impl Epoll {
         }
     }
 
-    /// There is room to send: what was left over goes first.
+    /// Sends the remaining bytes first, now that there is room.
     fn resume(&mut self, token: usize, handler: &mut impl Handler) {
         let Some(Some(socket)) = self.sockets.get_mut(token) else {
             return;
@@ -112,8 +114,8 @@ impl Epoll {
                         Next::Send => self.send(token, handler),
                         Next::Close => return self.close(token),
                     }
-                    // a short read emptied the socket, and the next edge tells of more; an end that
-                    // this edge told of has no edge of its own
+                    // a short read emptied the socket, and the next edge reports more; an end that
+                    // this edge reported has no edge of its own
                     if count < READ_BYTES && !hung_up {
                         return;
                     }
@@ -126,7 +128,7 @@ impl Epoll {
                 }
             }
         }
-        // watched anew, it has its edge again
+        // registering again repeats the edge
         if let Some(Some(socket)) = self.sockets.get(token) {
             self.watch(token, socket.flags(), handler);
         }
@@ -240,7 +242,7 @@ impl Poller for Epoll {
     }
 
     fn flush(&mut self, _handler: &mut impl Handler) -> io::Result<()> {
-        Ok(()) // every send was made at once
+        Ok(()) // every send was made immediately
     }
 
     fn close(&mut self, token: usize) {
@@ -249,7 +251,7 @@ impl Poller for Epoll {
         }
     }
 
-    /// Bytes that came and were not read make an edge where the socket is added next.
+    /// Bytes that arrived and were not read cause an edge where the socket is added next.
     fn release(&mut self, token: usize, _handler: &mut impl Handler) -> io::Result<Released> {
         let Some(slot) = self.sockets.get_mut(token) else {
             return Ok(Released::Gone);

@@ -1,10 +1,10 @@
-//! What must hold of a poller, whatever becomes of its connections. The fuzz target calls
-//! [`pollers`] with fuzzed bytes, the test below with every file of its corpus.
+//! Invariants of a poller, whatever happens to its connections. The fuzz target calls [`pollers`]
+//! with fuzzed bytes, and the test below with every file of its corpus.
 //!
-//! The bytes are the steps of a play: what the load does with the poller and what the scripted
-//! peers at the other ends of its socket pairs do. Every byte that goes either way has a value that
-//! follows from its position, so that one that is lost, doubled or misplaced is noticed when it
-//! arrives. In the end everything has to arrive, and every end has to be reported once.
+//! The bytes are the steps of a play: of the load that uses the poller, and of the scripted peers
+//! at the other ends of its socket pairs. The value of every byte follows from its position, so
+//! that a lost, repeated or misplaced byte is detected. At the end, everything must have arrived,
+//! and every end must have been reported once.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -18,28 +18,28 @@ use rustix::net::sockopt::set_socket_send_buffer_size;
 use super::{Epoll, Handler, Next, Poller, Released, Uring};
 use crate::clock::{Clock, Nanos, SECOND};
 
-/// Connections at a time.
+/// How many connections exist at a time.
 const SLOTS: usize = 4;
-/// Clients move between these.
+/// How many pollers there are, between which clients move.
 const POLLERS: usize = 2;
 const MOST_STEPS: usize = 100;
 const STEP_BYTES: usize = 3;
-/// What one step sends or writes: about the sizes of buffers, and more than a socket takes.
+/// How much one step sends or writes: around the sizes of buffers, and more than a socket takes.
 const LENGTHS: [usize; 8] = [1, 100, 2047, 2048, 2049, 20_000, 70_000, 300_000];
-/// What one connection carries in each direction: less than a poller keeps for one that is stuck.
+/// How much one connection carries in each direction: less than a poller keeps for a stuck one.
 const MOST_BYTES: usize = 1 << 20;
 /// How long, and in how many rounds, nothing may happen while something is missing: a busy machine
-/// may leave few rounds to a long time.
+/// may need long for a few rounds.
 const PATIENCE: (Nanos, usize) = (10 * SECOND, 1000);
 
-/// Plays the same steps with each poller; both must come to the same end.
+/// Plays the same steps with each poller; both must end in the same state.
 pub fn pollers(data: &[u8]) {
     let by_epoll = play::<Epoll>(data);
     let by_uring = play::<Uring>(data);
     assert_eq!(by_epoll, by_uring);
 }
 
-/// What becomes of the connections that a play makes, in their order.
+/// Plays the steps; returns the outcome of each connection, in the order in which they were made.
 fn play<P: Poller>(data: &[u8]) -> Vec<String> {
     let Some((&conditions, steps)) = data.split_first() else {
         return Vec::new();
@@ -67,27 +67,28 @@ enum Step {
     Turn { poller: usize },
     /// A poller is flushed.
     Flush { poller: usize },
-    /// A new connection in this slot, in place of one that may be there, under the same token.
+    /// Opens a new connection in this slot, in place of one that may be there, under the same
+    /// token.
     Connect,
     /// The load sends.
     Send(usize),
-    /// The load will react when this many bytes more have come.
+    /// Makes the load react after it has received this many more bytes.
     React(usize, Reaction),
     /// The load closes the connection.
     Close,
-    /// The poller lets the connection go.
+    /// Makes the poller release the connection.
     Release,
-    /// The other poller takes over a connection that was let go.
+    /// Makes the other poller take over a released connection.
     Adopt,
-    /// The peer writes, as much as fits; the rest when there is room.
+    /// Makes the peer write as much as fits now, and the rest when there is room.
     Write(usize),
-    /// The peer reads at most this much of what is there.
+    /// Makes the peer read at most this many of the available bytes.
     Read(usize),
-    /// The peer says that it writes no more.
+    /// Makes the peer shut down its writing side.
     EndWriting,
-    /// The peer says that it reads no more.
+    /// Makes the peer shut down its reading side.
     EndReading,
-    /// The peer closes its socket.
+    /// Makes the peer close its socket.
     Leave,
 }
 
@@ -98,7 +99,7 @@ enum Reaction {
 }
 
 impl Step {
-    /// With its slot.
+    /// Returns the slot and the step.
     fn from_bytes([kind, which, size]: [u8; STEP_BYTES]) -> (usize, Self) {
         let poller = usize::from(which) % POLLERS;
         let length = LENGTHS[usize::from(size) % LENGTHS.len()];
@@ -129,47 +130,48 @@ impl Step {
     }
 }
 
-/// Where our end of a connection is.
+/// Which side has our end of a connection.
 #[derive(Debug)]
 enum Place {
-    /// With a poller, under a token.
+    /// A poller has it, under a token.
     With(usize, usize),
-    /// Let go by this poller.
+    /// This poller has released it.
     LetGo(usize, OwnedFd),
-    /// Closed by us.
+    /// The load has closed it.
     Closed,
     /// The poller has reported its end.
     Ended,
 }
 
-/// A connection and its peer.
+/// A connection with its peer.
 #[derive(Debug)]
 struct Link {
     number: usize,
     place: Place,
     peer: Option<UnixStream>,
-    /// The handler's message, as positions of what it sends.
+    /// The handler's message, as positions in everything that it sends.
     outgoing: Range<usize>,
-    /// Whether the poller may still need it.
+    /// Whether the poller may still need the message.
     is_outgoing_kept: bool,
-    /// Bytes that the load sends, and those of them that the peer has read.
+    /// How many bytes the load sends, and how many of them the peer has read.
     sent: usize,
     read: usize,
-    /// Bytes that the peer wants to write, that went into its socket, and that the handler was given.
+    /// How many bytes the peer wants to write, how many its socket has taken, and how many the
+    /// handler has received.
     wanted: usize,
     written: usize,
     received: usize,
-    /// By the number of bytes received.
+    /// Indexed by the number of received bytes.
     reactions: Vec<(usize, Reaction)>,
     peer_ended_writing: bool,
     peer_ended_reading: bool,
-    /// The load closed it at a step, perhaps before it was given all that was there.
+    /// Whether the load closed the connection at a step, perhaps before it had received everything.
     is_cut: bool,
 }
 
-/// The bytes of a direction of a connection: no two connections or directions are alike.
+/// Bytes of one direction of a connection; no two connections or directions have the same.
 fn bytes(number: usize, direction: usize, range: Range<usize>) -> &'static [u8] {
-    /// A prime, so that a piece that is lost does not go unnoticed.
+    /// A prime, so that the loss of a block of bytes is noticed.
     const PERIOD: usize = 65_521;
     static NOISE: LazyLock<Vec<u8>> = LazyLock::new(|| {
         let mut state = 0x9e37_79b9_u32;
@@ -215,14 +217,14 @@ impl Link {
         matches!(self.place, Place::With(..) | Place::LetGo(..))
     }
 
-    /// The handler's next message.
+    /// Writes the handler's next message.
     fn compose(&mut self, length: usize) {
         let end = (self.sent + length).min(MOST_BYTES);
         self.outgoing = self.sent..end;
         self.sent = end;
     }
 
-    /// The peer writes what fits of what it wants to write.
+    /// Lets the peer write as much as fits of what it wants to write.
     fn write(&mut self) {
         while let Some(mut peer) = self.peer.as_ref() {
             if self.written == self.wanted || self.peer_ended_writing {
@@ -240,7 +242,7 @@ impl Link {
         }
     }
 
-    /// The peer reads at most `length` bytes; whether it came to the end.
+    /// Lets the peer read at most `length` bytes; returns whether it reached the end.
     fn read(&mut self, length: usize) -> bool {
         let mut buffer = vec![0; length.min(64 * 1024)];
         let end = self.read + length;
@@ -261,7 +263,7 @@ impl Link {
                     self.read += count;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
-                // behind everything that was sent, when we close with bytes unread
+                // comes after everything that was sent, when we close with unread bytes
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
                     assert!(!self.is_open(), "reset while it was open: {self:?}");
                     return true;
@@ -290,7 +292,7 @@ impl Link {
         }
     }
 
-    /// What every poller has to come to.
+    /// What all pollers must agree on.
     fn outcome(&self) -> String {
         let Self {
             number,
@@ -310,16 +312,16 @@ impl Link {
     }
 }
 
-/// All connections of a play, and who has which.
+/// All connections of a play, and which poller has each of them.
 #[derive(Default)]
 struct World {
     links: Vec<Link>,
-    /// By poller and token.
+    /// Indexed by poller and token.
     tokens: [[Option<usize>; SLOTS]; POLLERS],
 }
 
 impl World {
-    /// The connection that a poller has under `token`.
+    /// The connection that a poller has as `token`.
     fn link(&mut self, poller: usize, token: usize) -> &mut Link {
         let number = self.tokens[poller][token].expect("a connection of this poller");
         let link = &mut self.links[number];
@@ -327,7 +329,7 @@ impl World {
         link
     }
 
-    /// A poller has a connection no longer.
+    /// Removes a connection from its poller.
     fn leave(&mut self, number: usize, place: Place) {
         if let Place::With(poller, token) = self.links[number].place {
             self.tokens[poller][token] = None;
@@ -354,7 +356,7 @@ impl Handler for Load<'_> {
             "other bytes came"
         );
         link.received = end;
-        // from here on the message is the handler's again
+        // from here on, the handler may change the message
         link.outgoing = MOST_BYTES - link.outgoing.len()..MOST_BYTES;
         link.is_outgoing_kept = false;
         let (due, later) = link.reactions.iter().partition(|(at, _)| *at <= end);
@@ -404,7 +406,7 @@ struct Idle {
 }
 
 impl Idle {
-    /// Whether [`PATIENCE`] is over after another round, in which `moved` came to this.
+    /// Whether [`PATIENCE`] is over after another round, which changed `moved` bytes.
     fn is_over(&mut self, moved: usize, now: Nanos) -> bool {
         if self.rounds == 0 || moved != self.moved {
             (self.moved, self.rounds, self.since) = (moved, 0, now);
@@ -418,7 +420,7 @@ impl Idle {
 struct Play<P> {
     pollers: [P; POLLERS],
     world: World,
-    /// The newest connection of each slot.
+    /// The latest connection of each slot.
     slots: [Option<usize>; SLOTS],
     clock: Clock,
     conditions: u8,
@@ -437,9 +439,9 @@ impl<P: Poller> Play<P> {
         }
     }
 
-    /// One turn of a poller, which returns by `until`.
+    /// Lets a poller run one turn, which returns by `until`.
     fn turn_until(&mut self, poller: usize, until: Nanos) {
-        // what was to be sent goes now, or is copied; what is to be sent after that has to be kept
+        // pending messages are sent or copied now; a message after that must stay unchanged
         for number in self.world.tokens[poller].iter().flatten() {
             self.world.links[*number].is_outgoing_kept = false;
         }
@@ -454,7 +456,7 @@ impl<P: Poller> Play<P> {
         self.turn_until(poller, 0);
     }
 
-    /// A turn of each poller that has connections.
+    /// Lets each poller with connections run one turn.
     fn turn_all(&mut self) {
         for poller in 0..POLLERS {
             if self.world.tokens[poller].iter().any(Option::is_some) {
@@ -497,7 +499,7 @@ impl<P: Poller> Play<P> {
                     Step::Read(length) => drop(link.read(length)),
                     Step::EndReading => {
                         if let Some(peer) = &link.peer {
-                            // our end may have gone
+                            // our end may be closed already
                             let _ = peer.shutdown(Shutdown::Read);
                             link.peer_ended_reading = true;
                         }
@@ -534,7 +536,7 @@ impl<P: Poller> Play<P> {
         self.slots[slot] = Some(number);
     }
 
-    /// A token that the poller has no connection for.
+    /// A token for which the poller has no connection.
     fn vacant(&self, poller: usize) -> usize {
         let tokens = self.world.tokens[poller].iter();
         let vacant = tokens.rev().position(Option::is_none);
@@ -542,7 +544,7 @@ impl<P: Poller> Play<P> {
     }
 
     fn send(&mut self, number: usize, length: usize) {
-        // whether it was let go depends on whether the poller was still busy with it
+        // the release succeeds only if the poller has nothing left to send
         self.adopt(number);
         while let link = &self.world.links[number]
             && let Place::With(poller, _) = link.place
@@ -604,7 +606,7 @@ impl<P: Poller> Play<P> {
         self.world.tokens[poller][token] = Some(number);
     }
 
-    /// The peer writes no more than what it has wanted to write so far; all of that goes first.
+    /// Ends the peer's writing, after everything that it wanted to write so far.
     fn end_writing(&mut self, number: usize) {
         let mut idle = Idle::default();
         loop {
@@ -620,7 +622,7 @@ impl<P: Poller> Play<P> {
         }
         let link = &mut self.world.links[number];
         if let Some(peer) = &link.peer {
-            // our end may have gone
+            // our end may be closed already
             let _ = peer.shutdown(Shutdown::Write);
         }
         link.peer_ended_writing = true;
@@ -633,7 +635,7 @@ impl<P: Poller> Play<P> {
         self.world.links[number].peer = None;
     }
 
-    /// Turns until nothing is missing.
+    /// Runs turns until nothing is missing.
     fn settle(&mut self) {
         (0..self.world.links.len()).for_each(|number| self.adopt(number));
         let mut idle = Idle::default();
@@ -655,7 +657,7 @@ impl<P: Poller> Play<P> {
         }
     }
 
-    /// The pollers go in the midst of it: their connections are closed.
+    /// Drops the pollers while they have connections, which must be closed.
     fn drop_pollers(self) -> Vec<String> {
         let Self {
             pollers, mut world, ..

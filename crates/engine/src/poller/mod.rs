@@ -1,7 +1,8 @@
-//! The seam between the load and the kernel: bytes in, bytes out, timers.
+//! The interface between the load and the kernel: bytes in, bytes out, timers.
 //!
-//! A [`Handler`] decides, a [`Poller`] does. Whether the kernel is asked for readiness (epoll) or
-//! for completions (io_uring), the handler sees only bytes that came and is asked for bytes to go.
+//! A [`Handler`] decides, and a [`Poller`] does the I/O. Whether the poller asks the kernel for
+//! readiness (epoll) or for completions (io_uring), the handler only receives bytes and is asked
+//! for bytes to send.
 
 mod alarm;
 mod buffers;

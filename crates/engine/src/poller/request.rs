@@ -1,37 +1,38 @@
-//! Names for requests to an io_uring: a completion carries nothing else that tells what it is of.
+//! Identifiers of requests to an io_uring: a completion has no other information about its request.
 
 use io_uring::cqueue;
 
-/// What a completion is about; its user data, in 2, 30 and 32 bits.
+/// What a completion belongs to; its user data has 2, 30 and 32 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     pub kind: RequestKind,
-    /// Tells a connection from those that had its token before; under [`GENERATIONS`].
+    /// Distinguishes a connection from earlier ones with the same token; below [`GENERATIONS`].
     pub generation: u32,
     pub token: u32,
 }
 
-/// What the kernel was asked to do.
+/// The operation that the kernel performs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestKind {
-    /// Multishot: completes with every piece of bytes.
+    /// A multishot receive, which completes with every piece of bytes.
     Receive,
-    /// Of the handler's bytes; completes in the call that submits it, silently when all went.
+    /// A send of the handler's bytes, which completes in the call that submits it, silently when
+    /// all were sent.
     Send,
-    /// Of a copy; completes when all went or nothing more can.
+    /// A send of a copy, which completes when all bytes were sent or no more can be.
     SendCopy,
 }
 
-/// Generations that can be told apart.
+/// How many generations can be distinguished.
 pub const GENERATIONS: u32 = 1 << 30;
 
 impl Request {
-    /// As the kernel carries it.
+    /// The request in the form that the kernel passes through.
     pub fn user_data(self) -> u64 {
         (self.kind as u64) << 62 | u64::from(self.generation) << 32 | u64::from(self.token)
     }
 
-    /// What `completion` is of.
+    /// The request that `completion` belongs to.
     pub fn of(completion: &cqueue::Entry) -> Self {
         Self::from_user_data(completion.user_data())
     }

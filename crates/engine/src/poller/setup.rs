@@ -1,4 +1,4 @@
-//! An io_uring as the load wants it, or why there is none.
+//! Sets up an io_uring for a load, or explains why there is none.
 
 use std::io;
 
@@ -7,13 +7,13 @@ use rustix::io::Errno;
 
 use super::buffers::Buffers;
 
-/// Requests that one system call submits at most; more wait for the next.
+/// How many requests one system call submits at most; others wait for the next call.
 const BATCH: usize = 1024;
-/// Buffers: at least, at most.
+/// The least and the most buffers.
 const BUFFERS: (usize, usize) = (256, 1024);
 
-/// A ring with a table for the files of this many `connections`, and its buffers. They have to
-/// outlive every request of the ring that selects from them.
+/// Makes a ring with a table for the files of this many `connections`, and its buffers. The buffers
+/// have to outlive every request of the ring that selects from them.
 ///
 /// # Errors
 /// When the kernel has no io_uring, one that lacks something, or forbids it.
@@ -21,8 +21,8 @@ pub fn ring(connections: usize) -> io::Result<(IoUring, Buffers)> {
     let files = u32::try_from(connections.max(1)).map_err(io::Error::other)?;
     let entries = connections.next_power_of_two().clamp(8, BATCH);
     let count = connections.next_power_of_two().clamp(BUFFERS.0, BUFFERS.1);
-    // every send may fail, every buffer may be filled, every receive may end: one batch has
-    // room for all, so that no completion comes a batch late
+    // every send may fail, every buffer may be filled, and every receive may end: one batch has
+    // room for all of that, so that no completion is delayed by a batch
     let completions = (entries + count + connections).next_power_of_two();
     let ring = IoUring::builder()
         .setup_single_issuer()
@@ -37,12 +37,12 @@ pub fn ring(connections: usize) -> io::Result<(IoUring, Buffers)> {
     ring.submitter()
         .register_files_sparse(files)
         .map_err(explain)?;
-    // SAFETY: the ring has no request; from here on the caller answers for it.
+    // SAFETY: the ring has no request; from here on the caller is responsible for it.
     unsafe { buffers.register(&ring.submitter()) }.map_err(explain)?;
     Ok((ring, buffers))
 }
 
-/// Why there is no io_uring here.
+/// Explains why io_uring does not work here.
 pub fn explain(error: io::Error) -> io::Error {
     let reason = match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::NOSYS) => "the kernel has none, or a seccomp profile forbids it",

@@ -1,4 +1,4 @@
-//! What every poller does, on socket pairs.
+//! Tests that every poller must pass, on pairs of sockets.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -53,7 +53,8 @@ with_both!(
 
 mod release;
 
-/// A kernel without io_uring has to be said to be one.
+/// Whether these tests require io_uring: they do unless the environment says that the kernel lacks
+/// it.
 pub(super) fn io_uring_is_to_work() -> bool {
     match Uring::new(1, Clock::start()) {
         Ok(_) => true,
@@ -62,13 +63,13 @@ pub(super) fn io_uring_is_to_work() -> bool {
     }
 }
 
-/// Keeps what came, and answers as it was told.
+/// Records what it receives, and answers as scripted.
 #[derive(Default)]
 struct Script {
     outgoing: Vec<Vec<u8>>,
     received: Vec<Vec<u8>>,
     closed: Vec<Vec<Option<io::ErrorKind>>>,
-    /// Messages to answer with, one for each call of `received`; then it waits.
+    /// Messages to answer with, one for each call of `received`; after them, it waits.
     answers: Vec<Vec<Answer>>,
 }
 
@@ -149,26 +150,26 @@ impl<P: Poller> Bench<P> {
         self.poller.send(token, &mut self.script);
     }
 
-    /// One round; at once when nothing is there.
+    /// Runs one round; returns immediately if there is nothing to do.
     fn turn(&mut self) {
         self.wait(0);
     }
 
-    /// One round, at most this long.
+    /// Runs one round of at most this length.
     fn wait(&mut self, timeout: Nanos) {
         let until = self.clock.now() + timeout;
         let waited = self.poller.wait(Some(until), &mut self.script);
         waited.expect("it is no error");
     }
 
-    /// Rounds until `done`.
+    /// Runs rounds until `done`.
     fn until(&mut self, mut done: impl FnMut(&mut Script) -> bool) {
         while !done(&mut self.script) {
             self.wait(SECOND / 100);
         }
     }
 
-    /// Rounds until the peer of `token` has read `length` bytes; those.
+    /// Runs rounds until the peer of `token` has read `length` bytes, and returns these.
     fn read(&mut self, token: usize, length: usize) -> Vec<u8> {
         let mut peer = self.peers[token].try_clone().expect("descriptors");
         let reader = thread::spawn(move || {
@@ -182,7 +183,7 @@ impl<P: Poller> Bench<P> {
     }
 }
 
-/// Bytes of which no part looks like another.
+/// Bytes in which no two parts are alike.
 fn noise(length: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_u32;
     std::iter::repeat_with(|| {
@@ -204,7 +205,7 @@ fn rest(mut peer: &UnixStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     match peer.read_to_end(&mut bytes) {
         Ok(_) => bytes,
-        // a socket that is closed with bytes unread may say so, behind all that it sent
+        // a socket that is closed with unread bytes may report that, after everything that it sent
         Err(error) if error.kind() == io::ErrorKind::ConnectionReset => bytes,
         Err(error) => panic!("{error}"),
     }
@@ -228,7 +229,7 @@ fn a_timeout_without_data<P: Poller>() {
         bench.wait(timeout);
     }
     assert!(bench.script.received[0].is_empty() && bench.script.closed[0].is_empty());
-    // and it is as good as before
+    // the connection still works as before
     write(&bench.peers[0], b"late");
     bench
         .poller
@@ -237,7 +238,7 @@ fn a_timeout_without_data<P: Poller>() {
     assert_eq!(bench.script.received[0], b"late");
 }
 
-/// The shortest of some waits, each of at most `timeout`.
+/// The shortest of several waits, each of at most `timeout`.
 fn shortest_wait<P: Poller>(bench: &mut Bench<P>, timeout: Nanos) -> Nanos {
     let waits = (0..50).map(|_| {
         let began = bench.clock.now();
@@ -259,13 +260,13 @@ fn a_short_wait_is_shorter_than_a_long_one<P: Poller>() {
 fn a_wait_ends_by_the_earlier_of_two_instants<P: Poller>() {
     let mut bench = Bench::<P>::new(1);
     let began = bench.clock.now();
-    // ends by the bytes, and leaves a timer far away, or none
+    // the wait ends with the bytes, and leaves a distant timer or none
     write(&bench.peers[0], b"at once");
     bench.wait(3600 * SECOND);
     assert_eq!(bench.script.received[0], b"at once");
     bench.wait(SECOND / 1000);
     let (near, far) = (bench.clock.now() + SECOND / 1000, began + 3600 * SECOND);
-    // one that is in the past is over at once
+    // an instant in the past ends the wait immediately
     for until in [near, 0, near + 1, began] {
         let waited = bench.poller.wait(Some(until), &mut bench.script);
         waited.expect("it is no error");
@@ -281,7 +282,7 @@ fn last_words_are_heard_before_the_end<P: Poller>() {
     bench.until(|script| !script.closed[0].is_empty());
     assert!(bench.script.received[0] == words);
     assert_eq!(bench.script.closed[0], [None]);
-    // bytes and the end at once, behind others
+    // bytes and the end arrive together, after other bytes
     let peer = bench.connect(0);
     bench.turn();
     write(&peer, b"one");
@@ -290,7 +291,7 @@ fn last_words_are_heard_before_the_end<P: Poller>() {
     bench.until(|script| script.closed[0].len() > 1);
     assert!(bench.script.received[0].ends_with(b"onetwo"));
     bench.script.closed[0].pop();
-    // sending to nobody is no news, and no signal
+    // sending to a closed peer causes neither an event nor a signal
     bench.send(0, b"anyone?");
     bench.turn();
     assert_eq!(bench.script.closed[0], [None]);
@@ -298,7 +299,7 @@ fn last_words_are_heard_before_the_end<P: Poller>() {
 
 fn a_peer_that_ends_only_its_own_direction<P: Poller>() {
     let mut bench = Bench::<P>::new(1);
-    // in several pieces, all of which are answered
+    // a question in several pieces, all of which are answered
     let question = noise(100_000);
     bench.script.answers[0] = vec![Answer::Send(b"answer".into()); question.len()];
     write(&bench.peers[0], &question);
@@ -321,7 +322,7 @@ fn a_socket_without_room<P: Poller>() {
     let message = noise(200_000);
     bench.send(0, &message);
     assert!(bench.read(0, message.len()) == message);
-    // and a small one is not held back after that
+    // and a small message is not delayed after that
     bench.send(0, b"small");
     assert_eq!(bench.read(0, 5), b"small");
 }
@@ -350,7 +351,7 @@ fn a_reply_before_the_message_went<P: Poller>() {
     bench.until(|script| !script.received[0].is_empty());
     let all = bench.read(0, message.len() + 5);
     assert!(all == [&message[..], b"I see"].concat());
-    // bytes that came before a message was submitted at all: it goes, and then the answer
+    // the bytes arrived before the message was submitted: it is sent first, and then the answer
     bench.turn();
     bench.script.answers[1] = vec![Answer::Send(b"answer".into())];
     write(&bench.peers[1], b"unasked");
@@ -419,7 +420,7 @@ fn a_token_used_again<P: Poller>() {
     }
 }
 
-/// What closed connections had to send takes no room in a batch.
+/// Messages of closed connections must not take up room in a batch.
 fn a_token_that_many_had_before<P: Poller>() {
     let mut bench = Bench::<P>::new(2);
     for _ in 0..20 {
@@ -469,7 +470,7 @@ fn a_peer_that_does_not_read_and_goes<P: Poller>() {
     assert_eq!(bench.script.closed[0].len(), 1);
 }
 
-/// Whose peer says more each time that it was heard.
+/// A handler whose peer writes again each time that it has received something.
 struct Chatter {
     peer: UnixStream,
     calls: usize,

@@ -1,9 +1,10 @@
-//! Completions by io_uring: one system call a batch submits all sends and waits for replies.
+//! A poller that waits for completions, with io_uring: one system call for each batch submits all
+//! sends and waits for replies.
 //!
 //! Every connection has one multishot receive in the kernel, which fills buffers of a common ring.
-//! Sends are made of the handler's own bytes: they never outlast the call that submits them, so
-//! nothing that the handler does afterwards matters. What did not fit into the socket is copied,
-//! and the copy lives until the kernel says that it is done with it.
+//! Sends use the handler's own bytes: they always complete within the call that submits them, so
+//! the handler may change its bytes afterwards. Bytes that did not fit into the socket are copied,
+//! and the copy lives until the kernel has completed its send.
 
 use std::collections::HashMap;
 use std::io;
@@ -21,17 +22,17 @@ use super::request::{GENERATIONS, Request, RequestKind};
 use super::setup;
 use crate::clock::{Clock, Nanos, SECOND};
 
-/// Rounds in which no request ends before the memory of those that are left is given up.
+/// After how many rounds without the end of a request the memory of the remaining ones is leaked.
 const LAST_ROUNDS: usize = 100;
-/// How often sockets from which nothing comes are asked whether they have ended.
+/// How often silent sockets are checked for their end.
 const LOOK_EVERY: Nanos = match cfg!(any(test, fuzzing)) {
     true => SECOND / 50,
     false => SECOND,
 };
-/// Rounds of flushing: a server that goes on talking may be answered for ever.
+/// The most rounds of flushing: a server that keeps sending could be answered without end.
 const FLUSH_ROUNDS: usize = 100;
 
-/// Completions by io_uring. Needs Linux 6.1.
+/// A poller that waits for completions, with io_uring. Needs Linux 6.1.
 pub struct Uring {
     /// Its submission queue is empty whenever none of our functions runs, unless `is_broken`.
     ring: IoUring,
@@ -39,52 +40,52 @@ pub struct Uring {
     /// Dropped only when no request is left that may fill them.
     buffers: ManuallyDrop<Buffers>,
     connections: Vec<Option<Connection>>,
-    /// Connections so far.
+    /// How many connections there have been.
     generation: u32,
     /// Tokens without a receive in the kernel.
     unarmed: Vec<usize>,
-    /// Tokens with something to send.
+    /// Tokens with bytes to send.
     unsent: Vec<usize>,
-    /// What sends that wait for room read from, by their user data.
+    /// The bytes of sends that wait for room, by user data.
     copies: HashMap<u64, Vec<u8>>,
-    /// Receives that the kernel has.
+    /// How many receives the kernel has.
     receives: usize,
     completions: Vec<cqueue::Entry>,
-    /// Tokens whose end the kernel may have kept to itself.
+    /// Tokens of connections whose end the kernel may not have reported.
     suspects: Vec<usize>,
-    /// When to look for ends of all connections.
+    /// When all connections are next checked for their end.
     next_look: Nanos,
-    /// The kernel did not take what was submitted: the queue is never shown to it again.
+    /// Set when the kernel did not take what was submitted: the queue is never submitted again.
     is_broken: bool,
 }
 
 struct Connection {
     socket: OwnedFd,
     generation: u32,
-    /// Whether the kernel has a receive for it.
+    /// Whether the kernel has a receive for the connection.
     is_armed: bool,
-    /// Whether it gets no other, because it is being released.
+    /// Whether the connection gets no further receive, because it is being released.
     is_stopping: bool,
-    /// Nothing has come from it since the last look for ends.
+    /// Whether nothing has arrived since the last check for ends.
     is_quiet: bool,
     outgoing: Outgoing,
 }
 
-/// What of a connection's messages has still to be sent.
+/// The part of a connection's messages that is still to be sent.
 #[derive(Default)]
 enum Outgoing {
     #[default]
     Nothing,
-    /// The handler's message, which goes with the next batch.
+    /// The handler's message, which is sent with the next batch.
     Message,
-    /// A copy, which goes with the next batch.
+    /// A copy, which is sent with the next batch.
     Copy(Vec<u8>),
     /// The kernel has a copy and waits for room; these bytes come after it.
     Queued(Vec<u8>),
 }
 
 impl Uring {
-    /// Submits what there is to do, as much as one batch holds, and waits for `wanted` completions.
+    /// Submits as much of the pending work as one batch holds, and waits for `wanted` completions.
     fn enter(
         &mut self,
         wanted: usize,
@@ -94,7 +95,7 @@ impl Uring {
         if self.is_broken {
             return Err(io::Error::other("io_uring took no requests"));
         }
-        // until the kernel has taken the queue, whatever fails or panics on the way
+        // reset once the kernel has taken the queue; stays set if anything fails or panics before
         self.is_broken = true;
         self.buffers.publish();
         self.submit_receives();
@@ -115,7 +116,7 @@ impl Uring {
             let is_taken = self.ring.submission().is_empty();
             match entered {
                 Ok(_) if is_taken => break,
-                // it stopped in the midst, without waiting
+                // the kernel stopped in the middle of the batch, without waiting
                 Ok(1..) => {}
                 Err(error) if is_taken && is_interruption(&error) => break,
                 Ok(_) => return Err(io::Error::other("io_uring took no requests")),
@@ -165,7 +166,7 @@ impl Uring {
             if queue.is_full() {
                 break;
             }
-            // those of connections that were closed since take no room in the batch
+            // requests of connections that were closed since take up no room in the batch
             looked_at += 1;
             let Some(Some(connection)) = self.connections.get_mut(token) else {
                 continue;
@@ -204,8 +205,8 @@ impl Uring {
         self.unsent.drain(..looked_at);
     }
 
-    /// Sends that the kernel could not make in full, then bytes that came. In this order: what is
-    /// left of a message is copied before the handler may go on to the next.
+    /// Handles sends that the kernel could not complete, then received bytes. The order matters:
+    /// the rest of a message is copied before the handler may continue with the next.
     fn complete(&mut self, handler: &mut impl Handler) {
         let mut completions = std::mem::take(&mut self.completions);
         completions.extend(self.ring.completion());
@@ -230,9 +231,9 @@ impl Uring {
         }
     }
 
-    /// Asks the sockets from which nothing has come since the last time. After an answer an end may
-    /// go unnoticed that the next send does not find either, because the peer still reads: a proxy
-    /// that passes on the end of its server ends only its own direction.
+    /// Checks the sockets that have been silent since the last check. After an answer, an end may
+    /// go unnoticed that the next send does not detect either, because the peer still reads: a
+    /// proxy that passes on the end of its server ends only its own direction.
     fn look_for_ends(&mut self, now: Nanos, handler: &mut impl Handler) {
         self.next_look = now + LOOK_EVERY;
         for token in 0..self.connections.len() {
@@ -244,10 +245,11 @@ impl Uring {
         }
     }
 
-    /// Bytes and the end that come close together are one event to a multishot receive, which then
-    /// takes the bytes, and waits for ever (seen with Linux 6.18). By the time that we have
-    /// the bytes the socket knows of the end. An answered client finds it by its next send, or with
-    /// the next look for ends; of one that waits for more the socket is asked at once.
+    /// Checks a socket for its end. If bytes and the end arrive almost together, they are one event
+    /// for a multishot receive, which then takes the bytes and waits forever (observed with Linux
+    /// 6.18). By the time that we have the bytes, the socket knows of the end. For a client that
+    /// sends next, the send or the next check detects it; for one that waits for more, the socket
+    /// is checked immediately.
     fn look_for_end(&mut self, token: usize, handler: &mut impl Handler) {
         let Some(Some(connection)) = self.connections.get(token) else {
             return;
@@ -262,7 +264,7 @@ impl Uring {
         handler.closed(token, why);
     }
 
-    /// The connection that a request was made for, unless it was closed since.
+    /// The connection for which a request was made, unless it was closed since.
     fn connection(&mut self, request: Request) -> Option<&mut Connection> {
         self.connections
             .get_mut(request.token as usize)?
@@ -301,7 +303,7 @@ impl Uring {
         }
     }
 
-    /// How many bytes a send that ended with `result` has sent; None when no more can be.
+    /// How many bytes a send that ended with `result` has sent; None if no more can be sent.
     fn sent(&mut self, request: Request, result: i32, handler: &mut impl Handler) -> Option<usize> {
         let connection = self.connection(request)?;
         if let Ok(sent) = usize::try_from(result) {
@@ -309,7 +311,7 @@ impl Uring {
         }
         match Errno::from_raw_os_error(-result) {
             Errno::AGAIN | Errno::INTR => Some(0),
-            // what the server said before it went is still to be read
+            // what the server sent before it closed is still to be read
             Errno::PIPE | Errno::CONNRESET => {
                 connection.outgoing = Outgoing::Nothing;
                 self.suspects.push(request.token as usize);
@@ -355,7 +357,7 @@ impl Uring {
                     handler.closed(token, None);
                 }
                 (Err(_), _) => match Errno::from_raw_os_error(-completion.result()) {
-                    // all buffers were in use; it goes on with the next batch
+                    // all buffers were in use; the receive continues with the next batch
                     Errno::NOBUFS | Errno::INTR | Errno::AGAIN => {}
                     Errno::CANCELED if connection.is_stopping => {}
                     error => {
@@ -373,7 +375,8 @@ impl Uring {
         }
     }
 
-    /// Buffer `id` holds `length` bytes for `token`; it is given back by the caller.
+    /// Passes the `length` bytes in buffer `id` to the handler for `token`; the caller returns the
+    /// buffer.
     fn hand_over(
         &mut self,
         token: usize,
@@ -381,7 +384,7 @@ impl Uring {
         length: usize,
         handler: &mut impl Handler,
     ) -> Next {
-        // a message that waits for the next batch would not be the handler's any more
+        // the handler may change a message that waits for the next batch, so it is copied
         if let Some(Some(connection)) = self.connections.get_mut(token)
             && let Outgoing::Message = connection.outgoing
         {
@@ -398,7 +401,7 @@ impl Uring {
         next
     }
 
-    /// Ends the receive of `token`, if there is one, and waits until the kernel has said so.
+    /// Ends the receive of `token`, if there is one, and waits for the kernel's confirmation.
     fn end_receive(&mut self, token: usize, handler: &mut impl Handler) -> io::Result<()> {
         let moment = SECOND / 100;
         let timeout = Timespec::new().nsec(moment as u32);
@@ -415,7 +418,7 @@ impl Uring {
                 token: token as u32,
             };
             let receive = CancelBuilder::user_data(request.user_data());
-            // it fails when the receive has ended by itself, or when the time is over: then again
+            // fails if the receive has ended by itself or after the time limit: then try again
             let _ = self
                 .ring
                 .submitter()
@@ -426,13 +429,14 @@ impl Uring {
         Err(io::Error::other("io_uring did not end a receive"))
     }
 
-    /// Ends every request and waits until the kernel has said so of each. False if it does not.
+    /// Ends every request and waits for the kernel's confirmation of each; returns false if it does
+    /// not come.
     fn end_requests(&mut self) -> bool {
         if self.is_broken {
             return false;
         }
-        // this ends every receive and every send that waits; asking the ring to cancel them
-        // instead takes a search of all for each, which is a minute at 10,000
+        // this ends every receive and every send that waits; a cancel request to the ring instead
+        // searches all requests for each, which takes a minute with 10,000
         for connection in self.connections.iter().flatten() {
             let _ = shutdown(&connection.socket, Shutdown::Both);
         }
@@ -440,7 +444,7 @@ impl Uring {
         let mut idle_rounds = 0;
         while self.receives > 0 || !self.copies.is_empty() {
             let submitter = self.ring.submitter();
-            // it fails when the time is over: then again
+            // fails after the time limit: then try again
             let _ = submitter.submit_with_args(1, &SubmitArgs::new().timespec(&timeout));
             let before = (self.receives, self.copies.len());
             for completion in self.ring.completion() {
@@ -461,18 +465,18 @@ impl Uring {
     }
 }
 
-/// A send that does all of `message` unless it cannot.
+/// A send that transfers all of `message` unless it cannot.
 fn send(token: usize, message: &[u8], flags: SendFlags) -> squeue::Entry {
-    // MSG_WAITALL has one value for both directions
+    // MSG_WAITALL has the same value in both directions
     let whole = SendFlags::from_bits_retain(RecvFlags::WAITALL.bits());
     let flags = SendFlags::NOSIGNAL | whole | flags;
-    // a message of PostgreSQL's protocol has at most 1 GiB; of a longer one less would be sent
+    // a message of PostgreSQL's protocol has at most 1 GiB; of a longer one, a part would be sent
     opcode::Send::new(Fixed(token as u32), message.as_ptr(), message.len() as u32)
         .flags(flags.bits().cast_signed())
         .build()
 }
 
-/// Whether waiting ended without a completion, as it may.
+/// Whether a wait ended without a completion, which is allowed.
 fn is_interruption(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(errno, Some(Errno::TIME | Errno::INTR))
@@ -510,7 +514,7 @@ impl Poller for Uring {
             )));
         }
         self.close(token);
-        // else a receive would end at once for want of bytes
+        // otherwise a receive would end immediately when there are no bytes
         rustix::io::ioctl_fionbio(socket.as_fd(), false)?;
         self.ring
             .submitter()
@@ -574,9 +578,9 @@ impl Poller for Uring {
         let Some(connection) = self.connections.get_mut(token).and_then(Option::take) else {
             return;
         };
-        // This ends the receive, and a send that waits. Their completions find no connection of
-        // their generation. Errors: the peer may be gone, and a slot that stays taken keeps nothing
-        // but a socket that is shut down.
+        // This ends the receive, and a send that waits. Their completions no longer find a
+        // connection of their generation. Errors are ignored: the peer may have closed, and an
+        // occupied slot keeps only a socket that is shut down.
         let _ = shutdown(&connection.socket, Shutdown::Both);
         let _ = self
             .ring
@@ -597,9 +601,9 @@ impl Poller for Uring {
             return Ok(Released::Gone);
         };
         match slot.take() {
-            // what the handler was given meanwhile ended it
+            // bytes that the handler received in the meantime ended the connection
             None => Ok(Released::Gone),
-            // or made it send
+            // or made the handler send
             Some(mut connection) if !matches!(connection.outgoing, Outgoing::Nothing) => {
                 connection.is_stopping = false;
                 *slot = Some(connection);
@@ -607,7 +611,7 @@ impl Poller for Uring {
                 Ok(Released::Busy)
             }
             Some(connection) => {
-                // a slot that stays taken would keep the connection open after its end
+                // an occupied slot would keep the connection open after its end
                 self.ring
                     .submitter()
                     .register_files_update(token as u32, &[-1])?;
@@ -620,13 +624,13 @@ impl Poller for Uring {
 impl Drop for Uring {
     fn drop(&mut self) {
         if self.end_requests() {
-            // without it the kernel closes the sockets some time after the ring
+            // otherwise the kernel closes the sockets some time after the ring
             let _ = self.ring.submitter().unregister_files();
             // SAFETY: dropped nowhere else, and not used after. No receive is left that may fill
             // them: each was counted in `receives`, and the kernel has told of the end of each.
             unsafe { ManuallyDrop::drop(&mut self.buffers) };
         } else {
-            // what the kernel may still touch is lost rather than freed
+            // memory that the kernel may still write to is leaked rather than freed
             std::mem::forget(std::mem::take(&mut self.copies));
         }
     }

@@ -105,7 +105,7 @@ fn refusals_ring_the_bell() {
 
 #[test]
 fn a_server_that_says_nothing_holds_up_nobody() {
-    // more than there are threads: each is accepted by the kernel, and never answered
+    // more connections than threads: the kernel accepts each, and nothing ever answers
     let silent = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
     let connector = connector_to(silent.local_addr().expect("it is bound").port());
     let (dispatch, _bell) = Dispatch::new(Arc::clone(&connector)).expect("there are descriptors");

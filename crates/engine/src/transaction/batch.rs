@@ -6,39 +6,39 @@ use crate::clock::Nanos;
 /// The statements of one round trip.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// In order.
+    /// The statements, in order.
     pub statements: Vec<Batched>,
-    /// Whether it is on its way; else more may be appended.
+    /// Whether it was sent; until then, statements may be appended.
     pub sent: bool,
-    /// When that was.
+    /// When it was sent.
     pub sent_at: Nanos,
     /// Whether a block is open after its last statement, if none has failed.
     pub in_block: bool,
-    /// Place among `statements` of the one whose answer comes next.
+    /// Index in `statements` of the one whose answer comes next.
     pub current: usize,
     /// The statement whose answer is awaited or came last.
     pub statement: Option<usize>,
-    /// Whether of what was sent only the failed statement is left.
+    /// Whether only the failed statement is left of what was sent.
     pub is_cut: bool,
-    /// Ends the client when all is answered: a command failed that comes after the batch.
+    /// Ends the client when the batch is answered, because a later command failed.
     pub abort: Option<Box<Abort>>,
 }
 
 /// A statement of a batch.
 #[derive(Debug, Clone, Copy)]
 pub struct Batched {
-    /// Its number in the script.
+    /// Number of the statement in the script.
     pub statement: usize,
-    /// Its operation.
+    /// Its operation in the script.
     pub op: usize,
-    /// Where it begins in what is sent.
+    /// Where it begins in the bytes that are sent.
     pub start: usize,
     /// Whether a ReadyForQuery follows its results.
     pub synced: bool,
 }
 
 impl Batch {
-    /// Begins an empty one.
+    /// Begins an empty batch.
     pub fn clear(&mut self) {
         self.statements.clear();
         self.sent = false;
@@ -46,7 +46,7 @@ impl Batch {
         self.abort = None;
     }
 
-    /// It goes to the server.
+    /// Marks the batch as sent.
     pub fn send(&mut self, now: Nanos) {
         debug_assert!(!self.sent && !self.statements.is_empty(), "it is open");
         self.sent = true;
@@ -60,8 +60,8 @@ impl Batch {
         self.statements.get(self.current).copied()
     }
 
-    /// Where that statement begins and ends in what was sent (None: with all of it), when its error
-    /// is the first one; None for a later error.
+    /// Where that statement begins and ends in the bytes that were sent (an end of None means the
+    /// end of all), for the first error; None for a later error.
     pub fn cut(&mut self) -> Option<(usize, Option<usize>)> {
         if std::mem::replace(&mut self.is_cut, true) {
             return None;

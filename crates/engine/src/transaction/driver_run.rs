@@ -7,39 +7,39 @@ use pgdyno_wire::ServerError;
 use super::kept_sessions::KeptSessions;
 use crate::driver::{Asked, Driver};
 
-/// Transactions that ask nothing of the server may follow each other so often before others run.
+/// How many transactions without a request may follow each other before other clients run.
 const MOST_SILENT: u32 = 32;
 
 /// A client's driver and its state.
 pub struct DriverRun {
-    /// What decides.
+    /// The driver.
     pub driver: Box<dyn Driver>,
     /// What the driver's next [`crate::driver::Request::Done`] ends.
     pub stage: Stage,
     /// Whether the driver knows of the present connection.
     pub knows_session: bool,
-    /// What was asked last.
+    /// What the last request sent.
     pub asked: Asked,
-    /// The last error of the server in this transaction.
+    /// The server's last error in this transaction.
     pub error: Option<Box<ServerError>>,
-    /// Whether the transaction is tried again whatever the error was.
+    /// Whether the transaction is retried whatever the error was.
     pub ignores_error: bool,
-    /// Its other sessions; None while it has one.
+    /// The client's other sessions; None while it has only one.
     pub sessions: Option<Box<KeptSessions>>,
-    /// Transactions in a row that asked nothing of the server.
+    /// How many transactions in a row had no request.
     silent: u32,
 }
 
 /// What [`crate::driver::Request::Done`] ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// What comes before the first transaction.
+    /// The work before the first transaction.
     Opening,
-    /// What a new session in the midst of the load needs, before the transaction that waits.
+    /// The set-up of a new session during the load, before the transaction that waits for it.
     Reopening,
     /// A transaction.
     Transaction,
-    /// What comes before the end of the session.
+    /// The work before the end of the session.
     Closing,
 }
 
@@ -52,7 +52,7 @@ impl fmt::Debug for DriverRun {
 }
 
 impl DriverRun {
-    /// Before the first session.
+    /// A driver before its first session.
     #[must_use]
     pub fn new(driver: Box<dyn Driver>) -> Self {
         Self {
@@ -67,14 +67,14 @@ impl DriverRun {
         }
     }
 
-    /// A try begins.
+    /// Begins a try.
     pub fn begin(&mut self) {
         self.stage = Stage::Transaction;
         self.error = None;
         self.ignores_error = false;
     }
 
-    /// Whether the next transaction may follow one that asked nothing of the server, at once.
+    /// Whether the next transaction may follow immediately after one without a request.
     pub fn goes_on_silently(&mut self) -> bool {
         self.silent += 1;
         if self.silent >= MOST_SILENT {

@@ -1,5 +1,5 @@
-//! The sessions of a driver's client besides the current one. They end in order
-//! when their client is dropped.
+//! The sessions of a driver's client other than the current one. They are closed in order when the
+//! client is dropped.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -10,7 +10,7 @@ use pgdyno_wire::frontend;
 
 use crate::session::Session;
 
-/// Sessions that are not current, by number.
+/// The sessions that are not current, by number.
 #[derive(Debug, Default)]
 pub struct KeptSessions {
     current: usize,
@@ -20,24 +20,24 @@ pub struct KeptSessions {
 /// A session that is not current, between two statements.
 #[derive(Debug)]
 struct Kept {
-    /// None only when it is taken, or was lost while another was made.
+    /// None only after it was taken, or if it was lost while another session was made.
     transport: Option<Transport>,
     session: Session,
 }
 
 impl KeptSessions {
-    /// The connection of session number `number`, which is to be current.
+    /// Takes the connection of session number `number`, which is to become the current one.
     pub fn take_transport(&mut self, number: usize) -> Option<Transport> {
         self.kept.get_mut(&number)?.transport.take()
     }
 
-    /// Ends a session that is not current.
+    /// Closes a session that is not the current one.
     pub fn close(&mut self, number: usize) {
         self.kept.remove(&number);
     }
 
-    /// Session number `number`, a new one if there is none, becomes the current one. `session` was
-    /// it before, over the connection `left`.
+    /// Makes session number `number` the current one, a new one if there is none. `session` was
+    /// current before, over the connection `left`.
     pub fn swap(&mut self, number: usize, session: &mut Session, left: Option<Transport>) {
         debug_assert!(!session.awaits_answer(), "it is between two statements");
         let next = self.kept.remove(&number);
@@ -54,7 +54,7 @@ impl KeptSessions {
 }
 
 impl Drop for Kept {
-    /// Ends the session in order: the server logs a connection that just ends.
+    /// Sends Terminate before closing, because the server logs a connection that just ends.
     fn drop(&mut self) {
         let Some(Transport { socket, tls, .. }) = self.transport.take() else {
             return;
@@ -67,7 +67,7 @@ impl Drop for Kept {
                 return;
             }
         }
-        // a server that is gone needs none
+        // if the server has gone, the message is not needed
         let _ = File::from(socket).write_all(&message);
     }
 }

@@ -1,5 +1,5 @@
-//! How a worker comes by its connections: those it begins with, those of a transaction (-C), and
-//! those in place of lost ones.
+//! How a worker gets its connections: the initial ones, one for each transaction (-C), and those
+//! that replace lost ones.
 
 use std::io;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ impl<P: Poller> Worker<'_, P> {
         Ok(())
     }
 
-    /// Makes the connections that clients ask for (-C), one after the other, as pgbench does; with
-    /// a connector, has them made, and takes those that are.
+    /// Makes the connections that clients request (-C), one after the other, as pgbench does; with
+    /// a connector, requests them there, and takes those that are ready.
     pub(super) fn connect_clients(&mut self) {
         if self.dispatch.is_some() {
             self.ask_for_connections();
@@ -36,7 +36,7 @@ impl<P: Poller> Worker<'_, P> {
             let since = self.load.shared.clock.now();
             let connected = self.connect(token);
             if self.load.shared.stopped() {
-                // it may have been cut short
+                // an interruption may have ended the attempt
                 return;
             }
             let result = connected.as_ref().copied().map_err(AsRef::as_ref);
@@ -47,7 +47,7 @@ impl<P: Poller> Worker<'_, P> {
     }
 
     pub(super) fn connect(&mut self, token: usize) -> Result<(), Box<dyn std::error::Error>> {
-        // the end of the session before
+        // sends the end of the previous session
         self.poller.flush(&mut self.load)?;
         let mut session = Session::connect(&self.load.shared.spec.params)?;
         if self.load.shared.prints_notices {
@@ -57,7 +57,7 @@ impl<P: Poller> Worker<'_, P> {
         Ok(())
     }
 
-    /// Takes over a connection under the name `token`.
+    /// Takes over a connection as `token`.
     pub(super) fn attach(&mut self, token: usize, transport: Transport) -> io::Result<()> {
         self.poller.add(token, transport.socket)?;
         self.load.channels.set(token, transport.tls);
@@ -83,7 +83,7 @@ impl<P: Poller> Worker<'_, P> {
                 continue;
             }
             let result = made.result.and_then(|transport| {
-                // with -C, the end of the session before
+                // with -C, sends the end of the previous session
                 self.poller
                     .flush(&mut self.load)
                     .and_then(|()| self.attach(token, transport))

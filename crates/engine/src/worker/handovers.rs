@@ -13,7 +13,7 @@ use crate::interval::Phase;
 use crate::poller::{Poller, Released};
 use crate::worker::{LONGEST_WAIT, Load, NOWHERE, Worker};
 
-/// How long a worker waits at most before it looks for clients that are on their way to it.
+/// How long a worker waits at most before it checks for clients that are on their way to it.
 const ARRIVAL_WAIT: Nanos = SECOND / 1000;
 
 impl<P: Poller> Worker<'_, P> {
@@ -32,7 +32,7 @@ impl<P: Poller> Worker<'_, P> {
         self.has_clients() || self.is_idle
     }
 
-    /// Whether it has clients, or some are on their way to it.
+    /// Whether the worker has clients, or some are on their way to it.
     pub(super) fn has_clients(&self) -> bool {
         self.load.running > 0 || self.expects_clients()
     }
@@ -49,7 +49,8 @@ impl<P: Poller> Worker<'_, P> {
         }
     }
 
-    /// Waits for an order, a worker without clients having nothing else to do; until the end of the load.
+    /// Waits for an order, because a worker without clients has nothing else to do; until the end
+    /// of the load.
     pub(super) fn await_order(&mut self, timeout: Nanos) -> io::Result<()> {
         let now = self.load.shared.clock.now();
         if self.load.shared.stops(now) {
@@ -66,7 +67,7 @@ impl<P: Poller> Worker<'_, P> {
         }
     }
 
-    /// Follows an order, if one has come.
+    /// Follows an order, if one has arrived.
     pub(super) fn take_order(&mut self) -> io::Result<()> {
         match self.links.orders.take() {
             Some(order) => self.follow(order),
@@ -74,8 +75,8 @@ impl<P: Poller> Worker<'_, P> {
         }
     }
 
-    /// Begins to give away the clients that belong to other workers now. Those that wait for their
-    /// intended start go at once, and the start with them; others when their transaction has ended.
+    /// Begins to send away the clients that now belong to other workers. Those that wait for their
+    /// intended start leave immediately with that start; the others after their transaction.
     fn follow(&mut self, order: Order) -> io::Result<()> {
         let load = &mut self.load;
         let shared = &mut load.shared;
@@ -87,25 +88,25 @@ impl<P: Poller> Worker<'_, P> {
         shared.departures.begin(self.number, order.workers, ids);
         self.destinations = order.to;
         if shared.schedule.is_open() {
-            // the number of workers has doubled: what leaves goes to one other
+            // the number of workers has doubled, so all clients that leave go to one other worker
             let part = shared.departures.misplaced() as f64 / load.running.max(1) as f64;
             let other = load.clients.iter().flatten().find_map(|client| {
                 let target = shared.departures.target(client.id());
                 target.filter(|_| !client.stopped())
             });
             if let Some(Some(to)) = other.and_then(|other| self.destinations.get(other)) {
-                // a worker that is gone takes nothing: the load is being stopped
+                // a worker that has ended takes nothing: the load is being stopped
                 let _ = to.send(Handover::Share(shared.schedule.give(part)));
             }
         }
         for client in load.clients.iter_mut().flatten() {
             client.depart_if_waiting(shared);
         }
-        // before the timer of one of them wakes it here
+        // before the timer of one of them expires here
         self.send_clients()
     }
 
-    /// Sends the clients away that are ready for it.
+    /// Sends away the clients that are ready.
     pub(super) fn send_clients(&mut self) -> io::Result<()> {
         if self.destinations.is_empty() {
             return Ok(());
@@ -116,9 +117,9 @@ impl<P: Poller> Worker<'_, P> {
                 self.send_client(token, worker)?;
             }
         }
-        // clients that an earlier order sent here may have to go on
+        // clients that an earlier order sent here may have to move on
         if !self.load.shared.departures.wanted() && self.earlier_arrivals.is_empty() {
-            // the other workers learn that all have come
+            // the other workers learn that all clients have arrived
             self.destinations.clear();
         }
         Ok(())
@@ -129,7 +130,7 @@ impl<P: Poller> Worker<'_, P> {
             return self.keep(token);
         };
         let transport = if self.load.shared.reconnects {
-            // the end of the session before
+            // sends the end of the previous session
             self.poller.flush(&mut self.load)?;
             self.poller.close(token);
             None
@@ -148,7 +149,7 @@ impl<P: Poller> Worker<'_, P> {
         if let Err(refused) = to.send(parcel)
             && let Handover::Client(client, transport) = refused.0
         {
-            // its worker has ended, as all clients of that had: this one stays
+            // the worker has ended, as all of its clients have: this one stays
             self.load.shared.departures.keep(id);
             return self.add_client(*client, transport);
         }
@@ -156,7 +157,7 @@ impl<P: Poller> Worker<'_, P> {
         Ok(())
     }
 
-    /// A client that was to leave cannot: it stays.
+    /// Keeps a client that was to leave and cannot.
     fn keep(&mut self, token: usize) -> io::Result<()> {
         let now = self.load.shared.clock.now();
         self.step(token, |client, shared| {
@@ -166,7 +167,7 @@ impl<P: Poller> Worker<'_, P> {
         Ok(())
     }
 
-    /// Takes in the clients that have come.
+    /// Takes in the clients that have arrived.
     pub(super) fn receive_clients(&mut self) -> io::Result<()> {
         let mut result = Ok(());
         let mut earlier = std::mem::take(&mut self.earlier_arrivals);
@@ -178,7 +179,7 @@ impl<P: Poller> Worker<'_, P> {
         result
     }
 
-    /// Whether more may come.
+    /// Returns whether more clients may arrive.
     fn receive_clients_from(
         &mut self,
         from: &Receiver<Handover>,
@@ -212,7 +213,7 @@ impl<P: Poller> Worker<'_, P> {
 }
 
 impl Load<'_> {
-    /// Takes a client in; its token.
+    /// Adds a client; returns its token.
     fn add(&mut self, client: Client) -> usize {
         let token = self.vacant.pop().unwrap_or_else(|| {
             self.clients.push(None);
@@ -229,7 +230,7 @@ impl Load<'_> {
         client.is_some_and(Client::stopped)
     }
 
-    /// Lets a client go.
+    /// Removes a client.
     fn remove(&mut self, token: usize) -> Option<Client> {
         let client = self.clients.get_mut(token)?.take()?;
         self.tokens[client.id() - self.first_client] = NOWHERE;

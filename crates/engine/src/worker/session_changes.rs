@@ -1,5 +1,5 @@
-//! How a worker changes the session of a client that has several: the one that was current is kept by
-//! the client, without a place in the poller.
+//! How a worker changes the session of a client that has several: the client keeps the session that
+//! was current, outside of the poller.
 
 use std::io;
 
@@ -10,7 +10,8 @@ use crate::poller::{Poller, Released};
 use crate::worker::Worker;
 
 impl<P: Poller> Worker<'_, P> {
-    /// Makes the changes that clients want. New connections are made one after the other, as with -C.
+    /// Makes the changes that clients requested. New connections are made one after the other, as
+    /// with -C.
     pub(super) fn change_sessions(&mut self) -> io::Result<()> {
         while let Some(client) = self.load.shared.next_change() {
             let Some(token) = self.load.token(client) else {
@@ -20,7 +21,7 @@ impl<P: Poller> Worker<'_, P> {
             match client.and_then(|client| client.wanted_change()) {
                 Some(Change::Replace { .. }) => self.replace_session(token),
                 Some(change) => self.change_session(token, change)?,
-                // its connection was lost meanwhile, or it has stopped
+                // its connection was lost in the meantime, or it has stopped
                 None => {}
             }
         }
@@ -30,7 +31,7 @@ impl<P: Poller> Worker<'_, P> {
     fn replace_session(&mut self, token: usize) {
         let result = self.connect(token).map_err(|error| error.to_string());
         if self.load.shared.stopped() {
-            // it may have been cut short
+            // an interruption may have ended the attempt
             return;
         }
         self.step(token, |client, shared| {

@@ -1,10 +1,10 @@
-//! The end of a worker whose clients were stopped before their time: no statement of theirs is to go
-//! on in the server.
+//! Ends a worker whose clients were stopped early: none of their statements may continue in the
+//! server.
 //!
-//! Sessions between two statements are closed in order. A statement that is under way gets a moment
-//! to end by itself, then it is cancelled, again and again until the server has answered: a request
-//! that comes between two statements of a pipeline has no effect on the second. All of it ends after
-//! [`LONGEST_SHUTDOWN`], whatever the server does.
+//! Sessions between two statements are closed in order. A statement in progress gets a moment to
+//! end by itself; then it is cancelled, repeatedly until the server has answered, because a request
+//! that arrives between two statements of a pipeline has no effect on the second. The shutdown ends
+//! after [`LONGEST_SHUTDOWN`], whatever the server does.
 
 use std::io;
 use std::sync::Arc;
@@ -21,19 +21,20 @@ use crate::clock::{Nanos, SECOND};
 use crate::poller::{Handler, Next, Poller};
 use crate::worker::{Load, Worker};
 
-/// Most statements of a load end within this: each cancel request costs the server a process.
+/// Most statements of a load end within this time by themselves: each cancel request costs the
+/// server a process.
 const BY_ITSELF: Duration = Duration::from_millis(100);
-/// Between two requests for the same statement.
+/// Time between two requests for the same statement.
 const AGAIN_AFTER: Duration = Duration::from_millis(500);
-/// How long a wait for the server lasts at most before the others' ends are looked at.
+/// How long to wait for the server at most before checking whether the clients have ended.
 const LOOK_EVERY: Nanos = SECOND / 20;
 
-/// The connections while they end, as the poller sees them.
+/// The connections during the shutdown, as the poller sees them.
 struct Shutdown<'l, 'a> {
     load: &'l mut Load<'a>,
-    /// By connection: whether its statement is unanswered.
+    /// Indexed by connection: whether its statement is unanswered.
     held: &'l [AtomicBool],
-    /// How many are.
+    /// How many statements are unanswered.
     left: usize,
 }
 
@@ -57,7 +58,7 @@ impl Shutdown<'_, '_> {
         }
     }
 
-    /// Closes the sessions that are idle; the others leave when their statement is answered.
+    /// Closes the idle sessions; the others are closed when their statement is answered.
     fn leave(&mut self, holds: &[(usize, Hold)], poller: &mut impl Poller) {
         for (token, hold) in holds {
             let next = match hold {
@@ -73,7 +74,7 @@ impl Shutdown<'_, '_> {
         }
     }
 
-    /// One step of the client of `token`, whose bytes to be sent are sealed.
+    /// Runs one step of the client of `token`, and encrypts the bytes that it sends.
     fn step(&mut self, token: usize, step: impl FnOnce(&mut Client) -> Next) -> Next {
         let Load {
             clients,
@@ -91,7 +92,7 @@ impl Shutdown<'_, '_> {
 
 impl Handler for Shutdown<'_, '_> {
     fn received(&mut self, token: usize, bytes: &[u8]) -> Next {
-        // one that ended its session expects no answer
+        // a client that ended its session expects no answer
         if !self.is_held(token) {
             return Next::Wait;
         }
@@ -121,7 +122,7 @@ impl Handler for Shutdown<'_, '_> {
 }
 
 impl<P: Poller> Worker<'_, P> {
-    /// What of each client is still to be ended.
+    /// What each client still has to end.
     pub(super) fn holds(&self) -> Vec<(usize, Hold)> {
         let load = &self.load;
         let clients = load.clients.iter().enumerate();
@@ -130,9 +131,9 @@ impl<P: Poller> Worker<'_, P> {
             .collect()
     }
 
-    /// Ends `holds`; how many statements the server may still run.
+    /// Ends `holds`; returns how many statements the server may still run.
     ///
-    /// Nothing of it shows in what was measured: the clients' own state is not what it was after it.
+    /// This does not change what was measured, but leaves the clients in another state.
     pub(super) fn shut_down(&mut self, holds: &[(usize, Hold)]) -> usize {
         if holds.is_empty() {
             return 0;
@@ -159,7 +160,7 @@ impl<P: Poller> Worker<'_, P> {
             left,
         };
         shutdown.leave(holds, &mut self.poller);
-        // a server that gave no keys cannot be asked
+        // a server that gave no keys cannot be asked to cancel
         let limit = if cancels.is_empty() {
             BY_ITSELF
         } else {
@@ -177,7 +178,8 @@ impl<P: Poller> Worker<'_, P> {
             let (over, finished) = channel();
             if !cancels.is_empty() {
                 let asking = thread::Builder::new().name("cancelling".into());
-                // without a thread they are waited for, and those that do not end are reported
+                // without the thread, statements are only waited for, and those that do not end are
+                // reported
                 let _ = asking.spawn_scoped(scope, move || requests.send(&finished));
             }
             wait_for(&mut self.poller, &mut shutdown, deadline);
@@ -190,7 +192,7 @@ impl<P: Poller> Worker<'_, P> {
 
 /// Serves the connections until no statement is left, at most until `deadline`.
 fn wait_for<P: Poller>(poller: &mut P, shutdown: &mut Shutdown<'_, '_>, deadline: Instant) {
-    // the ends of the idle sessions
+    // sends the ends of the idle sessions
     let mut served = poller.flush(shutdown);
     while served.is_ok() && shutdown.left > 0 {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -202,12 +204,12 @@ fn wait_for<P: Poller>(poller: &mut P, shutdown: &mut Shutdown<'_, '_>, deadline
         served = poller.wait(Some(until), shutdown);
     }
     if shutdown.left == 0 {
-        // and of those whose statements have ended
+        // and the ends of those whose statements have ended
         let _ = poller.flush(shutdown);
     }
 }
 
-/// Requests to cancel statements, as long as they are unanswered.
+/// Cancel requests, repeated while the statements are unanswered.
 struct Requests<'a> {
     params: &'a Params,
     cancels: &'a [Held],
@@ -216,7 +218,7 @@ struct Requests<'a> {
 }
 
 impl Requests<'_> {
-    /// Sends them until `finished` is closed.
+    /// Sends the requests until `finished` is closed.
     fn send(&self, finished: &Receiver<()>) {
         let mut wait = BY_ITSELF;
         while finished.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
@@ -227,7 +229,7 @@ impl Requests<'_> {
                 let held = unanswered.get(number);
                 held.is_some_and(|held| self.is_held(held))
             };
-            // what could not be sent shows in what is left
+            // a request that could not be sent leaves its statement among those that are reported
             let _ = cancel_all(self.params, &tokens, is_wanted, &self.patience);
             wait = AGAIN_AFTER;
         }

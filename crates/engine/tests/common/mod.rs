@@ -1,4 +1,5 @@
-//! A server of one's own: it lets everybody in, answers every query at once, and counts.
+//! A minimal server for tests: it accepts every client, answers every query immediately, and
+//! counts.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -13,7 +14,7 @@ const WELCOME: &[u8] = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I";
 /// CommandComplete and ReadyForQuery.
 const DONE: &[u8] = b"C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I";
 
-/// A server that lives as long as the test's process.
+/// A server that runs until the test's process ends.
 pub struct Server {
     folder: PathBuf,
     /// Queries by connection, in the order of connecting.
@@ -21,7 +22,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens in a folder of its own.
+    /// Starts a server in a folder of its own.
     pub fn start() -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -36,19 +37,19 @@ impl Server {
             for stream in listener.incoming().flatten() {
                 let count = Arc::new(AtomicU64::new(0));
                 counts.lock().expect("no panic").push(Arc::clone(&count));
-                // a client that goes ends its thread
+                // the thread ends with its client
                 thread::spawn(move || serve(stream, &count));
             }
         });
         Self { folder, queries }
     }
 
-    /// Where it listens.
+    /// The folder of the server's socket.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Queries by connection up to now.
+    /// How many queries each connection has sent up to now.
     pub fn counts(&self) -> Vec<u64> {
         let queries = self.queries.lock().expect("no panic");
         queries

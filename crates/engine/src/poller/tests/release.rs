@@ -22,7 +22,7 @@ impl<P: Poller> Bench<P> {
             .expect("the kernel lets go")
     }
 
-    /// Goes on with a poller of its own for what `token` was.
+    /// Continues with `token` on another poller.
     fn move_to_another(&mut self, token: usize) {
         let Released::Socket(socket) = self.release(token) else {
             panic!("nothing is in its way");
@@ -53,7 +53,7 @@ fn no_byte_is_lost_on_the_way<P: Poller>() {
 
 fn what_came_before_is_read_after<P: Poller>() {
     let mut bench = Bench::<P>::new(1);
-    // one whose poller has never waited for it, and one whose has
+    // once with a poller that has never waited for the connection, and once with one that has
     for turns in 0..2 {
         (0..turns).for_each(|_| bench.turn());
         write(&bench.peers[0], b"notice");
@@ -142,7 +142,7 @@ fn others_are_served_meanwhile<P: Poller>() {
     for token in (0..40).step_by(2) {
         match bench.release(token) {
             Released::Socket(socket) => sockets.push(socket),
-            // the question came before the release, and is answered first
+            // the question arrived before the release, and is answered first
             Released::Busy => {}
             Released::Gone => panic!("nobody left"),
         }
@@ -160,7 +160,7 @@ fn a_slot_is_free_for_another<P: Poller>() {
         let Released::Socket(socket) = bench.release(0) else {
             panic!("nothing is in its way");
         };
-        // the peer sees the end when the last of our descriptors is closed: the poller has none
+        // the peer sees the end when the last of our descriptors is closed, so the poller has none
         drop(socket);
         assert!(rest(&bench.peers[0]).is_empty(), "round {round}");
         let peer = bench.connect(0);
