@@ -1,4 +1,4 @@
-//! The instant at which several generators begin, as their parent says it.
+//! Waits for the instant at which several generators begin, which their parent sends.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -6,23 +6,23 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pgdyno_engine::clock::{Clock, Nanos};
 
-/// How long it is waited before a look whether the load is to stop.
+/// Time between two checks whether the load is to stop.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Why the load does not begin.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It was stopped, or its parent is gone.
+    /// The load was stopped, or its parent has ended.
     Interrupted,
-    /// In words.
+    /// Another reason, as a message.
     Because(String),
 }
 
-/// The instant that a line "start EPOCH" says, EPOCH in microseconds since 1970 by this host's wall
-/// clock; other lines are passed over.
+/// The instant in a line "start EPOCH", with EPOCH in microseconds since 1970 on this host's wall
+/// clock; other lines are ignored.
 ///
 /// # Errors
-/// When the load is stopped meanwhile, and when the instant has passed: a generator that begins later
+/// The load is stopped in the meantime, or the instant has passed: a generator that begins later
 /// than the others would make the load look slower than it is.
 pub fn awaited(
     lines: &Receiver<String>,

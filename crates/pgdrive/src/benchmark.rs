@@ -1,4 +1,4 @@
-//! A load from its options to its exit.
+//! Runs a load, from its options to its exit code.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
@@ -17,7 +17,7 @@ use crate::prepared_load::prepare;
 use crate::run_events::end_without_report;
 use crate::scripts;
 
-/// Runs the load; every failure is said before this returns.
+/// Runs the load; reports every failure before it returns.
 pub fn run(options: &Benchmark, messages: &Messages) -> Exit {
     let options = match phases_file::apply(options) {
         Ok(options) => options,
@@ -52,7 +52,7 @@ pub fn run(options: &Benchmark, messages: &Messages) -> Exit {
 
 type Opened = (Lease, Option<Receiver<String>>, Events);
 
-/// The lease, lines of standard input that say when to begin, and where events go.
+/// Opens the lease, the lines of standard input that say when to begin, and the sink of events.
 fn open(options: &Benchmark, clock: Clock) -> Result<Opened, Failure> {
     let lease = Lease::take()
         .map_err(|error| Failure::new(format!("could not watch for signals: {error}")))?;
@@ -71,7 +71,7 @@ fn prepare_and_measure(run: &Run<'_>, mut events: Events, start: Option<Receiver
         Ok(load) => return measurement::measure(run, load, events, start),
         Err(failure) => failure,
     };
-    // the reader of events learns of it as well; if it is gone, standard error says it
+    // the reader of events gets the failure, too; if the reader has ended, standard error has it
     let _ = end_without_report(events, &failure);
     let exit = refuse(&failure, run.messages);
     if run.lease.stop.load(Ordering::Relaxed) {

@@ -1,24 +1,24 @@
-//! What the program's own name decides.
+//! What depends on the program's name.
 
 use std::time::Duration;
 
 use pgdyno_engine::spec::{Preparing, Window};
 
-/// The version of PostgreSQL whose pgbench this is, for those who ask.
+/// The version of PostgreSQL whose pgbench this program implements.
 pub const PGBENCH_VERSION: &str = "18.0";
 
-/// Under which name the program was started (a link or a copy may have another).
+/// The name under which the program was started, which may be a link or a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CalledAs {
-    /// Ours: errors come with SQLSTATE and statement, durations may have decimals.
+    /// pgdrive: errors are reported with SQLSTATE and statement, and durations may have decimals.
     #[default]
     Pgdrive,
-    /// pgbench: what it prints and refuses is pgbench's, to the letter.
+    /// pgbench: output and errors are exactly pgbench's.
     Pgbench,
 }
 
 impl CalledAs {
-    /// By the program's name without its folder.
+    /// Determines the name from the program's path.
     #[must_use]
     pub fn of(program: &str) -> Self {
         if program == "pgbench" {
@@ -36,7 +36,7 @@ impl CalledAs {
         }
     }
 
-    /// How long after the end of a run busy clients are waited for; pgbench waits for ever.
+    /// How long busy clients are waited for after the end of a run; pgbench has no limit.
     #[must_use]
     pub fn drain_limit(self) -> Option<Duration> {
         match self {
@@ -45,7 +45,7 @@ impl CalledAs {
         }
     }
 
-    /// When statements are prepared (-M prepared); pgbench waits for that first.
+    /// When statements are prepared (-M prepared); pgbench does it before their first execution.
     #[must_use]
     pub fn preparing(self) -> Preparing {
         match self {
@@ -54,7 +54,7 @@ impl CalledAs {
         }
     }
 
-    /// What throughput divides by.
+    /// By what throughput is divided.
     #[must_use]
     pub fn window(self) -> Window {
         match self {
@@ -63,7 +63,7 @@ impl CalledAs {
         }
     }
 
-    /// The line of --version.
+    /// The output of --version.
     #[must_use]
     pub fn version(self) -> String {
         match self {
@@ -72,14 +72,14 @@ impl CalledAs {
         }
     }
 
-    /// The first line of a load.
+    /// The first line of a load's output.
     #[must_use]
     pub fn banner(self, server: &str) -> String {
         match self {
             Self::Pgdrive => {
                 format!("pgdrive ({}, server {server})", env!("CARGO_PKG_VERSION"))
             }
-            // as pgbench says it when both are of one version
+            // pgbench prints this if both have the same version
             Self::Pgbench if server.split(' ').next() == Some(PGBENCH_VERSION) => {
                 format!("pgbench ({PGBENCH_VERSION})")
             }

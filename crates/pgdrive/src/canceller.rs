@@ -1,4 +1,4 @@
-//! Cancels what the server does for us when the load is to stop.
+//! Cancels the program's statements in the server when the load is to stop.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -10,28 +10,29 @@ use pgdyno_connect::{CancelToken, Cause, Interrupt, Params, Patience, Session, c
 
 use crate::initialize::load_progress::say;
 
-/// How often the stop flag is looked at: a signal handler may not do more than set it.
+/// How often the stop flag is checked: a signal handler may do no more than set it.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// A request that comes between two statements has no effect, so it is sent again.
+/// Time after which a request is repeated, because one that arrives between two statements has no
+/// effect.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// After this time of requests the server is taken to have no answer any more. Also the longest that
-/// one of them may take.
+/// After requests for this long, the server counts as unresponsive. Also the longest time for one
+/// request.
 const IN_VAIN_AFTER: Duration = Duration::from_secs(5);
 
-/// Waits for the stop flag until it is dropped.
+/// Watches the stop flag until it is dropped.
 pub struct Canceller {
     done: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
     requests: Requests,
-    /// Set when the server was asked to end in vain.
+    /// Set when the server did not end the statements.
     in_vain: Arc<AtomicBool>,
 }
 
-/// One for each session.
+/// One token for each session.
 type Requests = Arc<Mutex<Vec<CancelToken>>>;
 
 impl Canceller {
-    /// Watches over no session yet; all of them are connected by `params`.
+    /// Starts to watch without a session; all sessions will be connected with `params`.
     pub fn start(params: &Params, stop: &Arc<AtomicBool>) -> Self {
         let (done, finished) = channel();
         let requests = Requests::default();
@@ -51,8 +52,8 @@ impl Canceller {
         }
     }
 
-    /// Watches over `session`, too. Where requests do not help, or cannot be made for want of the
-    /// server's key, its waits are interrupted.
+    /// Adds `session`. Where requests do not help, or cannot be made because the server gave no
+    /// key, the session's waits are interrupted.
     pub fn watch(&self, session: &mut Session) {
         session.interrupt_by(Interrupt::by(Arc::clone(&self.in_vain)));
         if let Some(token) = session.cancel_token() {
@@ -66,13 +67,14 @@ impl Drop for Canceller {
     fn drop(&mut self) {
         drop(self.done.take());
         if let Some(thread) = self.thread.take() {
-            // a request under way is brought to its end, so that what it says comes before our end
+            // waits for a request in progress, so that its messages come before the end of the
+            // program
             let _ = thread.join();
         }
     }
 }
 
-/// Returns when the work is finished, or when it was asked to end in vain.
+/// Returns when the work is finished, or when the server did not end the statements.
 fn watch(params: &Params, finished: &Receiver<()>, stop: &AtomicBool, requests: &Requests) {
     let mut gives_up_at = None;
     let mut wait = LOOK_EVERY;
@@ -95,7 +97,7 @@ fn watch(params: &Params, finished: &Receiver<()>, stop: &AtomicBool, requests: 
     }
 }
 
-/// Sends the requests of all sessions; false when there are none.
+/// Sends the requests for all sessions; returns false when there are none.
 fn send_all(params: &Params, requests: &Requests, deadline: Instant) -> Result<bool, Cause> {
     let tokens = requests
         .lock()

@@ -1,4 +1,4 @@
-//! `--ledger`: every write transaction leaves its client's number and its own in the database.
+//! `--ledger`: every write transaction stores its client's number and its own in the database.
 
 use pgdyno_connect::Session;
 use pgdyno_engine::commit_ledger::{ClientLedger, CommitLedger, Ranges, VARIABLE};
@@ -9,17 +9,17 @@ use serde_json::{Value, json};
 use crate::messages::Failure;
 use crate::options::Benchmark;
 
-/// What a built-in script does before its end.
+/// What a built-in script executes before its end.
 const WRITE: &str = "INSERT INTO pgdyno_ledger (client, seq) VALUES (:client_id, :ledger_seq);";
 
-/// A crash right after it must not take the table away, whatever the server's settings.
+/// The table is logged whatever the server's settings, so that it survives a crash.
 const MAKE: [&str; 3] = [
     "SET synchronous_commit = on",
     "DROP TABLE IF EXISTS pgdyno_ledger",
     "CREATE TABLE pgdyno_ledger (client integer NOT NULL, seq bigint NOT NULL)",
 ];
 
-/// A built-in script that writes, with the ledger's row in the same transaction.
+/// A built-in script that writes, with an insert into the ledger in the same transaction.
 #[must_use]
 pub fn in_builtin(source: Source) -> Source {
     let text = source
@@ -28,10 +28,7 @@ pub fn in_builtin(source: Source) -> Source {
     Source { text, ..source }
 }
 
-/// The ledger that the options ask for; None without `--ledger`.
-///
-/// # Errors
-/// See [`of`].
+/// The ledger that the options request; None without `--ledger`.
 pub fn wanted(
     options: &Benchmark,
     programs: &[WeightedProgram],
@@ -46,7 +43,8 @@ pub fn wanted(
 /// The ledger of `programs`.
 ///
 /// # Errors
-/// None of them writes into it: nothing would be checked. `given` (-D) takes its variables away.
+/// None of them writes to the ledger, so nothing would be checked; or `given` (-D) redefines its
+/// variables.
 fn of(
     programs: &[WeightedProgram],
     symbols: &Symbols,
@@ -65,7 +63,7 @@ fn of(
     })
 }
 
-/// Makes the table anew.
+/// Creates the table again.
 ///
 /// # Errors
 /// In the server's words.

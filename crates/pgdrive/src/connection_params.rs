@@ -1,11 +1,11 @@
-//! How to reach the server, from the command line, the environment and libpq's files.
+//! Resolves connection parameters from the command line, the environment and libpq's files.
 
 use pgdyno_connect::{Env, Params, Sources};
 
 use crate::messages::{Failure, Messages};
 use crate::options::{Connection, ScramKeys};
 
-/// The complete parameters; what libpq warns of is printed.
+/// The complete parameters; prints libpq's warnings.
 ///
 /// # Errors
 /// In libpq's words.
@@ -18,7 +18,7 @@ pub fn resolve_params(connection: &Connection, messages: &Messages) -> Result<Pa
     let dbname = dbname.as_deref();
     let mut options: Vec<(&str, String)> = overrides.to_vec();
     options.push(("fallback_application_name", messages.program().to_owned()));
-    // a connection string wins over -h, -p and -U, as for pgbench
+    // a connection string takes precedence over -h, -p and -U, as in pgbench
     let sources = Sources {
         options: &options,
         target: dbname,

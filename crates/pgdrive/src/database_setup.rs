@@ -1,4 +1,4 @@
-//! Before the load: what the database is, and a vacuum.
+//! Before the load: reads facts about the database, and vacuums.
 
 use std::io::Write;
 
@@ -8,29 +8,26 @@ use pgdyno_wire::{ServerError, SqlState};
 use crate::messages::{Failure, Messages};
 use crate::options::Vacuum;
 
-/// What the database says of itself.
+/// Facts about the database.
 #[derive(Debug)]
 pub struct Database {
-    /// As the server gives it: `18.6`.
+    /// The server's version as it reports it, such as `18.6`.
     pub server_version: String,
-    /// Rows of pgbench_branches, when a built-in script is used.
+    /// Number of rows of pgbench_branches; only with a built-in script.
     pub scale: Option<i64>,
-    /// How pgbench_accounts is partitioned, when a built-in script is used.
+    /// How pgbench_accounts is partitioned; only with a built-in script.
     pub partitions: Option<Partitions>,
 }
 
 /// Partitions of pgbench_accounts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Partitions {
-    /// `range` or `hash`
+    /// `range` or `hash`.
     pub method: String,
     pub count: i64,
 }
 
 /// Connects for the set-up.
-///
-/// # Errors
-/// In libpq's words.
 pub fn connect(params: &Params) -> Result<Session, Failure> {
     let mut session = Session::connect(params)
         .map_err(|error| Failure::new(error).also("could not create connection for setup"))?;
@@ -38,10 +35,10 @@ pub fn connect(params: &Params) -> Result<Session, Failure> {
     Ok(session)
 }
 
-/// Looks at the database; `builtin` says that a built-in script is used.
+/// Reads the facts; `builtin` says that a built-in script is used.
 ///
 /// # Errors
-/// When pgbench's tables are needed and are not there.
+/// pgbench's tables are needed and do not exist.
 pub fn look(
     session: &mut Session,
     params: &Params,
@@ -89,7 +86,7 @@ fn branches(session: &mut Session, params: &Params) -> Result<i64, Failure> {
 }
 
 fn partitions(session: &mut Session) -> Result<Option<Partitions>, Failure> {
-    // servers before 10 have no such catalog
+    // servers before 10 do not have this catalog
     if session.server_version_num < 100_000 {
         return Ok(None);
     }
@@ -109,7 +106,7 @@ fn partitions(session: &mut Session) -> Result<Option<Partitions>, Failure> {
     }))
 }
 
-/// Vacuums as asked. A table that is missing is said and passed over, as pgbench does.
+/// Vacuums as requested. A missing table is reported and skipped, as in pgbench.
 pub fn vacuum(session: &mut Session, vacuum: Vacuum, messages: &Messages) {
     if vacuum == Vacuum::Nothing {
         return;
@@ -133,7 +130,7 @@ pub fn vacuum(session: &mut Session, vacuum: Vacuum, messages: &Messages) {
     }
 }
 
-/// Executes a statement and prints its notices; its error, if it fails.
+/// Executes a statement and prints its notices; returns its error, if it fails.
 fn error_of(session: &mut Session, sql: &str) -> Option<String> {
     let failed = session.execute(sql).err();
     session.print_notices();
@@ -141,7 +138,7 @@ fn error_of(session: &mut Session, sql: &str) -> Option<String> {
 }
 
 fn stage(title: &str, messages: &Messages, work: impl FnOnce() -> Vec<String>) {
-    // standard error may be closed; the work is done all the same
+    // standard error may be closed; the work continues nevertheless
     let say = |text: &str| drop(write!(std::io::stderr(), "{text}"));
     say(title);
     for error in work() {

@@ -1,4 +1,4 @@
-//! Durations with their units, as the laboratory writes them too.
+//! Durations with units, in the format that plans use, too.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ const UNITS: [(&str, f64); 7] = [
     ("d", 86_400.0),
 ];
 
-/// Longer than any load, and far from what the engine's clock cannot hold.
+/// Longer than any load, and short enough for the engine's clock.
 const LONGEST_S: f64 = 366.0 * 86_400.0;
 
-/// The duration in `text`: `500us`, `10s`, `1m30s`, `1.5h`; None when it is none.
+/// Parses a duration: `500us`, `10s`, `1m30s`, `1.5h`; None if it is invalid.
 #[must_use]
 pub fn parse(text: &str) -> Option<Duration> {
     let mut rest = text.trim();
@@ -39,11 +39,11 @@ pub fn parse(text: &str) -> Option<Duration> {
     if sum_s > LONGEST_S {
         return None;
     }
-    // to the nanosecond: 0.1 has no end in binary
+    // rounded to nanoseconds, because 0.1 has no finite binary form
     Duration::try_from_secs_f64((sum_s * 1e9).round() / 1e9).ok()
 }
 
-/// `duration` in its unit: `500us`, `1.5ms`, `10s`.
+/// Formats a duration in a suitable unit: `500us`, `1.5ms`, `10s`.
 #[must_use]
 pub fn format(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();

@@ -1,4 +1,4 @@
-//! What happens, as JSON Lines: the contract is `docs/reference/events.md`, version 1.
+//! Writes events as JSON Lines; the contract is `docs/reference/events.md`, version 1.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -21,15 +21,15 @@ use crate::options::EventSink;
 /// Version of the event stream.
 pub const VERSION: u32 = 1;
 
-/// Errors a second that are written out; all are counted.
+/// How many errors a second are written; all of them are counted.
 const ERRORS_A_SECOND: u32 = 20;
 
-/// Writes events; each line is flushed whole.
+/// Writes events; each line is flushed.
 pub struct Events {
     sink: Option<Box<dyn Write + Send>>,
-    /// What the sink is called in messages.
+    /// Name of the sink in messages.
     name: String,
-    /// Why nothing is written to the sink any more.
+    /// Why nothing more is written to the sink.
     failure: Option<io::Error>,
     clock: Clock,
     origin: Nanos,
@@ -37,7 +37,7 @@ pub struct Events {
     serializer: V2DeflateSerializer,
     blob: Vec<u8>,
     second_of_errors: (u64, u32),
-    /// Of a run that has some.
+    /// Names of the phases, if the run has any.
     phase_names: Vec<String>,
     steal: Steal,
 }
@@ -46,7 +46,7 @@ impl Events {
     /// Opens the sink; None writes nothing.
     ///
     /// # Errors
-    /// When the file cannot be created.
+    /// The file cannot be created.
     pub fn open(sink: Option<&EventSink>, clock: Clock) -> io::Result<Self> {
         let name = match sink {
             Some(EventSink::File(path)) => format!("events to \"{path}\""),
@@ -72,36 +72,37 @@ impl Events {
         })
     }
 
-    /// Whether anybody reads.
+    /// Whether there is a sink.
     #[must_use]
     pub fn wanted(&self) -> bool {
         self.sink.is_some()
     }
 
-    /// The clock of `t_us`.
+    /// The clock for `t_us`.
     #[must_use]
     pub fn clock(&self) -> Clock {
         self.clock
     }
 
-    /// What messages call it.
+    /// Name of the sink in messages.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Why the stream was cut: the reader is gone, the disk is full. None while it is whole.
+    /// Why the stream ended early: the reader has ended, or the disk is full. None if it is
+    /// complete.
     #[must_use]
     pub fn failure(&self) -> Option<&io::Error> {
         self.failure.as_ref()
     }
 
     /// Writes one event of kind `event`; `fields` is an object. After a failure nothing more is
-    /// written: half a line may stand at the end.
+    /// written, and the last line may be incomplete.
     ///
     /// # Errors
-    /// When the reader is gone or the disk is full, once; a run is then to stop. See
-    /// [`Self::failure`].
+    /// The reader has ended or the disk is full; returned once, after which the run has to stop.
+    /// See [`Self::failure`].
     pub fn write(&mut self, event: &str, fields: Value) -> io::Result<()> {
         let Some(sink) = &mut self.sink else {
             return Ok(());
@@ -121,30 +122,31 @@ impl Events {
         })
     }
 
-    /// The first transaction's instant, from which intervals count.
+    /// Sets the instant of the first transaction, from which intervals count.
     pub fn set_origin(&mut self, origin: Nanos) {
         self.origin = origin;
         self.steal.begin();
     }
 
-    /// See [`Self::set_origin`].
+    /// The instant of the first transaction, from which intervals count.
     #[must_use]
     pub fn origin(&self) -> Nanos {
         self.origin
     }
 
-    /// CPU time stolen from the host since then, microseconds; None where it does not say.
+    /// CPU time stolen from the host since that instant, in microseconds; None if the host does not
+    /// report it.
     #[must_use]
     pub fn steal_us(&self) -> Option<u64> {
         self.steal.since_begun()
     }
 
-    /// The names of a run's phases, in order.
+    /// Sets the names of a run's phases, in order.
     pub fn set_phases(&mut self, names: Vec<String>) {
         self.phase_names = names;
     }
 
-    /// An `interval` event.
+    /// Writes an `interval` event.
     ///
     /// # Errors
     /// See [`Events::write`].
@@ -194,17 +196,17 @@ impl Events {
         script
     }
 
-    /// A histogram as every HDR tool reads it.
+    /// A histogram in the format that all HDR tools read.
     pub fn histogram(&mut self, histogram: &Histogram<u64>) -> String {
         self.blob.clear();
         match self.serializer.serialize(histogram, &mut self.blob) {
             Ok(_) => STANDARD.encode(&self.blob),
-            // deflate into memory does not fail; an empty blob is refused by every reader
+            // compressing into memory does not fail; every reader refuses an empty blob
             Err(_) => String::new(),
         }
     }
 
-    /// An `error` event, unless there were too many in this second.
+    /// Writes an `error` event, unless there were too many in this second.
     ///
     /// # Errors
     /// See [`Events::write`].
@@ -212,7 +214,8 @@ impl Events {
         self.losses(note, 1)
     }
 
-    /// An `error` event that came to so many `clients`, unless there were too many in this second.
+    /// Writes an `error` event that affected this many clients, unless there were too many in this
+    /// second.
     ///
     /// # Errors
     /// See [`Events::write`].
@@ -244,7 +247,7 @@ impl Events {
     }
 }
 
-/// Counts of a script as both `interval` and `end` have them.
+/// The counts of a script, for both `interval` and `end`.
 #[must_use]
 pub fn counts(record: &ScriptRecord) -> Value {
     json!({
@@ -259,7 +262,7 @@ pub fn counts(record: &ScriptRecord) -> Value {
     })
 }
 
-/// Latency of an interval.
+/// The latency of an interval.
 #[derive(Debug, Serialize)]
 struct IntervalLatency {
     sum: f64,
@@ -288,7 +291,7 @@ impl IntervalLatency {
     }
 }
 
-/// Latency of a whole run, for the `end` event; null without a success.
+/// The latency of a whole run, for the `end` event; null if no transaction succeeded.
 #[must_use]
 pub fn latency(latencies: &Latencies) -> Value {
     let Latencies { moments, .. } = latencies;

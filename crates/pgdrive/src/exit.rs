@@ -1,4 +1,4 @@
-//! Exit codes: pgbench's, and those of a process that was told to stop.
+//! Exit codes: pgbench's, and those of a process that was stopped.
 
 use std::process::ExitCode;
 
@@ -6,20 +6,21 @@ use std::process::ExitCode;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     Well,
-    /// Usage, set-up, a first connection or a script: no load was made.
+    /// A usage error, or a failure in the set-up, a first connection or a script: the load did not
+    /// begin.
     NotBegun,
     /// A client was aborted.
     Aborted,
-    /// It came to its end and is no result: data or mix are not what they have to be.
+    /// The load ended, but its result is invalid: the data or the mix are wrong.
     Refused,
-    /// A file or stream that it was to write could not be written.
+    /// A file or stream could not be written.
     Unwritten,
-    /// Told to stop by this signal.
+    /// Stopped by this signal.
     Signalled(i32),
 }
 
 impl Exit {
-    /// The number that the parent sees.
+    /// The process's exit code.
     #[must_use]
     pub fn code(self) -> u8 {
         match self {

@@ -1,4 +1,4 @@
-//! How the generator fared, as events tell it.
+//! The generator's own load, for events.
 
 use pgdyno_engine::health::{Health, Healths};
 use pgdyno_engine::recorder::Moments;
@@ -6,17 +6,18 @@ use serde_json::{Value, json};
 
 use crate::host_counters::peak_resident_bytes;
 
-/// What the load took of the host.
+/// How much of the host's resources the load used.
 #[derive(Debug, Clone, Copy)]
 pub struct Footprint {
-    /// CPU time stolen from the host; None where it does not say.
+    /// CPU time stolen from the host; None if the host does not report it.
     pub steal_us: Option<u64>,
     before_bytes: Option<u64>,
     peak_bytes: Option<u64>,
 }
 
 impl Footprint {
-    /// At the end of a load; `before_bytes` is the peak of memory before anything connected.
+    /// Measures at the end of a load; `before_bytes` is the peak of memory before the first
+    /// connection.
     #[must_use]
     pub fn now(before_bytes: Option<u64>, steal_us: Option<u64>) -> Self {
         Self {
@@ -39,13 +40,13 @@ impl Footprint {
     }
 }
 
-/// Workers of one interval.
+/// The workers' loads in one interval.
 #[must_use]
 pub fn workers(workers: &[Health]) -> Value {
     workers.iter().map(worker).collect()
 }
 
-/// Workers of the measured part.
+/// The workers' loads in the measured part.
 #[must_use]
 pub fn totals(healths: &Healths) -> Value {
     let totals = healths.workers.iter().map(|total| {
@@ -56,7 +57,7 @@ pub fn totals(healths: &Healths) -> Value {
     totals.collect()
 }
 
-/// Schedule lag; null in a closed loop.
+/// The schedule lag; null in a closed loop.
 #[must_use]
 pub fn lag(lag: &Moments) -> Value {
     if lag.count == 0 {

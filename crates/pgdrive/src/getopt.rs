@@ -1,23 +1,22 @@
-//! Options as GNU getopt_long takes them: clusters, abbreviations, operands anywhere.
+//! Parses options as GNU getopt_long does: clusters, abbreviations, operands anywhere.
 //!
-//! A library would have its own rules and wording; scripts and habits made for pgbench rely on
-//! these.
+//! A library would have other rules and messages than those on which scripts for pgbench rely.
 
 use std::fmt;
 use std::iter::Peekable;
 
-/// What begins the description of an argument that may be left out. It is attached with a `=`, as
-/// getopt_long demands, or is the next word if that can be nothing else: see [`Syntax::may_take`].
+/// Begins the description of an optional argument. It is attached with a `=`, as getopt_long
+/// requires, or is the next word if that can be nothing else: see [`Syntax::may_take`].
 pub const OPTIONAL: &str = "[=";
 
 /// How an option is written.
 #[derive(Debug, Clone, Copy)]
 pub struct Syntax {
-    /// Its name, without `--`.
+    /// The name, without `--`.
     pub long: &'static str,
-    /// Its letter, without `-`.
+    /// The letter, without `-`.
     pub short: Option<char>,
-    /// What its argument is called in the help; None when it takes none.
+    /// The argument's name in the help; None without an argument.
     pub argument: Option<&'static str>,
     is_argument: fn(&str) -> bool,
 }
@@ -43,8 +42,8 @@ impl Syntax {
         self
     }
 
-    /// Takes an argument that may be left out; `is_argument` tells whether a word that follows is
-    /// it, rather than the name of a database.
+    /// Adds an optional argument; `is_argument` decides whether the next word is the argument or
+    /// the name of a database.
     pub const fn may_take(mut self, argument: &'static str, is_argument: fn(&str) -> bool) -> Self {
         self.argument = Some(argument);
         self.is_argument = is_argument;
@@ -53,7 +52,7 @@ impl Syntax {
 }
 
 impl fmt::Display for Syntax {
-    /// As messages name it: `-c/--client`, `--warmup`.
+    /// Formats the option for messages: `-c/--client`, `--warmup`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(letter) = self.short {
             write!(f, "-{letter}/")?;
@@ -62,12 +61,12 @@ impl fmt::Display for Syntax {
     }
 }
 
-/// For [`Syntax::may_take`]: no word that follows is the argument.
+/// For [`Syntax::may_take`]: the next word is never the argument.
 pub const fn no_word(_: &str) -> bool {
     false
 }
 
-/// One thing found on a command line.
+/// An element of a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
     /// An option, by its long name, with its argument.
@@ -75,20 +74,20 @@ pub enum Found {
     Operand(String),
 }
 
-/// What getopt_long complains about, in its words.
+/// An error of getopt_long, with its message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Complaint {
-    /// `--nosuch`
+    /// An unknown option, such as `--nosuch`.
     Unrecognized(String),
-    /// `-y`
+    /// An unknown letter, such as `-y`.
     Invalid(char),
-    /// `-c` at the end.
+    /// A letter without its argument, such as `-c` at the end.
     ShortNeedsArgument(char),
-    /// `--client` at the end.
+    /// An option without its argument, such as `--client` at the end.
     LongNeedsArgument(&'static str),
-    /// `--quiet=yes`
+    /// An option with an argument that it does not take, such as `--quiet=yes`.
     TakesNoArgument(&'static str),
-    /// `--p`, with what it may mean.
+    /// An abbreviation such as `--p`, with the options that it may mean.
     Ambiguous(String, Vec<&'static str>),
 }
 
@@ -112,8 +111,8 @@ impl fmt::Display for Complaint {
     }
 }
 
-/// Reads `args` (without the program's name) by `table`: what is good up to the first complaint,
-/// and the complaint. Operands come last, as getopt_long permutes them.
+/// Parses `args` (without the program's name) with `table`; returns everything before the first
+/// error, and the error. Operands come last, because getopt_long permutes them.
 pub fn parse(
     table: &[Syntax],
     args: impl IntoIterator<Item = String>,

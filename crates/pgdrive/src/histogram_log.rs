@@ -1,4 +1,4 @@
-//! `--histogram`: a histogram an interval, in the text that HdrHistogram's tools read.
+//! `--histogram`: writes a histogram for each interval, in the text format of HdrHistogram's tools.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -11,18 +11,18 @@ use pgdyno_engine::clock::{Nanos, SECOND};
 use pgdyno_engine::interval::{Merged, Phase};
 use pgdyno_engine::recorder::Latencies;
 
-/// Interval_Max is in milliseconds, as the format's tools have it; histograms hold nanoseconds.
+/// Interval_Max is in milliseconds, as the format requires; histograms are in nanoseconds.
 const MAX_DIVISOR: f64 = 1e6;
 
-/// Writes one line an interval: all scripts together, without the warm-up.
+/// Writes one line for each interval after the warm-up, for all scripts together.
 pub struct HistogramLog {
     path: String,
     out: BufWriter<File>,
     serializer: V2DeflateSerializer,
     blob: Vec<u8>,
-    /// First transaction's instant on the engine's clock.
+    /// The instant of the first transaction on the engine's clock.
     origin: Nanos,
-    /// Names of the phases of a run that has some.
+    /// Names of the phases, if the run has any.
     phases: Vec<String>,
     /// The phase of the last line.
     phase: Option<usize>,
@@ -32,7 +32,7 @@ impl HistogramLog {
     /// Creates the file.
     ///
     /// # Errors
-    /// When it cannot be created.
+    /// The file cannot be created.
     pub fn create(path: &str) -> io::Result<Self> {
         Ok(Self {
             path: path.to_owned(),
@@ -50,15 +50,15 @@ impl HistogramLog {
         &self.path
     }
 
-    /// The names of a run's phases, in order.
+    /// Sets the names of a run's phases, in order.
     pub fn set_phases(&mut self, names: Vec<String>) {
         self.phases = names;
     }
 
-    /// The load begins now: writes the head.
+    /// Begins the log with its header.
     ///
     /// # Errors
-    /// When the file cannot be written to.
+    /// The file cannot be written to.
     pub fn begin(&mut self, origin: Nanos) -> io::Result<()> {
         self.origin = origin;
         let since_1970 = SystemTime::now()
@@ -78,7 +78,7 @@ impl HistogramLog {
     /// Writes an interval.
     ///
     /// # Errors
-    /// When the file cannot be written to.
+    /// The file cannot be written to.
     pub fn interval(&mut self, merged: &Merged) -> io::Result<()> {
         if merged.phase == Phase::WarmUp {
             return Ok(());
@@ -86,7 +86,7 @@ impl HistogramLog {
         if merged.planned != self.phase
             && let Some(name) = merged.planned.and_then(|number| self.phases.get(number))
         {
-            // a comment: tools pass over lines with a tag that they are not asked for
+            // a comment, because tools skip lines with a tag that they were not asked for
             writeln!(self.out, "#[Phase: {name}]")?;
         }
         self.phase = merged.planned;

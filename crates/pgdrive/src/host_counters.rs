@@ -1,6 +1,6 @@
-//! What the host says of this process and itself: memory, and CPU time that was stolen.
+//! Counters of the host: memory of this process, and CPU time that was stolen.
 
-/// Peak resident memory of this process, bytes. `ru_maxrss` would be no less than the parent's.
+/// Peak resident memory of this process in bytes. `ru_maxrss` would be at least the parent's.
 #[must_use]
 pub fn peak_resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
@@ -10,7 +10,7 @@ pub fn peak_resident_bytes() -> Option<u64> {
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
-/// CPU time of all cores that another guest of the same machine had instead.
+/// CPU time of all cores that the hypervisor gave to other guests.
 #[derive(Debug, Default)]
 pub struct Steal {
     first_us: Option<u64>,
@@ -24,10 +24,10 @@ impl Steal {
         self.last_us = self.first_us;
     }
 
-    /// Microseconds since the last call; None where the host does not say.
+    /// Microseconds since the last call; None if the host does not report them.
     pub fn since_last(&mut self) -> Option<u64> {
         let now_us = read()?;
-        // the kernel may correct itself downwards
+        // the kernel may correct its counter downwards
         Some(now_us.saturating_sub(self.last_us.replace(now_us)?))
     }
 

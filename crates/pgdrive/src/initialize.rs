@@ -1,4 +1,4 @@
-//! `-i`: makes pgbench's tables and says how it goes.
+//! `-i`: creates the dataset and reports the progress.
 
 pub mod load_progress;
 
@@ -22,7 +22,7 @@ use crate::run_events::cpu_us;
 use crate::tpcc;
 use load_progress::{Cadence, Told, say};
 
-/// Makes the dataset; every failure is said before this returns.
+/// Creates the dataset; reports every failure before it returns.
 pub fn run(options: &Initialize, messages: &Messages) -> Exit {
     let clock = Clock::start();
     let opened = Events::open(options.events.as_ref(), clock);
@@ -48,7 +48,7 @@ pub fn run(options: &Initialize, messages: &Messages) -> Exit {
         "hint": failure.as_ref().and_then(|failure| failure.hint.as_ref()),
         "cpu_us": cpu_us(),
     });
-    // a failure is kept
+    // Events keeps a failure, which is reported later
     let _ = events.write("end", fields);
     let mut outputs = Outputs::new(messages);
     if let Some(error) = events.failure() {
@@ -114,7 +114,7 @@ fn load(options: &Initialize, messages: &Messages, events: &mut Events) -> Resul
         _ => Ok(true),
     };
     drop(canceller);
-    // as pgbench takes leave; when the server has gone before, the result says so
+    // pgbench closes its session, too; if the server has gone before, the result shows it
     let _ = session.close();
     match result {
         Ok(times) => {
@@ -148,13 +148,13 @@ fn load(options: &Initialize, messages: &Messages, events: &mut Events) -> Resul
     }
 }
 
-/// First with client_connection_check_interval.
+/// The first version with client_connection_check_interval.
 const CHECKS_CLIENT_FROM_VERSION: i32 = 140_000;
-/// What to do after a load that was broken off.
+/// The remedy after an interrupted load.
 const RESUME: &str =
     "What was committed is kept: the same command with --resume goes on behind it.";
 
-/// Says both why there is no connection and what it was for, as pgbench does.
+/// Connects; a failure is reported with its reason and with its purpose, as in pgbench.
 fn connect(params: &Params, messages: &Messages) -> Result<Session, Failure> {
     Session::connect(params).map_err(|error| {
         let failure = Failure::new(error);
@@ -164,18 +164,20 @@ fn connect(params: &Params, messages: &Messages) -> Result<Session, Failure> {
     })
 }
 
-/// Lets the server look every second whether its client is still there, where it can (PostgreSQL 14 and later).
+/// Lets the server check every second whether its client still exists (PostgreSQL 14 and later).
 ///
-/// Nobody cancels the statements of a program that was killed by SIGKILL, and a server notices its end only when it
-/// sends the next answer: meanwhile an index is built, or a lock waited for, that the next load waits for in turn.
+/// Nothing cancels the statements of a program that was killed by SIGKILL, and a server notices its
+/// end only when it sends the next answer. Until then it builds an index, or waits for a lock, and
+/// the next load has to wait for it.
 fn end_with_client(session: &mut Session) {
     if session.server_version_num >= CHECKS_CLIENT_FROM_VERSION {
-        // a server on another system may refuse; that is no reason not to load
+        // a server on another operating system may refuse the setting, which is no reason to abort
+        // the load
         let _ = session.execute("SET client_connection_check_interval = '1s'");
     }
 }
 
-/// The last line: how long all of it took, and each step.
+/// The last line: the total time, and that of each step.
 fn done(times: &[(Step, Duration)]) -> String {
     let all: Duration = times.iter().map(|(_, time)| *time).sum();
     let steps: Vec<String> = times

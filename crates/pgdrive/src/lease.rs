@@ -1,4 +1,4 @@
-//! When the engine is to stop before its time: signals, and a parent that is gone.
+//! When the program has to stop early: after a signal, or without its parent.
 
 use std::io::{self, BufRead as _};
 use std::sync::Arc;
@@ -12,23 +12,23 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::exit::Exit;
 
-/// How long a load whose lease has run out may take to end: its writer may be kept by a pipe that
-/// nobody empties.
+/// How long a load whose lease has run out may take to end: its writer may be blocked by a pipe
+/// that nothing reads.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// Whether to stop, and why.
+/// Whether the program has to stop, and why.
 #[derive(Debug, Default, Clone)]
 pub struct Lease {
-    /// Set when the load is to end.
+    /// Set when the load has to end.
     pub stop: Arc<AtomicBool>,
     signal: Arc<AtomicUsize>,
 }
 
 impl Lease {
-    /// A lease that ends at SIGINT, SIGTERM and SIGHUP. The second such signal kills at once.
+    /// A lease that ends at SIGINT, SIGTERM and SIGHUP. The second such signal kills the process.
     ///
     /// # Errors
-    /// When the system refuses a handler.
+    /// The system refuses a handler.
     pub fn take() -> io::Result<Self> {
         let lease = Self::default();
         for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -39,13 +39,13 @@ impl Lease {
         Ok(lease)
     }
 
-    /// Ends the lease when standard input closes, too.
+    /// Also ends the lease when standard input closes.
     pub fn end_with_parent(&self) {
         let _ = self.hear_parent(None);
     }
 
-    /// Ends the lease when standard input closes and, with a `limit`, when no line has come for so
-    /// long; its lines.
+    /// Ends the lease when standard input closes and, with a `limit`, when no line has arrived for
+    /// that time; returns the lines.
     #[must_use]
     pub fn hear_parent(&self, limit: Option<Duration>) -> Receiver<String> {
         let (tell, lines) = mpsc::channel();
@@ -55,7 +55,7 @@ impl Lease {
             let mut input = io::stdin().lock();
             let mut line = String::new();
             while matches!(input.read_line(&mut line), Ok(bytes) if bytes > 0) {
-                // without a limit nobody counts, and lines may be of no use to anybody
+                // without a limit the receiver does not exist, and lines may have none
                 let _ = renew.send(());
                 let _ = tell.send(std::mem::take(&mut line));
             }
@@ -74,19 +74,19 @@ impl Lease {
         lines
     }
 
-    /// Ends waits for a server when the load is to end.
+    /// Ends waits for a server when the load has to end.
     #[must_use]
     pub fn interrupt(&self) -> Interrupt {
         Interrupt::by(Arc::clone(&self.stop))
     }
 
-    /// Whether a signal ended it.
+    /// Whether a signal ended the lease.
     #[must_use]
     pub fn has_signal(&self) -> bool {
         self.signal.load(Ordering::Relaxed) != 0
     }
 
-    /// The exit of a process that stopped early: by its signal, else as after SIGHUP.
+    /// The exit of a process that was stopped early: that of its signal, or as after SIGHUP.
     #[must_use]
     pub fn exit(&self) -> Exit {
         match self.signal.load(Ordering::Relaxed) {
@@ -96,7 +96,7 @@ impl Lease {
     }
 }
 
-/// Whether nothing came for so long; false when there is nobody left from whom something could come.
+/// Whether nothing arrived for the limit; returns false when the sender has ended.
 fn runs_out(renewed: &Receiver<()>, limit: Duration) -> bool {
     loop {
         match renewed.recv_timeout(limit) {

@@ -1,4 +1,4 @@
-//! What is told of a load while it runs.
+//! Reports what happens while a load runs.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ use crate::prepared_load::Load;
 use crate::progress::Progress;
 use crate::tpcc::tpcc_load::Ready;
 
-/// Hands what happens to the events, the progress line and standard error.
+/// Passes what happens to events, the progress line and standard error.
 pub struct Watcher<'a> {
     pub events: &'a mut Events,
     pub histogram: Option<HistogramLog>,
@@ -34,27 +34,27 @@ pub struct Watcher<'a> {
     /// The client that gave up first.
     pub first_aborted: Option<usize>,
     pub progress: Option<Progress>,
-    /// The script's own, in place of progress.
+    /// The script's own reports, in place of the progress line.
     pub reports: Option<Reports>,
     pub messages: &'a Messages,
     pub load: &'a Load,
-    /// What runs beside TPC-C's clients.
+    /// What runs alongside TPC-C's clients.
     pub tpcc: Option<&'a Ready>,
     pub stop: &'a AtomicBool,
-    /// Lines, one of which says when to begin; None: as soon as may be.
+    /// Lines of standard input, one of which says when to begin; None to begin immediately.
     pub start: Option<Receiver<String>>,
     pub outputs: Outputs,
 }
 
 impl Watcher<'_> {
-    /// A load whose events cannot be written is stopped: its figures would be lost.
+    /// Stops a load whose events cannot be written, because its figures would be lost.
     fn check(&self, written: io::Result<()>) {
         if written.is_err() {
             self.stop.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Writes to the histogram log; when that fails, the load goes on without it.
+    /// Writes to the histogram log; if that fails, the load continues without it.
     fn log_histogram(&mut self, write: impl FnOnce(&mut HistogramLog) -> io::Result<()>) {
         let Some(log) = &mut self.histogram else {
             return;
@@ -145,7 +145,7 @@ impl Observer for Watcher<'_> {
         match note.consequence {
             Consequence::ClientAborted | Consequence::ConnectionLost => {
                 self.first_aborted.get_or_insert(note.client);
-                // all of them may give up on a server that does not come back
+                // without reconnects, all clients may give up when the server is lost
                 if self.load.spec.on_loss == OnLoss::Abort || self.outages.says_aborted() {
                     say_aborted(note, &self.load.spec, self.messages);
                 }
@@ -190,8 +190,8 @@ fn workers_chosen_event(choice: &Choice) -> Value {
     json!({ "workers": choice.workers, "tried": tried.collect::<Vec<_>>() })
 }
 
-/// A client that gives up is always said: for the server's errors with SQLSTATE and statement,
-/// but under pgbench's name in pgbench's words.
+/// Reports a client that gives up: a server's error with SQLSTATE and statement, or under pgbench's
+/// name in pgbench's words.
 fn say_aborted(note: &ErrorNote, spec: &Spec, messages: &Messages) {
     let ErrorNote {
         client,
@@ -202,7 +202,7 @@ fn say_aborted(note: &ErrorNote, spec: &Spec, messages: &Messages) {
         ..
     } = note;
     let sqlstate = match (&note.sqlstate, messages.called_as()) {
-        // a Lua script's own words say where in it
+        // a Lua script's own message contains the position
         (Some(sqlstate), CalledAs::Pgdrive) if spec.drivers.is_none() => sqlstate,
         _ => return note.lines.iter().for_each(|line| messages.error(line)),
     };

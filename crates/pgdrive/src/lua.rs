@@ -1,4 +1,4 @@
-//! Loads that a Lua script decides: `--lua` and `--workload`.
+//! Loads whose transactions a Lua script decides: `--lua` and `--workload`.
 
 use std::io::{self, Write};
 use std::process;
@@ -22,12 +22,12 @@ use crate::lease::Lease;
 use crate::messages::{Failure, Messages};
 use crate::options::{Benchmark, Check, EventSink, LuaChoice, LuaSource, Seed};
 
-/// Under which the statements of a script are reported: they are known only while it runs.
+/// The name under which the statements of a script are reported until they are known.
 pub const STATEMENTS: &str = "statements of the script";
 
-/// How long a script may run on without a statement when the load is to be over.
+/// How long a script may continue without a statement after the end of the load.
 const STUCK_AFTER: Nanos = 5 * SECOND;
-/// Between two looks at it.
+/// Time between two checks.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 impl From<ScriptError> for Failure {
@@ -40,11 +40,11 @@ impl From<ScriptError> for Failure {
     }
 }
 
-/// The script of `options` with its options and command, if the load has one; `params` are those of
-/// its connections, if they are known.
+/// Opens the script of `options` with its options and command, if the load has one; `params` are
+/// those of its connections, if they are known.
 ///
 /// # Errors
-/// The script, an option or the command is wrong.
+/// The script, an option or the command is invalid.
 pub fn open(
     options: &Benchmark,
     params: Option<&Params>,
@@ -100,8 +100,8 @@ fn find(choice: &LuaChoice) -> Result<Script, ScriptError> {
     }
 }
 
-/// The connection under the names of sysbench's options. The password is known to the script only
-/// when an option gives it.
+/// The connection's parameters under the names of sysbench's options. The script learns the
+/// password only if an option gives it.
 fn connection(params: &Params) -> Vec<(&'static str, OptionValue)> {
     let hosts: Vec<_> = params.hosts.iter().map(Host::display).collect();
     let port = params.hosts.first().map_or(0, |host| host.port.into());
@@ -117,7 +117,7 @@ fn connection(params: &Params) -> Vec<(&'static str, OptionValue)> {
     ]
 }
 
-/// What needs no server: `help`, and `--check`.
+/// Carries out what needs no server: `help`, and `--check`.
 pub fn without_server(
     options: &Benchmark,
     choice: &LuaChoice,
@@ -126,7 +126,8 @@ pub fn without_server(
     if options.check == Some(Check::Compile)
         && let LuaSource::File(_) = choice.source
     {
-        // somebody else's program, which the user may want to know before it does anything
+        // this may be another person's program, which the user may want to inspect before running
+        // any of it
         let compiled = find(choice).and_then(|script| script.compile());
         return Some(match compiled.map_err(Failure::from) {
             Ok(()) => Exit::Well,
@@ -140,13 +141,13 @@ pub fn without_server(
         clients: vec![0],
         ..Seeds::default()
     };
-    // no signal is caught here: each ends the process at once
+    // no signal is handled here, so each ends the process immediately
     let opened = open(options, None, &seeds, &Lease::default(), messages);
     if let Ok(Some(workload)) = &opened
         && workload.task() != Task::Help
         && options.check.is_none()
     {
-        // a command of the script's own
+        // the script defines this command itself
         return None;
     }
     let opened = opened.and_then(|workload| match workload {
@@ -156,7 +157,7 @@ pub fn without_server(
     Some(match opened {
         Ok(lines) => {
             if !lines.is_empty() {
-                // a closed output leaves nobody to tell
+                // a closed output needs no report
                 let _ = writeln!(io::stdout(), "{}\n{}", heading(choice), lines.join("\n"));
             }
             Exit::Well
@@ -174,7 +175,7 @@ fn heading(choice: &LuaChoice) -> String {
     format!("options of {}, with their defaults:", choice.name())
 }
 
-/// Makes a load whose command is not `run` one call of its function.
+/// Turns a load whose command is not `run` into one call of its function.
 pub fn shape(spec: &mut Spec, task: Task) {
     if task == Task::Load {
         return;
@@ -190,15 +191,15 @@ pub fn shape(spec: &mut Spec, task: Task) {
     spec.drain_limit = None;
 }
 
-/// A script whose statements are told apart while they are sent (-r), in place of one that has them
-/// all under one name.
+/// For -r, replaces a script with one name for all statements by one whose statements are
+/// distinguished while they are sent.
 pub fn tell_apart(programs: &mut [WeightedProgram]) {
     for program in programs {
         program.program = Program::unnamed(&program.program.name, command_count());
     }
 }
 
-/// Names the statements that were sent, and leaves out what none was: the load is over.
+/// Names the statements that were sent, and drops the others, after the load.
 pub fn name_statements(load: &mut Spec, report: &mut Report, workload: &Workload) {
     let names = workload.statements();
     if names.is_empty() {
@@ -219,8 +220,8 @@ pub fn name_statements(load: &mut Spec, report: &mut Report, workload: &Workload
     }
 }
 
-/// Ends the process when a script runs on and on, and the load should be over: nothing else can, for
-/// its worker does not come back from it.
+/// Ends the process when a script keeps running after the end of the load: nothing else can stop
+/// it, because its worker does not return from it.
 pub fn watch(
     workload: &Arc<Workload>,
     spec: &Spec,
@@ -243,8 +244,8 @@ pub fn watch(
     });
 }
 
-/// Likewise while the script's text and its `init()` run, before there is a load. A signal ends the
-/// process at once, as nothing has been measured. Dropping what it gives ends the watch.
+/// The same while the script's top level and its `init()` run, before the load. A signal ends the
+/// process immediately, because nothing has been measured. Dropping the result ends the watch.
 fn watch_opening(options: &Benchmark, name: &str, lease: &Lease, messages: &Messages) -> Opening {
     let is_open = Arc::new(AtomicBool::new(false));
     let length = length(options.limit, options.warmup);
@@ -272,7 +273,7 @@ fn watch_opening(options: &Benchmark, name: &str, lease: &Lease, messages: &Mess
     Opening(is_open)
 }
 
-/// How long a load is to last; None when its transactions are counted.
+/// How long the load is to last; None when its transactions are counted.
 fn length(limit: Limit, warmup: Duration) -> Option<Duration> {
     match limit {
         Limit::Duration(duration) => Some(warmup + duration),
@@ -280,7 +281,7 @@ fn length(limit: Limit, warmup: Duration) -> Option<Duration> {
     }
 }
 
-/// While it lives, the script's text runs.
+/// Exists while the script's top level runs.
 struct Opening(Arc<AtomicBool>);
 
 impl Drop for Opening {
@@ -289,10 +290,10 @@ impl Drop for Opening {
     }
 }
 
-/// The end of a load that a script runs past.
+/// The end of a load that a script exceeds.
 struct End {
     name: String,
-    /// Connecting is not in it; that only makes it come late by [`STUCK_AFTER`] at most.
+    /// Excludes connecting, which delays it by at most [`STUCK_AFTER`].
     deadline: Option<Instant>,
     stop: Arc<AtomicBool>,
     messages: Messages,
@@ -332,10 +333,10 @@ impl End {
     }
 }
 
-/// Adds what sysbench says to the summary.
+/// Adds sysbench's lines to the summary.
 ///
 /// # Errors
-/// When `out` cannot be written to.
+/// `out` cannot be written to.
 pub fn summary(out: &mut impl Write, report: &Report) -> io::Result<()> {
     let statements = report.statements();
     let per_s = |count: u64| count as f64 / report.measured_s().max(f64::MIN_POSITIVE);
@@ -368,7 +369,7 @@ pub fn summary(out: &mut impl Write, report: &Report) -> io::Result<()> {
     )
 }
 
-/// Likewise, to the `end` event.
+/// The same figures, for the `end` event.
 #[must_use]
 pub fn end_fields(report: &Report) -> Value {
     let statements = report.statements();
@@ -390,7 +391,7 @@ pub fn end_fields(report: &Report) -> Value {
     })
 }
 
-/// Connections that replaced lost ones, and those that the script replaced itself.
+/// How many connections replaced lost ones, and how many the script replaced itself.
 pub fn reconnects(report: &Report) -> u64 {
     let outages = report.outages.as_ref();
     let lost = outages.map_or(0, |outages| outages.tally.reconnects);

@@ -1,5 +1,5 @@
-//! Reports that a Lua script makes itself: `sysbench.hooks.report_intermediate` and
-//! `report_cumulative`, with the figures that sysbench gives them.
+//! Reports that a Lua script writes itself: `sysbench.hooks.report_intermediate` and
+//! `report_cumulative`, with sysbench's figures.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use pgdyno_lua::{Hook, Workload};
 use crate::lua::reconnects;
 use crate::messages::{Failure, Messages};
 
-/// Of latencies; sysbench's `--percentile` when none is given.
+/// The percentile of latencies, which is the default of sysbench's `--percentile`.
 const PERCENTILE: f64 = 0.95;
 
-/// Sums intervals up to the next report, in place of the progress line.
+/// Adds up intervals until the next report, in place of the progress line.
 #[derive(Debug)]
 pub struct Reports {
-    /// None behind a failure: the load goes on, and is silent.
+    /// None after a failure: the load continues without reports.
     workload: Option<Arc<Workload>>,
     messages: Messages,
     every: Nanos,
@@ -26,7 +26,8 @@ pub struct Reports {
     is_open: bool,
     origin: Nanos,
     from: Nanos,
-    /// At the end of the last interval that had some: at the very end all have gone.
+    /// Number of clients at the end of the last interval that had any: at the end of the load all
+    /// have stopped.
     clients: usize,
     sums: Sums,
 }
@@ -39,7 +40,7 @@ struct Sums {
 }
 
 impl Reports {
-    /// A report every `every_s` seconds, if the script makes any.
+    /// A report every `every_s` seconds, if the script writes any.
     #[must_use]
     pub fn new(
         workload: &Arc<Workload>,
@@ -59,14 +60,14 @@ impl Reports {
         })
     }
 
-    /// The load begins, with so many clients.
+    /// Begins the load with this many clients.
     pub fn begin(&mut self, origin: Nanos, clients: usize) {
         self.clients = clients;
         self.origin = origin;
         self.from = origin;
     }
 
-    /// An interval is whole: calls the hook when a report is due.
+    /// Adds a complete interval, and calls the hook when a report is due.
     pub fn interval(&mut self, merged: &Merged) {
         for script in &merged.scripts {
             self.sums.succeeded += script.counts.succeeded;
@@ -85,7 +86,7 @@ impl Reports {
         self.from = merged.to;
         let mut figures = sums.figures(self.clients, times, reconnects);
         let in_flight = if self.is_open { merged.in_flight } else { 0 };
-        // starts that wait for a client are known at the end alone
+        // starts that wait for a client are known only at the end
         figures.extend([("queue_length", 0.0), ("concurrency", in_flight as f64)]);
         if let Some(workload) = &self.workload
             && let Err(error) = workload.report(Hook::Intermediate, &figures)
@@ -114,7 +115,7 @@ impl Sums {
     }
 }
 
-/// The report of the whole load, if the script makes one.
+/// Calls the hook for the report of the whole load, if there is one.
 pub fn cumulative(workload: &Workload, report: &Report, threads: usize, messages: &Messages) {
     let sums = Sums {
         succeeded: report.counts().succeeded,

@@ -1,4 +1,5 @@
-//! The measurement itself: the engine runs, and its report becomes summary, events and exit.
+//! The measurement itself: runs the engine, and turns its report into the summary, events and the
+//! exit code.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -36,7 +37,7 @@ use crate::tpcc::tpcc_load::Ready;
 use crate::tpcc::tpcc_result::Figures;
 use crate::workers::warn_of_ceiling;
 
-/// What a load runs under.
+/// The context of a load.
 pub struct Run<'a> {
     pub options: &'a Benchmark,
     pub messages: &'a Messages,
@@ -44,7 +45,7 @@ pub struct Run<'a> {
     pub clock: Clock,
 }
 
-/// What the engine left.
+/// The engine's results.
 struct Ended {
     report: Report,
     /// The client that gave up first.
@@ -56,7 +57,7 @@ struct Ended {
     before_bytes: Option<u64>,
 }
 
-/// A load that is over.
+/// A load that has ended.
 struct Finished<'a> {
     run: &'a Run<'a>,
     load: &'a Load,
@@ -67,7 +68,7 @@ struct Finished<'a> {
     cut: Option<Exit>,
 }
 
-/// Runs the load and reports its result; every failure is said before this returns.
+/// Runs the load and reports its result; reports every failure before it returns.
 pub fn measure(
     run: &Run<'_>,
     mut load: Load,
@@ -129,7 +130,7 @@ type Watched = (
     Option<Receiver<String>>,
 );
 
-/// Runs the engine; an error is said, and gives the exit.
+/// Runs the engine; an error is reported, and returned as an exit.
 fn drive(
     run: &Run<'_>,
     load: &Load,
@@ -186,7 +187,8 @@ fn drive(
     }
 }
 
-/// What is printed of a load while it runs (-P): lines of its Lua script, if it makes them, or ours.
+/// The reports of a load while it runs (-P): the lines of its Lua script, if there are any, or our
+/// own.
 fn progress(run: &Run<'_>, load: &Load) -> (Option<Reports>, Option<Progress>) {
     let options = run.options;
     let is_open = options.arrivals != Arrivals::Closed;
@@ -217,9 +219,8 @@ fn name_phases(spec: &Spec, files: &mut Files, events: &mut Events) {
     events.set_phases(names);
 }
 
-/// The exit of a run that ended because its events could not be written; None when they could, or
-/// when a signal came. A reader that is gone counts as
-/// a parent that is gone.
+/// The exit of a run that ended because its events could not be written; None if they could, or if
+/// a signal arrived. A reader that has ended counts as a parent that has ended.
 pub fn exit_of_cut_events(events: &Events, lease: &Lease, messages: &Messages) -> Option<Exit> {
     let failure = events.failure().filter(|_| !lease.has_signal())?;
     Some(match failure.kind() {
@@ -238,8 +239,8 @@ impl Finished<'_> {
         }
     }
 
-    /// Whether the program ends at once, without results, as pgbench does at --exit-on-abort; that
-    /// is said.
+    /// Whether the program ends immediately and without results, as pgbench does at
+    /// --exit-on-abort; reports that.
     fn is_left_without_results(&self, first_aborted: Option<usize>) -> bool {
         let Run {
             options, messages, ..
@@ -271,7 +272,7 @@ impl Finished<'_> {
         end
     }
 
-    /// Writes the summary, --json and the last event, and says what else is to be known.
+    /// Writes the summary, --json and the last event, and prints warnings about the results.
     fn write_results(
         &self,
         (exit, mut end): (Exit, Value),
@@ -327,7 +328,7 @@ impl Finished<'_> {
         }
     }
 
-    /// Why the results may not be what they seem.
+    /// Warns if the results may be misleading.
     fn say_last_words(&self) {
         let (report, messages) = (self.report, self.run.messages);
         match report.outcome {
@@ -363,7 +364,7 @@ impl Finished<'_> {
     }
 }
 
-/// Writes the last event; how the run ends, which would end with `exit` if that can be written.
+/// Writes the last event; returns the exit, which is `exit` if all outputs could be written.
 fn end_with(exit: Exit, end: Value, events: &mut Events, mut outputs: Outputs) -> Exit {
     if events.write("end", end).is_err()
         && let Some(error) = events.failure()
@@ -373,7 +374,7 @@ fn end_with(exit: Exit, end: Value, events: &mut Events, mut outputs: Outputs) -
     outputs.exit(exit)
 }
 
-/// What could not be ended in the server.
+/// Warns about statements that could not be ended in the server.
 fn warn_of_statements(count: u64, messages: &Messages) {
     let (statements, they) = match count {
         1 => ("1 statement".to_owned(), "it"),
@@ -394,7 +395,7 @@ fn worker_of(client: usize, options: &Benchmark) -> usize {
         .unwrap_or(0)
 }
 
-/// What is written besides the summary and the events.
+/// The files other than the summary and the events.
 struct Files {
     histogram: Option<HistogramLog>,
     json: Option<(String, File)>,

@@ -1,4 +1,4 @@
-//! What the program says on standard error, in the form of PostgreSQL's own programs.
+//! Messages on standard error, in the form of PostgreSQL's own programs.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -7,14 +7,14 @@ use pgdyno_wire::printable;
 
 use crate::called_as::CalledAs;
 
-/// Says things in the program's name.
+/// Prints messages in the program's name.
 #[derive(Debug, Clone)]
 pub struct Messages {
     program: String,
 }
 
 impl Messages {
-    /// Under the name by which the program was called.
+    /// For the name under which the program was called.
     #[must_use]
     pub fn new(program: &str) -> Self {
         Self {
@@ -40,17 +40,17 @@ impl Messages {
         self.say("warning: ", text);
     }
 
-    /// More about the error before.
+    /// Prints additional information about the last error.
     pub fn detail(&self, text: impl Display) {
         self.say("detail: ", text);
     }
 
-    /// What to do about it.
+    /// Prints the remedy for the last error.
     pub fn hint(&self, text: impl Display) {
         self.say("hint: ", text);
     }
 
-    /// As getopt says it: without a level.
+    /// Prints a message without a level, as getopt does.
     pub fn plain(&self, text: impl Display) {
         self.say("", text);
     }
@@ -58,20 +58,20 @@ impl Messages {
     fn say(&self, level: &str, text: impl Display) {
         let text = text.to_string();
         let text = printable(&text);
-        // standard error may be closed; there is nowhere else to say so
+        // standard error may be closed, and there is nowhere else to report it
         let _ = writeln!(io::stderr(), "{}: {level}{}", self.program, text.trim_end());
     }
 }
 
-/// An expected failure, in the user's words, with what may be done about it.
+/// An expected failure, as a message for the user, with its remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     pub message: String,
     pub detail: Option<String>,
     pub hint: Option<String>,
-    /// What could not be done because of it, an error of its own.
+    /// What could not be done because of it, as an error of its own.
     pub also: Option<String>,
-    /// What there is to choose from, said as it is.
+    /// A list of the possible choices, printed unchanged.
     pub listing: Option<String>,
 }
 
@@ -87,28 +87,28 @@ impl Failure {
         }
     }
 
-    /// The same, with a hint.
+    /// Adds a hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Display) -> Self {
         self.hint = Some(hint.to_string());
         self
     }
 
-    /// The same, with a detail.
+    /// Adds a detail.
     #[must_use]
     pub fn detail(mut self, detail: impl Display) -> Self {
         self.detail = Some(detail.to_string());
         self
     }
 
-    /// The same, with what could not be done because of it.
+    /// Adds what could not be done because of the failure.
     #[must_use]
     pub fn also(mut self, message: impl Display) -> Self {
         self.also = Some(message.to_string());
         self
     }
 
-    /// The same, with what there is to choose from.
+    /// Adds a list of the possible choices.
     #[must_use]
     pub fn listing(mut self, text: String) -> Self {
         self.listing = Some(text);
@@ -127,13 +127,13 @@ impl Failure {
             messages.error(also);
         }
         if let Some(listing) = &self.listing {
-            // standard error may be closed; there is nowhere else to say so
+            // standard error may be closed, and there is nowhere else to report it
             let _ = write!(io::stderr(), "{listing}");
         }
     }
 }
 
-/// The system's words without Rust's "(os error 2)".
+/// The system's message without Rust's "(os error 2)".
 pub fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()

@@ -1,18 +1,19 @@
-//! The limit of open files: a socket a client, and some more.
+//! The limit of open files: one socket for each client, and some more.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::messages::{Failure, plain};
 
-/// What pgbench wants beside one a client.
+/// How many descriptors pgbench needs in addition to one for each client.
 const LEAST: u64 = 3;
-/// What we would like beside one a client: pollers, logs, events.
+/// How many descriptors are preferable in addition to one for each client: for pollers, logs and
+/// events.
 const COMFORTABLE: u64 = 64;
 
-/// Raises the limit for so many clients and workers where it can be raised.
+/// Raises the limit for this many clients and workers as far as possible.
 ///
 /// # Errors
-/// In pgbench's words, when it is too low for the clients.
+/// The limit is too low for the clients; in pgbench's words.
 pub fn allow(clients: usize, workers: usize) -> Result<(), Failure> {
     let least = clients as u64 + LEAST;
     let limit = getrlimit(Resource::Nofile);

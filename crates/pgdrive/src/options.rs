@@ -1,4 +1,4 @@
-//! The command line, resolved once into a complete value.
+//! The command line, resolved into a complete value.
 
 mod benchmark_options;
 #[cfg(test)]
@@ -32,10 +32,10 @@ pub use request::{Request, UsageError};
 use resolve::resolve;
 pub use tpcc_options::{TpccCheck, TpccLoad};
 
-/// Reads the command line (without the program's name).
+/// Parses the command line (without the program's name).
 ///
 /// # Errors
-/// For the first thing that is wrong, in pgbench's words.
+/// The first error in the command line; in pgbench's words.
 pub fn read(
     args: Vec<String>,
     environment_seed: Option<String>,

@@ -1,4 +1,4 @@
-//! Outages as people and programs are told of them: standard error, the summary, events, --json.
+//! Reports outages to people and programs: on standard error, in the summary, in events and --json.
 
 use std::io::{self, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,14 +11,14 @@ use crate::called_as::CalledAs;
 use crate::events::Events;
 use crate::messages::Messages;
 
-/// Outages that the summary lists; all are in --json and in the event `end`.
+/// How many outages the summary lists; all are in --json and in the event `end`.
 const MOST_IN_SUMMARY: usize = 20;
-/// Outages of which standard error tells, begin and end.
+/// How many outages standard error reports.
 const MOST_SAID: u64 = 20;
-/// Clients that give up and are said one by one.
+/// How many clients that give up are reported one by one.
 const MOST_ABORTED_SAID: u64 = 20;
 
-/// Says what happens, and no more than can be read.
+/// Reports outages, and no more than a person can read.
 #[derive(Debug, Default)]
 pub struct OutageTeller {
     origin: Nanos,
@@ -31,7 +31,7 @@ impl OutageTeller {
         self.origin = origin;
     }
 
-    /// Hands a note to the events and to standard error.
+    /// Reports a note to the events and on standard error.
     ///
     /// # Errors
     /// See [`Events::write`].
@@ -84,13 +84,13 @@ impl OutageTeller {
         }
     }
 
-    /// Whether a client that gives up is to be said, or only counted.
+    /// Whether to report a client that gives up, or only to count it.
     pub fn says_aborted(&mut self) -> bool {
         self.aborted += 1;
         self.aborted <= MOST_ABORTED_SAID
     }
 
-    /// Says how many gave up and were not said.
+    /// Reports how many clients gave up without a report.
     pub fn end(&self, messages: &Messages) {
         let more = self.aborted.saturating_sub(MOST_ABORTED_SAID);
         if more > 0 {
@@ -103,7 +103,7 @@ impl OutageTeller {
     }
 }
 
-/// What the event `end` and --json have of outages; instants count from `origin`.
+/// The fields of outages for the event `end` and --json; instants count from `origin`.
 #[must_use]
 pub fn end_fields(outages: &Outages, origin: Nanos) -> Value {
     let Tally {
@@ -146,10 +146,10 @@ fn value(outage: &Outage, origin: Nanos) -> Value {
     })
 }
 
-/// The summary's lines.
+/// Writes the summary's lines.
 ///
 /// # Errors
-/// When `out` cannot be written to.
+/// `out` cannot be written to.
 pub fn summary(out: &mut impl Write, outages: &Outages, origin: Nanos) -> io::Result<()> {
     let Tally {
         connections_lost,
@@ -178,7 +178,7 @@ pub fn summary(out: &mut impl Write, outages: &Outages, origin: Nanos) -> io::Re
     Ok(())
 }
 
-/// When it began, how long it was, for how many.
+/// When it began, how long it lasted, and how many clients it affected.
 fn in_short(outage: &Outage, origin: Nanos) -> String {
     let seconds = |nanos: Nanos| nanos as f64 / SECOND as f64;
     let since_began = |instant: Nanos| seconds(instant.saturating_sub(outage.began));
@@ -212,7 +212,7 @@ fn epoch_us(at: SystemTime) -> u64 {
         .as_micros() as u64
 }
 
-/// `2026-11-21 04:05:06.789 UTC`
+/// A time as `2026-11-21 04:05:06.789 UTC`.
 fn utc(at: SystemTime) -> String {
     let ms = epoch_us(at) / 1000;
     let (days, of_day) = (ms / 86_400_000, ms % 86_400_000);
@@ -226,7 +226,7 @@ fn utc(at: SystemTime) -> String {
     )
 }
 
-/// Year, month and day, of days since 1970 (the Gregorian calendar).
+/// Year, month and day for a number of days since 1970 (Gregorian calendar).
 fn date(mut days: u64) -> (u64, u64, u64) {
     let is_leap = |year: u64| {
         year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))

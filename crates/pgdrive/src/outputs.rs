@@ -1,4 +1,4 @@
-//! Files and streams that a run writes, and what becomes of a run when one of them fails.
+//! The files and streams that a run writes, and the effect of their failures on the exit code.
 
 use std::fmt::Display;
 use std::io;
@@ -7,14 +7,14 @@ use crate::called_as::CalledAs;
 use crate::exit::Exit;
 use crate::messages::{Messages, plain};
 
-/// Reports outputs that could not be written, and remembers that there was one.
+/// Reports outputs that could not be written, and remembers whether there was one.
 pub struct Outputs {
     messages: Messages,
     failed: bool,
 }
 
 impl Outputs {
-    /// None has failed yet.
+    /// Begins without failures.
     #[must_use]
     pub fn new(messages: &Messages) -> Self {
         Self {
@@ -23,7 +23,7 @@ impl Outputs {
         }
     }
 
-    /// Reports a failure to write `what`; whether there was one.
+    /// Reports a failure to write `what`; returns whether there was one.
     pub fn check(&mut self, what: impl Display, written: io::Result<()>) -> bool {
         let Err(error) = written else {
             return false;
@@ -32,14 +32,14 @@ impl Outputs {
         true
     }
 
-    /// Reports that `error` kept `what` from being written.
+    /// Reports that `what` could not be written because of `error`.
     pub fn report(&mut self, what: impl Display, error: &io::Error) {
         self.failed = true;
         self.messages
             .error(format!("could not write {what}: {}", plain(error)));
     }
 
-    /// How a run ends that would end with `exit` if every output had been written.
+    /// The exit of a run that would end with `exit` if every output had been written.
     #[must_use]
     pub fn exit(&self, exit: Exit) -> Exit {
         match exit {
@@ -49,7 +49,7 @@ impl Outputs {
     }
 }
 
-/// The exit of a run whose only fault is an output. pgbench has no code for it.
+/// The exit of a run whose only failure is an output. pgbench has no code for it.
 #[must_use]
 pub fn unwritten(messages: &Messages) -> Exit {
     match messages.called_as() {

@@ -1,4 +1,4 @@
-//! Keying and thinking in the summary and the events.
+//! Keying and think times in the summary and the events.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use pgdyno_engine::pacing::{LONGEST_IN_MEANS, Pacing, Pause};
 use pgdyno_engine::recorder::{Moments, ScriptRecord};
 use serde_json::{Value, json};
 
-/// A pause as events have it, with what was `spent` in it by the end; null without one.
+/// A pause for an event, with the time `spent` in it by the end; null without a pause.
 pub fn event(pause: Pause, spent: Option<&Moments>) -> Value {
     let (distribution, mean) = match pause {
         Pause::None => return Value::Null,
@@ -25,10 +25,10 @@ pub fn event(pause: Pause, spent: Option<&Moments>) -> Value {
     event
 }
 
-/// Says the pauses of a script, for the summary.
+/// Writes the pauses of a script to the summary.
 ///
 /// # Errors
-/// When `out` cannot be written to.
+/// `out` cannot be written to.
 pub fn write(
     out: &mut impl Write,
     prefix: &str,

@@ -1,4 +1,4 @@
-//! `--percentiles`: latencies at given shares of all transactions.
+//! `--percentiles`: latency percentiles of all transactions.
 
 use std::io::{self, Write};
 
@@ -6,24 +6,24 @@ use pgdyno_engine::recorder::Latencies;
 
 use crate::messages::Failure;
 
-/// Percentages that are shown when none are named.
+/// Percentages that are shown by default.
 const DEFAULT: &[f64] = &[50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 
 /// Percentages above 0 and up to 100, in the order in which they are shown.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Percentiles(Vec<f64>);
 
-/// Whether `word` is a list of percentiles, and so no database's name.
+/// Whether `word` is a list of percentiles, and so not a database's name.
 #[must_use]
 pub fn is_list(word: &str) -> bool {
     !word.is_empty() && Percentiles::parse(word).is_ok()
 }
 
 impl Percentiles {
-    /// Reads `50,99.9`; an empty text is the usual list.
+    /// Parses `50,99.9`; an empty text stands for the default list.
     ///
     /// # Errors
-    /// One of them is no percentage.
+    /// A value is not a percentage.
     pub fn parse(text: &str) -> Result<Self, Failure> {
         if text.is_empty() {
             return Ok(Self(DEFAULT.to_vec()));
@@ -39,10 +39,10 @@ impl Percentiles {
             .map(Self)
     }
 
-    /// Writes a line each; nothing without latencies.
+    /// Writes a line for each; nothing without latencies.
     ///
     /// # Errors
-    /// When `out` cannot be written to.
+    /// `out` cannot be written to.
     pub fn write(
         &self,
         out: &mut impl Write,
@@ -61,7 +61,7 @@ impl Percentiles {
         })
     }
 
-    /// `50, 99.9`, as the head of a table.
+    /// Returns `50, 99.9`, for the header of a table.
     #[must_use]
     pub fn names(&self) -> String {
         let names: Vec<_> = self.0.iter().map(ToString::to_string).collect();
@@ -71,7 +71,7 @@ impl Percentiles {
     /// Writes them as columns, without the end of the line.
     ///
     /// # Errors
-    /// When `out` cannot be written to.
+    /// `out` cannot be written to.
     pub fn write_columns(&self, out: &mut impl Write, latencies: &Latencies) -> io::Result<()> {
         self.0.iter().try_for_each(|percent| {
             let value_ms = if latencies.moments.count == 0 {

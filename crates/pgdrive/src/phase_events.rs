@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::events::{self, Events};
 use crate::generator_health;
 
-/// As they are asked for; null for a load that is the same all the time.
+/// The planned phases; null for a load without phases.
 pub fn planned(phases: Option<&Phases>) -> Value {
     let ramp = |ramp: Ramp| json!({ "from": ramp.from, "to": ramp.to });
     phases.map_or(Value::Null, |phases| {
@@ -30,7 +30,7 @@ pub fn planned(phases: Option<&Phases>) -> Value {
     })
 }
 
-/// What each came to; null for a load that is the same all the time.
+/// The results of each phase; null for a load without phases.
 pub fn ended(report: &Report, events: &mut Events) -> Value {
     if report.phases.is_empty() {
         return Value::Null;

@@ -1,4 +1,4 @@
-//! The summary's section about each phase.
+//! The summary's section for each phase.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::durations;
 /// Writes a section for every phase of `report`.
 ///
 /// # Errors
-/// When `out` cannot be written to.
+/// `out` cannot be written to.
 pub fn write(out: &mut impl Write, phases: &Phases, report: &Report) -> io::Result<()> {
     let asked = phases.specs().iter().zip(&report.phases);
     for (number, (spec, phase)) in asked.enumerate() {
@@ -22,7 +22,7 @@ pub fn write(out: &mut impl Write, phases: &Phases, report: &Report) -> io::Resu
     Ok(())
 }
 
-/// Whether a phase has another mix than the command line.
+/// Whether a phase has a mix other than that of the command line.
 #[must_use]
 pub fn has_other_weights(spec: &Spec) -> bool {
     let Some(phases) = &spec.phases else {
@@ -109,7 +109,7 @@ fn span(ramp: Ramp) -> String {
 /// The line about `--timer-tick`, if it was given.
 ///
 /// # Errors
-/// When `out` cannot be written to.
+/// `out` cannot be written to.
 pub fn timer_tick(out: &mut impl Write, tick: Duration) -> io::Result<()> {
     if tick.is_zero() {
         return Ok(());

@@ -1,5 +1,5 @@
-//! `--phases`: the file that says how a load changes over time, read and checked before anything
-//! connects; all that is wrong with it is said at once.
+//! `--phases`: the file that describes how a load changes over time. It is read and checked before
+//! the first connection, and all its errors are reported together.
 
 #[cfg(test)]
 mod tests;
@@ -21,13 +21,13 @@ use crate::scripts;
 const KEYS: &str = "name, duration, rate, clients, mix and result";
 const HIGHEST_RATE: f64 = 1e9;
 const LONGEST_NAME: usize = 64;
-/// Each keeps histograms of its own in every worker.
+/// Limited because every phase has histograms of its own in every worker.
 const MOST_PHASES: usize = 100;
 
-/// What the command line says that phases refer to.
+/// The parts of the command line to which phases refer.
 #[derive(Debug)]
 pub struct Around {
-    /// Every script, in order.
+    /// All scripts, in order.
     pub scripts: Vec<Script>,
     /// -c
     pub clients: usize,
@@ -35,7 +35,7 @@ pub struct Around {
     pub workers: usize,
 }
 
-/// A script as phases name it.
+/// A script, by the names that phases may use.
 #[derive(Debug)]
 pub struct Script {
     pub name: String,
@@ -46,7 +46,7 @@ pub struct Script {
 /// `options` with the phases of its file, whose durations are then the limit.
 ///
 /// # Errors
-/// All that is wrong with the file.
+/// All errors in the file.
 pub fn apply(options: &Benchmark) -> Result<Benchmark, Failure> {
     let mut options = options.clone();
     let Some(path) = &options.phases_file else {
@@ -65,7 +65,7 @@ pub fn apply(options: &Benchmark) -> Result<Benchmark, Failure> {
             })
             .collect(),
         clients: options.part.map_or(options.clients, |part| part.clients),
-        // each of its generators has some
+        // each generator has workers
         workers: options.workers.first() * options.part.map_or(1, |part| part.of),
     };
     let text = scripts::read(path)?;
@@ -88,7 +88,8 @@ pub fn apply(options: &Benchmark) -> Result<Benchmark, Failure> {
 /// The phases in `text`, the content of the file `path`.
 ///
 /// # Errors
-/// Every mistake on a line of its own: file, line, phase, field, what is wrong and what is right.
+/// All errors in the file, each on a line of its own: file, line, phase, field, the error and the
+/// correct form.
 pub fn parse(path: &str, text: &str, around: &Around) -> Result<Phases, Failure> {
     let mut reader = Reader {
         text,
@@ -100,7 +101,7 @@ pub fn parse(path: &str, text: &str, around: &Around) -> Result<Phases, Failure>
         let at = error.span().map_or(0, |span| span.start);
         reader.problem(at, "", &format!("is not TOML: {}", error.message()));
     }
-    // what follows a syntax error is guesswork
+    // errors after a syntax error would be guesses
     let specs = if broken.is_empty() {
         reader.document(document.get_ref())
     } else {
@@ -121,17 +122,17 @@ pub fn parse(path: &str, text: &str, around: &Around) -> Result<Phases, Failure>
 struct Reader<'a> {
     text: &'a str,
     around: &'a Around,
-    /// Line and words.
+    /// Line and message.
     problems: Vec<(usize, String)>,
 }
 
 type Value<'a> = Spanned<DeValue<'a>>;
 
-/// A phase's rate and where the phase stands.
+/// A phase, with its line and its label.
 type Placed = (usize, String, PhaseSpec);
 
 impl Reader<'_> {
-    /// `offset` is where in the text; `field` is empty where it is the file as such.
+    /// Adds an error at `offset` in the text; `field` is empty for the file as a whole.
     fn problem(&mut self, offset: usize, field: &str, what: &str) {
         let before = &self.text.as_bytes()[..offset.min(self.text.len())];
         let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
@@ -202,7 +203,7 @@ impl Reader<'_> {
                     let rate = self.ramp(&field, value, right, &|value| {
                         number(value).filter(|rate| (0.0..=HIGHEST_RATE).contains(rate))
                     });
-                    // a wrong one counts as one: the phase is not closed
+                    // an invalid rate counts as one, so that the phase is not closed
                     spec.rate_per_s = Some(rate.unwrap_or(Ramp::constant(1.0)));
                 }
                 "clients" => {
@@ -265,7 +266,7 @@ impl Reader<'_> {
         }
     }
 
-    /// One value, or a table of two.
+    /// Parses one value, or a table of two.
     fn ramp(
         &mut self,
         field: &str,
@@ -342,7 +343,7 @@ impl Reader<'_> {
         weights
     }
 
-    /// A script by one of its names, or by its number as the summary counts them.
+    /// Finds a script by one of its names, or by its number in the summary.
     fn script(&self, name: &str) -> Result<usize, String> {
         let scripts = &self.around.scripts;
         let mut named = (0..scripts.len()).filter(|number| {
@@ -368,7 +369,7 @@ impl Reader<'_> {
             })
     }
 
-    /// What phases ask of each other.
+    /// Checks what phases require of each other.
     fn together(&mut self, phases: &[Placed]) {
         let mut names: HashMap<&str, &str> = HashMap::new();
         for (at, place, spec) in phases {
@@ -430,7 +431,7 @@ impl Reader<'_> {
     }
 }
 
-/// A number that TOML has as an integer or a decimal.
+/// A number that TOML has as an integer or a float.
 fn number(value: &DeValue<'_>) -> Option<f64> {
     match value {
         DeValue::Integer(integer) => i64::from_str_radix(integer.as_str(), integer.radix())

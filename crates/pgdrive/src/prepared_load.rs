@@ -1,5 +1,5 @@
-//! A load that is ready to run: scripts compiled, the database looked at, the engine's specification
-//! complete.
+//! A load that is ready to run: scripts compiled, facts about the database read, the engine's
+//! specification complete.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -37,9 +37,9 @@ pub struct Load {
     pub spec: Spec,
     pub database: Database,
     pub scale: i64,
-    /// The Lua script that is run, if it is one.
+    /// The Lua script, if there is one.
     pub workload: Option<Arc<Workload>>,
-    /// What runs alongside the clients of TPC-C, until the load is over.
+    /// What runs alongside the clients of TPC-C, until the load ends.
     pub tpcc: Option<tpcc::tpcc_load::Ready>,
 }
 
@@ -73,9 +73,9 @@ impl Scripts {
     }
 }
 
-/// What random sequences begin with.
+/// The seeds of random sequences.
 struct RandomSeeds {
-    /// What --random-seed gives.
+    /// The value of --random-seed.
     base: u64,
     seeds: Seeds,
     /// The value of the variable; None when the command line defines it.
@@ -99,7 +99,7 @@ impl RandomSeeds {
     }
 }
 
-/// What a load's database holds.
+/// The contents of a load's database.
 struct Target {
     database: Database,
     scale: i64,
@@ -109,7 +109,7 @@ struct Target {
 /// Prepares the load, and vacuums as asked.
 ///
 /// # Errors
-/// The first thing that keeps the load from running.
+/// The first error that prevents the load.
 pub fn prepare(
     options: &Benchmark,
     messages: &Messages,
@@ -128,7 +128,7 @@ pub fn prepare(
     let workload = lua::open(options, Some(&params), &random.seeds, lease, messages)?;
     say_start(options, scaling, &scripts, base, events)?;
     let mut session = database_setup::connect(&params)?;
-    // a statement of the set-up may take as long as any: the vacuum, counting the warehouses
+    // a statement of the set-up may run for a long time: the vacuum, or counting the warehouses
     let canceller = Canceller::start(&params, &lease.stop);
     canceller.watch(&mut session);
     if workload.as_ref().is_none_or(|workload| workload.is_load()) {
@@ -141,11 +141,11 @@ pub fn prepare(
     let target = look(options, &params, &mut session, (base, clock), messages)?;
     let initial = initial(options, target.scale, &random, &mut scripts.symbols)?;
     database_setup::vacuum(&mut session, options.vacuum, messages);
-    // of several generators the first makes what all use
+    // with several generators, the first one creates the table for all
     if scripts.ledger.is_some() && options.part.is_none_or(|part| part.number == 0) {
         commit_ledger::make_table(&mut session)?;
     }
-    // a TLS session that ends without a word is a line in the server's log; else nothing is lost
+    // the server logs a TLS session that ends without Terminate; a failure has no other effect
     let _ = session.close();
     drop(canceller);
     let log = match &options.log {
@@ -181,7 +181,7 @@ pub fn prepare(
     })
 }
 
-/// What of the specification follows from the options alone.
+/// The parts of the specification that depend only on the options.
 fn settings(options: &Benchmark, messages: &Messages) -> Spec {
     let fraction = options.part.map_or(1.0, LoadShare::fraction);
     let phases = options.phases.as_ref();
@@ -216,7 +216,7 @@ fn settings(options: &Benchmark, messages: &Messages) -> Spec {
     }
 }
 
-/// Writes the event of the start: nothing has been connected to yet.
+/// Writes the start event; nothing has been connected yet.
 fn say_start(
     options: &Benchmark,
     scaling: Scaling,
@@ -234,7 +234,7 @@ fn say_start(
     Err(Failure::new(format!("could not write {what}: {why}")))
 }
 
-/// Looks at what the database holds.
+/// Reads the facts about the database.
 fn look(
     options: &Benchmark,
     params: &Params,
@@ -288,8 +288,8 @@ fn seed(seed: Seed, messages: &Messages) -> Result<u64, Failure> {
     Ok(value)
 }
 
-/// Variables as every client starts with them: those of the command line, and pgbench's own that
-/// it does not define.
+/// The initial variables of every client: those of the command line, and pgbench's own unless it
+/// defines them.
 fn initial(
     options: &Benchmark,
     scale: i64,
@@ -320,7 +320,7 @@ fn initial(
     Ok(initial)
 }
 
-/// Where the summary goes: events on standard output push it to standard error.
+/// Where the summary is written: on standard error if events go to standard output.
 pub fn summary_out(options: &Benchmark) -> Box<dyn Write> {
     match options.events {
         Some(EventSink::Stdout) => Box::new(io::stderr()),
@@ -328,7 +328,7 @@ pub fn summary_out(options: &Benchmark) -> Box<dyn Write> {
     }
 }
 
-/// What is connected to, and how much is to be done there.
+/// Prints which server is used, and the length of the load.
 fn say_target(options: &Benchmark, params: &Params, messages: &Messages) {
     let (what, amount) = match options.limit {
         Limit::Transactions(each) => ("nxacts", each),

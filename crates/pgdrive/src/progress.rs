@@ -1,4 +1,4 @@
-//! `-P`: a line on standard error every few seconds, as pgbench writes it.
+//! `-P`: prints a line on standard error at intervals, as pgbench does.
 
 use std::io::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -7,7 +7,7 @@ use pgdyno_engine::clock::{Nanos, SECOND};
 use pgdyno_engine::interval::Merged;
 use pgdyno_engine::recorder::{Counts, Moments};
 
-/// What the line tells besides throughput and latency.
+/// What the line contains in addition to throughput and latency.
 #[derive(Debug, Clone, Copy)]
 pub struct Columns {
     /// Schedule lag (-R).
@@ -16,17 +16,17 @@ pub struct Columns {
     pub skipped: bool,
     /// Retries (--max-tries).
     pub retries: bool,
-    /// Seconds since 1970 in place of those since the start (--progress-timestamp).
+    /// Seconds since 1970 in place of seconds since the start (--progress-timestamp).
     pub timestamp: bool,
 }
 
-/// Sums intervals up to the next line.
+/// Adds up intervals until the next line.
 #[derive(Debug)]
 pub struct Progress {
     every: Nanos,
     columns: Columns,
     origin: Nanos,
-    /// Wall clock at the origin, seconds since 1970.
+    /// The wall-clock time at the origin, in seconds since 1970.
     origin_s: f64,
     from: Nanos,
     counts: Counts,
@@ -35,7 +35,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A line every `every_s` seconds.
+    /// Prints a line every `every_s` seconds.
     #[must_use]
     pub fn new(every_s: u64, columns: Columns) -> Self {
         Self {
@@ -59,7 +59,7 @@ impl Progress {
         self.from = origin;
     }
 
-    /// An interval is whole: prints a line when one is due.
+    /// Adds a complete interval, and prints a line when one is due.
     pub fn interval(&mut self, merged: &Merged) {
         for script in &merged.scripts {
             self.counts.add(&script.counts);
@@ -67,7 +67,7 @@ impl Progress {
             self.lag.add(&script.lag);
         }
         if merged.to - self.from >= self.every {
-            // standard error may be closed; the run goes on
+            // standard error may be closed; the run continues
             let _ = writeln!(std::io::stderr(), "{}", self.line(merged.to));
             self.from = merged.to;
             self.counts = Counts::default();

@@ -1,4 +1,4 @@
-//! The events that frame a run: `start` and `end`.
+//! The events at the start and the end of a run: `start` and `end`.
 
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -98,7 +98,7 @@ pub fn start_event(
     })
 }
 
-/// What events call it.
+/// Name of the mode in events.
 fn pipelining(pipelining: Pipelining) -> &'static str {
     match pipelining {
         Pipelining::Explicit => "explicit",
@@ -122,7 +122,7 @@ fn script_event(id: usize, script: &WeightedProgram, pacing: &Pacing) -> Value {
     })
 }
 
-/// The `end` event, and the content of --json.
+/// The `end` event, which is also the content of --json.
 pub fn end_event(
     spec: &Spec,
     report: &Report,
@@ -216,11 +216,11 @@ fn script_end(spec: &Spec, report: &Report, number: usize, events: &mut Events) 
                 "retries": record.retries,
                 "latency_ns": events::latency(&record.latency),
             });
-            // who merges parts cannot merge percentiles
+            // percentiles of shares cannot be merged, but histograms can
             if spec.share.is_some() && record.latency.moments.count > 0 {
                 statement["histogram"] = json!(events.histogram(&record.latency.histogram));
             }
-            // a statement that no `start` could tell of
+            // a statement that was not known at the `start` event
             if command.line == 0 {
                 statement["text"] = json!(command.text);
             }
@@ -231,7 +231,7 @@ fn script_end(spec: &Spec, report: &Report, number: usize, events: &mut Events) 
     script
 }
 
-/// The `end` event of a load that did not begin.
+/// Writes the `end` event of a load that did not begin.
 ///
 /// # Errors
 /// See [`Events::write`].
@@ -246,14 +246,14 @@ pub fn end_without_report(events: &mut Events, failure: &Failure) -> io::Result<
     events.write("end", fields)
 }
 
-/// CPU time of the process up to now, microseconds.
+/// CPU time of the process so far, in microseconds.
 #[must_use]
 pub fn cpu_us() -> Value {
     let ticks = |text: &str| {
         text.parse::<u64>().unwrap_or(0) * 1_000_000 / rustix::param::clock_ticks_per_second()
     };
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // the name in parentheses may hold blanks; utime and stime are fields 14 and 15
+    // the name in parentheses may contain blanks; utime and stime are fields 14 and 15
     let fields: Vec<&str> = stat
         .rsplit(')')
         .next()

@@ -1,4 +1,4 @@
-//! The scripts of a load: found, read, parsed and compiled before anything connects.
+//! The scripts of a load: found, read, parsed and compiled before the first connection.
 
 use std::io::{self, Read, Write};
 
@@ -13,11 +13,11 @@ use crate::lua;
 use crate::messages::{Failure, Messages, plain};
 use crate::options::{Benchmark, Origin, ScriptChoice};
 
-/// Compiles `choices`; variables get their slots in `symbols`. With a ledger, built-in scripts write
-/// into it.
+/// Compiles `choices`; variables get their slots in `symbols`. With a ledger, built-in scripts
+/// write to it.
 ///
 /// # Errors
-/// In pgbench's words, with file, line and column for what does not parse.
+/// A script has an error; in pgbench's words, with file, line and column.
 pub fn load(
     choices: &[ScriptChoice],
     mode: QueryMode,
@@ -46,10 +46,10 @@ pub fn load(
         .collect()
 }
 
-/// `--check`
+/// Carries out `--check`.
 ///
 /// # Errors
-/// What a load would refuse before it connects.
+/// An error that a load would report before it connects.
 pub fn check(options: &Benchmark) -> Result<(), Failure> {
     let mut symbols = Symbols::new();
     let programs = load(&options.scripts, options.mode, options.ledger, &mut symbols)?;
@@ -57,7 +57,7 @@ pub fn check(options: &Benchmark) -> Result<(), Failure> {
     options.pacing.resolve(&programs).map(|_| ())
 }
 
-/// What each of `choices` is called on the command line, whole, and what the summary calls it.
+/// The full name of each of `choices` on the command line, and its name in the summary.
 ///
 /// # Errors
 /// There is no such built-in script.
@@ -73,7 +73,7 @@ pub fn names(choices: &[ScriptChoice]) -> Result<Vec<(String, String)>, Failure>
     choices.iter().map(name).collect()
 }
 
-/// None for a script without a text.
+/// The text of a script; None for one without a text.
 fn source(origin: &Origin) -> Result<Option<Source>, Failure> {
     match origin {
         Origin::Builtin(prefix) => Ok(Some(find(prefix)?.source())),
@@ -99,7 +99,7 @@ fn driven(origin: &Origin) -> Program {
 /// The text of a file, or of standard input for `-`.
 ///
 /// # Errors
-/// It cannot be read.
+/// The file cannot be read.
 pub fn read(path: &str) -> Result<String, Failure> {
     let read = if path == "-" {
         let mut text = String::new();
@@ -119,12 +119,12 @@ fn find(prefix: &str) -> Result<Builtin, Failure> {
     builtin(prefix).map_err(|error| Failure::new(error).listing(builtin_list()))
 }
 
-/// `-b list`
+/// Carries out `-b list`.
 pub fn list() -> Exit {
     write_stderr(&builtin_list())
 }
 
-/// `--show-script`
+/// Carries out `--show-script`.
 pub fn show(name: &str, messages: &Messages) -> Exit {
     match find(name) {
         Ok(builtin) => write_stderr(&format!(

@@ -1,4 +1,4 @@
-//! The summary on standard output, line by line as pgbench prints it.
+//! The summary on standard output, with pgbench's lines.
 
 use std::io::{self, Write};
 
@@ -16,7 +16,7 @@ use crate::pauses;
 use crate::percentiles::Percentiles;
 use crate::phase_summary;
 
-/// What the summary says besides the report.
+/// What the summary contains in addition to the report.
 #[derive(Debug)]
 pub struct Shown<'a> {
     pub spec: &'a Spec,
@@ -24,7 +24,7 @@ pub struct Shown<'a> {
     pub scale: i64,
     /// How pgbench_accounts is partitioned.
     pub partitions: Option<&'a Partitions>,
-    /// Latency was measured from schedule or shown as it went: -P, -R or -L.
+    /// Whether latency was measured from the schedule or shown during the load: -P, -R or -L.
     pub latency_measured: bool,
     /// -r
     pub per_command: bool,
@@ -32,18 +32,18 @@ pub struct Shown<'a> {
     pub failures_detailed: bool,
     /// --percentiles
     pub percentiles: Option<&'a Percentiles>,
-    /// First transaction's instant.
+    /// The instant of the first transaction.
     pub origin: Nanos,
-    /// Whether statements are told as sysbench does.
+    /// Whether statements are reported as in sysbench.
     pub counts_statements: bool,
-    /// Whether it is said that the number of threads is automatic.
+    /// Whether the summary says that the number of threads is automatic.
     pub says_automatic: bool,
 }
 
 /// Writes the summary of `report`.
 ///
 /// # Errors
-/// When `out` cannot be written to.
+/// `out` cannot be written to.
 pub fn write(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::Result<()> {
     head(out, shown, report)?;
     let counts = report.counts();
@@ -70,7 +70,7 @@ pub fn write(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::Re
         }
     }
     let total = total(&counts);
-    // the rest would be division by nothing
+    // the other lines would divide by zero
     if total == 0 {
         return outages(out, shown, report);
     }

@@ -15,11 +15,11 @@ pub mod transaction_kind;
 /// How transactions reach the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variant {
-    /// A function each, by `SELECT` of a prepared statement.
+    /// A function for each transaction, with `SELECT` in a prepared statement.
     Functions,
-    /// A procedure each, by `CALL`.
+    /// A procedure for each transaction, with `CALL`.
     Procedures,
-    /// Statements one by one, each in a round trip of its own.
+    /// One statement after the other, each in a round trip of its own.
     Sql,
     /// The same statements; those that need no earlier result share a round trip.
     SqlPipelined,
@@ -33,7 +33,7 @@ impl Variant {
         Self::SqlPipelined,
     ];
 
-    /// As options have it.
+    /// The name in options.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,4 +1,5 @@
-//! `-j`, `--max-workers` and `--worker-busy`: how many threads, and what is said when they were too few.
+//! `-j`, `--max-workers` and `--worker-busy`: the number of threads, and warnings when they are too
+//! few.
 
 use std::net::{IpAddr, ToSocketAddrs};
 use std::num::NonZero;
@@ -15,22 +16,23 @@ use crate::messages::{Failure, Messages};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Workers {
-    /// -j
+    /// The number of -j.
     Fixed(usize),
-    /// What gives most, or as few as carry the load, up to --max-workers or what suits the host.
+    /// The number that gives the most throughput, or the smallest that carries the load, up to
+    /// --max-workers or a suitable number for the host.
     Automatic {
         first: usize,
-        /// --max-workers
+        /// --max-workers, if given.
         most: Option<usize>,
     },
 }
 
 impl Workers {
-    /// From the options, with what the program's name stands for; `fixing` is an option that was
-    /// given and with which threads do not become more.
+    /// Resolves the options, whose default depends on the program's name; `fixing` is a given
+    /// option that fixes the number of threads.
     ///
     /// # Errors
-    /// When options contradict each other.
+    /// The options contradict each other.
     pub fn resolve(
         jobs: Option<usize>,
         most: Option<usize>,
@@ -57,7 +59,7 @@ impl Workers {
         }
     }
 
-    /// Threads in the beginning.
+    /// The initial number of threads.
     #[must_use]
     pub fn first(self) -> usize {
         match self {
@@ -66,7 +68,7 @@ impl Workers {
         }
     }
 
-    /// The most that there may be, wherever the server is.
+    /// The most threads that there may be, wherever the server is.
     #[must_use]
     pub fn upper(self, clients: usize) -> usize {
         match self {
@@ -75,7 +77,8 @@ impl Workers {
         }
     }
 
-    /// How they become more, for a server at `params`, when one uses over `busy_share` of a core.
+    /// The rules for adding threads, for a server at `params`, if one uses more than `busy_share`
+    /// of a core.
     #[must_use]
     pub fn scaling(self, clients: usize, params: &Params, busy_share: f64) -> Scaling {
         match self {
@@ -91,8 +94,8 @@ impl Workers {
     }
 }
 
-/// How `clients` ask the kernel for replies when `asked` leaves it open: a few by epoll, which wakes a
-/// worker on the core of the server that answers it. That depends on the clients alone, so that every
+/// The poller for `clients` clients if `asked` is automatic: epoll for a few, because it wakes a
+/// worker on the core of the backend that answers. This depends only on the clients, so that every
 /// trial of a load has the same, whatever number of threads it is given.
 #[must_use]
 pub fn io_for(asked: Io, clients: usize) -> Io {
@@ -102,12 +105,12 @@ pub fn io_for(asked: Io, clients: usize) -> Io {
     }
 }
 
-/// Cores that this process may use.
+/// The number of cores that this process may use.
 fn cores() -> usize {
     available_parallelism().map_or(1, NonZero::get)
 }
 
-/// Where the servers are; one on this host is enough to leave it its cores.
+/// Where the servers are; one of several on this host is enough to count as near.
 fn nearness(params: &Params) -> Nearness {
     if params.hosts.iter().any(is_here) {
         Nearness::SameHost
@@ -119,7 +122,7 @@ fn nearness(params: &Params) -> Nearness {
 fn is_here(host: &Host) -> bool {
     let is_loopback = |name: &str| match name.parse::<IpAddr>() {
         Ok(address) => address.is_loopback(),
-        // one that cannot be looked up is nowhere; connecting will say so
+        // a name that cannot be resolved counts as elsewhere, and connecting will report it
         Err(_) => (name, host.port).to_socket_addrs().is_ok_and(|addresses| {
             addresses
                 .into_iter()
@@ -133,8 +136,8 @@ fn is_here(host: &Host) -> bool {
     }
 }
 
-/// Says when the figures may be those of the generator rather than of the server. Nothing is said
-/// under pgbench's name, while another worker could still come, and of less than a second.
+/// Warns if the figures may show the limit of the generator rather than of the server. Does not
+/// warn under pgbench's name, while another worker could still be added, or for less than a second.
 pub fn warn_of_ceiling(spec: &Spec, report: &Report, busy_share: f64, messages: &Messages) {
     let workers = report.health.workers.len();
     let Some(share) = report
@@ -180,7 +183,7 @@ mod tests {
         Params::resolve(Some(target), &[], &Env::empty("u")).expect("it is complete")
     }
 
-    /// Too many for several threads in the beginning, wherever the test runs.
+    /// More clients than initial threads on any machine that runs the test.
     const MANY: usize = 64;
 
     fn automatic(most: Option<usize>) -> Workers {

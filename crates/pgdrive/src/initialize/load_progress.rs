@@ -1,4 +1,4 @@
-//! What is said while tables are made: pgbench's lines, and events.
+//! Reports the progress of -i: pgbench's lines, and events.
 
 use std::collections::HashMap;
 use std::io::{IsTerminal, Write};
@@ -14,60 +14,60 @@ use crate::messages::Messages;
 const ROWS_A_LINE: u64 = 100_000;
 /// Time between two lines about all tables.
 const LINE_EVERY: Duration = Duration::from_secs(1);
-/// Time between two lines about a table when they are to be few.
+/// Time between two lines about a table with -q.
 const QUIET_EVERY: Duration = Duration::from_secs(5);
-/// Quiet lines name rows in multiples of this, so that small tables are not named at all.
+/// With -q, lines appear only at multiples of this number of rows, so that small tables have none.
 const QUIET_ROWS: u64 = 100;
-/// Between two events about a table, or about all.
+/// Time between two events about a table, or about all tables.
 const EVENT_EVERY: Duration = Duration::from_secs(1);
 
-/// Says a line to the user.
+/// Prints a line for the user.
 pub fn say(line: &str) {
     write(&format!("{line}\n"));
 }
 
 fn write(text: &str) {
-    // standard error may be closed; the load goes on
+    // standard error may be closed; the load continues
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// How often a line about rows is due, and what it is about.
+/// How often a line about rows is printed, and what it is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cadence {
-    /// By rows, about a table.
+    /// By rows, for each table.
     Rows,
-    /// By time, about a table (-q).
+    /// By time, for each table (-q).
     Quiet,
-    /// Every second, about all tables, with rates.
+    /// Every second, for all tables together, with rates.
     Seconds,
 }
 
-/// What was told of a table, or of all.
+/// What was reported about a table, or about all.
 #[derive(Debug, Default)]
 struct About {
     last_event: Option<Instant>,
     last_line: Option<Instant>,
-    /// Quiet periods that have had their line.
+    /// Number of periods of -q that have had their line.
     periods: u32,
 }
 
-/// Tells the user and the reader of events how the load goes.
+/// Reports the progress of a load to the user and as events.
 pub struct Told<'a> {
     events: &'a mut Events,
     messages: &'a Messages,
     cadence: Cadence,
-    /// What ends a line about rows: on a terminal the next one is written over it.
+    /// The end of a line about rows: on a terminal the next line overwrites it.
     line_end: char,
-    /// By table; None is all of them.
+    /// Indexed by table; None stands for all tables.
     about: HashMap<Option<String>, About>,
-    /// Characters in the last line about rows.
+    /// Number of characters in the last line about rows.
     shown: usize,
     step: Step,
     resumable: bool,
 }
 
 impl<'a> Told<'a> {
-    /// Before the first step.
+    /// Begins before the first step.
     pub fn new(cadence: Cadence, events: &'a mut Events, messages: &'a Messages) -> Self {
         let terminal = std::io::stderr().is_terminal();
         Self {
@@ -82,7 +82,7 @@ impl<'a> Told<'a> {
         }
     }
 
-    /// Whether what was loaded until now can be gone on with.
+    /// Whether the load could be resumed if it ended now.
     pub fn resumable(&self) -> bool {
         self.resumable
     }
@@ -121,7 +121,7 @@ impl<'a> Told<'a> {
     fn tell(&mut self, rows: &Rows<'_>) {
         if self.is_due(rows) {
             let text = line(rows);
-            // blanks over what a longer line before it leaves on the terminal
+            // blanks overwrite the rest of a longer line on the terminal
             let width = self.shown;
             write(&format!("{text:width$}{}", self.line_end));
             self.shown = text.len();
@@ -156,7 +156,7 @@ impl<'a> Told<'a> {
             "rows_per_s": (rows.rows_now() as f64 / elapsed_s).round(),
             "remaining_us": rows.remaining().as_micros() as u64,
         });
-        // a reader that is gone is noticed at the end, which is written too
+        // a reader that has ended is noticed at the last event
         let _ = self.events.write("load", fields);
     }
 }
@@ -210,7 +210,7 @@ impl Watcher for Told<'_> {
     }
 }
 
-/// The line about rows: pgbench's about a table, with rates about all of them.
+/// The line about rows: pgbench's for a table, or one with rates for all tables.
 fn line(rows: &Rows<'_>) -> String {
     let elapsed_s = rows.elapsed.as_secs_f64();
     let of_table = rows
@@ -252,7 +252,7 @@ mod tests {
         }
     }
 
-    /// Which of these get a line.
+    /// Which of these are due for a line.
     fn due(cadence: Cadence, all: &[Rows<'_>]) -> Vec<bool> {
         let mut events = Events::open(None, Clock::start()).expect("no file");
         let messages = Messages::new("pgdrive");
@@ -311,7 +311,7 @@ mod tests {
             line(&all),
             "300000 of 1000000 tuples (30%) done (elapsed 3.00 s, remaining 7.00 s), 100000 tuples/s, 2.0 MB/s"
         );
-        // what was there before took no time
+        // rows of an earlier load took no time
         all.rows_before = 200_000;
         assert_eq!(
             line(&all),

@@ -63,13 +63,13 @@ pub struct Benchmark {
     pub timer_tick: Duration,
     /// --phases, a file
     pub phases_file: Option<String>,
-    /// What that file says; limit and arrivals follow from it: see `phases_file::apply`.
+    /// The contents of that file, from which limit and arrivals follow: see `phases_file::apply`.
     pub phases: Option<Phases>,
     /// -L
     pub latency_limit: Option<Duration>,
     /// --max-tries
     pub tries: Tries,
-    /// What is vacuumed before.
+    /// Which tables are vacuumed before the load.
     pub vacuum: Vacuum,
     /// -P, seconds
     pub progress_s: Option<u64>,
@@ -111,7 +111,7 @@ pub struct Benchmark {
     pub parent_lease: bool,
     /// --lease
     pub lease: Option<Duration>,
-    /// --part; `clients` are those of the part
+    /// --part; `clients` are those of this share
     pub part: Option<LoadShare>,
     /// --await-start
     pub await_start: bool,
@@ -122,7 +122,7 @@ pub struct Benchmark {
 }
 
 impl Default for Benchmark {
-    /// A load without options, as pgbench runs it.
+    /// A load without options, as in pgbench.
     fn default() -> Self {
         Self {
             connection: Connection::default(),
@@ -175,7 +175,8 @@ impl Default for Benchmark {
     }
 }
 
-/// What was given: most of it is the load's at once, the rest is resolved together.
+/// The options that were given: most are stored in the load directly, and the others are resolved
+/// together.
 #[derive(Default)]
 pub(super) struct BenchmarkOptions {
     pub load: Benchmark,

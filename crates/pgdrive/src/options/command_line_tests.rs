@@ -1,4 +1,4 @@
-//! Command lines and what they come to.
+//! Command lines and their results.
 
 use std::time::Duration;
 
@@ -96,7 +96,7 @@ fn arrivals_and_timers_are_resolved() {
     let regular = load(&["-R5", "--arrivals=regular", "--timer-tick=500us"]);
     assert_eq!(regular.arrivals, Arrivals::Regular { rate_per_s });
     assert_eq!(regular.timer_tick, Duration::from_micros(500));
-    // tries without end are for loads that end by time, and phases do
+    // unlimited tries are allowed for loads that end by time, as those with phases do
     let endless = load(&["--phases=f", "--max-tries=0"]);
     assert_eq!(endless.tries, Tries::Unlimited);
 }
@@ -371,7 +371,7 @@ fn pgbench_has_no_automatic_pipelines() {
         );
         assert!(!crate::help::text("pgbench").contains(ours));
     }
-    // nor do abbreviations know of it
+    // nor do abbreviations match it
     assert_eq!(
         request_as(CalledAs::Pgbench, &["--a=5"]),
         Err("log aggregation is allowed only when actually logging transactions".to_owned())

@@ -3,7 +3,7 @@
 use super::option_row::Row;
 use super::option_values::{Connection, Information, scram_keys};
 
-/// What was given of these options.
+/// The options that were given.
 #[derive(Default)]
 pub(super) struct CommonOptions {
     pub connection: Connection,

@@ -1,4 +1,4 @@
-//! Options of `-i`: which dataset is made, and how it is loaded.
+//! Options of `-i`: which dataset is created, and how it is loaded.
 
 use std::thread::available_parallelism;
 
@@ -11,11 +11,11 @@ use super::tpcc_options::{TpccCheck, TpccOptions};
 use crate::called_as::CalledAs;
 use crate::messages::Failure;
 
-/// Connections at most when nobody says how many.
+/// The most connections by default.
 const WORKERS_MOST: usize = 8;
-/// Rows in a chunk at most when nobody says how many: at its end a COPY leaves some pages empty.
+/// The most rows in a chunk by default: at the end of a chunk, COPY leaves some pages empty.
 const CHUNK_ROWS_MOST: u64 = 1_000_000;
-/// Chunks for each connection at least, so that all end at about the same time.
+/// The least number of chunks for each connection, so that all end at about the same time.
 const CHUNKS_A_WORKER: u64 = 4;
 const DEFAULT_TABLE_SIZE: u32 = 10_000;
 const DEFAULT_SEED: u64 = 1;
@@ -38,10 +38,10 @@ impl DatasetChoice {
     }
 }
 
-/// Making the dataset.
+/// The complete options of `-i`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Initialize {
-    /// How to reach the server.
+    /// The connection's options.
     pub connection: Connection,
     /// -I, without what -n takes away and with what --foreign-keys adds
     pub steps: Vec<Step>,
@@ -60,7 +60,7 @@ pub struct Initialize {
     pub parent_lease: bool,
 }
 
-/// What was given of these options.
+/// The options that were given.
 #[derive(Default)]
 pub(super) struct InitializeOptions {
     /// -i
@@ -233,7 +233,7 @@ pub(super) const ROWS: &[Row<InitializeOptions>] = &[
 ];
 
 impl SbtestSizes {
-    /// As options of a workload.
+    /// The sizes as options of a workload.
     pub fn of_workload(&self) -> Vec<(String, String)> {
         let sizes = [("tables", self.tables), ("table_size", self.table_size)];
         sizes
@@ -244,7 +244,7 @@ impl SbtestSizes {
 }
 
 impl InitializeOptions {
-    /// The steps: -I, without what -n takes away and with what --foreign-keys adds.
+    /// The steps: -I, without those that -n removes and with those that --foreign-keys adds.
     pub fn steps(&self) -> Vec<Step> {
         let mut steps = self.steps.clone().unwrap_or_else(|| Step::DEFAULT.to_vec());
         if self.no_vacuum {
@@ -284,7 +284,7 @@ impl InitializeOptions {
         })
     }
 
-    /// Whether an option was given that only pgbench's tables have.
+    /// Whether an option was given that applies only to pgbench's tables.
     fn has_of_pgbench(&self) -> bool {
         self.scale.is_some()
             || self.fillfactor.is_some()
@@ -294,7 +294,7 @@ impl InitializeOptions {
             || self.index_tablespace.is_some()
     }
 
-    /// Refuses options of other datasets than `name`.
+    /// Refuses options of datasets other than `name`.
     fn refuse_others(&self, name: &str, has_seed: bool, tpcc: &TpccOptions) -> Result<(), Failure> {
         let has_sizes = self.sizes.tables.is_some() || self.sizes.table_size.is_some();
         for (is_given, options, owners) in [
@@ -370,8 +370,8 @@ impl InitializeOptions {
         })
     }
 
-    /// Relations as wholes, which is the least work for the server, unless more connections were
-    /// asked for than would have something to do.
+    /// Whole relations, which are the least work for the server, unless more connections were
+    /// requested than these could use.
     fn pieces(&self, tables: &[Table]) -> Pieces {
         let workers = match (self.chunk_rows, self.workers) {
             (Some(0), _) | (None, None | Some(1)) => return Pieces::Relations,
@@ -382,7 +382,7 @@ impl InitializeOptions {
         let (all, largest) = parts.fold((0, 0), |(all, largest), rows| {
             (all + rows, rows.max(largest))
         });
-        // more than one and a half times its share of the work
+        // the largest one has more than one and a half times a connection's share of the work
         if largest * workers * 2 > all * 3 {
             let rows = largest.div_ceil(workers * CHUNKS_A_WORKER);
             Pieces::Rows(rows.clamp(1, CHUNK_ROWS_MOST))
@@ -426,7 +426,7 @@ mod tests {
         ] {
             let said = init_as(CalledAs::Pgbench, &[&format!("--{option}")]);
             let said = said.expect_err("a complaint");
-            // two of them begin as an option of pgbench does
+            // two of them begin like an option of pgbench
             let expected = if option == "tables" {
                 "requires an argument"
             } else {

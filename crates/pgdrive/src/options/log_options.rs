@@ -1,4 +1,4 @@
-//! `-l` and its companions: which of them go together, and the files.
+//! `-l` and its related options: which combinations are allowed, and the files.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use pgdyno_engine::log_spec::{Detail, LogFile, LogSpec};
 
 use crate::messages::{Failure, plain};
 
-/// What was given of these options.
+/// The options that were given.
 #[derive(Debug, Default)]
 pub(super) struct LogOptions {
     pub wanted: bool,
@@ -19,9 +19,9 @@ pub(super) struct LogOptions {
 /// A log that is to be written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogChoice {
-    /// Names of the files begin with it.
+    /// The beginning of the files' names.
     pub prefix: String,
-    /// What a line stands for.
+    /// What one line represents.
     pub detail: Detail,
 }
 
@@ -29,7 +29,7 @@ impl LogOptions {
     /// Checks the options against one another and against the duration (-T).
     ///
     /// # Errors
-    /// In pgbench's words.
+    /// The options contradict each other; in pgbench's words.
     pub fn resolve(self, duration: Option<Duration>) -> Result<Option<LogChoice>, Failure> {
         let refuse = |why: &str| Err(Failure::new(why));
         if self.sampling_rate.is_some() && !self.wanted {
@@ -81,11 +81,11 @@ fn check_interval(length_s: u64, duration_s: f64) -> Result<(), Failure> {
 }
 
 impl LogChoice {
-    /// Creates the files: `prefix.PID` for the first worker, `prefix.PID.N` for the others. Those of
-    /// workers that are added, up to `most`, are created with them.
+    /// Creates the files: `prefix.PID` for the first worker, `prefix.PID.N` for the others. The
+    /// files of added workers, up to `most`, are created with these workers.
     ///
     /// # Errors
-    /// One cannot be created.
+    /// A file cannot be created.
     pub fn open(
         &self,
         workers: usize,

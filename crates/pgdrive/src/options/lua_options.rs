@@ -3,7 +3,7 @@
 use super::option_values::{Origin, ScriptChoice};
 use crate::messages::Failure;
 
-/// A Lua script with what is asked of it.
+/// A Lua script with its command and options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LuaChoice {
     pub source: LuaSource,
@@ -18,14 +18,14 @@ pub struct LuaChoice {
 /// What `--check` does with scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Check {
-    /// Reads and compiles them; nothing that a file says is run.
+    /// Reads and compiles them without running them.
     Compile,
     /// Also runs the top level and `init()` of a Lua script, as the start of a load does.
     Execute,
 }
 
 impl Check {
-    /// Reads the option's argument, which may be left out.
+    /// Parses the optional argument.
     pub fn parse(text: &str) -> Result<Self, Failure> {
         match text {
             "" => Ok(Self::Compile),
@@ -47,7 +47,7 @@ pub enum LuaSource {
     Workload(String),
 }
 
-/// What was given of these options.
+/// The options that were given.
 #[derive(Debug, Default)]
 pub(super) struct LuaOptions {
     source: Option<LuaSource>,
@@ -67,12 +67,12 @@ pub(super) fn script_option(text: &str) -> Result<(String, String), Failure> {
 }
 
 impl LuaOptions {
-    /// Adds a script; there may be one.
+    /// Adds a script; only one is allowed.
     pub fn add(&mut self, source: LuaSource) {
         self.is_twice |= self.source.replace(source).is_some();
     }
 
-    /// The script that was asked for, if one was, with the sizes of its tables.
+    /// The script that was given, if any, with the sizes of its tables.
     pub fn resolve(mut self, sizes: Vec<(String, String)>) -> Result<Option<LuaChoice>, Failure> {
         let Some(source) = self.source else {
             if self.command.is_some() || !self.options.is_empty() {
@@ -123,13 +123,13 @@ impl LuaChoice {
         }
     }
 
-    /// Parameters of the connection among its options.
+    /// The parameters of the connection among its options.
     #[must_use]
     pub fn connection(&self) -> Vec<(&'static str, String)> {
         pgdyno_lua::connection(&self.options)
     }
 
-    /// The only script of its load.
+    /// The load's only script.
     #[must_use]
     pub fn script(&self) -> ScriptChoice {
         ScriptChoice {

@@ -1,14 +1,14 @@
-//! One row of the table of options: everything the program knows about an option.
+//! One row of the table of options: everything that the program knows about an option.
 
 use super::option_values::Value;
 use crate::called_as::CalledAs;
 use crate::getopt::Syntax;
 use crate::messages::Failure;
 
-/// An option whose value goes into a `G`, the options of its section of the help.
+/// An option whose value is stored in a `G`, the options of its section of the help.
 pub struct Row<G> {
     pub syntax: Syntax,
-    /// What it does; lines after the first are indented under it.
+    /// The help text; lines after the first are indented.
     pub help: &'static str,
     apply: Apply<G>,
     modes: Modes,
@@ -23,15 +23,15 @@ enum Apply<G> {
     Set(fn(&mut G, &Value<'_>) -> Result<(), Failure>),
 }
 
-/// Modes of the program (initialization, benchmarking) that take an option.
+/// The modes of the program (initialization, benchmarking) that accept an option.
 enum Modes {
     OfItsSection,
     Any,
-    /// [`Modes::Any`], but of its section under pgbench's name.
+    /// [`Modes::Any`], but only the mode of its section under pgbench's name.
     AnyInPgdrive,
 }
 
-/// What options of a load can exclude.
+/// Parts of a load that options may exclude.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Partner {
     /// --phases
@@ -40,13 +40,13 @@ pub enum Partner {
     Lua,
 }
 
-/// What an option cannot be used with, and what to do instead.
+/// What an option cannot be combined with, and the remedy.
 pub struct Conflict<G> {
     partner: Partner,
     remedy: &'static str,
-    /// What the message calls the option.
+    /// Name of the option in the message.
     called: Option<&'static str>,
-    /// Whether the value that was given does no harm.
+    /// Whether the given value does no harm.
     unless: fn(&G) -> bool,
 }
 
@@ -60,7 +60,7 @@ impl<G> Conflict<G> {
         }
     }
 
-    /// Names the option together with others of which the same is true.
+    /// Names the option together with others that have the same conflict.
     pub const fn called(self, called: &'static str) -> Self {
         Self {
             called: Some(called),
@@ -74,7 +74,7 @@ impl<G> Conflict<G> {
 }
 
 impl<G> Row<G> {
-    /// An option without a letter and without an argument that does nothing yet.
+    /// An option without a letter, an argument and an effect.
     pub const fn new(long: &'static str, help: &'static str) -> Self {
         Self {
             syntax: Syntax::new(long),
@@ -96,8 +96,8 @@ impl<G> Row<G> {
         Self { syntax, ..self }
     }
 
-    /// Takes an argument that may be left out; `is_argument` tells whether a word that follows is
-    /// it, rather than the name of a database.
+    /// Adds an optional argument; `is_argument` decides whether the next word is the argument or
+    /// the name of a database.
     pub const fn may_take(self, argument: &'static str, is_argument: fn(&str) -> bool) -> Self {
         let syntax = self.syntax.may_take(argument, is_argument);
         Self { syntax, ..self }
@@ -109,13 +109,13 @@ impl<G> Row<G> {
         Self { apply, ..self }
     }
 
-    /// Does something else than setting a flag.
+    /// Calls a function.
     pub const fn call(self, call: fn(&mut G)) -> Self {
         let apply = Apply::Call(call);
         Self { apply, ..self }
     }
 
-    /// Stores the argument as it is.
+    /// Stores the argument as text.
     pub const fn text(self, field: fn(&mut G) -> &mut Option<String>) -> Self {
         let apply = Apply::Text(field);
         Self { apply, ..self }
@@ -137,8 +137,7 @@ impl<G> Row<G> {
         Self { modes, ..self }
     }
 
-    /// Hides it under pgbench's name: results with it are no pgbench results, and loads no pgbench
-    /// loads.
+    /// Hides the option under pgbench's name: results and datasets with it would not be pgbench's.
     pub const fn not_in_pgbench(self) -> Self {
         let is_in_pgbench = false;
         Self {
@@ -156,7 +155,7 @@ impl<G> Row<G> {
         self.is_in_pgbench || called_as == CalledAs::Pgdrive
     }
 
-    /// Whether only the mode of its section takes it.
+    /// Whether only the mode of its section accepts the option.
     pub fn is_of_its_mode(&self, called_as: CalledAs) -> bool {
         match self.modes {
             Modes::OfItsSection => true,
@@ -176,7 +175,7 @@ impl<G> Row<G> {
         Ok(())
     }
 
-    /// Refuses the option, which was given, if `partner` excludes it.
+    /// Refuses the option if `partner` excludes it.
     pub fn refuse_with(&self, partner: Partner, given: &G) -> Result<(), Failure> {
         let conflict = self.conflict.as_ref();
         let Some(conflict) = conflict.filter(|it| it.partner == partner && !(it.unless)(given))

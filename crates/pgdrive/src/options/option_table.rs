@@ -1,7 +1,8 @@
-//! The table of all options, by the sections of the help, and what a command line has given of them.
+//! The table of all options, by the sections of the help, and the options that a command line
+//! gives.
 //!
-//! The parser and the help read the same rows; an option that stands in two sections (`-n`, `-s`)
-//! goes into both.
+//! The parser and the help read the same rows; an option in two sections (`-n`, `-s`) has a row in
+//! each.
 
 use super::benchmark_options::{self, BenchmarkOptions};
 use super::common_options::{self, CommonOptions};
@@ -15,11 +16,11 @@ use crate::messages::Failure;
 
 pub struct Section {
     pub title: &'static str,
-    /// How its options are written, and what they do.
+    /// The section's options with their help texts.
     pub options: Vec<(Syntax, &'static str)>,
 }
 
-/// What was given, before it is resolved.
+/// The options that were given, before they are resolved.
 pub(super) struct Given {
     pub called_as: CalledAs,
     pub initialize: InitializeOptions,
@@ -30,7 +31,7 @@ pub(super) struct Given {
     names: Vec<&'static str>,
 }
 
-/// The sections with the options that the program has under this name.
+/// The sections, with the options that the program has under this name.
 #[must_use]
 pub fn sections(called_as: CalledAs) -> Vec<Section> {
     fn section<G>(title: &'static str, rows: &[Row<G>], called_as: CalledAs) -> Section {
@@ -50,7 +51,7 @@ pub fn sections(called_as: CalledAs) -> Vec<Section> {
     ]
 }
 
-/// What the parser knows: every option once.
+/// Every option once, for the parser.
 #[must_use]
 pub fn syntax(called_as: CalledAs) -> Vec<Syntax> {
     let mut all: Vec<Syntax> = Vec::new();
@@ -77,7 +78,7 @@ impl Given {
         }
     }
 
-    /// Takes the option `name` with its argument, which is empty without one.
+    /// Stores the option `name` with its argument, which is empty without one.
     pub fn take(&mut self, name: &'static str, text: &str) -> Result<(), Failure> {
         fn take<G>(
             rows: &[Row<G>],
@@ -104,7 +105,7 @@ impl Given {
         take(common_options::ROWS, &mut self.common, value)
     }
 
-    /// What is to be printed, once an option has asked for it.
+    /// What to print, if an option requests it.
     pub fn information(&self) -> Option<Information> {
         let asked = self.common.information.as_ref();
         asked.or(self.load.information.as_ref()).cloned()
@@ -114,12 +115,12 @@ impl Given {
         self.names.contains(&name)
     }
 
-    /// Whether an option was given that only initialization takes.
+    /// Whether an option was given that only initialization accepts.
     pub fn has_of_initialization(&self) -> bool {
         self.has_of_mode(initialize_options::ROWS)
     }
 
-    /// Whether an option was given that only benchmarking takes.
+    /// Whether an option was given that only benchmarking accepts.
     pub fn has_of_benchmarking(&self) -> bool {
         self.has_of_mode(benchmark_options::ROWS)
     }
@@ -168,7 +169,7 @@ mod tests {
             let same = |other: &Syntax| letter && other.short == option.short;
             assert!(!options[..number].iter().any(same), "{option}");
         }
-        // those that stand in two sections are written alike
+        // options in two sections have the same syntax in both
         let all: Vec<_> = sections(CalledAs::Pgdrive)
             .into_iter()
             .flat_map(|section| section.options)

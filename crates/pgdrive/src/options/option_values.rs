@@ -1,4 +1,4 @@
-//! Values of options, read and refused in pgbench's words.
+//! Values of options, parsed and refused with pgbench's messages.
 
 use std::num::IntErrorKind;
 use std::ops::RangeInclusive;
@@ -15,18 +15,19 @@ use crate::durations;
 use crate::getopt::Syntax;
 use crate::messages::Failure;
 
-/// How to reach the server, as far as the command line says.
+/// The connection's options on the command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Connection {
-    /// Database or connection string.
+    /// Name of the database, or a connection string.
     pub dbname: Option<String>,
-    /// Keyword and value for each of -h, -p, -U, and before them of a Lua script's pgsql-... options.
+    /// Keyword and value for each of -h, -p and -U; those of a Lua script's pgsql-... options come
+    /// before them.
     pub overrides: Vec<(&'static str, String)>,
     /// --scram-cache
     pub scram_keys: ScramKeys,
 }
 
-/// What becomes of the keys that SCRAM derives from a password.
+/// What happens to the keys that SCRAM derives from a password.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ScramKeys {
     /// They are kept for the next connection.
@@ -36,7 +37,7 @@ pub enum ScramKeys {
     Derived,
 }
 
-/// Where events go.
+/// Where events are written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EventSink {
     /// To a file of this name.
@@ -52,7 +53,7 @@ pub struct ScriptChoice {
     pub weight: u32,
 }
 
-/// Where a script comes from.
+/// The source of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// Built in, by a prefix of its name.
@@ -64,26 +65,26 @@ pub enum Origin {
     /// Decided while it runs: only its name and those of its statements are known.
     Driven {
         name: String,
-        /// What its statements are called.
+        /// Names of its statements.
         commands: Vec<String>,
     },
 }
 
-/// What is vacuumed before a load.
+/// Which tables are vacuumed before a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Vacuum {
     /// -n
     Nothing,
-    /// Branches and tellers; history is emptied.
+    /// pgbench_branches and pgbench_tellers; pgbench_history is emptied.
     Small,
-    /// -v: accounts too.
+    /// -v: pgbench_accounts, too.
     All,
 }
 
-/// Where random sequences come from.
+/// The seed of the random sequences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seed {
-    /// The clock; not said.
+    /// The clock, without a message.
     Default,
     Time,
     /// The system's source of randomness.
@@ -91,7 +92,7 @@ pub enum Seed {
     Fixed(u64),
 }
 
-/// What is printed in place of doing anything.
+/// Information that is printed in place of other work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Information {
     /// --help
@@ -116,13 +117,14 @@ impl ScriptChoice {
 
 pub(super) const I32: i64 = i32::MAX as i64;
 
-/// Starts a second (-R): up to one a nanosecond, which is what the engine's clock tells apart.
+/// The limits of -R, in starts per second: up to one a nanosecond, which is the resolution of the
+/// engine's clock.
 const RATES_PER_S: RangeInclusive<f64> = 1e-9..=1e9;
 
-/// Milliseconds of -L: from one nanosecond to the longest load (-T).
+/// The limits of -L in milliseconds: from one nanosecond to the longest load (-T).
 const LATENCY_LIMITS_MS: RangeInclusive<f64> = 1e-6..=I32 as f64 * 1e3;
 
-/// An option's argument, with what messages about it need.
+/// An option's argument, with the names that messages about it need.
 pub struct Value<'a> {
     pub text: &'a str,
     pub option: Syntax,
@@ -142,7 +144,7 @@ impl Value<'_> {
     pub fn whole(&self, least: i64, most: i64) -> Result<i64, Failure> {
         let value = match self.text.trim().parse::<i64>() {
             Ok(value) => Some(value),
-            // a whole number that is wider than the type is out of range, not malformed
+            // an integer that exceeds the type is out of range, not malformed
             Err(error) => match error.kind() {
                 IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => None,
                 _ => return Err(self.invalid()),
@@ -153,7 +155,7 @@ impl Value<'_> {
             .ok_or_else(|| self.out_of_range(least, most))
     }
 
-    /// Whole seconds as pgbench has them, or decimals, which it refuses.
+    /// Parses seconds above 0: whole ones as in pgbench, or decimals, which pgbench refuses.
     pub fn seconds(&self) -> Result<Duration, Failure> {
         let duration = self.seconds_from(1)?;
         if duration.is_zero() {
@@ -162,18 +164,18 @@ impl Value<'_> {
         Ok(duration)
     }
 
-    /// Likewise, or 0.
+    /// Parses seconds, of which 0 is allowed.
     pub fn seconds_or_zero(&self) -> Result<Duration, Failure> {
         self.seconds_from(0)
     }
 
-    /// `least` is what the error names as the lower limit.
+    /// Parses seconds; the error names `least` as the lower limit.
     fn seconds_from(&self, least: i64) -> Result<Duration, Failure> {
         let seconds: f64 = self.text.trim().parse().map_err(|_| self.invalid())?;
         if seconds < 0.0 || seconds > I32 as f64 {
             return Err(self.out_of_range(least, I32));
         }
-        // not a number is neither below nor above
+        // NaN is neither below nor above a limit
         Duration::try_from_secs_f64(seconds).map_err(|_| self.invalid())
     }
 }
@@ -193,7 +195,7 @@ pub(super) fn latency_limit(value: &Value<'_>) -> Result<Duration, Failure> {
         .map_err(|_| Failure::new(format!("{complaint}: \"{}\"", value.text)).hint(hint))
 }
 
-/// A number within `range`. Where pgbench refuses it too, its own words have no hint.
+/// A number within `range`. Where pgbench refuses the value, too, its message has no hint.
 fn within(
     value: &Value<'_>,
     complaint: &str,
@@ -324,7 +326,7 @@ pub(super) fn script(text: &str, origin: fn(String) -> Origin) -> Result<ScriptC
     })
 }
 
-/// Number of a generator, from 0, and of how many.
+/// Parses K/N: the number of a generator, returned from 0, and how many there are.
 pub(super) fn part(text: &str) -> Result<(usize, usize), Failure> {
     let numbers = text
         .split_once('/')
@@ -375,12 +377,12 @@ pub(super) fn partition_method(text: &str) -> Result<Method, Failure> {
     })
 }
 
-/// pgbench takes more partitions. Here a load lists all of its parts before it begins, and no server
-/// would plan a query over so many.
+/// pgbench allows more partitions. Here a load lists all of them before it begins, and no server
+/// could plan a query over so many.
 const PARTITIONS_MOST: i64 = 100_000;
 
 pub(super) fn partitions(value: &Value<'_>) -> Result<u32, Failure> {
-    // what pgbench refuses is refused in its words
+    // values that pgbench refuses get its message
     let count = value.whole(0, I32)?;
     if count > PARTITIONS_MOST {
         return Err(value.out_of_range(0, PARTITIONS_MOST));

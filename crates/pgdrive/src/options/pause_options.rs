@@ -11,10 +11,10 @@ use crate::messages::Failure;
 const FORMS: &str =
     "Give a time up to a day: \"100ms\", \"2s\", \"fixed:2s\" or \"exponential:12s\" (the mean).";
 
-/// One of the options as it was given.
+/// The value of one of the options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PauseChoice {
-    /// A script's name or number; None is all of them.
+    /// Name or number of a script; None for all scripts.
     script: Option<String>,
     pause: Pause,
 }
@@ -31,9 +31,9 @@ impl PauseChoice {
     /// Reads `[SCRIPT=]TIME`.
     ///
     /// # Errors
-    /// When that is no time.
+    /// TIME is invalid.
     pub fn parse(text: &str, option: &str) -> Result<Self, Failure> {
-        // a script's name may hold the sign, a time does not
+        // the name of a script may contain the sign, but a time does not
         let (script, time) = match text.rsplit_once('=') {
             Some((script, time)) => (Some(script.to_owned()), time),
             None => (None, text),
@@ -44,7 +44,7 @@ impl PauseChoice {
         Ok(Self { script, pause })
     }
 
-    /// Whether it means script number `number`, from 0.
+    /// Whether the option applies to script number `number`, from 0.
     fn means(&self, programs: &[WeightedProgram], number: usize) -> bool {
         let Some(script) = &self.script else {
             return true;
@@ -59,7 +59,7 @@ impl PauseChoice {
     }
 }
 
-/// `fixed:2s`, `exponential:12s`, or what is fixed without saying so.
+/// `fixed:2s`, `exponential:12s`, or a time alone, which is fixed.
 fn pause(text: &str) -> Option<Pause> {
     let pause = match text.split_once(':') {
         None => Pause::Fixed(duration(text)?),
@@ -78,7 +78,7 @@ fn pause(text: &str) -> Option<Pause> {
     }
 }
 
-/// A number with its unit, at most a day.
+/// A number with its unit, at most one day.
 fn duration(text: &str) -> Option<Duration> {
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
     let text = text.trim();
@@ -97,10 +97,10 @@ fn duration(text: &str) -> Option<Duration> {
 }
 
 impl PacingChoice {
-    /// Refuses them where starts come from a schedule.
+    /// Refuses pauses if starts come from a schedule.
     ///
     /// # Errors
-    /// In an open loop.
+    /// The load is an open loop.
     pub fn check(&self, arrivals: Arrivals) -> Result<(), Failure> {
         let option = match (&self.keying[..], &self.think[..]) {
             ([], []) => return Ok(()),
@@ -121,7 +121,7 @@ impl PacingChoice {
     /// later wins.
     ///
     /// # Errors
-    /// When a script that is named is not there.
+    /// A named script does not exist.
     pub fn resolve(&self, programs: &[WeightedProgram]) -> Result<Vec<Pacing>, Failure> {
         let scripts = 0..programs.len();
         for (option, choices) in [
@@ -242,7 +242,7 @@ mod tests {
             (&["2s"][..], [ms(2000), ms(2000), ms(2000)]),
             (&["a=b.sql=1ms"], [ms(1), Pause::None, Pause::None]),
             (&["2=1ms"], [Pause::None, ms(1), Pause::None]),
-            // a script is called so
+            // a script has this name
             (&["1=1ms"], [Pause::None, Pause::None, ms(1)]),
             (
                 &["<builtin: select only>=1ms", "3ms", "2=2ms", "4ms"],

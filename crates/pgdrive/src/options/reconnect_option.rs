@@ -1,4 +1,4 @@
-//! `--reconnect[=TIME]`.
+//! The option `--reconnect[=TIME]`.
 
 use std::time::Duration;
 
@@ -6,25 +6,25 @@ use pgdyno_engine::spec::{Limit, OnLoss};
 
 use crate::messages::Failure;
 
-/// Where nothing else ends a run whose server never comes back.
+/// The default where nothing else would end a run whose server stays down.
 const OF_COUNTED_RUNS: Duration = Duration::from_secs(60);
 
 /// How long a client may be without a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Patience {
-    /// As the limit of the run has it.
+    /// The default, which depends on the limit of the run.
     Default,
     Given(Duration),
 }
 
-/// Whether `word` is a time of this option, and so no database's name.
+/// Whether `word` is a time for this option, and so not a database's name.
 #[must_use]
 pub fn is_patience(word: &str) -> bool {
     !word.is_empty() && Patience::parse(word).is_ok()
 }
 
 impl Patience {
-    /// Reads the option's argument; there may be none.
+    /// Parses the option's argument, which may be missing.
     pub(super) fn parse(text: &str) -> Result<Self, Failure> {
         if text.is_empty() {
             return Ok(Self::Default);
@@ -54,7 +54,8 @@ impl Patience {
         }
     }
 
-    /// What a lost connection does in a run with this limit; `patience` is None without the option.
+    /// The effect of a lost connection in a run with this limit; `patience` is None without the
+    /// option.
     pub(super) fn resolve(patience: Option<Self>, limit: Limit) -> OnLoss {
         let patience = match (patience, limit) {
             (None, _) => return OnLoss::Abort,

@@ -1,4 +1,4 @@
-//! What a command line asks for, or what is wrong with it.
+//! What a command line requests, or its error.
 
 use super::benchmark_options::Benchmark;
 use super::initialize_options::Initialize;
@@ -6,10 +6,10 @@ use super::option_values::Information;
 use super::tpcc_options::TpccCheck;
 use crate::messages::Failure;
 
-/// What the command line asks for.
+/// What the command line requests.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Request {
-    /// `--help` and the like
+    /// `--help` and similar options.
     Information(Information),
     /// `-i`
     Initialize(Box<Initialize>),
@@ -18,12 +18,12 @@ pub enum Request {
     Benchmark(Box<Benchmark>),
 }
 
-/// A usage error: with or without "Try --help".
+/// A usage error, with or without "Try --help".
 #[derive(Debug)]
 pub enum UsageError {
-    /// Said by getopt.
+    /// An error of getopt.
     Getopt(String),
-    /// Said by us.
+    /// An error of ours.
     Failure(Failure),
 }
 

@@ -1,4 +1,4 @@
-//! From what was given to a complete request.
+//! Resolves the given options into a complete request.
 
 use pgdyno_engine::load_share::LoadShare;
 use pgdyno_engine::schedule::{Arrivals, Spacing};
@@ -146,7 +146,7 @@ fn lua(given: &mut Given, load: &mut Benchmark) -> Result<Option<LuaChoice>, Fai
     };
     given.refuse_with(Partner::Lua)?;
     load.scripts.push(lua.script());
-    // what pgdrive's own options say wins over a script's, as the last one of a name does
+    // pgdrive's own options take precedence over a script's, because the last one of a name does
     load.connection.overrides.splice(..0, lua.connection());
     if given.load.part.is_some() && lua.command != "run" {
         let message = format!("--part cannot be used with --lua-command={}", lua.command);
@@ -170,7 +170,7 @@ fn tpcc(given: &Given, load: &mut Benchmark) -> Result<Option<TpccLoad>, Failure
     Ok(Some(tpcc))
 }
 
-/// Refuses what a file of phases says itself, and --arrivals without a rate.
+/// Refuses options whose values a file of phases contains, and --arrivals without a rate.
 fn agree_with_phases(given: &Given, load: &Benchmark) -> Result<(), Failure> {
     if load.phases_file.is_some() {
         return given.refuse_with(Partner::Phases);
@@ -202,7 +202,7 @@ fn limit(given: &BenchmarkOptions, load: &Benchmark) -> Result<Limit, Failure> {
     Ok(limit)
 }
 
-/// --part; -c are the clients of all parts.
+/// --part; -c is the number of clients of all generators.
 fn part(given: &BenchmarkOptions, load: &Benchmark) -> Result<Option<LoadShare>, Failure> {
     if load.await_start && !load.parent_lease && load.lease.is_none() {
         return Err(Failure::new(
@@ -225,7 +225,7 @@ fn part(given: &BenchmarkOptions, load: &Benchmark) -> Result<Option<LoadShare>,
     }))
 }
 
-/// --max-tries; errors that a Lua script ignores are tried again until the end of the load.
+/// --max-tries; errors that a Lua script ignores are retried until the end of the load.
 fn tries(given: &BenchmarkOptions, load: &Benchmark) -> Result<Tries, Failure> {
     if load.lua.is_some() {
         return Ok(given.tries.unwrap_or(Tries::Unlimited));

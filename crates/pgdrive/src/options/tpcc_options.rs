@@ -12,7 +12,7 @@ use crate::tpcc::Variant;
 use crate::tpcc::mix::commands;
 use crate::tpcc::transaction_kind::Kind;
 
-/// The standard has no largest number; ids of order lines' rows are 64 bits wide here.
+/// The standard has no limit; row ids of order lines have 64 bits here.
 const WAREHOUSES_MOST: i64 = I32;
 
 const fn row(long: &'static str, help: &'static str) -> Row<TpccOptions> {
@@ -93,7 +93,7 @@ pub(super) const ROWS: &[Row<TpccOptions>] = &[
         .not_in_pgbench(),
 ];
 
-/// What was given of these options.
+/// The options that were given.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct TpccOptions {
     pub warehouses: Option<u32>,
@@ -106,29 +106,30 @@ pub(super) struct TpccOptions {
     pub pauses: Option<bool>,
 }
 
-/// `--workload=tpcc`: who the clients are.
+/// The load of `--workload=tpcc`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TpccLoad {
-    /// --warehouses; None for all that the database has.
+    /// --warehouses; None for all in the database.
     pub warehouses: Option<u32>,
     /// --tpcc-profile
     pub profile: Profile,
     /// --tpcc-variant
     pub variant: Variant,
-    /// Whether a client stays in one warehouse: not with --all-warehouses.
+    /// Whether a client stays in one warehouse, which --all-warehouses prevents.
     pub is_bound: bool,
     /// --tpcc-pauses
     pauses: Option<bool>,
 }
 
 impl TpccLoad {
-    /// Whether users pause as the standard has it; HammerDB's do not unless it is asked for.
+    /// Whether users pause as in the standard; by default those of HammerDB do not.
     #[must_use]
     pub fn pauses(&self) -> bool {
         self.pauses.unwrap_or(self.profile == Profile::Spec)
     }
 
-    /// Refuses pauses where starts come from a schedule, or phases say how many clients are in use.
+    /// Refuses pauses if starts come from a schedule, or if phases determine how many clients are
+    /// in use.
     pub(super) fn agree(&self, arrivals: Arrivals, has_phases: bool) -> Result<(), Failure> {
         let with = match (arrivals, has_phases) {
             (Arrivals::Closed, false) => return Ok(()),
@@ -155,14 +156,14 @@ impl TpccLoad {
     }
 }
 
-/// `--tpcc-check`: looks whether a database is consistent.
+/// `--tpcc-check`: checks whether a database is consistent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TpccCheck {
-    /// How to reach the server.
+    /// The connection's options.
     pub connection: Connection,
-    /// --warehouses; None for what the database's mark says.
+    /// --warehouses; None for the number in the dataset stamp.
     pub warehouses: Option<u32>,
-    /// --tpcc-profile; None likewise.
+    /// --tpcc-profile; None for the profile in the dataset stamp.
     pub profile: Option<Profile>,
     /// --thorough
     pub depth: Depth,
@@ -173,12 +174,12 @@ pub struct TpccCheck {
 }
 
 impl TpccOptions {
-    /// Whether one was given that a load of another dataset has no use for.
+    /// Whether an option was given that only a load of TPC-C uses.
     pub fn of_load(&self) -> bool {
         *self != Self::default()
     }
 
-    /// Refuses options that have no meaning without others; `workload` says whether TPC-C is run.
+    /// Refuses options without those that they depend on; `workload` says whether TPC-C is run.
     pub fn agree(&self, initialize: bool, workload: bool) -> Result<(), Failure> {
         let of_load = self.variant.is_some() || self.all_warehouses || self.pauses.is_some();
         for (is_wrong, message) in [
@@ -240,7 +241,7 @@ impl TpccOptions {
         })
     }
 
-    /// What --tpcc-check checks; the connection and the events are the program's.
+    /// What --tpcc-check checks; the connection and the events are those of the program.
     pub fn checks(&self) -> TpccCheck {
         TpccCheck {
             connection: Connection::default(),

@@ -1,4 +1,4 @@
-//! Files of phases, and what is said of wrong ones.
+//! Files of phases, and the messages about errors in them.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! `--tpcc-check`: the standard's consistency conditions, one line each.
+//! `--tpcc-check`: checks the standard's consistency conditions, with one line for each.
 
 use std::io::{self, Write};
 use std::sync::atomic::Ordering;
@@ -20,7 +20,7 @@ use crate::messages::{Failure, Messages};
 use crate::options::{EventSink, TpccCheck};
 use crate::outputs::Outputs;
 
-/// Checks a database; every failure is said before this returns.
+/// Checks a database; reports every failure before it returns.
 pub fn run(options: &TpccCheck, messages: &Messages) -> Exit {
     let mut events = match Events::open(options.events.as_ref(), Clock::start()) {
         Ok(events) => events,
@@ -50,7 +50,7 @@ pub fn run(options: &TpccCheck, messages: &Messages) -> Exit {
         "message": failure.as_ref().map(|failure| &failure.message),
         "hint": failure.as_ref().and_then(|failure| failure.hint.as_ref()),
     });
-    // a failure is kept
+    // Events keeps a failure, which is reported later
     let _ = events.write("end", end);
     let mut outputs = Outputs::new(messages);
     if let Some(error) = events.failure() {
@@ -76,7 +76,7 @@ fn carry_out(
     let checked = database_setup::connect(&params).and_then(|mut session| {
         canceller.watch(&mut session);
         let holds = check(&mut session, options, events, out)?;
-        // a TLS session that ends without a word is a line in the server's log; else nothing is lost
+        // the server logs a TLS session that ends without Terminate; a failure has no other effect
         let _ = session.close();
         Ok(holds)
     });
@@ -91,10 +91,10 @@ fn carry_out(
     }
 }
 
-/// Checks the session's database and tells each verdict; whether all conditions hold.
+/// Checks the session's database and reports each verdict; returns whether all conditions hold.
 ///
 /// # Errors
-/// It is not known what the database should hold, or the server could not say what it does.
+/// The expected contents are unknown, or a query failed.
 pub fn check(
     session: &mut Session,
     options: &TpccCheck,
@@ -136,7 +136,7 @@ fn tell(
             "{what}: {text}: broken in {count} places ({seconds:.2} s): {examples}"
         )?,
     }
-    // a failure is kept, and reported at the end
+    // Events keeps a failure, which is reported at the end
     let _ = events.write(
         "condition",
         json!({
@@ -150,7 +150,7 @@ fn tell(
     Ok(())
 }
 
-/// Warehouses and profile: those asked for, else those of the database's mark.
+/// Warehouses and profile: those requested, otherwise those of the dataset stamp.
 fn expected(session: &mut Session, options: &TpccCheck) -> Result<(u64, Profile), Failure> {
     let (warehouses, profile) = match Mark::read(session).map_err(|error| failure(&error))? {
         Reading::Marked(mark) if mark.dataset == "tpcc" => {
@@ -167,12 +167,12 @@ fn expected(session: &mut Session, options: &TpccCheck) -> Result<(u64, Profile)
         )
         .hint("Give --warehouses=NUM and, for the standard's, --tpcc-profile=spec."));
     };
-    // HammerDB's counts less, so that its rules hold for both
+    // HammerDB updates fewer counters, so its rules hold for both profiles
     let profile = options.profile.or(profile).unwrap_or(Profile::Hammerdb);
     Ok((warehouses, profile))
 }
 
-/// What is told of an error of the dataset's.
+/// The message for an error of the dataset.
 pub fn failure(error: &LoadError) -> Failure {
     let mut failure = Failure::new(error);
     failure.detail = error.detail();

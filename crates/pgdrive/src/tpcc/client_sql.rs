@@ -1,4 +1,5 @@
-//! Transactions written out by the client: what is sent next, and what is learnt from an answer.
+//! Transactions whose statements the client sends one by one: what is sent next, and what later
+//! statements need from an answer.
 
 pub mod client_statement;
 
@@ -17,16 +18,16 @@ const DISTRICTS: usize = 10;
 const DIST_INFO: usize = 24;
 const MOST_PARAMETERS: usize = 9;
 
-/// Where a transaction is.
+/// The progress of a transaction.
 #[derive(Debug)]
 pub struct ClientSql {
     profile: Profile,
     is_pipelined: bool,
     /// All statements of the transaction, in order.
     plan: Vec<Step>,
-    /// The first one under way.
+    /// Index of the first statement in progress.
     first: usize,
-    /// The next to be sent.
+    /// Index of the next statement to send.
     next: usize,
     learnt: Learnt,
 }
@@ -35,13 +36,13 @@ pub struct ClientSql {
 #[derive(Debug, Clone, Copy)]
 struct Step {
     statement: Statement,
-    /// Line of the order, or district, from 0.
+    /// Index of the order line or of the district, from 0.
     number: usize,
-    /// Whether it needs what statements before it have given.
+    /// Whether it needs results of earlier statements.
     waits: bool,
 }
 
-/// What answers have given for later statements.
+/// Results that later statements need.
 #[derive(Debug, Default)]
 struct Learnt {
     order: u32,
@@ -51,22 +52,22 @@ struct Learnt {
     dist_infos: [[u8; DIST_INFO]; MOST_LINES],
     warehouse_name: Vec<u8>,
     district_name: Vec<u8>,
-    /// Of each district: its order, if there was one, its customer and its amount.
+    /// For each district: its order, if there is one, its customer and its amount.
     orders: [Option<u32>; DISTRICTS],
     customers: [u32; DISTRICTS],
     totals_cents: [u64; DISTRICTS],
-    /// An item was not there.
+    /// Whether an item does not exist.
     unused_item: bool,
-    /// So the order is rolled back.
+    /// Whether the order is rolled back because of that.
     rolled_back: bool,
 }
 
-/// How far a transaction is.
+/// The state of a transaction.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// There is more to send.
+    /// There are more statements to send.
     More,
-    /// It was committed, or rolled back as it has to be.
+    /// It was committed, or rolled back as required.
     Done,
 }
 
@@ -164,7 +165,7 @@ impl ClientSql {
         ];
         for (stage, statement) in stages.into_iter().enumerate() {
             for district in 0..DISTRICTS {
-                // orders and lines both need the order's number, and neither the other
+                // orders and lines both need the order's number, but not each other
                 let waits = district == 0 && stage % 2 == 1;
                 self.each(statement, district, waits);
             }
@@ -190,7 +191,7 @@ impl ClientSql {
     /// Appends what can be sent now.
     ///
     /// # Errors
-    /// A value is too long, which none is.
+    /// A value is too long, which cannot happen.
     pub fn send(
         &mut self,
         kind: Kind,
@@ -215,21 +216,21 @@ impl ClientSql {
             self.send_step(*step, inputs, template, out)?;
             self.next += 1;
             if self.is_pipelined {
-                // nothing more is known of districts until there is an answer
+                // nothing more is known of districts until the next answer
                 self.skip_empty_districts();
             }
         }
         Ok(())
     }
 
-    /// Takes out of the plan what a district without an open order has no need of.
+    /// Removes from the plan the statements of districts without an open order.
     fn skip_empty_districts(&mut self) {
         while let Some(step) = self.plan.get(self.next) {
             let of_order = matches!(
                 step.statement,
                 Statement::DeliveryOrder | Statement::DeliveryLines | Statement::DeliveryCustomer
             );
-            // no district is known to be empty as long as that is under way
+            // no district is known to be empty while that statement is in progress
             let is_known = of_order && (self.first..self.next).all(|at| !self.opens(at));
             if !is_known || self.learnt.orders[step.number].is_some() {
                 break;
@@ -383,7 +384,7 @@ impl ClientSql {
         }
     }
 
-    /// The customer's number, given or found by name.
+    /// The customer's number, either given or found by name.
     fn customer(&self, who: Who) -> Value<'_> {
         match who {
             Who::Number(number) => Value::Int(number),
@@ -391,10 +392,10 @@ impl ClientSql {
         }
     }
 
-    /// Takes an answer without an error.
+    /// Processes an answer without an error.
     ///
     /// # Errors
-    /// The database does not hold what it should, in words.
+    /// The contents of the database are wrong; the text says how.
     pub fn take(&mut self, answer: &Answer) -> Result<Progress, String> {
         for (result, at) in (self.first..self.next).enumerate() {
             let step = self.plan[at];
@@ -413,7 +414,7 @@ impl ClientSql {
         }
     }
 
-    /// What a statement has given; None when it gave no row where there must be one.
+    /// Stores the results of a statement; None if it returned no row where one is required.
     fn learn(&mut self, step: Step, answer: &Answer, result: usize) -> Option<()> {
         let learnt = &mut self.learnt;
         let number = step.number;
@@ -478,7 +479,7 @@ fn whole(text: &[u8]) -> Option<u32> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// An amount with two decimals.
+/// Parses an amount with two decimals.
 fn cents(text: &[u8]) -> Option<u64> {
     let (units, cents) = std::str::from_utf8(text).ok()?.split_once('.')?;
     let (units, hundredths): (u64, u64) = (units.parse().ok()?, cents.parse().ok()?);

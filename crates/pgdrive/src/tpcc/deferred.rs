@@ -1,4 +1,5 @@
-//! Deliveries that the terminal does not wait for (clause 2.7.2): a queue, and who carries them out.
+//! Deliveries for which the terminal does not wait (clause 2.7.2): the queue, and the sessions that
+//! carry them out.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -15,42 +16,42 @@ use pgdyno_engine::recorder::Latencies;
 use crate::database_setup;
 use crate::messages::Failure;
 
-/// Nine of ten deliveries must be complete within this after they were queued (clause 5.2.5.6).
+/// Nine of ten deliveries must complete within this time after they were queued (clause 5.2.5.6).
 pub const LIMIT: Duration = Duration::from_secs(80);
-/// Sessions: one for so many clients, and the most.
+/// How many clients share a session, and the most sessions.
 const CLIENTS_A_SESSION: usize = 10;
 const SESSIONS_MOST: usize = 32;
-/// Between two looks whether the load is over.
+/// Time between two checks whether the load has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long the server may take to accept that a delivery is to be cancelled.
+/// How long the server may take to accept a request to cancel a delivery.
 const CANCELLING: Duration = Duration::from_secs(2);
-/// Times that one delivery is tried.
+/// How often one delivery is tried.
 const TRIES: u32 = 3;
 
-/// A delivery that is due.
+/// A delivery in the queue.
 #[derive(Debug, Clone, Copy)]
 pub struct Delivery {
     pub warehouse: u32,
     pub carrier: u32,
-    /// When the terminal asked for it.
+    /// When the terminal requested it.
     pub queued: Nanos,
 }
 
-/// What came of them; those that were queued before measuring began are left out.
+/// The results of deliveries, without those that were queued before measuring began.
 #[derive(Debug, Default)]
 pub struct Delivered {
-    /// From the queue to the commit.
+    /// Time from the queue to the commit.
     pub latency: Latencies,
-    /// Districts that had no open order.
+    /// Number of districts without an open order.
     pub skipped_districts: u64,
-    /// Refused by the server, even when tried again.
+    /// Number of deliveries that the server refused, even after retries.
     pub failed: u64,
-    /// Still in the queue when the load was over.
+    /// Number of deliveries that were still in the queue at the end.
     pub left: u64,
 }
 
 impl Delivered {
-    /// Share of all districts that had no open order, percent.
+    /// Percentage of all districts that had no open order.
     #[must_use]
     pub fn skipped_percent(&self) -> f64 {
         let districts = (self.latency.moments.count * DISTRICTS).max(1);
@@ -79,14 +80,14 @@ struct Shared {
     queue: Mutex<Receiver<Delivery>>,
     clock: Clock,
     measured_from: AtomicU64,
-    /// The load is over: what is queued is still carried out.
+    /// Set after the load: what is queued is still carried out.
     closing: AtomicBool,
-    /// No more of it; a wait for the server ends, too.
+    /// Set to give up the queue; also ends waits for the server.
     given_up: Arc<AtomicBool>,
 }
 
 impl Deferred {
-    /// Connects enough sessions for a load of so many clients.
+    /// Connects enough sessions for a load with this many clients.
     ///
     /// # Errors
     /// The server refuses one.
@@ -117,25 +118,25 @@ impl Deferred {
         })
     }
 
-    /// Where terminals put deliveries.
+    /// The end of the queue for terminals.
     #[must_use]
     pub fn sender(&self) -> Sender<Delivery> {
         self.sender.clone()
     }
 
-    /// Sessions that carry them out.
+    /// Number of sessions that carry out deliveries.
     #[must_use]
     pub fn sessions(&self) -> usize {
         self.sessions.len()
     }
 
-    /// Those queued from this instant on count.
+    /// Sets the instant from which queued deliveries count.
     pub fn measure_from(&self, instant: Nanos) {
         self.shared.measured_from.store(instant, Ordering::Relaxed);
     }
 
-    /// Waits until the queue is empty, at most so long, and gives what was done. A delivery that is
-    /// under way then is cancelled.
+    /// Waits until the queue is empty, at most for `patience`, and returns the results. A delivery
+    /// that is still in progress then is cancelled.
     #[must_use]
     pub fn finish(self, patience: Duration) -> Delivered {
         self.shared.closing.store(true, Ordering::Relaxed);
@@ -146,7 +147,8 @@ impl Deferred {
         self.shared.given_up.store(true, Ordering::Relaxed);
         let mut all = Delivered::default();
         for session in self.sessions {
-            // none of them panics; if one did, what it had done is unknown and so not counted
+            // no thread panics; if one did, its deliveries would be unknown and therefore not
+            // counted
             all.add(&session.join().unwrap_or_default());
         }
         all.left = self.shared.left();
@@ -179,16 +181,17 @@ impl Shared {
         done
     }
 
-    /// Ends a delivery that is not waited for any longer.
+    /// Cancels a delivery that is no longer waited for.
     fn cancel(&self, token: Option<&CancelToken>) {
         let patience = Patience::from(Some(Instant::now() + CANCELLING));
         if let Some(token) = token {
-            // a server that cannot be reached ends it with the connection
+            // an unreachable server ends the delivery with the connection
             let _ = token.send(&self.params, &patience);
         }
     }
 
-    /// The next delivery; None when the load is over and the queue is empty, or it is given up.
+    /// The next delivery; None when the load has ended and the queue is empty, or when it is given
+    /// up.
     fn next(&self) -> Option<Delivery> {
         loop {
             if self.given_up.load(Ordering::Relaxed) {
@@ -204,7 +207,7 @@ impl Shared {
         }
     }
 
-    /// Gives how many districts had no open order.
+    /// Carries out a delivery; returns how many districts had no open order.
     fn deliver(&self, session: &mut Session, delivery: Delivery) -> Result<u64, SessionError> {
         let Delivery {
             warehouse, carrier, ..

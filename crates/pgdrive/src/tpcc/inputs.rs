@@ -1,4 +1,4 @@
-//! What users key in: the random inputs of the five transactions (clause 2.4 to 2.8).
+//! The users' random inputs for the five transactions (clauses 2.4 to 2.8).
 
 use std::io::Write;
 
@@ -6,9 +6,9 @@ use pgdyno_dataset::tpcc::nurand::{self, nurand};
 use pgdyno_dataset::tpcc::{CUSTOMERS, DISTRICTS, ITEMS, ORDER_LINES, Profile, last_names};
 use pgdyno_script::Rng;
 
-/// Lines of an order at most.
+/// The most lines of an order.
 pub const MOST_LINES: usize = ORDER_LINES[1] as usize;
-/// An item that nobody has.
+/// The number of an item that does not exist.
 pub const UNUSED_ITEM: u32 = ITEMS as u32 + 1;
 
 /// What all users of a run have in common.
@@ -18,23 +18,23 @@ pub struct Rules {
     pub profile: Profile,
     /// Whether a user stays in one warehouse.
     pub is_bound: bool,
-    /// `C` of NURand for last names, customers' numbers and items.
+    /// The constants `C` of NURand for last names, customer numbers and items.
     pub c: Constants,
 }
 
-/// `C` of NURand.
+/// The constants `C` of NURand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Constants {
-    /// When the rows were made.
+    /// For last names in the load.
     pub last_name_of_load: u64,
     pub last_name: u64,
-    /// In this run; HammerDB's customers are uniform.
+    /// For customer numbers in this run; HammerDB's are uniform.
     pub customer: u64,
-    /// In this run; HammerDB's items are uniform.
+    /// For items in this run; HammerDB's are uniform.
     pub item: u64,
 }
 
-/// A user: where he sits and what he draws.
+/// A user, with a position and random numbers.
 #[derive(Debug, Clone)]
 pub struct User {
     rules: Rules,
@@ -43,22 +43,22 @@ pub struct User {
     district: u32,
 }
 
-/// An order that is keyed in.
+/// The input of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NewOrder {
     pub warehouse: u32,
     pub district: u32,
     pub customer: u32,
-    /// How many of the lines below there are.
+    /// How many of the lines are used.
     pub count: usize,
-    /// What, from which warehouse, how many: in the order of warehouses and items, which keeps two
-    /// orders from waiting for each other; an unused item is the last.
+    /// The lines: item, supplying warehouse and quantity. They are ordered by warehouse and item,
+    /// so that two orders do not deadlock; an unused item is the last.
     pub lines: [Line; MOST_LINES],
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Line {
-    /// Warehouse that supplies it.
+    /// The supplying warehouse.
     pub supply: u32,
     pub item: u32,
     pub quantity: u32,
@@ -67,9 +67,9 @@ pub struct Line {
 /// A customer, by number or by last name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Who {
-    /// From 1 to 3000.
+    /// The number, from 1 to 3000.
     Number(u32),
-    /// From 0 to 999: the name's number.
+    /// The number of the last name, from 0 to 999.
     LastName(u64),
 }
 
@@ -77,9 +77,9 @@ pub enum Who {
 pub struct Payment {
     pub warehouse: u32,
     pub district: u32,
-    /// Where the customer is at home.
+    /// The customer's own warehouse.
     pub customer_warehouse: u32,
-    /// Where the customer is at home.
+    /// The customer's own district.
     pub customer_district: u32,
     pub who: Who,
     pub cents: u32,
@@ -88,10 +88,10 @@ pub struct Payment {
 /// The inputs of one transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inputs {
-    /// An order; [`UNUSED_ITEM`] is its last item when it is to be rolled back.
+    /// A New-Order; [`UNUSED_ITEM`] is its last item when it is to be rolled back.
     NewOrder(NewOrder),
     Payment(Payment),
-    /// A question for the last order.
+    /// An Order-Status.
     OrderStatus {
         warehouse: u32,
         district: u32,
@@ -101,21 +101,21 @@ pub enum Inputs {
         warehouse: u32,
         carrier: u32,
     },
-    /// A question for what is short.
+    /// A Stock-Level.
     StockLevel {
         warehouse: u32,
         district: u32,
-        /// Fewer than this are short.
+        /// Lower stock than this is counted.
         threshold: u32,
     },
 }
 
 impl User {
-    /// User number `number`, from 0, of a run with this seed. In the standard's profile ten of them sit
-    /// in each warehouse, one a district, and begin with the first again when there are more; HammerDB's
-    /// sit anywhere.
+    /// User number `number`, from 0, of a run with this seed. In the standard's profile each
+    /// warehouse has ten users, one for each district, and further users start over with the first
+    /// warehouse; HammerDB's users have random warehouses.
     pub fn new(rules: Rules, seed: u64, number: usize) -> Self {
-        // numbers that follow each other give seeds that do not
+        // consecutive numbers must give unrelated seeds
         let spread = (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut rng = Rng::seed(seed ^ spread).derive();
         let warehouses = u64::from(rules.warehouses);
@@ -132,7 +132,7 @@ impl User {
         }
     }
 
-    /// An order; `unused` makes its last item one that nobody has.
+    /// The input of an order; `unused` makes its last item one that does not exist.
     pub fn new_order(&mut self, unused: bool) -> NewOrder {
         let warehouse = self.warehouse();
         let district = self.number(1, DISTRICTS);
@@ -187,7 +187,7 @@ impl User {
         }
     }
 
-    /// A question for the last order.
+    /// The input of an Order-Status.
     pub fn order_status(&mut self) -> Inputs {
         Inputs::OrderStatus {
             warehouse: self.warehouse(),
@@ -196,12 +196,12 @@ impl User {
         }
     }
 
-    /// A delivery: its warehouse and who carries it.
+    /// The input of a Delivery: its warehouse and its carrier.
     pub fn delivery(&mut self) -> (u32, u32) {
         (self.warehouse(), self.number(1, 10))
     }
 
-    /// A question for what is short, in the district of the user.
+    /// The input of a Stock-Level, in the user's district.
     pub fn stock_level(&mut self) -> Inputs {
         Inputs::StockLevel {
             warehouse: self.warehouse(),
@@ -217,7 +217,7 @@ impl User {
         }
     }
 
-    /// Any but this one; this one when there is no other.
+    /// Any warehouse except `this`; `this` if there is no other.
     fn other_warehouse(&mut self, this: u32) -> u32 {
         let warehouses = u64::from(self.rules.warehouses);
         if warehouses == 1 {
@@ -241,7 +241,7 @@ impl User {
         }
     }
 
-    /// Of a hundred customers sixty give their last name.
+    /// A customer, 60 percent of the time by last name.
     fn who(&mut self) -> Who {
         if self.rng.range_u64(1, 100) > 60 {
             return Who::Number(self.customer());
@@ -263,9 +263,9 @@ impl User {
     }
 }
 
-/// Appends a value's text.
+/// Appends a value as text.
 pub fn push(out: &mut Vec<u8>, value: impl std::fmt::Display) {
-    // a vector takes everything
+    // writing to a vector cannot fail
     let _ = write!(out, "{value}");
 }
 

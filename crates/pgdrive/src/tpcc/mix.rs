@@ -1,5 +1,5 @@
-//! The five transaction types: weights, what the standard asks of each, and whether the mix came
-//! out as it was asked for.
+//! The transaction types: their weights, the standard's requirements, and whether the actual mix is
+//! the requested one.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::Variant;
 use super::client_sql::client_statement::Statement;
 use super::transaction_kind::Kind;
 
-/// Names under which the statements of a kind are reported.
+/// Names under which the statements of a type are reported.
 #[must_use]
 pub fn commands(kind: Kind, variant: Variant, profile: Profile) -> Vec<String> {
     match variant {
@@ -47,16 +47,16 @@ pub fn call(transaction: Transaction, variant: Variant) -> String {
     }
 }
 
-/// What the standard asks of a type (clauses 5.2.3, 5.2.5.3 and 5.2.5.7).
+/// The standard's requirements for a type (clauses 5.2.3, 5.2.5.3 and 5.2.5.7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Requirement {
-    /// Of all transactions, percent; None where there is no minimum.
+    /// Least percentage of all transactions; None if there is no minimum.
     pub least_percent: Option<u32>,
-    /// Nine of ten must be answered within this.
+    /// Ninety percent must be answered within this time.
     pub limit: Duration,
-    /// Before each.
+    /// Keying time before each transaction.
     pub keying: Duration,
-    /// After each, on average.
+    /// Mean think time after each transaction.
     pub think: Duration,
 }
 
@@ -78,7 +78,7 @@ pub fn requirement(transaction: Transaction) -> Requirement {
     }
 }
 
-/// The standard's pauses around a script.
+/// The standard's keying and think times for a script.
 #[must_use]
 pub fn pauses(kind: Kind) -> Pacing {
     let Requirement { keying, think, .. } = requirement(kind.transaction());
@@ -88,23 +88,24 @@ pub fn pauses(kind: Kind) -> Pacing {
     }
 }
 
-/// How often a share comes in so many draws.
+/// How often a type occurred, compared with its weight.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Share {
-    /// Percent of all that was asked for.
+    /// The requested percentage.
     pub asked_percent: f64,
-    /// Percent of all that came.
+    /// The actual percentage.
     pub percent: f64,
-    /// The least and the most that chance explains, percent.
+    /// The least and the greatest percentage that are compatible with chance.
     pub bounds_percent: [f64; 2],
 }
 
-/// Standard deviations that chance explains: beyond is one run of three million.
+/// How many standard deviations are compatible with chance: one run in three million exceeds them.
 const DEVIATIONS: f64 = 5.0;
 
 impl Share {
-    /// Of `count` in `total`, where `weight` of `weights` was asked for. Each client may have one
-    /// transaction under way when measuring begins and ends, and long ones are more likely to be it.
+    /// Of `count` in `total`, where `weight` of `weights` was requested. Each client may have one
+    /// transaction in progress when measuring begins and ends, and that is more likely to be a long
+    /// one.
     #[must_use]
     pub fn new(count: u64, total: u64, weight: u32, weights: u32, clients: usize) -> Self {
         let (total, asked) = (total.max(1) as f64, f64::from(weight) / f64::from(weights));
@@ -118,7 +119,7 @@ impl Share {
         }
     }
 
-    /// Whether chance explains it.
+    /// Whether the percentage is compatible with chance.
     #[must_use]
     pub fn is_as_asked(&self) -> bool {
         let [least, most] = self.bounds_percent;

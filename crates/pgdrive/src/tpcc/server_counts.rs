@@ -1,4 +1,4 @@
-//! What the server itself counts while a load is measured.
+//! The server's own counts during the measurement.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -12,38 +12,39 @@ use pgdyno_engine::spec::Limit;
 use crate::database_setup;
 use crate::messages::Failure;
 
-/// Orders placed, and transactions of all databases.
+/// Orders placed in all districts, and transactions of all databases.
 const SQL: &str = "select (select sum(d_next_o_id) from district), \
      (select sum(xact_commit + xact_rollback)::int8 from pg_catalog.pg_stat_database)";
 
-/// Whether a generator that makes this `part` of a load asks.
+/// Whether the generator with this share of a load queries the counts.
 ///
-/// What the server counts is of all generators. Where all end at one instant the first asks; with a
-/// number of transactions all do, and who ends last has counted the whole load.
+/// The server counts the transactions of all generators. If all end at one instant, the first one
+/// queries; with a number of transactions all do, and the last one to end has counted the whole
+/// load.
 #[must_use]
 pub fn is_asked_by(part: Option<LoadShare>, limit: Limit) -> bool {
     part.is_none_or(|part| part.number == 0) || matches!(limit, Limit::Transactions(_))
 }
 
-/// What was counted between two instants.
+/// The counts between two instants.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Counted {
-    /// Increase of sum(d_next_o_id): New-Orders that were committed.
+    /// Increase of sum(d_next_o_id): committed New-Orders.
     pub new_orders: i64,
     /// Increase of xact_commit + xact_rollback over all databases.
     pub transactions: i64,
-    /// Between both looks.
+    /// Seconds between the two queries.
     pub seconds: f64,
 }
 
 impl Counted {
-    /// New-Orders a minute.
+    /// New-Orders per minute.
     #[must_use]
     pub fn nopm(&self) -> f64 {
         self.new_orders as f64 * 60.0 / self.seconds
     }
 
-    /// Transactions a minute.
+    /// Transactions per minute.
     #[must_use]
     pub fn tpm(&self) -> f64 {
         self.transactions as f64 * 60.0 / self.seconds
@@ -57,7 +58,7 @@ struct Look {
     transactions: i64,
 }
 
-/// Looks when measuring begins and when it ends, over a connection of its own.
+/// Queries the counts when measuring begins and when it ends, over a connection of its own.
 #[derive(Debug)]
 pub struct ServerCounts {
     thread: JoinHandle<Result<Counted, String>>,
@@ -72,9 +73,6 @@ struct Window {
 
 impl ServerCounts {
     /// Connects.
-    ///
-    /// # Errors
-    /// The server refuses.
     pub fn start(params: &Params, clock: Clock) -> Result<Self, Failure> {
         let session = database_setup::connect(params)?;
         let (window, windows) = channel();
@@ -82,7 +80,7 @@ impl ServerCounts {
         Ok(Self { thread, window })
     }
 
-    /// Of a generator that leaves it to the first one.
+    /// For a generator that leaves the counts to the first one.
     #[must_use]
     pub fn of_another() -> Self {
         let (window, _) = channel();
@@ -90,17 +88,17 @@ impl ServerCounts {
         Self { thread, window }
     }
 
-    /// Says when measuring begins, and when it ends if that is known; else it ends with
+    /// Sets when measuring begins, and when it ends if that is known; otherwise it ends with
     /// [`Self::finish`].
     pub fn measure(&self, begin: Nanos, end: Option<Nanos>) {
-        // when the thread has ended already, finish tells why
+        // if the thread has ended already, finish returns the reason
         let _ = self.window.send(Window { begin, end });
     }
 
-    /// What was counted; the load is over, so what has not ended ends now.
+    /// The counts; measuring ends now unless it has ended before.
     ///
     /// # Errors
-    /// Why the server could not say, or that the load ended before it was measured.
+    /// A query failed, or the load ended before it was measured.
     pub fn finish(self) -> Result<Counted, String> {
         drop(self.window);
         match self.thread.join() {
@@ -132,13 +130,13 @@ fn count(
     })
 }
 
-/// Waits; true when the load was over before.
+/// Waits until `instant`; returns true if the load ended before.
 fn wait_until(instant: Nanos, clock: Clock, windows: &Receiver<Window>) -> bool {
     let now = clock.now();
     if instant <= now {
         return false;
     }
-    // a wait without an end is cut to one that the system takes
+    // the system does not accept an unlimited wait
     let wait = Duration::from_nanos((instant - now).min(1 << 60));
     matches!(
         windows.recv_timeout(wait),

@@ -1,4 +1,4 @@
-//! A client as one of TPC-C's terminals: its user keys in, the server answers.
+//! A client as one of TPC-C's terminals: its user enters inputs, and the server answers.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -23,7 +23,7 @@ const NOT_ROLLED_BACK: &str =
 /// The statements that a session of a variant prepares.
 ///
 /// # Errors
-/// One has a name that the protocol cannot carry.
+/// A name contains a zero byte, which cannot happen.
 pub fn prepared_statements(variant: Variant, rules: &Rules) -> Result<Vec<Prepared>, EncodeError> {
     Prepared::all(match variant {
         Variant::Functions | Variant::Procedures => {
@@ -39,18 +39,18 @@ pub fn prepared_statements(variant: Variant, rules: &Rules) -> Result<Vec<Prepar
     })
 }
 
-/// Makes the terminals of a run.
+/// Creates the terminals of a run.
 #[derive(Debug)]
 pub struct Terminals {
     /// What all users have in common.
     pub rules: Rules,
     /// How transactions reach the server.
     pub variant: Variant,
-    /// What users' inputs come from.
+    /// The seed of users' inputs.
     pub seed: u64,
-    /// What each session prepares.
+    /// The statements that each session prepares.
     pub prepared: Arc<Vec<Prepared>>,
-    /// Where deliveries go that are not waited for.
+    /// The queue of deliveries for which terminals do not wait.
     pub deferred: Option<Sender<Delivery>>,
 }
 
@@ -82,9 +82,9 @@ struct Terminal {
     way: Way,
     prepared: Arc<Vec<Prepared>>,
     deferred: Option<Sender<Delivery>>,
-    /// The transaction under way; None while statements are prepared.
+    /// The current transaction; None while statements are prepared.
     kind: Option<Kind>,
-    /// Of that transaction; another try has the same.
+    /// Inputs of the current transaction; a retry has the same.
     inputs: Inputs,
 }
 
@@ -117,7 +117,7 @@ fn prepared(answer: &Answer) -> Request {
     }
 }
 
-/// Waits for the answer to what was encoded.
+/// Waits for the answer to the encoded messages.
 fn sent(encoded: Result<(), EncodeError>) -> Request {
     match encoded {
         Ok(()) => Request::Await,
@@ -141,7 +141,7 @@ impl Terminal {
         if let (Inputs::Delivery { warehouse, carrier }, Some(queue)) =
             (self.inputs, &self.deferred)
         {
-            // when nobody carries them out any more, the load is over
+            // the queue is closed only after the load
             let _ = queue.send(Delivery {
                 warehouse,
                 carrier,
@@ -155,7 +155,7 @@ impl Terminal {
                 sent(sql.send(kind, &self.inputs, &self.prepared, out))
             }
             Way::Routine(_) => {
-                // a rolled back order is told from its answer
+                // the answer shows whether the order was rolled back
                 if kind == Kind::RolledBack {
                     out.keep_rows();
                 }
@@ -211,7 +211,7 @@ impl Terminal {
     }
 }
 
-/// Appends parameter `number`, from 0, of the transaction's routine; false is NULL.
+/// Appends parameter `number`, from 0, of the transaction's routine; returns false for NULL.
 fn write(inputs: &Inputs, number: u16, out: &mut Vec<u8>) -> bool {
     let whole = |values: &[u32], out: &mut Vec<u8>| push(out, values[usize::from(number)]);
     match inputs {

@@ -1,4 +1,4 @@
-//! Before the load: what the database holds, and who the users are.
+//! Before the load: reads the database's contents, and determines the users.
 
 use std::sync::Arc;
 
@@ -24,9 +24,9 @@ use crate::options::{PacingChoice, TpccLoad};
 
 const LOAD_IT: &str =
     "Load it by \"pgdrive -i --dataset=tpcc --warehouses=NUM\", with the same profile.";
-/// Keeps users' inputs apart from what else the run's seed gives.
+/// Separates users' inputs from other random numbers with the run's seed.
 const INPUTS: u64 = 0x7463_5043;
-/// The default seed of a load.
+/// The default seed of a load of the dataset.
 const SEED_OF_LOAD: u64 = 1;
 
 /// A load that is ready to run.
@@ -35,9 +35,9 @@ pub struct Ready {
     /// What all users have in common.
     pub rules: Rules,
     pub load: TpccLoad,
-    /// Whether users pause as the standard has it.
+    /// Whether users pause as in the standard.
     pub pauses: bool,
-    /// Deliveries that are not waited for.
+    /// The queue of deliveries for which terminals do not wait.
     pub deferred: Option<Deferred>,
     /// The server's own counts.
     pub server: ServerCounts,
@@ -45,10 +45,11 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// Looks at the database and connects what runs beside the clients; `asks` for the server's own counts.
+    /// Checks the database and connects the additional sessions; `asks` says whether to query the
+    /// server's own counts.
     ///
     /// # Errors
-    /// It holds something else, or the server refuses a connection.
+    /// The database contains something else, or the server refuses a connection.
     pub fn new(
         session: &mut Session,
         params: &Params,
@@ -85,7 +86,7 @@ impl Ready {
         })
     }
 
-    /// The load begins at `origin`.
+    /// Begins the load at `origin`.
     pub fn begin(&self, origin: Nanos, spec: &Spec) {
         let from = origin + spec.warmup.as_nanos() as Nanos;
         let end = match spec.limit {
@@ -98,17 +99,18 @@ impl Ready {
         }
     }
 
-    /// What decides for the clients.
+    /// The drivers of the clients.
     #[must_use]
     pub fn drivers(&self) -> Arc<dyn Drivers> {
         Arc::clone(&self.terminals) as Arc<dyn Drivers>
     }
 }
 
-/// Pauses of every script: the standard's where they are on, but for those that the user gave.
+/// The pauses of every script: those that the user gave, otherwise the standard's if they are
+/// enabled.
 ///
 /// # Errors
-/// A script that is named is not there.
+/// A named script does not exist.
 pub fn pacing(
     load: &TpccLoad,
     given: &PacingChoice,

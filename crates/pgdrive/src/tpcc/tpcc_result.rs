@@ -1,5 +1,5 @@
-//! What a load came to, in TPC-C's figures: orders and transactions a minute, the mix, response
-//! times against the standard's limits.
+//! The results of a load in TPC-C's figures: orders and transactions per minute, the mix, and
+//! response times compared with the standard's limits.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -21,12 +21,13 @@ use crate::events::Events;
 use crate::options::TpccLoad;
 use crate::phase_summary;
 
-/// The most orders a minute that ten terminals of a warehouse can place with the standard's pauses.
+/// The most orders per minute that the ten terminals of a warehouse can place with the standard's
+/// pauses.
 const MOST_A_WAREHOUSE: f64 = 12.86;
-/// Of the districts of all deliveries, those that may have no open order, percent (clause 2.7.1.3).
+/// The greatest percentage of a delivery's districts that may have no open order (clause 2.7.1.3).
 const SKIPPED_MOST_PERCENT: f64 = 1.0;
 
-/// How long queued deliveries are waited for when nobody says.
+/// How long queued deliveries are waited for by default.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
@@ -36,7 +37,7 @@ pub struct Figures {
     pauses: bool,
     sessions_of_deliveries: usize,
     measured_s: f64,
-    /// New-Orders that were committed, and those rolled back as they have to be.
+    /// Committed New-Orders, and those that were rolled back as required.
     committed: u64,
     rolled_back: u64,
     transactions: u64,
@@ -47,7 +48,7 @@ pub struct Figures {
     delivered: Option<Delivered>,
 }
 
-/// How long a type was waited for.
+/// The response times of a type.
 #[derive(Debug)]
 struct Answered {
     transaction: Transaction,
@@ -57,7 +58,7 @@ struct Answered {
 }
 
 impl Figures {
-    /// Of a load that is over; deliveries that are queued are waited for as transactions are.
+    /// Collects the results after the load; waits for queued deliveries as for transactions.
     #[must_use]
     pub fn new(ready: Ready, spec: &Spec, report: &Report) -> Self {
         let programs = &spec.programs;
@@ -96,10 +97,10 @@ impl Figures {
         }
     }
 
-    /// Why this is no result, if it is none.
+    /// Why the result is invalid; None if it is valid.
     #[must_use]
     pub fn refusal(&self, spec: &Spec) -> Option<String> {
-        // the mix is that of all generators: who merges them judges it
+        // the mix is that of all generators, so the program that merges them checks it
         let is_part = spec.share.is_some();
         if is_part || phase_summary::has_other_weights(spec) || self.transactions == 0 {
             return None;
@@ -121,7 +122,7 @@ impl Figures {
             .then(|| format!("the mix is not the one asked for: {}", wrong.join("; ")))
     }
 
-    /// New-Orders a minute, by the driver.
+    /// New-Orders per minute, counted by the driver.
     fn nopm(&self) -> f64 {
         self.a_minute(self.committed)
     }
@@ -130,7 +131,7 @@ impl Figures {
         count as f64 * 60.0 / self.measured_s.max(f64::MIN_POSITIVE)
     }
 
-    /// The lines behind the summary.
+    /// Writes the lines after the summary.
     ///
     /// # Errors
     /// `out` cannot be written to.
@@ -334,7 +335,7 @@ impl Figures {
                 "limit_s": deferred::LIMIT.as_secs(),
                 "skipped_percent": delivered.skipped_percent(),
                 "skipped_districts": delivered.skipped_districts,
-                // who merges parts cannot merge percentiles
+                // percentiles of shares cannot be merged, but histograms can
                 "histogram": spec.share.map(|_| events.histogram(&delivered.latency.histogram)),
             })),
         })
@@ -354,7 +355,7 @@ impl Figures {
     }
 }
 
-/// Numbers of the scripts that are such transactions.
+/// Numbers of the scripts with this transaction type.
 fn scripts_of(transaction: Transaction) -> Vec<usize> {
     let kinds = Kind::ALL.into_iter();
     let own = kinds.filter(|kind| kind.transaction() == transaction);

@@ -1,10 +1,10 @@
-//! The kinds of transactions: the five of the standard, and New-Orders that are rolled back.
+//! The kinds of transactions: the standard's five types, and New-Orders that are rolled back.
 
 use pgdyno_dataset::tpcc::Profile;
 use pgdyno_dataset::tpcc::routines::Transaction;
 
-/// What the engine knows as a script. New-Orders that are to be rolled back are one of their own, so
-/// that they are drawn, timed and counted apart.
+/// The engine's scripts. New-Orders that are to be rolled back have a script of their own, so that
+/// they are drawn, timed and counted separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     NewOrder,
@@ -17,7 +17,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// In the order of their scripts.
+    /// All kinds, in the order of their scripts.
     pub const ALL: [Self; 6] = [
         Self::NewOrder,
         Self::RolledBack,
@@ -35,7 +35,7 @@ impl Kind {
         }
     }
 
-    /// What it is to the standard.
+    /// The type in the standard.
     #[must_use]
     pub fn transaction(self) -> Transaction {
         match self {
@@ -47,7 +47,7 @@ impl Kind {
         }
     }
 
-    /// Its share, of 2,300 or 10,000: one of a hundred New-Orders is rolled back.
+    /// The weight, in sums of 2,300 or 10,000: one of a hundred New-Orders is rolled back.
     #[must_use]
     pub fn weight(self, profile: Profile) -> u32 {
         match (profile, self) {

@@ -1,4 +1,4 @@
-//! `--lua` and `--workload`.
+//! The options `--lua` and `--workload`.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! Numbers that no type holds, that are none, or that are none to everybody: each is taken or refused
-//! in words, whatever the option.
+//! Numbers that are too large for any type, malformed, or not a number: for every option, each is
+//! accepted or refused with a message.
 
 use std::panic::catch_unwind;
 
@@ -35,7 +35,7 @@ const NUMBERS: [&str; 27] = [
     "\u{bd}",
 ];
 
-/// Where a number stands within the value of an option.
+/// The positions of a number within the value of an option.
 const FORMS: [fn(&str) -> String; 10] = [
     |number| number.to_owned(),
     |number| format!(" {number} "),
@@ -49,7 +49,7 @@ const FORMS: [fn(&str) -> String; 10] = [
     |number| format!("1/{number}"),
 ];
 
-/// What [`read`] makes of a command line: taken, or refused with these words.
+/// The result of [`read`] for a command line: accepted, or refused with this message.
 fn outcome(called_as: CalledAs, args: &[&str]) -> Result<(), String> {
     let args: Vec<String> = args.iter().map(ToString::to_string).collect();
     let shown = format!("{args:?}");
@@ -93,7 +93,7 @@ fn times_fit_the_engines_clock() {
     };
     let drained = duration + given.warmup + given.drain_limit.unwrap_or_default();
     let ends_ns = u64::try_from(drained.as_nanos()).expect("nanoseconds in 64 bits");
-    // on top of a host's years, and of another -L
+    // added to the uptime of a host and to the greatest -L
     assert!(ends_ns < u64::MAX / 2);
     assert_eq!(
         load(&["-L", "2147483647000"]).latency_limit,

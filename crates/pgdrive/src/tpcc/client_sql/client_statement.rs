@@ -1,4 +1,4 @@
-//! The statements of transactions that are written out by the client.
+//! The statements of transactions that the client sends one by one.
 
 use pgdyno_dataset::tpcc::Profile;
 
@@ -9,7 +9,7 @@ pub enum Statement {
     Begin,
     Commit,
     Rollback,
-    /// Customer, warehouse.
+    /// Reads the customer and the warehouse.
     NewOrderCustomer,
     NewOrderDistrict,
     NewOrderItem,
@@ -34,7 +34,7 @@ pub enum Statement {
 }
 
 impl Statement {
-    /// All of them, in the order of their numbers.
+    /// All statements, in the order of their numbers.
     pub const ALL: [Self; 24] = [
         Self::Begin,
         Self::Commit,
@@ -62,7 +62,7 @@ impl Statement {
         Self::StockCount,
     ];
 
-    /// Those of a transaction, each once.
+    /// The statements of a transaction, each once.
     #[must_use]
     pub fn of(kind: Kind) -> &'static [Self] {
         match kind {
@@ -119,7 +119,7 @@ impl Statement {
         }
     }
 
-    /// Its text; parameters are numbered without gaps.
+    /// The text; parameters are numbered without gaps.
     #[must_use]
     pub fn sql(self, profile: Profile) -> String {
         let is_spec = profile == Profile::Spec;
@@ -162,7 +162,7 @@ impl Statement {
         }
     }
 
-    /// The text of a statement that both profiles have alike.
+    /// The text of a statement that is the same in both profiles.
     fn same_for_all(self) -> &'static str {
         match self {
             Self::Begin => "begin",
@@ -238,12 +238,12 @@ impl Statement {
                  where ol_w_id = $1 and ol_d_id = $2 and ol_o_id >= $3::int - 20 and ol_o_id < $3::int \
                  and s_w_id = $1 and s_i_id = ol_i_id and s_quantity < $4"
             }
-            // made by the profile
+            // these texts depend on the profile
             Self::NewOrderStock | Self::PaymentCustomer | Self::DeliveryCustomer => "",
         }
     }
 
-    /// Parameters of its text.
+    /// Number of parameters in the text.
     #[must_use]
     pub fn parameters(self, profile: Profile) -> u16 {
         let sql = self.sql(profile);
