@@ -154,6 +154,15 @@ impl<'a> Load<'a> {
         clients.filter(|client| client.in_flight()).count()
     }
 
+    /// Borrows the client of `token`, if there is one, with the state that each of its steps needs.
+    fn client_parts(
+        &mut self,
+        token: usize,
+    ) -> Option<(&mut Client, &mut Channels, &mut Shared<'a>)> {
+        let client = self.clients.get_mut(token)?.as_mut()?;
+        Some((client, &mut self.channels, &mut self.shared))
+    }
+
     /// Runs one step of the client of `token`. There may be none: the connector's bell has no
     /// client, nor has the token of one that moved away. Keeps the number of running clients up to
     /// date.

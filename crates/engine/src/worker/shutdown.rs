@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use pgdyno_connect::{CancelToken, Interrupt, Params, Patience, cancel_all};
 
-use crate::cancel_tokens::LONGEST_SHUTDOWN;
+use crate::cancel_tokens::{CancelTokens, LONGEST_SHUTDOWN};
 use crate::client::{Client, Hold};
 use crate::clock::{Nanos, SECOND};
 use crate::poller::{Handler, Next, Poller};
@@ -76,13 +76,7 @@ impl Shutdown<'_, '_> {
 
     /// Runs one step of the client of `token`, and encrypts the bytes that it sends.
     fn step(&mut self, token: usize, step: impl FnOnce(&mut Client) -> Next) -> Next {
-        let Load {
-            clients,
-            channels,
-            shared,
-            ..
-        } = &mut *self.load;
-        let Some(Some(client)) = clients.get_mut(token) else {
+        let Some((client, channels, shared)) = self.load.client_parts(token) else {
             return Next::Wait;
         };
         let next = step(client);
@@ -96,13 +90,7 @@ impl Handler for Shutdown<'_, '_> {
         if !self.is_held(token) {
             return Next::Wait;
         }
-        let Load {
-            clients,
-            channels,
-            shared,
-            ..
-        } = &mut *self.load;
-        let Some(Some(client)) = clients.get_mut(token) else {
+        let Some((client, channels, shared)) = self.load.client_parts(token) else {
             return Next::Wait;
         };
         let next = channels.received(token, bytes, client, shared);
@@ -142,18 +130,7 @@ impl<P: Poller> Worker<'_, P> {
             .map(|_| AtomicBool::new(false))
             .collect();
         let params = &self.load.shared.spec.params;
-        let statements = holds.iter().filter(|(_, hold)| *hold == Hold::Statement);
-        let mut cancels = Vec::new();
-        let mut left = 0;
-        for (token, _) in statements {
-            held[*token].store(true, Ordering::Relaxed);
-            left += 1;
-            let cancel = self.load.cancels.take(*token);
-            cancels.extend(cancel.map(|cancel| Held {
-                connection: *token,
-                cancel,
-            }));
-        }
+        let (cancels, left) = hold_statements(holds, &held, &mut self.load.cancels);
         let mut shutdown = Shutdown {
             load: &mut self.load,
             held: &held,
@@ -188,6 +165,26 @@ impl<P: Poller> Worker<'_, P> {
         });
         shutdown.left
     }
+}
+
+/// Marks the connections with an unanswered statement in `held`. Returns the requests that can
+/// cancel these statements, and how many statements there are.
+fn hold_statements(
+    holds: &[(usize, Hold)],
+    held: &[AtomicBool],
+    tokens: &mut CancelTokens,
+) -> (Vec<Held>, usize) {
+    let mut cancels = Vec::new();
+    let mut left = 0;
+    for (connection, _) in holds.iter().filter(|(_, hold)| *hold == Hold::Statement) {
+        held[*connection].store(true, Ordering::Relaxed);
+        left += 1;
+        cancels.extend(tokens.take(*connection).map(|cancel| Held {
+            connection: *connection,
+            cancel,
+        }));
+    }
+    (cancels, left)
 }
 
 /// Serves the connections until no statement is left, at most until `deadline`.
