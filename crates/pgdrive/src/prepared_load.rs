@@ -26,7 +26,7 @@ use crate::lease::Lease;
 use crate::lua;
 use crate::messages::{Failure, Messages, plain};
 use crate::open_files;
-use crate::options::{Benchmark, EventSink, Origin, Seed};
+use crate::options::{Benchmark, EventSink, Origin, Seed, Vacuum};
 use crate::run_events::start_event;
 use crate::scripts;
 use crate::tpcc;
@@ -127,26 +127,12 @@ pub fn prepare(
     let random = RandomSeeds::draw(options, base, most_workers);
     let workload = lua::open(options, Some(&params), &random.seeds, lease, messages)?;
     say_start(options, scaling, &scripts, base, events)?;
-    let mut session = database_setup::connect(&params)?;
-    // a statement of the set-up may run for a long time: the vacuum, or counting the warehouses
-    let canceller = Canceller::start(&params, &lease.stop);
-    canceller.watch(&mut session);
-    if workload.as_ref().is_none_or(|workload| workload.is_load()) {
-        banner(options, messages, &session.server_version);
-    }
-    if options.debug {
-        say_target(options, &params, messages);
-    }
+    let (mut session, canceller) = connect(options, &params, lease, workload.as_deref(), messages)?;
     let clock = events.clock();
     let target = look(options, &params, &mut session, (base, clock), messages)?;
     let initial = initial(options, target.scale, &random, &mut scripts.symbols)?;
-    database_setup::vacuum(&mut session, options.vacuum, messages);
-    // with several generators, the first one creates the table for all
-    if scripts.ledger.is_some() && options.part.is_none_or(|part| part.number == 0) {
-        commit_ledger::make_table(&mut session)?;
-    }
-    // the server logs a TLS session that ends without Terminate; a failure has no other effect
-    let _ = session.close();
+    let makes_ledger = scripts.ledger.is_some() && options.part.is_none_or(|part| part.number == 0);
+    change_database(session, options.vacuum, makes_ledger, messages)?;
     drop(canceller);
     let log = match &options.log {
         Some(log) => Some(log.open(workers.first(), most_workers, options.failures_detailed)?),
@@ -179,6 +165,45 @@ pub fn prepare(
         workload,
         tpcc: target.tpcc,
     })
+}
+
+/// Connects the session of the set-up, and prints what is known then. Its statements are cancelled
+/// when the load has to stop, because some may run for a long time: the vacuum, or counting the
+/// warehouses.
+fn connect(
+    options: &Benchmark,
+    params: &Params,
+    lease: &Lease,
+    workload: Option<&Workload>,
+    messages: &Messages,
+) -> Result<(Session, Canceller), Failure> {
+    let mut session = database_setup::connect(params)?;
+    let canceller = Canceller::start(params, &lease.stop);
+    canceller.watch(&mut session);
+    if workload.is_none_or(Workload::is_load) {
+        banner(options, messages, &session.server_version);
+    }
+    if options.debug {
+        say_target(options, params, messages);
+    }
+    Ok((session, canceller))
+}
+
+/// Vacuums and creates the ledger's table; ends the session. Of several generators, only the first
+/// one `makes_ledger` for all.
+fn change_database(
+    mut session: Session,
+    vacuum: Vacuum,
+    makes_ledger: bool,
+    messages: &Messages,
+) -> Result<(), Failure> {
+    database_setup::vacuum(&mut session, vacuum, messages);
+    if makes_ledger {
+        commit_ledger::make_table(&mut session)?;
+    }
+    // the server logs a TLS session that ends without Terminate; a failure has no other effect
+    let _ = session.close();
+    Ok(())
 }
 
 /// The parts of the specification that depend only on the options.

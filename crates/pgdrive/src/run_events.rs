@@ -32,14 +32,6 @@ pub fn start_event(
     seed: u64,
     clock: Clock,
 ) -> Value {
-    let (duration_s, transactions) = match options.limit {
-        Limit::Duration(duration) => (Some(duration.as_secs_f64()), None),
-        Limit::Transactions(each) => (None, Some(each)),
-    };
-    let rate_per_s = match options.arrivals {
-        Arrivals::Closed | Arrivals::Phased(_) => None,
-        Arrivals::Regular { rate_per_s } | Arrivals::Poisson { rate_per_s } => Some(rate_per_s),
-    };
     let scripts: Vec<Value> = programs
         .iter()
         .zip(pacing)
@@ -65,21 +57,19 @@ pub fn start_event(
             Scaling::Fixed => None,
             Scaling::Automatic(rule) => Some(rule.most),
         },
-        "protocol": match options.mode {
-            QueryMode::Simple => "simple",
-            QueryMode::Extended => "extended",
-            QueryMode::Prepared => "prepared",
-        },
+        "protocol": protocol(options.mode),
         "pipelining": pipelining(options.pipelining),
-        "duration_s": duration_s,
-        "transactions": transactions,
-        "warmup_s": options.warmup.as_secs_f64(),
-        "rate_per_s": rate_per_s,
-        "arrivals": match options.arrivals {
-            Arrivals::Closed => "closed",
-            Arrivals::Regular { .. } | Arrivals::Phased(Spacing::Regular) => "regular",
-            Arrivals::Poisson { .. } | Arrivals::Phased(Spacing::Poisson) => "poisson",
+        "duration_s": match options.limit {
+            Limit::Duration(duration) => Some(duration.as_secs_f64()),
+            Limit::Transactions(_) => None,
         },
+        "transactions": match options.limit {
+            Limit::Duration(_) => None,
+            Limit::Transactions(each) => Some(each),
+        },
+        "warmup_s": options.warmup.as_secs_f64(),
+        "rate_per_s": rate_per_s(options.arrivals),
+        "arrivals": arrivals(options.arrivals),
         "timer_tick_us": (!options.timer_tick.is_zero()).then_some(options.timer_tick.as_micros() as u64),
         "phases": phase_events::planned(options.phases.as_ref()),
         "latency_limit_ms": options.latency_limit.map(|limit| limit.as_secs_f64() * 1e3),
@@ -96,6 +86,29 @@ pub fn start_event(
         "seed": seed,
         "scripts": scripts,
     })
+}
+
+fn protocol(mode: QueryMode) -> &'static str {
+    match mode {
+        QueryMode::Simple => "simple",
+        QueryMode::Extended => "extended",
+        QueryMode::Prepared => "prepared",
+    }
+}
+
+fn rate_per_s(arrivals: Arrivals) -> Option<f64> {
+    match arrivals {
+        Arrivals::Closed | Arrivals::Phased(_) => None,
+        Arrivals::Regular { rate_per_s } | Arrivals::Poisson { rate_per_s } => Some(rate_per_s),
+    }
+}
+
+fn arrivals(arrivals: Arrivals) -> &'static str {
+    match arrivals {
+        Arrivals::Closed => "closed",
+        Arrivals::Regular { .. } | Arrivals::Phased(Spacing::Regular) => "regular",
+        Arrivals::Poisson { .. } | Arrivals::Phased(Spacing::Poisson) => "poisson",
+    }
 }
 
 /// Name of the mode in events.

@@ -47,6 +47,34 @@ pub struct Shown<'a> {
 pub fn write(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::Result<()> {
     head(out, shown, report)?;
     let counts = report.counts();
+    length(out, shown, &counts)?;
+    let total = total(&counts);
+    // the other lines would divide by zero
+    if total == 0 {
+        return outages(out, shown, report);
+    }
+    failures(out, "", shown, &counts)?;
+    latency(out, shown, report, total)?;
+    if let ([pacing], [record]) = (&shown.spec.pacing[..], &report.scripts[..]) {
+        pauses::write(out, "", pacing, record)?;
+    }
+    if let Some(percentiles) = shown.percentiles {
+        percentiles.write(out, "", &report.latency())?;
+    }
+    throughput(out, shown, report)?;
+    if shown.counts_statements {
+        lua::summary(out, report)?;
+    }
+    outages(out, shown, report)?;
+    scripts(out, shown, report, total)?;
+    match &shown.spec.phases {
+        Some(phases) => phase_summary::write(out, phases, report),
+        None => Ok(()),
+    }
+}
+
+/// Writes the limit of the load, and how many transactions succeeded.
+fn length(out: &mut impl Write, shown: &Shown<'_>, counts: &Counts) -> io::Result<()> {
     match shown.spec.limit {
         Limit::Transactions(each) => {
             writeln!(out, "number of transactions per client: {each}")?;
@@ -55,7 +83,7 @@ pub fn write(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::Re
                 out,
                 "number of transactions actually processed: {}/{all}",
                 counts.succeeded
-            )?;
+            )
         }
         Limit::Duration(duration) => {
             if let Some(phases) = &shown.spec.phases {
@@ -66,15 +94,14 @@ pub fn write(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::Re
                 out,
                 "number of transactions actually processed: {}",
                 counts.succeeded
-            )?;
+            )
         }
     }
-    let total = total(&counts);
-    // the other lines would divide by zero
-    if total == 0 {
-        return outages(out, shown, report);
-    }
-    failures(out, "", shown, &counts)?;
+}
+
+/// Writes the mean latency of `total` transactions, and the schedule lag.
+fn latency(out: &mut impl Write, shown: &Shown<'_>, report: &Report, total: u64) -> io::Result<()> {
+    let counts = report.counts();
     if let Some(limit) = shown.spec.latency_limit {
         writeln!(
             out,
@@ -104,22 +131,7 @@ pub fn write(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::Re
             "rate limit schedule lag: avg {mean_ms:.3} (max {max_ms:.3}) ms"
         )?;
     }
-    if let ([pacing], [record]) = (&shown.spec.pacing[..], &report.scripts[..]) {
-        pauses::write(out, "", pacing, record)?;
-    }
-    if let Some(percentiles) = shown.percentiles {
-        percentiles.write(out, "", &report.latency())?;
-    }
-    throughput(out, shown, report)?;
-    if shown.counts_statements {
-        lua::summary(out, report)?;
-    }
-    outages(out, shown, report)?;
-    scripts(out, shown, report, total)?;
-    match &shown.spec.phases {
-        Some(phases) => phase_summary::write(out, phases, report),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 fn outages(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::Result<()> {
