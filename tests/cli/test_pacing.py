@@ -77,7 +77,7 @@ def test_what_is_refused(run: Run, tmp_path: Path, option: str) -> None:
     for script in ("b.sql", "2"):
         done = run("pgdrive", "--check", "-f", "a.sql", f"{option}={script}=1s")
         assert done.returncode == 1
-        assert f'error: {option} names no script: "{script}"' in done.stderr
+        assert f'error: {option} names an unknown script: "{script}"' in done.stderr
         assert 'hint: The scripts are 1 "a.sql".' in done.stderr
     done = run("pgdrive", f"{option}=soon")
     assert done.returncode == 1

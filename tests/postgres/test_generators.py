@@ -319,7 +319,7 @@ def test_a_bad_part_is_refused(tmp_path: Path) -> None:
     engine = find_engine().path
     for options, why in (
         (["--part=4/3"], 'invalid part of a load: "4/3"'),
-        (["--part=2/3", "-c2"], "2 clients (-c) cannot be shared out to 3 generators (--part)"),
+        (["--part=2/3", "-c2"], "2 clients (-c) cannot be divided among 3 generators (--part)"),
         (
             ["--part=1/2", "-c2", "--workload=oltp-insert", "--lua-command=prepare"],
             "--part cannot be used with --lua-command=prepare",

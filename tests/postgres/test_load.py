@@ -277,7 +277,7 @@ def test_a_signal_cancels_all_chunks_that_run(place: Place, unbroken: list[list[
     assert said.splitlines()[-3:] == [
         "Cancel request sent",
         "interrupted; the tables are not complete",
-        "pgdrive: hint: What was committed is kept: the same command with --resume goes on behind it.",
+        "pgdrive: hint: Run the same command with --resume to continue after what was committed.",
     ]
     busy: LiteralString = """
         SELECT count(*) FROM pg_stat_activity
@@ -355,7 +355,7 @@ def test_only_the_same_load_goes_on(place: Place) -> None:
     ]:
         said = place.refuse(*args, "--resume").splitlines()
         assert why in said[0]
-        assert said[1:] == ["pgdrive: hint: Begin anew: without --resume the tables are dropped and made again."]
+        assert said[1:] == ["pgdrive: hint: Start over without --resume: the tables are dropped and created again."]
     # a new load does not care
     place.load("-s", "1")
     assert place.refuse("--resume").splitlines()[0] == nothing

@@ -290,7 +290,7 @@ def test_a_script_that_runs_on_is_ended_after_the_deadline(watched: Server, tmp_
     command = [str(PGDRIVE), "--lua", str(script), "-T", "1", DATABASE]
     done = subprocess.run(command, env=environment(watched), capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
-    assert f'script "{script}" runs on without a statement' in done.stderr
+    assert f'script "{script}" is still running without a statement' in done.stderr
 
 
 def test_errors_say_where_in_the_script_they_are(watched: Server, tmp_path: Path) -> None:

@@ -203,7 +203,7 @@ def test_a_check_tells_its_events_and_refuses_to_guess(spec: Place, place: Place
     assert (events[-1]["event"], events[-1]["outcome"]) == ("end", "finished")
     code, _, said = check(place)
     assert code == 1
-    assert "has no mark that says how many warehouses" in said
+    assert "has no dataset stamp with the number of its warehouses" in said
     code, _, said = check(place, "--warehouses=1")
     assert code == 1
     assert 'relation "warehouse" does not exist' in said

@@ -66,7 +66,7 @@ impl LoadError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::NotResumable(_) => {
-                Some("Begin anew: without --resume the tables are dropped and made again.")
+                Some("Start over without --resume: the tables are dropped and created again.")
             }
             _ => None,
         }

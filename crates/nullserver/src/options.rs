@@ -90,27 +90,27 @@ const TABLE: &[Opt] = &[
         "DIR",
         "listen on the unix socket DIR/.s.PGSQL.PORT",
     ),
+    arg("listen", "ADDRESS", "listen on ADDRESS, such as 127.0.0.1"),
     arg(
-        "listen",
-        "ADDRESS",
-        "listen on this address, such as 127.0.0.1",
-    ),
-    arg("port", "NUM", "port of both (default: 5432; 0: any)"),
-    arg(
-        "threads",
+        "port",
         "NUM",
-        "threads that share the connections (default: 1)",
+        "port of both sockets (default: 5432; 0: any)",
     ),
+    arg("threads", "NUM", "number of threads (default: 1)"),
     arg("scale", "NUM", "rows of pgbench_branches (default: 1)"),
-    arg("delay-us", "NUM", "answer this much later, microseconds"),
+    arg("delay-us", "NUM", "delay answers by NUM microseconds"),
     arg(
         "stall-at",
         "SECONDS",
-        "answer nothing from here on, counted from the\nfirst query",
+        "begin a stall SECONDS after the first query",
     ),
-    arg("stall-for", "SECONDS", "how long"),
-    arg("error-every", "NUM", "let every NUM-th statement fail"),
-    arg("error-sqlstate", "CODE", "with this code (default: 40001)"),
+    arg("stall-for", "SECONDS", "end the stall after SECONDS"),
+    arg("error-every", "NUM", "fail every NUM-th statement"),
+    arg(
+        "error-sqlstate",
+        "CODE",
+        "fail with SQLSTATE CODE (default: 40001)",
+    ),
     arg(
         "close-every",
         "NUM",
@@ -145,10 +145,9 @@ const fn arg(name: &'static str, argument: &'static str, help: &'static str) -> 
 #[must_use]
 pub fn help() -> String {
     const COLUMN: usize = 27;
-    let mut text =
-        "pgnull is a PostgreSQL server that answers at once, with nothing behind it.\n\n\
+    let mut text = "pgnull is a PostgreSQL server that answers immediately and stores nothing.\n\n\
                     Usage:\n  pgnull [OPTION]...\n\nOptions:\n"
-            .to_owned();
+        .to_owned();
     for option in TABLE {
         let argument = option.argument.map(|name| format!("={name}"));
         let head = format!("  --{}{}", option.name, argument.unwrap_or_default());
@@ -157,7 +156,7 @@ pub fn help() -> String {
     }
     text.push_str(
         "\nIt prints one line when clients can connect, and ends at SIGINT or SIGTERM.\n\
-         Exit status: 0 when told to end; 1 when it could not begin or go on.\n",
+         Exit status: 0 after a signal; 1 when it could not start or continue.\n",
     );
     text
 }

@@ -53,7 +53,7 @@ fn of(
     let own = ["client_id", VARIABLE];
     if let Some((name, _)) = given.iter().find(|(name, _)| own.contains(&name.as_str())) {
         let message = format!("variable {name} cannot be defined with --ledger");
-        return Err(Failure::new(message).hint("Call it something else in the script and with -D."));
+        return Err(Failure::new(message).hint("Use another name in the script and with -D."));
     }
     CommitLedger::of(programs.iter().map(|p| &p.program), symbols).ok_or_else(|| {
         Failure::new(format!(
@@ -69,9 +69,9 @@ fn of(
 /// In the server's words.
 pub fn make_table(session: &mut Session) -> Result<(), Failure> {
     for sql in MAKE {
-        session
-            .execute(sql)
-            .map_err(|error| Failure::new(format!("could not make the ledger's table: {error}")))?;
+        session.execute(sql).map_err(|error| {
+            Failure::new(format!("could not create the ledger's table: {error}"))
+        })?;
     }
     Ok(())
 }

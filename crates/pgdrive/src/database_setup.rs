@@ -92,8 +92,11 @@ fn partitions(session: &mut Session) -> Result<Option<Partitions>, Failure> {
     }
     let sql = "select p.partstrat, (select count(*) from pg_catalog.pg_inherits i where i.inhparent = p.partrelid) \
                from pg_catalog.pg_partitioned_table p where p.partrelid = 'pgbench_accounts'::pg_catalog.regclass";
-    let failed =
-        |error: SessionError| Failure::new(format!("could not look at pgbench_accounts: {error}"));
+    let failed = |error: SessionError| {
+        Failure::new(format!(
+            "could not read the partitions of pgbench_accounts: {error}"
+        ))
+    };
     let results = session.simple_query(sql).map_err(failed)?;
     let Some(row) = results.first().and_then(|result| result.rows.first()) else {
         return Ok(None);

@@ -63,14 +63,7 @@ fn load(options: &Initialize, messages: &Messages, events: &mut Events) -> Resul
         failure.say(messages);
         failure
     };
-    let lease = Lease::take().map_err(|error| {
-        said(Failure::new(format!(
-            "could not watch for signals: {error}"
-        )))
-    })?;
-    if options.parent_lease {
-        lease.end_with_parent();
-    }
+    let lease = take_lease(options).map_err(said)?;
     let mut params = resolve_params(&options.connection, messages).map_err(said)?;
     params.interrupt = lease.interrupt();
     let mut session = match connect(&params, messages) {
@@ -80,11 +73,6 @@ fn load(options: &Initialize, messages: &Messages, events: &mut Events) -> Resul
     let canceller = Canceller::start(&params, &lease.stop);
     canceller.watch(&mut session);
     end_with_client(&mut session);
-    let cadence = match (options.quiet, options.way) {
-        (true, _) => Cadence::Quiet,
-        (false, Way::OneTransaction) => Cadence::Rows,
-        (false, Way::Chunks(_)) => Cadence::Seconds,
-    };
     let further = || {
         let mut session = Session::connect(&params)?;
         canceller.watch(&mut session);
@@ -96,7 +84,7 @@ fn load(options: &Initialize, messages: &Messages, events: &mut Events) -> Resul
         way: options.way,
         program_version: env!("CARGO_PKG_VERSION"),
     };
-    let mut told = Told::new(cadence, events, messages);
+    let mut told = Told::new(cadence(options), events, messages);
     let dataset = options.dataset.dataset();
     let result = pgdyno_dataset::load(
         &mut session,
@@ -119,40 +107,69 @@ fn load(options: &Initialize, messages: &Messages, events: &mut Events) -> Resul
     match result {
         Ok(times) => {
             say(&done(&times));
-            match checked.map_err(said)? {
-                true => Ok(Exit::Well),
-                false => {
-                    messages.error("the database is not consistent");
-                    Ok(Exit::Refused)
-                }
-            }
+            checked
+                .map_err(said)
+                .map(|is_consistent| exit_of_check(is_consistent, messages))
         }
-        Err(error @ LoadError::Interrupted) => {
-            say(&error.to_string());
-            if resumable {
-                messages.hint(RESUME);
-            }
-            Ok(lease.exit())
-        }
-        Err(error) => {
-            let mut failure = tpcc::check::failure(&error);
-            if failure.hint.is_none() && resumable {
-                failure.hint = Some(RESUME.to_owned());
-            }
-            let failure = said(failure);
-            if lease.stop.load(Ordering::Relaxed) {
-                return Ok(lease.exit());
-            }
-            Err(failure)
-        }
+        Err(error) => end_early(&error, resumable, &lease, messages),
     }
+}
+
+fn take_lease(options: &Initialize) -> Result<Lease, Failure> {
+    let lease = Lease::take()
+        .map_err(|error| Failure::new(format!("could not watch for signals: {error}")))?;
+    if options.parent_lease {
+        lease.end_with_parent();
+    }
+    Ok(lease)
+}
+
+fn cadence(options: &Initialize) -> Cadence {
+    match (options.quiet, options.way) {
+        (true, _) => Cadence::Quiet,
+        (false, Way::OneTransaction) => Cadence::Rows,
+        (false, Way::Chunks(_)) => Cadence::Seconds,
+    }
+}
+
+fn exit_of_check(is_consistent: bool, messages: &Messages) -> Exit {
+    if is_consistent {
+        Exit::Well
+    } else {
+        messages.error("the database is not consistent");
+        Exit::Refused
+    }
+}
+
+/// Reports why a load ended early; returns the exit of the signal if that was the reason.
+fn end_early(
+    error: &LoadError,
+    resumable: bool,
+    lease: &Lease,
+    messages: &Messages,
+) -> Result<Exit, Failure> {
+    if matches!(error, LoadError::Interrupted) {
+        say(&error.to_string());
+        if resumable {
+            messages.hint(RESUME);
+        }
+        return Ok(lease.exit());
+    }
+    let mut failure = tpcc::check::failure(error);
+    if failure.hint.is_none() && resumable {
+        failure.hint = Some(RESUME.to_owned());
+    }
+    failure.say(messages);
+    if lease.stop.load(Ordering::Relaxed) {
+        return Ok(lease.exit());
+    }
+    Err(failure)
 }
 
 /// The first version with client_connection_check_interval.
 const CHECKS_CLIENT_FROM_VERSION: i32 = 140_000;
 /// The remedy after an interrupted load.
-const RESUME: &str =
-    "What was committed is kept: the same command with --resume goes on behind it.";
+const RESUME: &str = "Run the same command with --resume to continue after what was committed.";
 
 /// Connects; a failure is reported with its reason and with its purpose, as in pgbench.
 fn connect(params: &Params, messages: &Messages) -> Result<Session, Failure> {

@@ -62,7 +62,7 @@ impl Watcher<'_> {
         let written = write(log);
         let what = format!("the histogram log to \"{}\"", log.path());
         if self.outputs.check(what, written) {
-            self.messages.detail("The load goes on without it.");
+            self.messages.detail("The load continues without it.");
             self.histogram = None;
         }
     }

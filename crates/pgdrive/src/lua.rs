@@ -323,7 +323,7 @@ impl End {
 
     fn process(&self) -> ! {
         self.messages.error(format!(
-            "script \"{}\" runs on without a statement, {} s after the load was to end",
+            "script \"{}\" is still running without a statement, {} s after the planned end of the load",
             self.name,
             STUCK_AFTER / SECOND
         ));

@@ -348,7 +348,7 @@ impl Finished<'_> {
         }
         if report.unstarted > 0 && messages.called_as() == CalledAs::Pgdrive {
             messages.warning(format!(
-                "{} transactions were due before the end and no client was free to begin them; their waiting is in no latency",
+                "{} transactions were due before the end and no client was free to begin them; no latency includes their waiting",
                 report.unstarted
             ));
         }

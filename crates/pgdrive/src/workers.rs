@@ -48,7 +48,7 @@ impl Workers {
             (None, Some(_), Some(option)) => Err(Failure::new(format!(
                 "--max-workers cannot be used with {option}"
             ))
-            .hint("Its number of threads is fixed: give it with -j.")),
+            .hint("Give the fixed number of threads with -j.")),
             (Some(jobs), None, _) => Ok(Self::Fixed(jobs.min(clients))),
             (None, None, _) if called_as == CalledAs::Pgbench => Ok(Self::Fixed(1)),
             (None, None, Some(_)) => Ok(Self::Fixed(first)),
@@ -152,14 +152,14 @@ pub fn warn_of_ceiling(spec: &Spec, report: &Report, busy_share: f64, messages: 
     }
     let percent = 100.0 * share;
     messages.warning(format!(
-        "the generator was at {percent:.0} % of a core: these figures may be its own ceiling"
+        "the generator used {percent:.0} % of a core: these figures may be its own ceiling"
     ));
     messages.hint(hint(workers, spec.clients, cores(), spec.scaling));
 }
 
 fn hint(workers: usize, clients: usize, cores: usize, scaling: Scaling) -> String {
     if workers >= clients {
-        return "Every client has a thread of its own: use more clients.".to_owned();
+        return "Use more clients: each has a thread of its own already.".to_owned();
     }
     if workers >= cores {
         return format!("It used all cores ({cores}): use a larger host, or several.");

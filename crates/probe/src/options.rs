@@ -76,37 +76,37 @@ const LONGEST: Duration = Duration::from_secs(i32::MAX as u64);
 
 /// The text of `--help`.
 pub const HELP: &str = "\
-pgprobe samples a host and a PostgreSQL server, second by second.
+pgprobe samples a host and a PostgreSQL server every second.
 
 Usage:
   pgprobe [OPTION]... [DBNAME or connection string]
 
-Lines of JSON go to standard output; docs/reference/probe.md says what they mean.
+It writes lines of JSON to standard output; docs/reference/probe.md describes them.
 
 The server:
   -d, --dbname=CONNSTR     database or connection string
-  -h, --host=HOSTNAME      server host or folder of its socket
+  -h, --host=HOSTNAME      server host or socket directory
   -p, --port=PORT          server port
   -U, --username=USERNAME  role
-  --waits-hz=NUM           how often a second sessions are looked at (default: 10; 0: never)
-  --statements=NUM         of pg_stat_statements, where the database has it (default: the top 20; 0: none)
-  --no-server              sample the host alone
+  --waits-hz=NUM           session samples per second (default: 10; 0: none)
+  --statements=NUM         top statements of pg_stat_statements, if it is installed (default: 20; 0: none)
+  --no-server              sample only the host
 The host (Linux):
-  --data=DIR               the server's data directory: its disk, its processes
-  --wal=DIR                where its WAL lies (default: pg_wal below --data)
-  --postmaster=PID         its first process, in place of the one that --data names
-  --cluster-name=NAME      likewise, by the setting cluster_name
-  --processes=NUM          client backends that are shown one by one, the busiest (default: 50)
-  --log=FILE               the server's log (default: where the server says it writes it)
-  --no-log                 leave it alone
-  --no-host                sample the server alone
+  --data=DIR               the server's data directory, to find its disk and its processes
+  --wal=DIR                directory of its WAL (default: pg_wal in --data)
+  --postmaster=PID         process ID of the postmaster (default: from --data)
+  --cluster-name=NAME      find the postmaster by the setting cluster_name
+  --processes=NUM          show the NUM busiest client backends one by one (default: 50)
+  --log=FILE               the server's log (default: the file that the server reports)
+  --no-log                 do not read the log
+  --no-host                sample only the server
 Other options:
-  -T, --time=SECONDS       end after that time (default: when told to)
-  --parent-lease           end when standard input closes; a line \"clock ID\" on it is answered by the time
-  --lease=SECONDS          likewise, and when no line has come for so long
-  --describe               print the reference of all sources and metrics, and exit
-  -V, --version            print the version, and exit
-  -?, --help               print this, and exit
+  -T, --time=SECONDS       end after SECONDS (default: at a signal)
+  --parent-lease           end when standard input closes; answer a line \"clock ID\" on it with the time
+  --lease=SECONDS          also end when no line has arrived for SECONDS
+  --describe               print the reference of all sources and metrics, then exit
+  -V, --version            output version information, then exit
+  -?, --help               show this help, then exit
 ";
 
 /// Reads the command line (without the program's name).

@@ -291,8 +291,8 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         )),
     row(
         "jobs",
-        "number of threads (default: as few as carry the\n\
-         load; 1 if called pgbench)",
+        "number of threads (default: automatic; 1 under the\n\
+         name pgbench)",
     )
     .short('j')
     .takes("NUM")
@@ -325,7 +325,7 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     })
     .not_with(Conflict::new(
         Partner::Lua,
-        "The script says itself what is prepared.",
+        "The script decides which statements are prepared.",
     )),
     row("no-vacuum", "do not run VACUUM before tests")
         .short('n')
@@ -357,8 +357,8 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         )),
     row(
         "scale",
-        "scaling factor: with -i, of the tables; else reported\n\
-         for custom scripts",
+        "scaling factor: with -i, of the tables; otherwise\n\
+         reported for custom scripts",
     )
     .short('s')
     .takes("NUM")
@@ -473,14 +473,14 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     }),
     row(
         "histogram",
-        "write an HdrHistogram interval log, one line a second",
+        "write an HdrHistogram interval log, a line per second",
     )
     .takes("FILE")
     .text(|given| &mut given.load.histogram),
     row(
         "lua",
-        "run a Lua script of sysbench: a file, or one that is\n\
-         installed with it (oltp_read_write)",
+        "run a Lua script of sysbench: a file, or the name of\n\
+         an installed one (oltp_read_write)",
     )
     .takes("SCRIPT")
     .set(|given, value| {
@@ -512,7 +512,7 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     .not_in_pgbench(),
     row(
         "workload",
-        "run a workload of sysbench's, on dataset sbtest\n\
+        "run a workload of sysbench on dataset sbtest\n\
          (oltp-read-write, oltp-point-select...; with --tables\n\
          and --table-size), or tpcc: see TPC-C options",
     )
@@ -525,22 +525,19 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         Ok(())
     })
     .not_in_pgbench(),
-    row("json", "write the results as one JSON object")
+    row("json", "write the results to FILE as a JSON object")
         .takes("FILE")
         .text(|given| &mut given.load.json),
-    row(
-        "warmup",
-        "load before measuring begins, left out of all results",
-    )
-    .takes("SECONDS")
-    .set(|given, value| {
-        given.load.warmup = value.seconds_or_zero()?;
-        Ok(())
-    })
-    .not_with(
-        Conflict::new(Partner::Phases, "put a phase with result = false first")
-            .unless(|given| given.load.warmup.is_zero()),
-    ),
+    row("warmup", "run the load this long before measuring begins")
+        .takes("SECONDS")
+        .set(|given, value| {
+            given.load.warmup = value.seconds_or_zero()?;
+            Ok(())
+        })
+        .not_with(
+            Conflict::new(Partner::Phases, "put a phase with result = false first")
+                .unless(|given| given.load.warmup.is_zero()),
+        ),
     row(
         "auto-pipeline",
         "send statements that need no earlier result in one\n\
@@ -569,28 +566,32 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     })
     .not_with(PAUSES)
     .not_in_pgbench(),
-    row("think-time", "pause after every transaction, likewise")
-        .takes("[SCRIPT=]TIME")
-        .set(|given, value| {
-            given
-                .load
-                .pacing
-                .think
-                .push(PauseChoice::parse(value.text, "--think-time")?);
-            Ok(())
-        })
-        .not_with(PAUSES)
-        .not_in_pgbench(),
+    row(
+        "think-time",
+        "pause after every transaction, as for --keying-time",
+    )
+    .takes("[SCRIPT=]TIME")
+    .set(|given, value| {
+        given
+            .load
+            .pacing
+            .think
+            .push(PauseChoice::parse(value.text, "--think-time")?);
+        Ok(())
+    })
+    .not_with(PAUSES)
+    .not_in_pgbench(),
     row(
         "drain-limit",
-        "abort clients busy so long after -T (default: 60)",
+        "abort clients still busy SECONDS after -T\n\
+         (default: 60)",
     )
     .takes("SECONDS")
     .set(|given, value| {
         given.load.drain_limit = Some(value.seconds_or_zero()?);
         Ok(())
     }),
-    row("io", "how the kernel is asked for replies (default: auto)")
+    row("io", "use this interface of the kernel (default: auto)")
         .takes("auto|epoll|io_uring")
         .set(|given, value| {
             given.load.io = io(value.text)?;
@@ -598,9 +599,9 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         }),
     row(
         "reconnect",
-        "a client that loses its connection comes back, or\n\
-         is aborted after TIME (60s, 500ms; default: the run's\n\
-         end, with -t 60s)",
+        "reconnect clients that lose their connection, and\n\
+         abort them after TIME (60s, 500ms; default: the end\n\
+         of the run, with -t 60s)",
     )
     .may_take("[=TIME]", is_patience)
     .set(|given, value| {
@@ -609,25 +610,22 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     }),
     row(
         "ledger",
-        "leave the number of every write transaction in the\n\
-         table pgdyno_ledger, and say which were acknowledged",
+        "store the number of every write transaction in table\n\
+         pgdyno_ledger, and report which were acknowledged",
     )
     .flag(|given| &mut given.load.ledger)
     .not_in_pgbench(),
-    row(
-        "arrivals",
-        "how starts at a rate are spaced (default: poisson)",
-    )
-    .takes("poisson|regular")
-    .set(|given, value| {
-        given.load.spacing = Some(spacing(value.text)?);
-        Ok(())
-    })
-    .not_in_pgbench(),
+    row("arrivals", "set the spacing of starts (default: poisson)")
+        .takes("poisson|regular")
+        .set(|given, value| {
+            given.load.spacing = Some(spacing(value.text)?);
+            Ok(())
+        })
+        .not_in_pgbench(),
     row(
         "timer-tick",
         "wake sleeping clients at multiples of TIME (\"1ms\"):\n\
-         less CPU, more schedule lag (default: each exactly)",
+         less CPU, more schedule lag (default: exact times)",
     )
     .takes("TIME")
     .set(|given, value| {
@@ -638,15 +636,15 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     row(
         "phases",
         "change rate, clients and scripts over time as the\n\
-         TOML file says",
+         TOML file defines",
     )
     .takes("FILE")
     .text(|given| &mut given.load.phases_file)
     .not_in_pgbench(),
     row(
         "events",
-        "write what happens as JSON Lines (\"-\": to standard\n\
-         output, and the summary to standard error)",
+        "write events as JSON Lines (\"-\": to standard output,\n\
+         and the summary to standard error)",
     )
     .takes("FILE")
     .set(|given, value| {
@@ -659,8 +657,8 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     .in_any_mode(),
     row(
         "max-workers",
-        "most threads when their number is automatic (default:\n\
-         the cores, half of them beside a server on this host)",
+        "limit the automatic number of threads (default: the\n\
+         CPU cores, or half of them with a server on this host)",
     )
     .takes("NUM")
     .set(|given, value| {
@@ -669,8 +667,8 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     }),
     row(
         "worker-busy",
-        "use of a core above which a thread is too busy, and\n\
-         another is added or a warning given (default: 70)",
+        "add a thread, or print a warning, when one uses more\n\
+         than this percentage of a core (default: 70)",
     )
     .takes("PERCENT")
     .set(|given, value| {
@@ -690,7 +688,7 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     row("parent-lease", "stop when standard input closes")
         .flag(|given| &mut given.load.parent_lease)
         .in_any_mode(),
-    row("lease", "likewise, and when no line has come for so long")
+    row("lease", "also stop when no line has arrived for SECONDS")
         .takes("SECONDS")
         .set(|given, value| {
             given.load.lease = Some(value.seconds()?);
@@ -699,8 +697,8 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         .not_in_pgbench(),
     row(
         "part",
-        "be generator K of N that make one load together: of\n\
-         -c clients and of the rate take that part",
+        "run as generator K of N of one load, with a share of\n\
+         the clients (-c) and of the rate",
     )
     .takes("K/N")
     .set(|given, value| {
@@ -710,8 +708,8 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     .not_in_pgbench(),
     row(
         "await-start",
-        "when connected, wait for a line \"start INSTANT\" on\n\
-         standard input, in microseconds since 1970",
+        "wait for a line \"start INSTANT\" on standard input\n\
+         when connected (in microseconds since 1970)",
     )
     .flag(|given| &mut given.load.await_start)
     .not_in_pgbench(),

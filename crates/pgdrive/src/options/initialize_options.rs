@@ -203,8 +203,8 @@ pub(super) const ROWS: &[Row<InitializeOptions>] = &[
     .not_in_pgbench(),
     row(
         "load-workers",
-        "load over NUM connections (default: as many as CPUs,\n\
-         at most 8, a table or partition each)",
+        "load over NUM connections (default: one for each CPU,\n\
+         at most 8; a table or partition each)",
     )
     .takes("NUM")
     .set(|given, value| {
@@ -214,8 +214,8 @@ pub(super) const ROWS: &[Row<InitializeOptions>] = &[
     .not_in_pgbench(),
     row(
         "load-chunk",
-        "commit each NUM rows, so that the load can be resumed\n\
-         within a table (0: tables as wholes, frozen)",
+        "commit every NUM rows, so that a load can be resumed\n\
+         within a table (0: whole tables, frozen)",
     )
     .takes("NUM")
     .set(|given, value| {
@@ -225,7 +225,7 @@ pub(super) const ROWS: &[Row<InitializeOptions>] = &[
     .not_in_pgbench(),
     row(
         "resume",
-        "go on with a load that was broken off, begun with the\n\
+        "resume an interrupted load that was started with the\n\
          same options",
     )
     .flag(|given| &mut given.resume)
@@ -338,7 +338,7 @@ impl InitializeOptions {
             None | Some(Seed::Default) => Ok(DEFAULT_SEED),
             Some(Seed::Fixed(seed)) => Ok(seed),
             Some(Seed::Time | Seed::Strong) => Err(Failure::new(
-                "a load needs a number as its random seed, so that it can be made again",
+                "a load needs a number as its random seed, so that it can be repeated",
             )),
         };
         match name {
@@ -350,7 +350,7 @@ impl InitializeOptions {
             })),
             "tpcc" => Ok(DatasetChoice::Tpcc(tpcc.dataset(seed()?)?)),
             other => Err(Failure::new(format!("unrecognized dataset \"{other}\""))
-                .hint("There are \"pgbench\", \"sbtest\" and \"tpcc\".")),
+                .hint("Valid datasets are \"pgbench\", \"sbtest\" and \"tpcc\".")),
         }
     }
 
@@ -500,7 +500,7 @@ mod tests {
                     "--warehouses=2",
                     "--order-line-partitions=3",
                 ],
-                "more partitions than warehouses",
+                "at least as many warehouses as partitions",
             ),
             (
                 &["--dataset=tpcc", "--tpcc-profile=tpc"],

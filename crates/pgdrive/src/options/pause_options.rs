@@ -157,7 +157,7 @@ fn no_script(option: &str, choice: &PauseChoice, programs: &[WeightedProgram]) -
         .enumerate()
         .map(|(number, p)| format!("{} \"{}\"", number + 1, p.program.name))
         .collect();
-    Failure::new(format!("{option} names no script: \"{script}\""))
+    Failure::new(format!("{option} names an unknown script: \"{script}\""))
         .hint(format!("The scripts are {}.", names.join(", ")))
 }
 

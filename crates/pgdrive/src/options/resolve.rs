@@ -150,7 +150,7 @@ fn lua(given: &mut Given, load: &mut Benchmark) -> Result<Option<LuaChoice>, Fai
     load.connection.overrides.splice(..0, lua.connection());
     if given.load.part.is_some() && lua.command != "run" {
         let message = format!("--part cannot be used with --lua-command={}", lua.command);
-        return Err(Failure::new(message).hint("It is done once, by one generator without --part."));
+        return Err(Failure::new(message).hint("Run it once, on one generator without --part."));
     }
     Ok(Some(lua))
 }
@@ -215,7 +215,7 @@ fn part(given: &BenchmarkOptions, load: &Benchmark) -> Result<Option<LoadShare>,
     let clients = load.clients;
     if clients < of {
         return Err(Failure::new(format!(
-            "{clients} clients (-c) cannot be shared out to {of} generators (--part)"
+            "{clients} clients (-c) cannot be divided among {of} generators (--part)"
         )));
     }
     Ok(Some(LoadShare {

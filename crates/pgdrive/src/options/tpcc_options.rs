@@ -61,7 +61,7 @@ pub(super) const ROWS: &[Row<TpccOptions>] = &[
     .not_in_pgbench(),
     row(
         "tpcc-pauses",
-        "keying and think time as the standard has it\n\
+        "pause for the standard's keying and think times\n\
          (default: on for spec, off for hammerdb)",
     )
     .takes("on|off")
@@ -229,7 +229,7 @@ impl TpccOptions {
             .is_some_and(|count| count > warehouses)
         {
             return Err(Failure::new(
-                "--order-line-partitions asks for more partitions than warehouses",
+                "--order-line-partitions requires at least as many warehouses as partitions",
             )
             .hint("A partition holds the order lines of whole warehouses."));
         }
@@ -261,7 +261,7 @@ impl TpccOptions {
 fn profile(name: &str) -> Result<Profile, Failure> {
     Profile::from_name(name).ok_or_else(|| {
         Failure::new(format!("unrecognized TPC-C profile \"{name}\""))
-            .hint("There are \"hammerdb\" and \"spec\".")
+            .hint("Valid profiles are \"hammerdb\" and \"spec\".")
     })
 }
 

@@ -163,7 +163,7 @@ fn expected(session: &mut Session, options: &TpccCheck) -> Result<(u64, Profile)
     let asked = options.warehouses.map(u64::from);
     let Some(warehouses) = asked.or(warehouses) else {
         return Err(Failure::new(
-            "the database has no mark that says how many warehouses it holds",
+            "the database has no dataset stamp with the number of its warehouses",
         )
         .hint("Give --warehouses=NUM and, for the standard's, --tpcc-profile=spec."));
     };

@@ -153,7 +153,7 @@ fn rules(
         }
         None => {
             messages.warning(
-                "the database has no mark of TPC-C's dataset: its profile and its random constants are not known",
+                "the database has no dataset stamp of TPC-C: its profile and its random constants are unknown",
             );
             c_of_load(load.profile, SEED_OF_LOAD)
         }
