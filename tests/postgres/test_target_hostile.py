@@ -10,14 +10,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from itertools import count
+from pathlib import Path
 
 import pytest
 
-from pgdyno.errors import TargetError
-from pgdyno.targets import Home, Server, SilentProgress, fetch_target, open_target
+from pgdyno.errors import ExitCode, TargetError
+from pgdyno.records import Outcome, Stage
+from pgdyno.store import RunFolder
+from pgdyno.targets import Home, Server, SilentProgress, bounds, fetch_target, open_target
+from pgdyno.targets.address import Address
 from pgdyno.targets.dsn.schema import DsnTarget
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from pgdyno.targets.reach import Reached
+from pgdyno.targets.silence import Look, SilentServerError
 from tests.cli.hostile import (
     DONE,
     GUARD_S,
@@ -35,6 +40,7 @@ from tests.cli.hostile import (
     refusal,
     row,
 )
+from tests.postgres.silent import silent_proxy
 
 ROLE_SETTINGS = {
     "statement_timeout": "1ms",
@@ -66,7 +72,8 @@ def role(theirs: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with theirs.connect("postgres") as connection:
         connection.execute("CREATE ROLE bench LOGIN CREATEDB PASSWORD 'theirs'")
         yield
-        connection.execute("DROP DATABASE IF EXISTS measured WITH (FORCE)")
+        for name in ("measured", "measured_too"):
+            connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())
         connection.execute("DROP OWNED BY bench; DROP ROLE bench; DROP SCHEMA IF EXISTS evil CASCADE")
 
 
@@ -334,3 +341,97 @@ def test_what_is_no_answer_is_told_in_a_sentence(misdeed: str) -> None:
 
 def test_a_real_one_is_reached(theirs: Server, home: Home) -> None:
     assert isinstance(fetch_target("far", spec(theirs.port), home=home, progress=SilentProgress()), Reached)
+
+
+# ---- what falls silent while a run uses it ----
+
+
+SILENT_PLAN = """
+name = "silent"
+[target.far]
+kind = "dsn"
+dsn = "host=127.0.0.1 port={far} user=bench sslmode=disable gssencmode=disable"
+password_env = "BENCH_PASSWORD"
+database = "measured"
+[target.near]
+kind = "dsn"
+dsn = "host=127.0.0.1 port={near} user=bench sslmode=disable gssencmode=disable"
+password_env = "BENCH_PASSWORD"
+database = "measured_too"
+[workload]
+scripts = ["select-only"]
+scale = 1
+[trial]
+warmup = "0s"
+duration = "30s"
+[reset]
+checkpoint = false
+[sweep]
+clients = [1]
+"""
+RUN = """
+import sys
+from pgdyno.__main__ import main
+from pgdyno.targets import address, bounds
+bounds.ANSWER_S, address.CONNECT_TIMEOUT_S, address._PROOF_S = 4.0, 4, 1
+sys.argv = ["pgdyno", *sys.argv[1:]]
+main()
+"""
+SILENT_AT = {
+    "asked for its settings": (b"FROM pg_catalog.pg_settings", Stage.TARGET),
+    "given rows": (b"from stdin", Stage.PREPARE),
+    "asked to vacuum": (b"vacuum", Stage.PREPARE),
+    "under load": (b"SELECT abalance", Stage.RUN),
+}
+"""What the server is asked when it falls silent, and the stage that fails."""
+
+
+@pytest.mark.parametrize(
+    ("asked", "whole"),
+    # clients whose sessions alone fall silent end with the drain limit
+    [(asked, whole) for asked in SILENT_AT for whole in (True, False) if whole or SILENT_AT[asked][1] is not Stage.RUN],
+)
+def test_a_server_that_falls_silent_fails_its_trial(theirs: Server, tmp_path: Path, asked: str, whole: bool) -> None:
+    trigger, at = SILENT_AT[asked]
+    plan = tmp_path / "plan.toml"
+    with silent_proxy(theirs.port, trigger, whole=whole) as proxy:
+        duration = "5s" if at is Stage.RUN else "1s"
+        plan.write_text(SILENT_PLAN.format(far=proxy.port, near=theirs.port).replace("30s", duration))
+        argv = [sys.executable, "-c", RUN, "run", str(plan), "--runs", str(tmp_path / "runs"), "--no-preflight"]
+        done = subprocess.run(
+            argv, check=False, capture_output=True, encoding="utf-8", errors="replace", timeout=2 * GUARD_S
+        )
+    assert proxy.silent.is_set(), done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.returncode == ExitCode.TRIALS_FAILED, done.stderr
+    (folder,) = (tmp_path / "runs").iterdir()
+    far, near = RunFolder.open(folder).trials()
+    assert near.outcome is Outcome.FINISHED
+    assert far.failure is not None
+    assert far.failure.stage is at
+    assert re.match(r"target far: .* within 4 s", far.failure.message)
+
+
+def test_a_server_that_works_for_long_is_waited_for(theirs: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its session is looked at several times meanwhile."""
+    looks: list[Look] = []
+
+    def look(self: Address, dbname: str, pid: int | None) -> Look:
+        looks.append(found := looked(self, dbname, pid))
+        return found
+
+    looked = Address.look
+    monkeypatch.setattr(Address, "look", look)
+    monkeypatch.setattr(bounds, "ANSWER_S", 2.0)
+    with theirs.connect() as connection:
+        assert connection.execute("SELECT 1 FROM pg_sleep(7)").fetchone() == (1,)
+    assert looks[:2] == [Look.WORKS, Look.WORKS]
+
+
+def test_an_answer_without_an_end_is_cut(theirs: Server, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_target("far", spec(theirs.port), home=home, progress=SilentProgress()) as server:
+        monkeypatch.setattr(bounds, "ANSWER_BYTES", 1 << 20)
+        with server.connect() as connection:
+            statement = "SELECT repeat('x', 10000) FROM generate_series(1, 1000000)"
+            with pytest.raises(SilentServerError, match=r"answered one statement with more than 1.0 MiB"):
+                connection.execute(statement)

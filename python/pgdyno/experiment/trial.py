@@ -36,10 +36,12 @@ from pgdyno.records import (
 from pgdyno.run import HookError, Interval, TrialResult, phases_toml, run_trial
 from pgdyno.run.engine import trial_options
 from pgdyno.run.stream import among
+from pgdyno.run.vigil import Vigil
 from pgdyno.store import TrialWriter
 from pgdyno.targets import Server
 from pgdyno.targets.log_parts import LogParts
 from pgdyno.targets.signals import signals_deferred
+from pgdyno.targets.silence import HINT, SilentServerError
 
 Setting = tuple[str, str, str | None, str]
 """Name, setting, unit, source."""
@@ -115,7 +117,7 @@ class TrialRunner:
             prepared = stage(Stage.HOOK, lambda: self._run_before_trial(trial, server, writer, prepared))
             path = stage(Stage.PREPARE, lambda: self._measure_path(trial, server))
         except StageFailedError as failed:
-            record = self._record(trial, started, TrialResult(Outcome.FAILED, [], None, None, failed.failure))
+            record = self._record(trial, started, TrialResult(Outcome.FAILED, [], None, None, _named(trial, failed)))
             record = record.model_copy(update={"leftovers": leftovers})
             with signals_deferred():
                 writer.commit(record, events=[], settings=[])
@@ -155,7 +157,7 @@ class TrialRunner:
             ended = datetime.now(UTC)
         probed = probe.read(trial, result.events, self._generators.clock_ahead, self._progress)
         logs.save(writer.log)
-        result, ledger = self._settle(server, result)
+        result, ledger = self._settle(trial, server, result)
         self._run_after_trial(trial, server, writer, result)
         result, consistency = self._verify(trial, result)
         record = self._record(trial, started, result).model_copy(
@@ -194,6 +196,8 @@ class TrialRunner:
         workers = self._generators.workers_for(trial.point)
         options = trial_options(plan, trial.point, context.seed + trial.number, phases, workers)
         self._progress.trial_started(trial)
+        vigil = Vigil(server.quiet)
+        running = self._generators.running
         result = run_trial(
             context.engine,
             [*scripts_of(context.loaded), *options],
@@ -205,17 +209,23 @@ class TrialRunner:
             injector_for(context.loaded, server, writer.log / "events.log"),
             must_stop,
             self._progress.engine_reported,
-            self._generators.running,
+            # an event of the plan may silence the server
+            running if plan.event else vigil.over(running),
         )
+        if vigil.reason is not None:
+            failure = Failure(stage=Stage.RUN, message=f"target {trial.target}: {vigil.reason}", hint=HINT)
+            result = replace(result, outcome=Outcome.FAILED, failure=failure)
         return self._progress.with_marks(result)
 
-    def _settle(self, server: Server, result: TrialResult) -> tuple[TrialResult, LedgerRecord | None]:
+    def _settle(
+        self, trial: PlannedTrial, server: Server, result: TrialResult
+    ) -> tuple[TrialResult, LedgerRecord | None]:
         """Return `result`, failed if the server does not come back, and what became of acknowledged transactions."""
         try:
             return result, settle(self._context.plan, server, result)
         except StageFailedError as failed:
             # of two failures the first is the reason
-            return replace(result, outcome=Outcome.FAILED, failure=result.failure or failed.failure), None
+            return replace(result, outcome=Outcome.FAILED, failure=result.failure or _named(trial, failed)), None
 
     def _run_after_trial(self, trial: PlannedTrial, server: Server, writer: TrialWriter, result: TrialResult) -> None:
         """Run after_trial; its failure is a note, because the trial's figures were taken before."""
@@ -232,7 +242,7 @@ class TrialRunner:
         try:
             found = stage(Stage.VERIFY, lambda: self._servers.check(trial.target))
         except StageFailedError as failed:
-            return replace(result, outcome=Outcome.FAILED, failure=failed.failure), None
+            return replace(result, outcome=Outcome.FAILED, failure=_named(trial, failed)), None
         if found is None or not found.violations:
             return result, found
         failure = _inconsistent(self._context.plan, found)
@@ -258,6 +268,15 @@ class TrialRunner:
             events=result.plan_events,
             attempt=self._context.attempt,
         )
+
+
+def _named(trial: PlannedTrial, failed: StageFailedError) -> Failure:
+    """Return why it failed, with the target's name if its server fell silent: the message does not contain it."""
+    name = f"target {trial.target}: "
+    failure = failed.failure
+    if isinstance(failed.__cause__, SilentServerError) and not failure.message.startswith(name):
+        return failure.model_copy(update={"message": name + failure.message})
+    return failure
 
 
 def _why(record: TrialRecord) -> str:

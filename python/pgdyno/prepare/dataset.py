@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import IO
 
 from pgdyno.errors import TargetError
@@ -11,7 +11,9 @@ from pgdyno.prepare.mark import Dataset, marked_dataset
 from pgdyno.programs import Engine
 from pgdyno.run.process import running_engine
 from pgdyno.run.stream import Event
+from pgdyno.run.vigil import Vigil
 from pgdyno.targets import Progress, Server
+from pgdyno.targets.silence import HINT, SilentServerError
 
 
 def load_dataset(dataset: Dataset, server: Server, engine: Engine, progress: Progress, *, anew: bool = False) -> bool:
@@ -26,7 +28,7 @@ def load_dataset(dataset: Dataset, server: Server, engine: Engine, progress: Pro
     progress.step(f"loading {dataset}")
     # over how many connections is the engine's choice: by cores, and by what is to be filled
     options = ["--initialize", *_size(dataset), "--quiet", "--events=-"]
-    _run_engine(engine, options, server.environment(), progress, f"load {dataset}")
+    _run_engine(engine, options, server, progress, f"load {dataset}")
     found = marked_dataset(server)
     if found != dataset:
         raise TargetError(
@@ -44,13 +46,14 @@ def _size(dataset: Dataset) -> list[str]:
     return [f"--dataset={dataset.name}", f"--tables={dataset.tables}", f"--table-size={dataset.scale}"]
 
 
-def _run_engine(
-    engine: Engine, options: list[str], environment: Mapping[str, str], progress: Progress, doing: str
-) -> None:
+def _run_engine(engine: Engine, options: list[str], server: Server, progress: Progress, doing: str) -> None:
+    vigil = Vigil(server.quiet_at_work)
     with tempfile.TemporaryFile() as errors:
-        with running_engine(engine, options, environment, errors) as (process, events):
+        with vigil.over(running_engine)(engine, options, server.environment(), errors, None) as (process, events):
             end = _follow(events, progress)
             process.wait()
+        if vigil.reason is not None:
+            raise SilentServerError(f"cannot {doing}: {vigil.reason}", hint=HINT)
         if process.returncode != 0:
             raise TargetError(f"cannot {doing}: {_reason(end, errors)}", hint=(end or {}).get("hint"))
 

@@ -12,7 +12,9 @@ from pgdyno.prepare.mark import Dataset
 from pgdyno.programs import Engine
 from pgdyno.records import Consistency
 from pgdyno.run.process import running_engine
+from pgdyno.run.vigil import Vigil
 from pgdyno.targets import Server
+from pgdyno.targets.silence import HINT, SilentServerError
 
 NAME = "tpcc"
 """As the mark has it."""
@@ -34,10 +36,13 @@ def check_tpcc(
     is_full = asked == "full"
     options = ["--tpcc-check", f"--warehouses={dataset.scale}", f"--tpcc-profile={dataset.profile}", "--events=-"]
     options += ["--thorough"] if is_full else []
+    vigil = Vigil(server.quiet_at_work)
     with tempfile.TemporaryFile() as errors:
-        with running_engine(engine, options, server.environment(), errors) as (process, stream):
+        with vigil.over(running_engine)(engine, options, server.environment(), errors, None) as (process, stream):
             events = list(stream)
             process.wait()
+        if vigil.reason is not None:
+            raise SilentServerError(f"cannot check TPC-C's consistency conditions: {vigil.reason}", hint=HINT)
         if process.returncode not in (0, BROKEN):
             errors.seek(0)
             said = events[-1].get("message") if events else errors.read().decode(errors="replace").strip()

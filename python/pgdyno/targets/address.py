@@ -11,12 +11,21 @@ from psycopg import pq
 from psycopg.conninfo import make_conninfo
 
 from pgdyno.errors import TargetError
+from pgdyno.targets import bounds
 from pgdyno.targets.bounds import answering, connected_within
+from pgdyno.targets.silence import HINT, Look, SilentServerError, WatchedConnection
 
 CONNECT_TIMEOUT_S = 30
 _PROOF_S = 10
 """Beyond libpq's own time limit, which does not count while it computes a password's proof: milliseconds."""
 _TIMEOUTS = ("statement_timeout", "lock_timeout")
+_STATE = "SELECT state FROM pg_catalog.pg_stat_activity WHERE pid = %s"
+_STATES = """
+    SELECT max(state) FROM pg_catalog.pg_stat_activity WHERE datname = current_database()
+    AND usename = current_user AND pid <> pg_catalog.pg_backend_pid()
+    HAVING bool_and(state LIKE 'idle%')
+"""
+"""No row while one of our sessions in the database works."""
 _ATTEMPTS = 20
 """At a time limit of 1 ms, most first attempts succeed."""
 
@@ -46,7 +55,7 @@ class Address:
         """A new connection in autocommit mode; `more` are parameters of its own.
 
         With `as_is` it keeps the settings that the role and the database give a session; see `make_dependable`.
-        Raises TargetError.
+        Its statements raise SilentServerError when the server falls silent. Raises TargetError.
         """
         values: dict[str, Any] = {
             "connect_timeout": str(CONNECT_TIMEOUT_S),
@@ -60,15 +69,19 @@ class Address:
         # options may hold what only the server should read
         shown = {name: "***" if name == "options" else value for name, value in {**self.parameters, **more}.items()}
         reached = make_conninfo(**{**shown, "dbname": dbname})
-        limit_s = _limit_s(values)
+        limit_s = connecting_limit_s(values)
         try:
             connection = connected_within(
-                limit_s, lambda: psycopg.connect(**values, password=self.password, autocommit=True)
+                limit_s, lambda: WatchedConnection.connect(**values, password=self.password, autocommit=True)
             )
+        except psycopg.errors.ConnectionTimeout as error:
+            raise SilentServerError(f"cannot connect to {reached}: {str(error).strip()}", hint=HINT) from error
         except psycopg.Error as error:
             raise TargetError(f"cannot connect to {reached}: {str(error).strip()}") from error
         except TimeoutError as error:
-            raise TargetError(f"cannot connect to {reached}: not done within {limit_s:g} s") from error
+            raise SilentServerError(f"cannot connect to {reached}: not done within {limit_s:g} s", hint=HINT) from error
+        if isinstance(connection, WatchedConnection):
+            connection.look = lambda pid: self.look(dbname, pid, **more)
         if as_is:
             return connection
         try:
@@ -85,8 +98,31 @@ class Address:
             raise
         return connection
 
+    def look(self, dbname: str, pid: int | None, **more: str) -> Look:
+        """Whether the server answers a new session, and what its session `pid` does, of which nothing is heard.
 
-def _limit_s(parameters: Mapping[str, str]) -> float | None:
+        None: whether any session of the role in the database does something.
+        """
+        values: dict[str, Any] = {"connect_timeout": str(CONNECT_TIMEOUT_S), **self.parameters, **more}
+        values |= {"dbname": dbname, "application_name": "pgdyno"}
+        limit_s = connecting_limit_s(values) or bounds.ANSWER_S
+        try:
+            with (
+                connected_within(
+                    limit_s, lambda: psycopg.connect(**values, password=self.password, autocommit=True)
+                ) as connection,
+                answering(connection),
+            ):
+                make_dependable(connection)
+                row = connection.execute(_STATES if pid is None else _STATE, None if pid is None else [pid]).fetchone()
+        except (TimeoutError, psycopg.errors.ConnectionTimeout, TargetError):
+            return Look.SILENT
+        except psycopg.Error:
+            return Look.REFUSED
+        return Look.IDLE if row is not None and str(row[0]).startswith("idle") else Look.WORKS
+
+
+def connecting_limit_s(parameters: Mapping[str, str]) -> float | None:
     """How long it takes at most to try all hosts; None where the user wants to wait for ever."""
     try:
         timeout_s = int(parameters["connect_timeout"])

@@ -23,7 +23,7 @@ from pgdyno.units import format_bytes
 
 ANSWER_S = 60.0
 """How long a server may take for what is asked before a run, which takes milliseconds."""
-ANSWER_BYTES = 64_000_000
+ANSWER_BYTES = 64 << 20
 """How much it may send meanwhile; what is asked has few rows, and pg_settings are 100 kB."""
 _LOOK_EVERY_S = 0.05
 _BYTES_RECEIVED = struct.Struct("=128xQ")
@@ -60,9 +60,9 @@ def _watch(own: socket.socket, over: threading.Event, excess: list[str]) -> None
     """Shuts the socket down when there is too much; why is in `excess` before that."""
     end = time.monotonic() + ANSWER_S
     with own:
-        before = _received(own)
+        before = received(own)
         while not over.wait(min(_LOOK_EVERY_S, ANSWER_S)):
-            if _received(own) - before > ANSWER_BYTES:
+            if received(own) - before > ANSWER_BYTES:
                 excess.append(f"the server answered with more than {format_bytes(ANSWER_BYTES)} what takes a few rows")
             elif time.monotonic() > end:
                 excess.append(f"the server did not answer what pgdyno asked within {ANSWER_S:g} s")
@@ -73,7 +73,7 @@ def _watch(own: socket.socket, over: threading.Event, excess: list[str]) -> None
             return
 
 
-def _received(own: socket.socket) -> int:
+def received(own: socket.socket) -> int:
     """Bytes, of a TCP connection; 0 of a socket in the file system, which is a server's on this host."""
     try:
         (received,) = _BYTES_RECEIVED.unpack(own.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _BYTES_RECEIVED.size))

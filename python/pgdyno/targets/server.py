@@ -20,6 +20,7 @@ from pgdyno.targets.database_settings import set_settings
 from pgdyno.targets.facts import read_facts
 from pgdyno.targets.log import log_size
 from pgdyno.targets.machine import Machine
+from pgdyno.targets.silence import Look, Quiet
 
 if TYPE_CHECKING:
     from pgdyno.targets.replicas import ReplicaSet
@@ -83,6 +84,17 @@ class Server:
     def connect(self, dbname: str | None = None) -> psycopg.Connection[tuple[Any, ...]]:
         """A new connection in autocommit mode. Raises TargetError."""
         return self.address.connect(dbname or self.dbname)
+
+    def quiet(self) -> Quiet:
+        """Of a load, whose clients may rest: looks whether the server answers when nothing is heard for long."""
+        return Quiet(lambda: self._look_at_all().if_answered())
+
+    def quiet_at_work(self) -> Quiet:
+        """Likewise, of a program that has the server work all the time."""
+        return Quiet(self._look_at_all)
+
+    def _look_at_all(self) -> Look:
+        return self.address.look(self.dbname, None)
 
     def read_as_is(self, read: Callable[[psycopg.Connection[tuple[Any, ...]]], _T]) -> _T:
         """What `read` finds in a session with all settings that those of the load have, as far as they let it.

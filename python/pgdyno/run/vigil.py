@@ -1,0 +1,84 @@
+"""Ends an engine whose server has fallen silent: its statements may take hours, and have no limit of their own."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Protocol
+
+from pgdyno.programs import Engine
+from pgdyno.run.process import STOP_S, Load, Running
+from pgdyno.run.stream import Event
+
+_ASK_EVERY_S = 0.5
+
+
+class Silence(Protocol):
+    """How long nothing was heard of a server."""
+
+    def heard(self) -> None:
+        """The server answered."""
+
+    def reason(self, over: threading.Event, /) -> str | None:
+        """Why no answer is to be expected any more; may take as long as asking the server."""
+
+
+class Vigil:
+    """Watches over a server while an engine uses it."""
+
+    def __init__(self, silence: Callable[[], Silence]) -> None:
+        """`silence` begins to count."""
+        self._silence = silence
+        self.reason: str | None = None
+        """Why the engine was ended; None when it was not."""
+
+    def over(self, running: Running) -> Running:
+        """`running`, with the engine told to stop (SIGINT, then SIGKILL) when the server has fallen silent."""
+
+        @contextmanager
+        def watched(
+            engine: Engine,
+            options: Sequence[str],
+            environment: Mapping[str, str],
+            errors: IO[bytes],
+            folder: Path | None,
+        ) -> Iterator[tuple[Load, Iterator[Event]]]:
+            ended = threading.Event()
+            with running(engine, options, environment, errors, folder) as (load, events):
+                silence = self._silence()
+                thread = threading.Thread(target=self._watch, args=(load, silence, ended), name="vigil", daemon=True)
+                thread.start()
+                try:
+                    yield load, _heard(events, silence)
+                finally:
+                    ended.set()
+
+        return watched
+
+    def _watch(self, load: Load, silence: Silence, ended: threading.Event) -> None:
+        while not ended.wait(_ASK_EVERY_S):
+            reason = silence.reason(ended)
+            if reason is not None and not ended.is_set():
+                self.reason = reason
+                load.send_signal(signal.SIGINT)
+                if not ended.wait(STOP_S) and isinstance(load, subprocess.Popen):
+                    load.kill()
+                return
+
+
+def _heard(events: Iterator[Event], silence: Silence) -> Iterator[Event]:
+    rows = None
+    for event in events:
+        # both come once a second, whether the server answers or not
+        if event["event"] == "interval":
+            moved = any(script["succeeded"] + script["failed"] for script in event["scripts"])
+        else:
+            moved = event["event"] != "load" or event.get("rows") != rows
+            rows = event.get("rows")
+        if moved:
+            silence.heard()
+        yield event
