@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import sys
 import termios
 import threading
 from collections.abc import Iterator
@@ -13,10 +14,14 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgdyno.targets import Server
+from pgdyno.errors import ExitCode
+from pgdyno.targets import Server, bounds
 from pgdyno.targets.installation import Installation
+from pgdyno.watch.polling import Connection, Polling
+from tests.cli.hostile import Misdeed, Peer, columns, hostile, row
 from tests.postgres.own_servers import OwnServer
 from tests.postgres.relay import Relay
+from tests.postgres.silent import silent_proxy
 from tests.postgres.watching import BIN, clean, load, objects, terminal
 from tests.waiting import PATIENCE_S
 
@@ -265,3 +270,66 @@ def test_lines_for_a_pipe_end_with_whoever_reads_them(server: Server) -> None:
         assert len(process.stdout.readline().split(":")) >= 3
         process.stdout.close()
         assert process.wait(PATIENCE_S) == 0
+
+
+WATCH = """
+import sys
+from importlib import import_module
+from pgdyno.__main__ import main
+from pgdyno.targets import bounds
+# what a server on this host is asked for, by which a process of another one would have to be known
+import_module("pgdyno.watch.find").place_of = lambda connection: connection.execute("SHOW data_directory")
+bounds.ANSWER_S, bounds.ANSWER_BYTES = 2.0, 1 << 20
+sys.argv = ["pgdyno", "watch", "--once", "--json"]
+main()
+"""
+
+
+def rows_without_end(peer: Peer) -> None:
+    peer.greet()
+    peer.receive()
+    peer.send(columns("a"))
+    while True:
+        peer.send(row(b"x" * 1000) * 100)
+
+
+def silence(peer: Peer) -> None:
+    peer.greet()
+    peer.hear()
+
+
+@pytest.mark.parametrize(
+    ("misdeed", "complaint"),
+    [
+        (silence, "the server did not answer what pgdyno asked within 2 s"),
+        (rows_without_end, "the server answered with more than 1.0 MiB what takes a few rows"),
+    ],
+)
+def test_a_server_that_does_not_answer_is_an_error(misdeed: Misdeed, complaint: str) -> None:
+    with hostile(misdeed) as server:
+        environment = {"PGHOST": "127.0.0.1", "PGPORT": str(server.port), "PGUSER": "a", "PGSSLMODE": "disable"}
+        done = subprocess.run(
+            [sys.executable, "-c", WATCH],
+            env=clean(environment),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=PATIENCE_S,
+            check=False,
+        )
+    assert done.returncode == ExitCode.TARGET, done.stderr
+    assert complaint in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_session_that_falls_silent_is_replaced(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "ANSWER_S", 2.0)
+    with silent_proxy(server.port, b"pg_stat_database", whole=False) as proxy:
+        parameters: dict[str, Any] = {**server.address.parameters, "host": "127.0.0.1", "port": str(proxy.port)}
+
+        def connect() -> Connection:
+            return psycopg.connect(**parameters, password=server.password, dbname="postgres", autocommit=True)
+
+        with Polling(connect(), connect, lambda _connection: None) as polling:
+            assert polling.answers.get(timeout=PATIENCE_S).sessions is not None
+        assert proxy.silent.is_set()

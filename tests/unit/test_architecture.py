@@ -54,7 +54,7 @@ MAY_IMPORT = {
     "audit": {"analyse", "fingerprint", "importers", "store"},
     "report": {"analyse", "audit", "fingerprint", "published", "store"},
     "live": {"analyse", "fingerprint", "report", "store"},
-    "watch": {"report", "run"},
+    "watch": {"report", "run", "targets"},
     "metrics": {"analyse", "report", "run", "store"},
 }
 

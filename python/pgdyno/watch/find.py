@@ -15,6 +15,8 @@ from psycopg.adapt import Loader
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pgdyno.errors import TargetError, UsageError
+from pgdyno.targets.address import connecting_limit_s
+from pgdyno.targets.bounds import answering, connected_within
 from pgdyno.watch.polling import Connection
 
 CONNECT_S = "10"
@@ -75,7 +77,12 @@ def find(target: str | None, ask_password: Callable[[], str] | None) -> tuple[Fo
         connection = _connected(parameters, ask_password)
     except psycopg.OperationalError as error:
         raise TargetError(f"cannot connect: {str(error).strip()}", hint=_hint(error)) from error
-    place = place_of(connection)
+    try:
+        with answering(connection):
+            place = place_of(connection)
+    except BaseException:
+        connection.close()
+        raise
     notes = []
     if place is None:
         notes.append("the server's host is not to be seen from here: no CPU, disks and processes")
@@ -149,7 +156,12 @@ class _Tolerant(Loader):
 
 
 def _session(parameters: dict[str, Any]) -> Connection:
-    connection = psycopg.connect(**parameters, autocommit=True)
+    timeout = parameters.get("connect_timeout") or os.environ.get("PGCONNECT_TIMEOUT", CONNECT_S)
+    limit_s = connecting_limit_s({**parameters, "connect_timeout": timeout})
+    try:
+        connection = connected_within(limit_s, lambda: psycopg.connect(**parameters, autocommit=True))
+    except TimeoutError as error:
+        raise psycopg.OperationalError(f"not done within {limit_s:g} s") from error
     for name in ("text", "name"):
         connection.adapters.register_loader(name, _Tolerant)
     return connection
@@ -172,7 +184,8 @@ def _data_directory(connection: Connection, postmaster: int) -> Path | None:
         row = connection.execute("SELECT pg_catalog.current_setting('data_directory')").fetchone()
         return Path(row[0]) if row else None
     except psycopg.Error:
-        pass
+        if connection.closed:
+            raise
     try:
         # a postmaster stays in its data directory
         return Path(f"/proc/{postmaster}/cwd").readlink()

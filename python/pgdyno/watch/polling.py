@@ -11,6 +11,8 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from pgdyno.errors import TargetError
+from pgdyno.targets.bounds import answering
 from pgdyno.watch.bucket import Polled, Session
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -96,16 +98,22 @@ class Polling:
         is_new = True
         while not self._stop.is_set():
             try:
+                came_back = self._connection is None
                 if self._connection is None:
                     self._connection = self._connect()
                     is_new = True
-                    self._back(self._connection)
-                if is_new:
-                    for setting in _SETTINGS:
-                        self._connection.execute(setting)
-                    is_new = False
-                self.answers.put(_ask(self._connection))
-                self._learn(self._connection)
+                with answering(self._connection):
+                    if came_back:
+                        self._back(self._connection)
+                    if is_new:
+                        for setting in _SETTINGS:
+                            self._connection.execute(setting)
+                        is_new = False
+                    self.answers.put(_ask(self._connection))
+                    self._learn(self._connection)
+            except TargetError:
+                # it is silent, endless, or no PostgreSQL
+                self._drop()
             except psycopg.Error:
                 if self._connection is None or self._connection.closed:
                     self._drop()
