@@ -25,6 +25,16 @@ def test_a_new_folder_has_its_name_and_its_manifest(tmp_path: Path) -> None:
     assert (folder.trials(), folder.partials()) == ([], [])
 
 
+def test_a_new_folder_is_private_under_any_umask(tmp_path: Path) -> None:
+    """Logs of servers and hooks may hold what others must not read."""
+    before = os.umask(0)
+    try:
+        folder = RunFolder.create(tmp_path, sample_manifest())
+    finally:
+        os.umask(before)
+    assert folder.path.stat().st_mode & 0o777 == 0o700
+
+
 def test_the_name_is_in_utc(tmp_path: Path) -> None:
     elsewhere = STARTED.astimezone(timezone(timedelta(hours=9)))
     assert RunFolder.create(tmp_path, sample_manifest(started_at=elsewhere)).name.startswith("20261120T101500Z-")
