@@ -189,7 +189,7 @@ def test_what_an_import_does_not_tell_is_not_known_and_refuses_nothing(run: Run,
     done = run("pgdyno", "compare", *runs)
     assert done.returncode == ExitCode.OK, done.stdout + done.stderr
     assert not done.stdout.startswith("Confounded")
-    assert "not known to be alike: hardware, settings, storage" in " ".join(done.stdout.split())
+    assert "so that a difference cannot be excluded: hardware, settings, storage" in " ".join(done.stdout.split())
     own = stored(tmp_path / "runs", {"pg18": 500.0})
     assert run("pgdyno", "compare", own, runs[0]).returncode == ExitCode.OK
 
@@ -368,4 +368,4 @@ def test_prices_of_a_file_are_audited_as_those_of_the_plan(run: Run, tmp_path: P
     assert rules("--price", str(prices)).count("price-unsound") == 2
     page = tmp_path / "page.html"
     run("pgdyno", "report", name, "--html", str(page), "--price", str(prices))
-    assert "worked out from 500.5 transactions a second" in page.read_text()
+    assert "computed from 500.5 transactions a second" in page.read_text()

@@ -479,7 +479,7 @@ def test_no_rule_fires_on_two_targets_that_are_one() -> None:
 
 
 def test_a_rule_without_its_input_says_so() -> None:
-    bare = printed(Row("a", 8, {"tpm": 600.0}, scale=None), workload="workload not told")
+    bare = printed(Row("a", 8, {"tpm": 600.0}, scale=None), workload="workload not reported")
     unchecked = {finding.rule for finding in audit(bare) if not finding.checked}
     assert {"littles-law", "network-floor", "durability", "too-short", "errors", "order-bias"} <= unchecked
     assert all(finding.severity is NOTE for finding in audit(bare) if not finding.checked)

@@ -34,7 +34,7 @@ def test_runs_that_are_alike_have_no_confounder() -> None:
 def test_datasets_of_unequal_size_confound_two_runs() -> None:
     found = paired(own(run="one"), own(run="two", dataset_bytes=110 << 30))
     assert topics(found) == ["dataset size"]
-    assert "100.0 GiB at a of one, 110.0 GiB at a of two" in found.confounders[0].message
+    assert "100.0 GiB at a of one and 110.0 GiB at a of two" in found.confounders[0].message
 
 
 def cached(run: str, a: float, b: float) -> FakeRun:
@@ -85,7 +85,7 @@ def test_what_is_invalid_within_a_run_refuses_two_runs_as_well(
     assert rule in [each.rule for each in audit(within) if each.severity is Severity.INVALID]
     found = paired(base, other)
     assert {each.rule for each in found.invalid} == {rule}
-    assert found.invalid[0].advice.endswith(f"where this is what you compare, say so: --by {by}")
+    assert found.invalid[0].advice.endswith(f"; to compare this, pass --by {by}")
     assert found.confounders == []
     assert paired(base, other, by).invalid == []
 

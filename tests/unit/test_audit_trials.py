@@ -55,7 +55,7 @@ def test_without_sizes_asked_for_the_probe_tells_them() -> None:
 
     unasked = changed(own(), lambda _: {"prepare": {"dataset_bytes": None}})
     finding = the("dataset-differs", probed(unasked, tables))
-    assert "has 858.3 MiB at a, 953.7 MiB at b" in finding.message
+    assert "has 858.3 MiB at a and 953.7 MiB at b" in finding.message
 
 
 def test_of_a_host_over_ssh_only_steal_is_known() -> None:

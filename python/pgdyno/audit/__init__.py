@@ -1,4 +1,4 @@
-"""Whether the figures of a run may be believed: one small module a rule, findings with their evidence."""
+"""Judges whether the figures of a run can be trusted: one module per rule; findings carry their evidence."""
 
 from pgdyno.audit.finding import Evidence, Finding, Severity, worst
 from pgdyno.audit.registry import RULES, audit, judged

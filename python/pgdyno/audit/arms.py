@@ -1,4 +1,4 @@
-"""Arms of a comparison: trials of the same points under another target, other swept settings or another protocol."""
+"""Groups the trials of a comparison into arms: by target, swept settings or protocol."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Arms = Mapping[str, Sequence[Sample]]
 
 
 def arms_of(trials: Sequence[TrialRecord]) -> dict[int, str]:
-    """The arm of each trial by its number, as messages name it: `pg18`, or `pg18, work_mem=8MB`."""
+    """Return the arm of each trial by its number, as messages name it: `pg18`, or `pg18, work_mem=8MB`."""
     protocols = {trial.point.protocol for trial in trials}
     return {
         trial.number: ", ".join(
@@ -28,12 +28,12 @@ def arms_of(trials: Sequence[TrialRecord]) -> dict[int, str]:
 
 
 def point_of(trial: TrialRecord) -> str:
-    """The point of `trial` without what makes its arm."""
+    """Return the point of `trial` without the parameters that define its arm."""
     return trial.point.model_copy(update={"settings": {}, "protocol": ""}).model_dump_json()
 
 
 def compared_arms(subject: Subject) -> Arms:
-    """Arms with their trials at points that at least two arms share; empty where nothing can be compared."""
+    """Return arms with their trials at the points that at least two arms share; empty if nothing can be compared."""
     names = arms_of(subject.run.trials)
     by_point: dict[str, dict[str, list[Sample]]] = defaultdict(lambda: defaultdict(list))
     for sample in subject.samples:

@@ -1,4 +1,4 @@
-"""What a rule says."""
+"""Types of the audit's results, and the base class of its rules."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ from pgdyno.records import Record
 
 
 class Severity(StrEnum):
-    """What a finding does to a claim, the lightest first."""
+    """The effect of a finding on a claim, in ascending order."""
 
     NOTE = "note"
     """A reader should know it."""
     CAUTION = "caution"
-    """It may move figures by more than noise, or they say less than they seem to."""
+    """The figures may be off by more than noise, or say less than they seem to."""
     INVALID = "invalid"
-    """The figures cannot be what they are said to be, or do not measure what is compared."""
+    """The figures are wrong, or do not measure what is compared."""
 
 
 class Evidence(Record):
-    """Figures, and where they stand."""
+    """Figures that support a finding, and where they are from."""
 
     at: str
-    """`report.txt:42` of an import, else `trial 3` or a part of the manifest."""
+    """`report.txt:42` for an import, otherwise `trial 3` or a part of the manifest."""
     figures: dict[str, float | str] = Field(default_factory=dict)
-    """With the unit at the end of each name."""
+    """The unit is at the end of each name."""
 
 
 class Finding(Record):
-    """One thing that a rule found, or why it could not look."""
+    """What one rule found, or why it could not run."""
 
     rule: str
     id: str = ""
-    """Of the message: the rule's, or one that begins with it where the rule has several. Stable, for programs."""
+    """Id of the message: the rule's id, or one that begins with it if the rule has several. Stable, for programs."""
     severity: Severity
     trials: list[int]
-    """Numbers of the trials that it is about; empty when it is about the run."""
+    """Numbers of the trials concerned; empty if the finding concerns the whole run."""
     message: str
-    """In English; `not checked: why` where the rule lacks its input."""
+    """In English; `not checked: reason` if the rule lacks its input."""
     parameters: dict[str, Parameter] = Field(default_factory=dict)
-    """What the message is filled with."""
+    """The values in the message."""
     evidence: list[Evidence]
     advice: str
     source: str
-    """Where the rule is from."""
+    """The document that the rule is based on."""
 
     @property
     def checked(self) -> bool:
@@ -58,16 +58,16 @@ class Finding(Record):
 
 
 NOT_CHECKED = "-not-checked"
-"""After the rule's id: the id of the message of a rule that lacks its input."""
+"""Suffix of a rule's id: the message of a rule that lacks its input."""
 
 
 class MissingError(Exception):
-    """A rule lacks its input: the message says what."""
+    """Raised by a rule that lacks its input; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A finding without what the rule says of itself."""
+    """What a rule's check yields: a finding without the attributes of its rule."""
 
     severity: Severity
     message: Message
@@ -79,18 +79,18 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule: `check` gives what it finds, nothing where all is well, and raises MissingError without its input."""
+    """A rule: `check` yields its findings, none if all is well, and raises MissingError without its input."""
 
     id: str
     looks_at: str
-    """In words, for the reference."""
+    """What the rule examines, for the reference (docs/reference/audit.md)."""
     worst: Severity
-    """The heaviest finding that it makes."""
+    """The highest severity that it reports."""
     source: str
     check: Callable[[Subject], Iterable[Said]]
 
     def findings(self, subject: Subject) -> list[Finding]:
-        """What it says of `subject`."""
+        """Run the rule on `subject`."""
         try:
             said = list(self.check(subject))
         except MissingError as missing:
@@ -116,6 +116,6 @@ class Rule:
 
 
 def worst(findings: Iterable[Finding]) -> Severity | None:
-    """The heaviest severity; None without findings."""
+    """The highest severity in `findings`; None if there are none."""
     order = list(Severity)
     return max((finding.severity for finding in findings), key=order.index, default=None)

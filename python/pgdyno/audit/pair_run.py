@@ -1,4 +1,4 @@
-"""Two arms, of one run or of two, as the two targets of one run: so that rules about pairs see both."""
+"""Presents two arms, of one run or of two, as two targets of one run, so that rules about pairs see both."""
 
 from __future__ import annotations
 
@@ -23,24 +23,22 @@ class Side:
 
     @property
     def imported(self) -> bool:
-        """Whether another tool measured it."""
         return self.run.manifest.imported is not None
 
     @property
     def record(self) -> TargetRecord | None:
-        """What the manifest says of it."""
+        """The target's record in the manifest."""
         return next((each for each in self.run.manifest.targets if each.name == self.target), None)
 
     def called(self, beside: Side) -> str:
-        """Its name; with its run where the other arm is of another run."""
+        """The target's name; with its run if the other arm is from another run."""
         return self.target if self.run is beside.run else f"{self.target} of {self.run.manifest.run}"
 
     def trials(self) -> list[TrialRecord]:
-        """Its trials."""
         return [trial for trial in self.run.trials if trial.target == self.target]
 
     def disks(self, name: str) -> dict[str, str]:
-        """What its data and its WAL lie on, where that is known, as disks of the target `name`."""
+        """Return the storage of the data and the WAL, where known, as disks of the target `name`."""
         fingerprint = self.run.manifest.fingerprint
         known = fingerprint.host.disks if fingerprint is not None else {}
         either = known.get(f"data and WAL of {self.target}") or known.get("servers of pgdyno")
@@ -49,10 +47,10 @@ class Side:
 
 
 class PairRun:
-    """Trials of both arms, numbered through, with the manifest that a run of both would have."""
+    """Trials of both arms with consecutive numbers, and the manifest that a run of both would have."""
 
     def __init__(self, base: Side, other: Side) -> None:
-        """Reads records; tables when a rule asks."""
+        """Read records only; tables are read when a rule asks for them."""
         self._sides = (base, other)
         self._names = (base.called(other), other.called(base))
         self._shift = 1 + max((trial.number for trial in base.run.trials), default=0)
@@ -79,7 +77,7 @@ class PairRun:
             host = base.fingerprint.host.model_copy(update={"disks": disks})
             changes["fingerprint"] = base.fingerprint.model_copy(update={"host": host, "servers": {}})
         else:
-            # what the hosts are is told by no fingerprint of both: the rule looks at their records
+            # a fingerprint of both arms does not contain the hosts: the rule reads their records
             hosts = [each for manifest in (base, other) for each in manifest.attempts]
             changes |= {"fingerprint": None, "attempts": hosts, "host": base.host}
         if base.imported is not None:
@@ -87,13 +85,11 @@ class PairRun:
         return base.model_copy(update=changes)
 
     def events(self) -> Sequence[EventRow]:
-        """What the engine said at the trials of both arms."""
         return [row for at, side in enumerate(self._sides) for row in self._renumbered(at, side.run.events())]
 
     def amounts_within(
         self, stretches: Stretches, wanted: Sequence[Metric]
     ) -> Mapping[tuple[int, int], Mapping[Metric, float]]:
-        """What counters of the probe gained at the trials of both arms."""
         return {
             (self._number(at, trial), stretch): amounts
             for at, own in self._own(stretches)
@@ -101,28 +97,26 @@ class PairRun:
         }
 
     def series_within(self, stretches: Stretches, wanted: Sequence[Metric]) -> Sequence[SeriesRow]:
-        """The probe's figures of both arms."""
         return [
             row
             for at, own in self._own(stretches)
             for row in self._renumbered(at, self._sides[at].run.series_within(own, wanted))
         ]
 
-    # the protocol names what it asks for; nothing of it is looked at here
+    # required by the protocol; nothing here uses it
 
     def sessions_within(
         self,
         stretches: Stretches,  # noqa: ARG002
     ) -> Mapping[tuple[int, int], tuple[int, Sequence[WaitRow]]]:
-        """None: no rule about pairs looks at waits."""
+        """Return None, because no rule about pairs uses waits."""
         return {}
 
     def intervals(self) -> Sequence[IntervalRow]:
-        """Seconds of both arms."""
         return [row for at, side in enumerate(self._sides) for row in self._renumbered(at, side.run.intervals())]
 
     def _own(self, stretches: Stretches) -> Iterator[tuple[int, Stretches]]:
-        """`stretches` of each side that has some, by its own numbers of trials."""
+        """Yield each side that has some of the `stretches`, with these by its own trial numbers."""
         for at in range(len(self._sides)):
             own = {
                 number - at * self._shift: spans
@@ -136,7 +130,6 @@ class PairRun:
         return [replace(row, trial=self._number(side, row.trial)) for row in rows] if side else rows
 
     def statements(self) -> Sequence[StatementRow]:
-        """Statements of both arms."""
         return [
             replace(row, trial=self._number(at, row.trial))
             for at, side in enumerate(self._sides)
@@ -144,7 +137,7 @@ class PairRun:
         ]
 
     def settings(self, *, names: Sequence[str] = ()) -> Sequence[SettingRow]:
-        """Settings at the trials of both arms; those called `names` where some are."""
+        """Return the settings at the trials of both arms; only those in `names` if it is given."""
         return [
             replace(row, trial=self._number(at, row.trial))
             for at, side in enumerate(self._sides)

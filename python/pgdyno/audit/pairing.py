@@ -1,6 +1,7 @@
-"""What differs between two arms besides what is compared: what refuses the comparison, confounds it, is not known.
+"""Finds what differs between two arms besides what is compared: what refuses the comparison, confounds it, or is
+unknown.
 
-An arm is a target of a run. Fingerprints are compared first, then the audit's rules about pairs see both arms as the
+An arm is a target of a run. Fingerprints are compared first; then the audit's rules about pairs see both arms as the
 targets of one run (`audit.pair_run`).
 """
 
@@ -43,9 +44,11 @@ TOPICS = {
     cache_differs.RULE.id: "cache contents",
     dataset_differs.RULE.id: "dataset size",
 }
-"""Rules about pairs, whose findings concern the comparison and no single trial, with what each is about."""
+"""Rules about pairs, whose findings concern the comparison and no single trial, with the topic of each."""
 ABOUT_ARMS = frozenset([*TOPICS, drift.RULE.id])
-"""Rules that judge how trials of arms lie to each other: to leave out those that they name would leave no arm."""
+"""Rules that judge how the trials of the arms relate to each other: leaving out the trials that they name would leave
+no arm.
+"""
 PAIR_RULES = (
     durability.RULE,
     settings_differ.RULE,
@@ -61,32 +64,33 @@ GROUPS = {
     "placement": frozenset(["network path"]),
     "scale": frozenset(["dataset", "dataset size"]),
 }
-"""Topics that belong to what `--by` names."""
+"""Topics covered by each argument of `--by`."""
 FACTORS = (VERSION, "hardware", "storage", "kernel", "placement", "settings", "protocol", "scale", "rate", "workers")
-"""What `--by` may name of two runs, besides `settings.NAME` and `variables.NAME`."""
+"""What `--by` may name for two runs, besides `settings.NAME` and `variables.NAME`."""
 LOAD = ("phase", "event")
-"""Tables of a plan that decide what load comes when."""
+"""Tables of a plan that determine the load over time."""
 MOST_NUMBERS = 10
-"""Trials that a note names."""
-REFUSING = {"protocol": "another protocol", "scale": "another scale", "rate": "another load model, or another rate"}
+"""The largest number of trials that a note names."""
+REFUSING = {"protocol": "different protocols", "scale": "different scales", "rate": "different load models or rates"}
 
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """What two arms differ in, besides what is compared."""
+    """What differs between two arms besides what is compared."""
 
     refused: list[Difference] = field(default_factory=list)
     invalid: list[Finding] = field(default_factory=list)
-    """What the audit's rules about pairs call invalid: it refuses a comparison of two runs as it does within one."""
+    """Invalid findings of the rules about pairs: they refuse a comparison of two runs, as they do within one run."""
     confounders: list[Confounder] = field(default_factory=list)
     cautions: list[str] = field(default_factory=list)
-    """Lesser differences, and what is not known, in words."""
+    """Lesser differences, and what is unknown, in words."""
 
 
 def pairing_between(base: AuditRun, other: AuditRun, by: str | None = None) -> Pairing:
-    """What two runs differ in besides `by`, the server's version unless it is named. Raises UsageError.
+    """Return what differs between two runs besides `by`; a differing server version counts as compared unless `by`
+    names it.
 
-    Their targets are matched as `analyse.pairs.between` matches them.
+    Targets are matched as in `analyse.pairs.between`. Raises UsageError.
     """
     factor = _factor(by)
     found = Pairing()
@@ -94,7 +98,7 @@ def pairing_between(base: AuditRun, other: AuditRun, by: str | None = None) -> P
     differences = [*_of_points(base, other), *_of_plans(base.manifest, other.manifest)]
     prints = [print_of(run.manifest) for run in (base, other)]
     if prints[0] is not None and prints[1] is not None:
-        # points say what scale they have: the plan's is another where the sweep gives it
+        # the points contain the scale: the plan's differs if the sweep sets it
         of_prints = without_alike(comparable(prints[0], prints[1]), sides)
         differences += [each for each in of_prints if topic_of(each.field) != "scale"]
     _sort(differences, factor, found)
@@ -106,9 +110,9 @@ def pairing_between(base: AuditRun, other: AuditRun, by: str | None = None) -> P
 
 
 def pairing_within(run: AuditRun, by: str, base: Iterable[str], other: Iterable[str]) -> Pairing:
-    """What the targets `base` of a run differ in from its targets `other`, which are compared by `by`.
+    """Return what differs between the targets `base` and `other` of a run, which are compared by `by`.
 
-    Where targets of one version are compared, their settings are what is compared; where versions differ, too, the
+    If targets of one version are compared, their settings are what is compared; if their versions differ, too, the
     settings are not.
     """
     found = Pairing()
@@ -123,15 +127,16 @@ def pairing_within(run: AuditRun, by: str, base: Iterable[str], other: Iterable[
         if prints[0] is not None and prints[1] is not None:
             _sort(without_alike(comparable(prints[0], prints[1]), [sides]), factor, found)
         _add_findings(sides, factor, found)
-    # lesser differences within one run are the plan's, and the audit names them
+    # the plan chose the lesser differences within one run, and the audit names them
     found.cautions.clear()
     return found
 
 
 def pairing_of_arms(run: AuditRun, by: str, base: str, other: str) -> Pairing:
-    """What two arms of a run differ in, where `by` is `target` or `version`; arms of one target differ in nothing else.
+    """Return what differs between two arms of a run if `by` is `target` or `version`; arms of one target share
+    everything else.
 
-    `base` and `other` are named as `analyse.pairs.within` names them.
+    `base` and `other` are named as in `analyse.pairs.within`.
     """
     if by == "target":
         return pairing_within(run, by, [base], [other])
@@ -153,7 +158,7 @@ def _factor(by: str | None) -> str:
 
 
 def _covers(factor: str, topic: str, where: str) -> bool:
-    """Whether `factor`, the thing compared, is what differs: `topic`, found at `where`."""
+    """Return whether `factor`, which is compared, is the difference in `topic`, found at `where`."""
     if factor == "settings" or factor.startswith("settings."):
         is_setting = _CHANGED in where or where.startswith("settings.") or where in _OF_SETTINGS
         return is_setting and factor in ("settings", f"settings.{topic}")
@@ -180,14 +185,14 @@ def _sort(differences: Iterable[Difference], factor: str, found: Pairing) -> Non
 
 
 def sides_of(base: AuditRun, other: AuditRun) -> list[tuple[Side, Side]]:
-    """Targets of two runs that are matched."""
+    """Return the matched targets of two runs."""
     return [(Side(base, a), Side(other, b)) for a, b in _matched(base, other)]
 
 
 def without_alike(differences: Sequence[Difference], sides: Sequence[tuple[Side, Side]]) -> list[Difference]:
-    """`differences` but those of settings whose values are the same: a default and its value, 1GB and 1024MB.
+    """Return `differences` without settings of equal value: a default and its explicit value, 1GB and 1024MB.
 
-    `sides` are the targets that are matched; the first of a pair gives its name to the fields.
+    `sides` are the matched targets; the first of a pair gives its name to the fields.
     """
     names = {topic_of(each.field) for each in differences if _CHANGED in each.field}
     kept = [[values_at(side.run, names).get(side.target, {}) for side in pair] for pair in sides]
@@ -207,7 +212,7 @@ _CHANGED = ".settings_changed."
 
 
 def words_of(difference: Difference) -> str:
-    """A difference in a sentence."""
+    """Describe a difference in one sentence."""
     absent = "default" if "settings" in difference.field else "none"
     a, b = (absent if text is None else text for text in (difference.a, difference.b))
     return f"{difference.field}: {a} vs {b}: {difference.why}"
@@ -219,7 +224,7 @@ def _add(found: Pairing, confounder: Confounder) -> None:
 
 
 def _add_findings(sides: tuple[Side, Side], factor: str, found: Pairing) -> None:
-    """What the audit's rules about pairs find, where the fingerprints have not told it already."""
+    """Add findings of the audit's rules about pairs, except what the fingerprints have shown already."""
     if sides[0].imported != sides[1].imported:
         return
     known = {each.topic for each in found.confounders}
@@ -237,9 +242,9 @@ def _add_findings(sides: tuple[Side, Side], factor: str, found: Pairing) -> None
 
 
 def _advice(finding: Finding, topic: str) -> str:
-    """What to do about a finding that refuses two runs: its rule's advice, or to name what is compared."""
+    """Return the advice for a finding that refuses two runs: the rule's advice, or to name what is compared."""
     by = f"settings.{topic}" if finding.rule in _OF_SETTINGS else _factor_of(topic)
-    return finding.advice + (f"; where this is what you compare, say so: --by {by}" if by is not None else "")
+    return finding.advice + (f"; to compare this, pass --by {by}" if by is not None else "")
 
 
 def _factor_of(topic: str) -> str | None:
@@ -247,7 +252,7 @@ def _factor_of(topic: str) -> str | None:
 
 
 def topic_of_pair(finding: Finding) -> str:
-    """What a finding of a rule about pairs is about, in a word or two."""
+    """Return the topic of a finding of a rule about pairs, in a word or two."""
     figures = finding.evidence[0].figures if finding.evidence else {}
     if finding.rule == settings_differ.RULE.id:
         return str(figures.get("setting", "settings"))
@@ -259,7 +264,9 @@ def topic_of_pair(finding: Finding) -> str:
 
 
 def _is_of_pair(finding: Finding) -> bool:
-    """Whether it is about both arms: a rule may also speak of trials of one, or of what both have alike."""
+    """Return whether a finding concerns both arms: a rule may also report trials of one arm, or what both have in
+    common.
+    """
     if finding.rule == durability.RULE.id:
         return finding.severity is Severity.INVALID
     if finding.rule == version_differs.RULE.id:
@@ -268,16 +275,16 @@ def _is_of_pair(finding: Finding) -> bool:
         named = {str(each.figures["target"]) for each in finding.evidence if "target" in each.figures}
         return len(named) > 1
     if finding.rule in (cache_differs.RULE.id, dataset_differs.RULE.id):
-        # arms of one target that a run sweeps are no matter of the pair
+        # arms of one target that a run sweeps do not concern the pair
         named = {str(each.figures["arm"]).partition(",")[0] for each in finding.evidence}
         return len(named) > 1
     return finding.severity is not Severity.NOTE
 
 
 def _of_servers(base: Side, other: Side) -> Iterator[Difference]:
-    """What rented servers and those on other hosts said of their machines."""
+    """Compare the machines that rented and remote servers reported."""
     seen = [[trial.way for trial in side.trials() if trial.way is not None] for side in (base, other)]
-    for name, why in (("instance", "another class of server"), ("cpu_model", "another processor of the server")):
+    for name, why in (("instance", "different server classes"), ("cpu_model", "different server processors")):
         known = [sorted({str(value) for way in ways if (value := getattr(way, name)) is not None}) for ways in seen]
         if all(known) and known[0] != known[1]:
             yield Difference(f"way.{name}", ", ".join(known[0]), ", ".join(known[1]), Weight.CONFOUNDER, why)
@@ -291,11 +298,11 @@ def _matched(base: AuditRun, other: AuditRun) -> list[tuple[str, str]]:
 
 
 def _of_points(base: AuditRun, other: AuditRun) -> Iterator[Difference]:
-    """Parameters of the sweep, and lengths of trials."""
+    """Compare parameters of the sweep, and lengths of trials."""
     imported = [run.manifest.imported is not None for run in (base, other)]
     for each in differing_parameters(base.trials, other.trials):
         values = (each.base, each.other)
-        # an open loop has a rate; whatever else is absent was not told by another tool, or left to a default
+        # an open loop always has a rate; any other absent value was not reported, or is a default
         a, b = (_shown(each.name, value) for value in values)
         untold = any(value in (None, "") and of for value, of in zip(values, imported, strict=True))
         weight, why = (Weight.CAUTION, UNKNOWN) if untold and each.name != "rate" else _weight(each.name)
@@ -303,7 +310,7 @@ def _of_points(base: AuditRun, other: AuditRun) -> Iterator[Difference]:
     lengths = [sorted({trial.duration_s for trial in run.trials if trial.duration_s}) for run in (base, other)]
     if all(lengths) and lengths[0] != lengths[1]:
         a, b = (", ".join(f"{each:g} s" for each in of) for of in lengths)
-        yield Difference("trial.duration", a, b, Weight.CONFOUNDER, "trials of another length")
+        yield Difference("trial.duration", a, b, Weight.CONFOUNDER, "different trial lengths")
 
 
 def _shown(name: str, value: float | str | None) -> str | None:
@@ -313,41 +320,41 @@ def _shown(name: str, value: float | str | None) -> str | None:
 
 
 def measures_otherwise(parameter: str) -> bool:
-    """Whether two runs of which each has one other value of `parameter` did not measure the same."""
+    """Return whether two runs measured different things if one value of `parameter` differs."""
     return _weight(parameter)[0] is Weight.REFUSED
 
 
 def _weight(name: str) -> tuple[Weight, str]:
     group, _, key = name.partition(".")
     if group == "variables":
-        return Weight.REFUSED, "another workload"
+        return Weight.REFUSED, "different workloads"
     if group == "settings":
         heavy = key in HEAVY_SETTINGS
-        return (Weight.CONFOUNDER if heavy else Weight.CAUTION), "another setting of the server"
+        return (Weight.CONFOUNDER if heavy else Weight.CAUTION), "different server settings"
     if name in REFUSING:
         return Weight.REFUSED, REFUSING[name]
-    return Weight.CONFOUNDER, "another number of threads of the generator"
+    return Weight.CONFOUNDER, "different numbers of generator threads"
 
 
 def _of_plans(base: Manifest, other: Manifest) -> Iterator[Difference]:
-    """What no fingerprint holds: phases and events; of an imported run, the workload's name."""
+    """Compare what no fingerprint contains: phases and events; for an imported run, the workload's name."""
     if base.imported is None and other.imported is None:
         for name in LOAD:
             a, b = base.plan.get(name), other.plan.get(name)
             if a != b:
                 of_base, of_other = (f"{len(each)} in the plan" if each else None for each in (a, b))
-                yield Difference(name, of_base, of_other, Weight.REFUSED, "another load model")
+                yield Difference(name, of_base, of_other, Weight.REFUSED, "different load models")
         return
     told = [{each.strip() for each in manifest.workload.split(",")} for manifest in (base, other)]
     if _NOT_TOLD not in told[0] | told[1] and not told[0] & told[1]:
-        yield Difference("workload", base.workload, other.workload, Weight.REFUSED, "another workload")
+        yield Difference("workload", base.workload, other.workload, Weight.REFUSED, "different workloads")
 
 
-_NOT_TOLD = "workload not told"
+_NOT_TOLD = "workload not reported"
 
 
 def _of_target(taken: Fingerprint | None, name: str) -> Fingerprint | None:
-    """The fingerprint with the target `name` alone, and the disks that are its own."""
+    """Return the fingerprint of the target `name` alone, with its own disks."""
     if taken is None or name not in taken.servers:
         return None
     disks = {role: disk for role, disk in taken.host.disks.items() if role.endswith(f" of {name}")}
@@ -356,31 +363,30 @@ def _of_target(taken: Fingerprint | None, name: str) -> Fingerprint | None:
 
 
 def _unknown(base: Manifest, other: Manifest) -> list[str]:
-    """What is not on record of a run, for which it is not known to be alike."""
+    """Name what the record of a run lacks, so that it may differ."""
     return [
-        f"not known of {manifest.run}, and so not known to be alike: {', '.join(what)} (not on record)"
+        f"not recorded in {manifest.run}, so that a difference cannot be excluded: {', '.join(what)}"
         for manifest in (base, other)
         if (what := unknown_of(manifest))
     ]
 
 
 def of_single_trials(findings: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
-    """Findings that say invalid: those about the whole run or a pair, and those about some of its trials."""
+    """Return the invalid findings that concern some trials only, not the whole run or a pair."""
     invalid = [each for each in findings if each.severity is Severity.INVALID]
     whole = [each for each in invalid if not each.trials or each.rule in ABOUT_ARMS]
     return whole, [each for each in invalid if each.trials and each.rule not in ABOUT_ARMS]
 
 
 def trials_of(findings: Iterable[Finding]) -> set[int]:
-    """Numbers of the trials that findings name."""
     return {number for finding in findings for number in finding.trials}
 
 
 def left_out(run: AuditRun, findings: Sequence[Finding]) -> Message:
-    """How many trials of a run are left out for `findings`, and why."""
+    """Return how many trials of a run are left out because of `findings`, and why."""
     return Message(
         "trials-left-out",
-        "{trials} of {all} trials of {run} left out, as the audit says invalid: {rules}",
+        "{trials} of {all} trials of {run} left out, because the audit found them invalid: {rules}",
         trials=len(trials_of(findings)),
         all=len(run.trials),
         run=run.manifest.run,
@@ -389,6 +395,5 @@ def left_out(run: AuditRun, findings: Sequence[Finding]) -> Message:
 
 
 def _numbers(trials: Sequence[int]) -> str:
-    """The first of them."""
     shown = ", ".join(map(str, trials[:MOST_NUMBERS]))
     return shown if len(trials) <= MOST_NUMBERS else f"{shown} and {len(trials) - MOST_NUMBERS} more"

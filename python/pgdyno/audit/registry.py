@@ -1,4 +1,4 @@
-"""Every rule, in the order in which reports show them."""
+"""Lists every rule, in the order of reports, and runs them."""
 
 from __future__ import annotations
 
@@ -96,19 +96,19 @@ RULES: Sequence[Rule] = (
     clock.RULE,
     probe_gap.RULE,
 )
-"""`docs/reference/audit.md` lists them; a test compares the two."""
+"""A test compares this list with `docs/reference/audit.md`."""
 
 
 def audit(run: AuditRun, rules: Sequence[Rule] = RULES, prices: PriceList | None = None) -> list[Finding]:
-    """What `rules` find in `run`, the heaviest first; rules that lack their input at the end.
+    """Return what `rules` find in `run`, most severe first, with rules that lack their input last.
 
-    `prices` are those that the command was given; None: the plan's.
+    `prices` are those given on the command line; None means the plan's.
     """
     return judged(Subject(run, given_prices=prices), rules)
 
 
 def judged(subject: Subject, rules: Sequence[Rule] = RULES) -> list[Finding]:
-    """The same of a subject that others ask, too: what several need is worked out once."""
+    """Audit a subject that other analyses use, too, so that shared results are computed once."""
     found = [finding for rule in rules for finding in rule.findings(subject)]
     order = list(Severity)
     return sorted(found, key=lambda finding: (not finding.checked, -order.index(finding.severity)))

@@ -1,4 +1,4 @@
-"""Values of settings as numbers, so that 1GB equals 1024MB, and a default the value that it stands for."""
+"""Converts values of settings to numbers, so that 1GB equals 1024MB, and a default equals its explicit value."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _TIMES = {"us": 1e-3, "ms": 1.0, "s": 1e3, "min": 60e3, "h": 3_600e3, "d": 86_40
 
 
 def setting_value(text: str, unit: str | None = None) -> Value:
-    """`text` as bytes, milliseconds or a plain number, whichever it is; a word as it stands.
+    """Return `text` as bytes, milliseconds or a plain number; other text as it is.
 
-    `unit` is pg_settings', such as 8kB, for a number that has none of its own.
+    `unit` is the unit in pg_settings, such as 8kB, for a number without one.
     """
     found = _NUMBER.fullmatch(text.strip())
     if found is None:
@@ -33,7 +33,9 @@ def setting_value(text: str, unit: str | None = None) -> Value:
 
 
 def values_at(run: AuditRun, names: Collection[str]) -> dict[str, dict[str, Value]]:
-    """What the settings `names` were at the first trial of each target that kept them, by target and name."""
+    """Return the values of the settings `names` at the first trial of each target that recorded them, by target and
+    name.
+    """
     targets = {trial.number: trial.target for trial in run.trials}
     swept = {trial.number: trial.point.settings for trial in run.trials}
     found: dict[str, dict[str, Value]] = {}
@@ -44,13 +46,15 @@ def values_at(run: AuditRun, names: Collection[str]) -> dict[str, dict[str, Valu
 
 
 def alike(told: Sequence[str | None], kept: Sequence[Value | None]) -> bool:
-    """Whether one setting is the same everywhere: `told` as SHOW prints it, None for the default; `kept` at a trial."""
+    """Return whether one setting is the same everywhere: `told` as SHOW prints it, None for the default; `kept` as
+    recorded.
+    """
     values = {setting_value(text) if text is not None else value for text, value in zip(told, kept, strict=True)}
     return None not in values and len(values) == 1
 
 
 def alike_settings(run: AuditRun, told: Told, names: Iterable[str]) -> set[str]:
-    """Those of the settings `names` that have one value at all targets of `run`."""
+    """Return those of the settings `names` that have the same value at all targets of `run`."""
     names = list(names)
     kept = values_at(run, names)
     return {

@@ -1,4 +1,4 @@
-"""A run as rules see it: the same questions to trials of our own and to imported ones."""
+"""Presents a run to the rules: one interface for pgdyno's own trials and imported ones."""
 
 from __future__ import annotations
 
@@ -19,46 +19,42 @@ from pgdyno.store.within import Metric, Stretches
 
 _NUMBER = re.compile(r"\d{1,15}(?:\.(\d{1,15}))?")
 READ_ONLY = frozenset(["select-only", "oltp-read-only", "oltp-point-select"])
-"""Workloads that are known to write nothing."""
+"""Workloads that write nothing."""
 
 
 class AuditRun(Protocol):
-    """What audit needs of a run: `store.read.RunData` is one."""
+    """What the audit needs of a run; `store.read.RunData` implements it."""
 
     @property
-    def manifest(self) -> Manifest:
-        """What the run is."""
+    def manifest(self) -> Manifest: ...
 
     @property
-    def trials(self) -> Sequence[TrialRecord]:
-        """Its trials in their order."""
+    def trials(self) -> Sequence[TrialRecord]: ...
 
-    def intervals(self) -> Sequence[IntervalRow]:
-        """Seconds of all trials."""
+    def intervals(self) -> Sequence[IntervalRow]: ...
 
-    def statements(self) -> Sequence[StatementRow]:
-        """Statements of all trials."""
+    def statements(self) -> Sequence[StatementRow]: ...
 
     def settings(self, *, names: Sequence[str] = ()) -> Sequence[SettingRow]:
-        """Settings of the server as they were, at each trial; those called `names` where some are."""
+        """Return the server's settings at each trial; only those in `names` if it is given."""
 
     def events(self) -> Sequence[EventRow]:
-        """What else the engine said, at each trial."""
+        """Return the engine's other events, by trial."""
 
     def amounts_within(
         self, stretches: Stretches, wanted: Sequence[Metric]
     ) -> Mapping[tuple[int, int], Mapping[Metric, float]]:
-        """What counters of the probe gained, by trial and number of its stretch; nothing without a sample."""
+        """Return the increase of the probe's counters by trial and number of the stretch; nothing without a sample."""
 
     def series_within(self, stretches: Stretches, wanted: Sequence[Metric]) -> Sequence[SeriesRow]:
-        """The probe's figures of some metrics within stretches of trials, by trial and time."""
+        """Return the probe's samples of some metrics within stretches of trials, by trial and time."""
 
     def sessions_within(self, stretches: Stretches) -> Mapping[tuple[int, int], tuple[int, Sequence[WaitRow]]]:
-        """Looks, and what sessions waited for added up over them, by trial and number of its stretch."""
+        """Return the samples of sessions, and their waits summed over them, by trial and number of the stretch."""
 
 
 ASKED_SETTINGS = ("autovacuum", "checkpoint_timeout", "fsync", "full_page_writes", "synchronous_commit")
-"""By all rules together: of a large sweep, hundreds at each trial would take a while to read."""
+"""The settings that any rule uses: in a large sweep, reading hundreds per trial would be slow."""
 ASKED_AMOUNTS: Sequence[Metric] = (
     ("processes", "cpu"), ("probe", "cpu"),
     ("checkpoints", "timed"), ("checkpoints", "requested"), ("checkpoints", "done"),
@@ -66,44 +62,45 @@ ASKED_AMOUNTS: Sequence[Metric] = (
     ("tables", "autoanalyzes"), ("vacuum", "blocks"),
     ("database", "blocks_read"), ("database", "blocks_hit"),
 )  # fmt: skip
-"""Counters of the probe that rules ask for, over the measured part of each trial: one query for all of them."""
+"""Counters of the probe that rules use, over the measured part of each trial: one query reads all of them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """A finished trial with its figures, in the names of docs/reference/published.md; it equals itself only."""
+    """A finished trial with its figures, named as in docs/reference/published.md; it equals only itself."""
 
     trial: TrialRecord
     summary: Summary
 
     @property
     def number(self) -> int:
-        """Place in the run."""
+        """Return its position in the run."""
         return self.trial.number
 
     @property
     def target(self) -> str:
-        """What was measured."""
         return self.trial.target
 
     @property
     def clients(self) -> int:
-        """Sessions; 0 when nobody tells."""
+        """Return the number of clients; 0 if unknown."""
         return self.trial.point.clients
 
     @property
     def tool(self) -> str | None:
-        """What measured an imported trial: `pgbench`, `sysbench`, `table`; None for trials of our own."""
+        """Return the program that measured an imported trial: `pgbench`, `sysbench`, `table`; None for pgdyno's own
+        trials.
+        """
         return self.trial.imported.tool if self.trial.imported is not None else None
 
     @property
     def hosts(self) -> Sequence[GeneratorHost]:
-        """The generators, where there are several."""
+        """Return the generators, if there are several."""
         return self.trial.generator.hosts if self.trial.generator is not None else ()
 
     @cached_property
     def figures(self) -> Mapping[str, float]:
-        """Every figure that is known: as printed where the trial was imported and has figures, else as measured."""
+        """Return all known figures: as printed if the trial was imported and has figures, otherwise as measured."""
         if self.trial.imported is not None and self.trial.imported.figures:
             return self.trial.imported.figures
         summary = self.summary
@@ -119,7 +116,7 @@ class Sample:
         return {name: float(value) for name, value in known.items() if value is not None}
 
     def at(self, name: str | None = None) -> str:
-        """Where the figure `name` stands, or the trial as a whole."""
+        """Return the location of the figure `name`, or of the trial as a whole."""
         imported = self.trial.imported
         if imported is None:
             return f"trial {self.number}"
@@ -127,11 +124,11 @@ class Sample:
         return f"{imported.file}:{printed.line if printed is not None else imported.line}"
 
     def some(self, *names: str) -> dict[str, float | str]:
-        """Those of the figures `names` that are known, for evidence."""
+        """Return the known figures among `names`, for evidence."""
         return {name: self.figures[name] for name in names if name in self.figures}
 
     def rounding(self, name: str) -> float:
-        """Half a unit of the last digit that is printed of the figure `name`; 0 where it was not printed."""
+        """Return half a unit of the last printed digit of the figure `name`; 0 if it was not printed."""
         printed = self.trial.imported.printed.get(name) if self.trial.imported is not None else None
         if printed is None or name not in self.figures:
             return 0.0
@@ -142,7 +139,7 @@ class Sample:
 
     @property
     def length_s(self) -> float | None:
-        """Seconds that were measured, as told or as transactions over their rate."""
+        """Return the measured seconds, as reported or computed as transactions over their rate."""
         if "duration_s" in self.figures:
             return self.figures["duration_s"]
         if "transactions" in self.figures and self.summary.tps > 0:
@@ -151,7 +148,7 @@ class Sample:
 
     @property
     def is_open(self) -> bool:
-        """Whether the load came at a rate."""
+        """Return whether the trial is an open loop."""
         return self.trial.point.rate is not None or "schedule_lag_ms" in self.figures
 
 
@@ -180,32 +177,31 @@ def _latency_ms(latency: Latency | None) -> dict[str, float | None]:
 
 @dataclass(frozen=True)
 class Subject:
-    """A run, with what several rules ask for."""
+    """A run, with cached results that several rules use."""
 
     run: AuditRun
     known_courses: Mapping[int, Timeline] | None = None
-    """Every finished trial second by second, where somebody has them already."""
+    """The timelines of all finished trials, if the caller has them already."""
     given_prices: PriceList | None = None
-    """Those of `--price`; None: the plan's count."""
+    """The prices of `--price`; None means the plan's."""
 
     @property
     def manifest(self) -> Manifest:
-        """What the run is."""
         return self.run.manifest
 
     @property
     def imported(self) -> bool:
-        """Whether another tool measured it."""
+        """Return whether another tool measured the run."""
         return self.manifest.imported is not None
 
     @property
     def prices(self) -> PriceList | None:
-        """What its targets cost; None where neither the command nor the plan names prices."""
+        """Return the prices of the targets; None if neither the command line nor the plan has any."""
         return self.given_prices or prices_of(self.manifest)
 
     @cached_property
     def samples(self) -> list[Sample]:
-        """Finished trials, in their order."""
+        """Return the finished trials, in order."""
         return [
             Sample(trial, trial.summary)
             for trial in self.run.trials
@@ -214,19 +210,18 @@ class Subject:
 
     @cached_property
     def by_target(self) -> Mapping[str, list[Sample]]:
-        """Finished trials of each target."""
         found: dict[str, list[Sample]] = {}
         for sample in self.samples:
             found.setdefault(sample.target, []).append(sample)
         return found
 
     def facts(self, name: str) -> list[ImportedLine]:
-        """Lines of imported documents that tell of `name`."""
+        """Return the lines of imported documents that contain the fact `name`."""
         return self.manifest.imported.facts.get(name, []) if self.manifest.imported is not None else []
 
     @cached_property
     def settings(self) -> Mapping[int, Mapping[str, str]]:
-        """Settings of the server that rules ask for, by trial of our own and name."""
+        """Return the server settings that rules use, by trial and name; only for pgdyno's own trials."""
         found: dict[int, dict[str, str]] = {sample.number: {} for sample in self.samples}
         for row in self.run.settings(names=ASKED_SETTINGS):
             if row.trial in found:
@@ -234,32 +229,29 @@ class Subject:
         return found
 
     def intervals(self, trial: int) -> Sequence[IntervalRow]:
-        """Seconds of trial number `trial`."""
         return self._intervals.get(trial, ())
 
     def statements(self, trial: int) -> Sequence[StatementRow]:
-        """Statements of trial number `trial`."""
         return self._statements.get(trial, ())
 
     def events(self, trial: int) -> Sequence[EventRow]:
-        """What else the engine said in trial number `trial`."""
+        """Return the engine's other events in trial number `trial`."""
         return self._events.get(trial, ())
 
     @cached_property
     def courses(self) -> Mapping[int, Timeline]:
-        """Every finished trial second by second; of several scripts without p99."""
+        """Return the timeline of every finished trial; without p99 if it has several scripts."""
         if self.known_courses is not None:
             return self.known_courses
         return {each.number: timeline_of(each.number, self.intervals(each.number)) for each in self.samples}
 
     @cached_property
     def dips(self) -> Mapping[int, Sequence[Dip]]:
-        """Dips of every finished trial."""
         return {number: dips_of(course) for number, course in self.courses.items()}
 
     @cached_property
     def explained(self) -> Mapping[int, Sequence[ExplainedDip]]:
-        """What coincides with the dips of each trial that has some and a probe that looked at the server."""
+        """Return what coincides with the dips of each trial that has dips and a probe of the server."""
         records = {sample.number: sample.trial for sample in self.samples}
         dipping = [number for number, found in self.dips.items() if found and _looked_at(records[number])]
         spans = {number: spans_needed(self.courses[number], self.dips[number]) for number in dipping}
@@ -280,7 +272,7 @@ class Subject:
         return found
 
     def on_probes_clock(self, spans: Mapping[int, Sequence[Span]]) -> dict[int, list[tuple[int, int]]]:
-        """Seconds of trials as microseconds of the clock that the probe's rows have; trials without it are left out."""
+        """Convert seconds of trials to microseconds of the probe's clock; trials without a probe are left out."""
         origins = {number: origin_us(self.events(number)) for number in spans}
         return {
             number: [(origin + round(begin * 1e6), origin + round(end * 1e6)) for begin, end in spans[number]]
@@ -290,7 +282,9 @@ class Subject:
 
     @cached_property
     def measured(self) -> Mapping[int, Sequence[tuple[int, int]]]:
-        """The measured part of each trial, one stretch on the probe's clock; trials without that clock are left out."""
+        """Return the measured part of each trial on the probe's clock, one stretch each; trials without a probe are
+        left out.
+        """
         spans: dict[int, list[Span]] = {}
         for sample in self.samples:
             course = self.courses[sample.number].measured()
@@ -300,11 +294,13 @@ class Subject:
 
     @cached_property
     def amounts(self) -> Mapping[int, Mapping[Metric, float]]:
-        """What ASKED_AMOUNTS gained over the measured part of each trial; a source without a sample is left out."""
+        """Return the increase of ASKED_AMOUNTS over the measured part of each trial; a source without a sample is left
+        out.
+        """
         found = self.run.amounts_within(self.measured, ASKED_AMOUNTS)
         return {number: amounts for (number, _), amounts in found.items()}
 
-    # each table is read once: a file a trial and rule would take seconds for a hundred trials
+    # read each table once: a file per trial and rule would take seconds for a hundred trials
 
     @cached_property
     def _intervals(self) -> Mapping[int, Sequence[IntervalRow]]:
@@ -320,8 +316,8 @@ class Subject:
 
     @property
     def only_reads(self) -> bool | None:
-        """Whether the workload writes nothing; None when that is not known."""
+        """Return whether the workload writes nothing; None if that is unknown."""
         names = {name.strip() for name in self.manifest.workload.split(",")}
-        if "workload not told" in names:
+        if "workload not reported" in names:
             return None
         return names <= READ_ONLY

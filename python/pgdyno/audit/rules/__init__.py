@@ -1,1 +1,1 @@
-"""A module a rule."""
+"""One module per rule."""

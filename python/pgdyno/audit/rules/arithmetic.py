@@ -1,4 +1,4 @@
-"""Figures against their own inputs: rates from counts, sums of statements, orders of latencies, equations."""
+"""Checks figures against their own inputs: rates, sums of statements, the order of latencies, equations."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
 RATE_TOLERANCE = 0.005
-"""Besides what rounding, the time to connect and the last transaction explain; see `_allowed`."""
+"""In addition to rounding, the time to connect and the last transaction; see `_allowed`."""
 SUM_TOLERANCE = 0.05
 ORDER_TOLERANCE = 0.02
-"""Percentiles are bounds of histogram buckets, so that one of few transactions may stand above the largest latency:
-sysbench's buckets are 1.8 % wide."""
+"""Percentiles are bounds of histogram buckets, so that a percentile of few transactions may exceed the largest latency:
+sysbench's buckets are 1.8 % wide.
+"""
 _RISING = ("latency_min_ms", "latency_p50_ms", "latency_p95_ms", "latency_p99_ms", "latency_max_ms")
 
 
@@ -39,16 +40,18 @@ def _rates(subject: Subject) -> Iterator[Said]:
         yield Said(
             Severity.CAUTION,
             Message(
-                "arithmetic-rates", "rates of {trials} trials are not their counts over their seconds", trials=len(off)
+                "arithmetic-rates",
+                "the rates of {trials} trials are not their counts divided by their seconds",
+                trials=len(off),
             ),
             list(off),
             list(off.values()),
-            "ask which of count, length and rate is wrong",
+            "find out which of count, length and rate is wrong",
         )
 
 
 def _counts(sample: Sample) -> Iterator[tuple[str, float]]:
-    """Rates, and the counts that they are of."""
+    """Yield each rate with the count that it was computed from."""
     figures = sample.figures
     if figures.get("duration_s", 0.0) <= 0:
         return
@@ -59,11 +62,11 @@ def _counts(sample: Sample) -> Iterator[tuple[str, float]]:
 
 
 def _allowed(sample: Sample, count: float) -> tuple[float, float]:
-    """The least and the highest rate of `count` that goes with the length of the trial.
+    """Return the lowest and highest rate that `count` and the trial's length allow.
 
-    pgbench prints the length as asked for (-T). From 14 on it connects within that time and counts the rate without
-    it; and the rate is over the time to the end of the last transaction, which is begun before the length has passed
-    and lasts as long as the largest latency, or where none is printed, some ten times the mean.
+    pgbench prints the length that was requested (-T). Since version 14, it connects within that time and computes the
+    rate without it. The rate covers the time to the end of the last transaction, which begins before the length has
+    passed and takes up to the largest latency, or, if that is not printed, about ten times the mean.
     """
     figures = sample.figures
     length_s = figures["duration_s"]
@@ -93,7 +96,7 @@ def _sums(subject: Subject) -> Iterator[Said]:
                 ),
                 [sample.number],
                 [Evidence(at=sample.at(), figures={"sum_ms": round(sum_ms, 3), "latency_mean_ms": mean_ms})],
-                "look for statements that are missing, or for another trial's table",
+                "look for missing statements, or for a table of another trial",
             )
 
 
@@ -117,7 +120,7 @@ def _orders(subject: Subject) -> Iterator[Said]:
                 Evidence(at=sample.at("latency_mean_ms"), figures=sample.some("latency_mean_ms", *_RISING))
                 for sample in wrong
             ],
-            "the columns are mixed up, or the figures are of several trials",
+            "the columns are mixed up, or the figures are from several trials",
         )
 
 
@@ -136,22 +139,21 @@ def _claims(subject: Subject) -> Iterator[Said]:
                 Severity.CAUTION,
                 Message(
                     "arithmetic-equation",
-                    "an equation is printed as {printed}, and its own inputs give {exact}",
+                    "an equation is printed as {printed}, but its own inputs give {exact}",
                     printed=f"{claim.printed:.{claim.decimals}f}",
                     exact=exact,
                 ),
                 (),
                 [Evidence(at=f"{claim.file}:{claim.line}", figures={"printed": claim.printed, "text": claim.text})],
-                "use what the inputs give",
+                "use the result that the inputs give",
             )
 
 
 RULE = Rule(
     "arithmetic",
-    "rates = counts / seconds within 0.5 % and what rounding, pgbench's time to connect and the last transaction "
-    "explain; statements of a transaction sum up to it within 5 %; "
-    "least ≤ median ≤ percentiles ≤ largest, within a histogram bucket (2 %); "
-    "printed equations against their own inputs, to the last printed digit",
+    "rates = counts / seconds, within 0.5 % and an allowance for rounding, pgbench's connection time and the last "
+    "transaction; the statements of a transaction add up to it, within 5 %; least ≤ median ≤ percentiles ≤ largest, "
+    "within a histogram bucket (2 %); printed equations against their own inputs, to the last printed digit",
     Severity.INVALID,
     "docs/design/method.md, Gates",
     _check,

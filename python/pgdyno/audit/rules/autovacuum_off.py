@@ -1,4 +1,4 @@
-"""Autovacuum that was switched off for the benchmark."""
+"""Reports that autovacuum was off during the benchmark."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Subject
 from pgdyno.messages import Message
 
-ADVICE = "leave it on: servers that are used have it on, and tables bloat without it"
+ADVICE = "leave it on: production servers have it on, and tables bloat without it"
 
 
 def _check(subject: Subject) -> Iterator[Said]:
@@ -16,7 +16,7 @@ def _check(subject: Subject) -> Iterator[Said]:
     if subject.imported:
         lines = subject.facts("autovacuum")
         if not lines:
-            raise MissingError("autovacuum is not told")
+            raise MissingError("the setting autovacuum is unknown")
         off = [line for line in lines if line.text.replace("|", " ").split()[-1].strip("';\"") in ("off", "false")]
         if off:
             evidence = [Evidence(at=f"{line.file}:{line.line}", figures={"text": line.text}) for line in off]
@@ -26,7 +26,7 @@ def _check(subject: Subject) -> Iterator[Said]:
         number: settings["autovacuum"] for number, settings in subject.settings.items() if "autovacuum" in settings
     }
     if not known:
-        raise MissingError("the settings of the server were not kept")
+        raise MissingError("the server's settings were not recorded")
     trials = [number for number, value in known.items() if value == "off"]
     if trials:
         evidence = [Evidence(at=f"trial {number}", figures={"autovacuum": "off"}) for number in trials]
@@ -36,7 +36,7 @@ def _check(subject: Subject) -> Iterator[Said]:
 
 RULE = Rule(
     "autovacuum-off",
-    "the setting autovacuum: caution, or a note where the workload only reads",
+    "the setting autovacuum: caution if it is off, or a note if the workload only reads",
     Severity.CAUTION,
     "https://www.postgresql.org/docs/current/routine-vacuuming.html",
     _check,

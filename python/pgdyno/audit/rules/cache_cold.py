@@ -1,4 +1,4 @@
-"""Caches that were not the same when trials began, or that were still filling while they were measured."""
+"""Reports caches whose content differed when trials began, or that were still filling during the measurement."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pgdyno.store.within import Metric
 
 PAGE_BYTES = 8192
 APART = 0.1
-"""Shares of the dataset in a cache that are further apart are not the same state."""
+"""Shares of the dataset in a cache that differ by more are different states."""
 READ_MS = 0.1
-"""What a page from a fast device takes: what it reads in less time than LEAST_TIME moves no figure."""
+"""Assumed time to read a page from a fast device."""
 LEAST_TIME = 0.05
-"""Of the mean latency."""
+"""Share of the mean latency: reads that take less do not change the figures."""
 FALLS_TO = 0.5
-"""A last fifth that reads at most so much of what the first did shows a cache that was filling."""
+"""If the last fifth of a trial reads at most this share of what the first fifth read, a cache was filling."""
 SHORTEST_S = 10.0
 
 
@@ -36,8 +36,8 @@ def _check(subject: Subject) -> Iterator[Said]:
     reads = _reads(subject)
     if not shares and not reads:
         raise MissingError(
-            "neither what caches held when trials began is known, nor what was read while they ran: "
-            "[reset] with prewarm tells the one, a probe the other"
+            "neither the content of the caches at the start of trials nor the reads during them are known: [reset] "
+            "with prewarm records the one, a probe the other"
         )
     by_scale: dict[int | None, dict[Sample, float]] = defaultdict(dict)
     for sample, share in shares.items():
@@ -58,7 +58,7 @@ def _check(subject: Subject) -> Iterator[Said]:
                     Evidence(at=sample.at(), figures={"cached_share": round(share, 3)})
                     for sample, share in alike.items()
                 ],
-                "[reset] prewarm = true, or drop_cache = true, brings every trial to the same state",
+                "to start every trial in the same state, set [reset] prewarm = true, or drop_cache = true",
             )
     filling = [(sample, found) for sample, found in reads if _fills(*found, sample.figures.get("latency_mean_ms"))]
     if filling:
@@ -66,8 +66,8 @@ def _check(subject: Subject) -> Iterator[Said]:
             Severity.CAUTION,
             Message(
                 "cache-cold-filling",
-                "caches were still filling in {trials} of {all} trials: at first a transaction read up to {pages:.2g} "
-                "pages from a device, in the end at most half as many",
+                "caches were still filling in {trials} of {all} trials: at first, a transaction read up to "
+                "{pages:.2g} pages from a device, at the end at most half as many",
                 trials=len(filling),
                 all=len(reads),
                 pages=max(first for _, (first, _) in filling),
@@ -77,12 +77,12 @@ def _check(subject: Subject) -> Iterator[Said]:
                 Evidence(at=sample.at(), figures={"pages_first": round(first, 3), "pages_last": round(last, 3)})
                 for sample, (first, last) in filling
             ],
-            "a longer warm-up, or [reset] prewarm = true",
+            "set a longer warm-up, or [reset] prewarm = true",
         )
 
 
 def _share(*shares: float | None) -> float | None:
-    """Of the dataset in either cache, at least."""
+    """Return the least share of the dataset in either cache."""
     known = [share for share in shares if share is not None]
     return max(known) if known else None
 
@@ -96,7 +96,7 @@ READ: Metric = ("paging", "read")
 
 
 def _reads(subject: Subject) -> list[tuple[Sample, tuple[float, float]]]:
-    """Pages a transaction that were read in the first and the last fifth, of trials where somebody looked."""
+    """Return the pages read per transaction in the first and the last fifth, for trials with a probe."""
     spans = {sample.number: _fifths(subject.courses[sample.number]) for sample in subject.samples if _probed(sample)}
     stretches = subject.on_probes_clock({number: found for number, found in spans.items() if found})
     amounts = subject.run.amounts_within(stretches, [MISSED, READ])
@@ -119,7 +119,7 @@ def _probed(sample: Sample) -> bool:
 
 
 def _fifths(course: Timeline) -> list[Span]:
-    """The first and the last of the measured part; none of one that is too short."""
+    """Return the first and last fifth of the measured part; nothing if it is too short."""
     measured = course.measured()
     if not measured or measured[-1].to_s - measured[0].from_s < SHORTEST_S:
         return []
@@ -129,7 +129,9 @@ def _fifths(course: Timeline) -> list[Span]:
 
 
 def _pages(amounts: Mapping[Metric, float], course: Timeline, span: Span, *, here: bool) -> float | None:
-    """Pages that the server missed and, on its own machine, that came from a device, too: the fewer of the two."""
+    """Return the pages that the server missed and that, on its own machine, were also read from a device: the smaller
+    count.
+    """
     missed, read = amounts.get(MISSED), amounts.get(READ) if here else None
     done = _transactions(course, span)
     if missed is None or not done:
@@ -148,9 +150,9 @@ def _transactions(timeline: Timeline, span: Span) -> float:
 
 RULE = Rule(
     "cache-cold",
-    "shares of the dataset in memory when trials of one scale began, which should be within 10 points; pages a "
-    "transaction read from a device, which should not halve from the first fifth of a trial to the last where they "
-    "take 5 % of its latency (at 0.1 ms a page)",
+    "shares of the dataset in memory when trials of one scale began, which should be within 10 points; pages that a "
+    "transaction read from a device, which should not halve from the first fifth of a trial to the last if they "
+    "take 5 % of its latency (at 0.1 ms per page)",
     Severity.CAUTION,
     "docs/design/method.md, Order; Gates",
     _check,

@@ -1,4 +1,4 @@
-"""Arms that found unequal shares of their pages in shared buffers."""
+"""Reports arms whose hit rates in shared buffers differ."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
 APART = 0.02
-"""Of the pages that are asked for. A select-only transaction asks for four: two points are 0.08 pages more, and at
-0.1 ms a page from a fast device 8 µs, a fifth of a transaction of 40 µs. Trials of two equal servers were
-0.1 points apart at most."""
+"""Share of the requested pages. A select-only transaction requests four: two points are 0.08 pages more, which at 0.1
+ms per page from a fast device is 8 µs, a fifth of a transaction of 40 µs. Trials of two equal servers differed by at
+most 0.1 points.
+"""
 
 
 def _check(subject: Subject) -> Iterator[Said]:
     if subject.imported:
-        raise MissingError("the source does not report what was found in shared buffers")
+        raise MissingError("the source does not report hits in shared buffers")
     arms = compared_arms(subject)
     by_scale: dict[int | None, dict[str, dict[Sample, float]]] = defaultdict(lambda: defaultdict(dict))
     for name, samples in arms.items():
@@ -28,7 +29,7 @@ def _check(subject: Subject) -> Iterator[Said]:
             if share is not None:
                 by_scale[sample.trial.point.scale][name][sample] = share
     if arms and not any(len(of_scale) > 1 for of_scale in by_scale.values()):
-        raise MissingError("no probe counted pages that were found in shared buffers in two arms")
+        raise MissingError("no probe counted hits in shared buffers in two arms")
     if _buffers_compared(subject):
         return
     for of_scale in by_scale.values():
@@ -39,7 +40,7 @@ def _check(subject: Subject) -> Iterator[Said]:
                 Severity.CAUTION,
                 Message(
                     "cache-differs",
-                    "{most:.1%} of the pages were found in shared buffers at {most_at}, and {least:.1%} at {least_at}, "
+                    "the hit rate of shared buffers was {most:.1%} at {most_at}, and {least:.1%} at {least_at}, "
                     "although shared_buffers is the same",
                     most=medians[high],
                     most_at=high,
@@ -52,7 +53,7 @@ def _check(subject: Subject) -> Iterator[Said]:
                     for name in (low, high)
                     for sample, share in of_scale[name].items()
                 ],
-                "bring both to the same state before each trial ([reset] prewarm = true), and warm up longer",
+                "bring both to the same state before each trial ([reset] prewarm = true), and set a longer warm-up",
             )
 
 
@@ -63,7 +64,7 @@ def _hit_share(subject: Subject, sample: Sample) -> float | None:
 
 
 def _buffers_compared(subject: Subject) -> bool:
-    """Whether shared_buffers differs between the arms: its effect on hits is then what is compared."""
+    """Return whether shared_buffers differs between the arms: then its effect on hits is what is compared."""
     told = {
         target.facts.settings_changed.get("shared_buffers", "default")
         for target in subject.manifest.targets
@@ -74,8 +75,8 @@ def _buffers_compared(subject: Subject) -> bool:
 
 RULE = Rule(
     "cache-differs",
-    "the share of pages that were found in shared buffers in the measured part, by arm at the same scale: medians over "
-    "2 points apart where shared_buffers is the same (two equal servers: 0.1)",
+    "the hit rate of shared buffers in the measured part, by arm at the same scale: medians over 2 points apart "
+    "although shared_buffers is the same (two equal servers: 0.1)",
     Severity.CAUTION,
     "https://www.postgresql.org/docs/current/monitoring-stats.html, pg_stat_database",
     _check,

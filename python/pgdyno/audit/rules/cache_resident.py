@@ -1,4 +1,4 @@
-"""Whether the dataset lies in memory as a whole."""
+"""Reports a dataset that fits into memory."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pgdyno.units import format_bytes
 def _check(subject: Subject) -> Iterator[Said]:
     host = subject.manifest.host
     if host is None:
-        raise MissingError("neither the size of the dataset nor that of memory is told")
+        raise MissingError("neither the size of the dataset nor that of memory is known")
     sizes = {
         sample.target: (sample.number, sample.trial.prepare.dataset_bytes)
         for sample in subject.samples
         if sample.trial.prepare is not None and sample.trial.prepare.dataset_bytes is not None
     }
     if not sizes:
-        raise MissingError("the size of the dataset was not asked for: a [reset] with restart or prewarm does")
+        raise MissingError("the size of the dataset was not recorded: [reset] with restart or prewarm records it")
     inside = {target: found for target, found in sizes.items() if (found[1] or 0) < host.memory_bytes / 2}
     if inside:
         size = max(size or 0 for _, size in inside.values())
@@ -37,7 +37,7 @@ def _check(subject: Subject) -> Iterator[Said]:
                 Evidence(at=f"trial {number}", figures={"target": target, "dataset_bytes": size or 0})
                 for target, (number, size) in inside.items()
             ],
-            "for figures of storage, take a scale several times as large as memory",
+            "to measure storage, use a scale several times as large as memory",
         )
 
 

@@ -1,4 +1,4 @@
-"""The measured part against the interval of checkpoints."""
+"""Compares the length of the measured part with the interval between checkpoints."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
 CYCLES = 2
-"""Whole ones that the measured part should cover."""
+"""Complete cycles that the measured part should cover."""
 
 
 def _check(subject: Subject) -> Iterator[Said]:
@@ -17,7 +17,7 @@ def _check(subject: Subject) -> Iterator[Said]:
         return
     cycles = [(sample, cycle) for sample in subject.samples if (cycle := _cycle_s(subject, sample)) is not None]
     if not cycles:
-        raise MissingError("the length of the trials or checkpoint_timeout is not told")
+        raise MissingError("the length of the trials or checkpoint_timeout is unknown")
     short = [(sample, cycle) for sample, cycle in cycles if (sample.length_s or 0) < CYCLES * cycle]
     if short:
         sample, cycle = short[0]
@@ -25,8 +25,8 @@ def _check(subject: Subject) -> Iterator[Said]:
             Severity.NOTE,
             Message(
                 "checkpoint-cycle",
-                "{trials} of {all} trials measure less than {cycles} checkpoint cycles: "
-                "{length_s:.0f} s against {cycles} x {cycle_s:.0f} s",
+                "{trials} of {all} trials measure less than {cycles} checkpoint cycles: {length_s:.0f} s vs "
+                "{cycles} x {cycle_s:.0f} s",
                 trials=len(short),
                 all=len(cycles),
                 cycles=CYCLES,
@@ -38,7 +38,7 @@ def _check(subject: Subject) -> Iterator[Said]:
                 Evidence(at=each.at(), figures={"length_s": each.length_s or 0.0, "checkpoint_timeout_s": timeout})
                 for each, timeout in short
             ],
-            "measure two cycles or more, or say that checkpoints and full pages are not in the figure",
+            "measure at least two cycles, or state that the figure excludes checkpoints and full-page writes",
         )
 
 
@@ -49,7 +49,7 @@ def _cycle_s(subject: Subject, sample: Sample) -> float | None:
 
 RULE = Rule(
     "checkpoint-cycle",
-    "workloads that write: the measured part covers at least two of checkpoint_timeout",
+    "workloads that write: the measured part covers at least two intervals of checkpoint_timeout",
     Severity.NOTE,
     "docs/design/method.md, Warm-up and steady state",
     _check,

@@ -1,4 +1,4 @@
-"""Clocks that cannot be trusted: seconds that overlap or are missing, and slow sources."""
+"""Reports untrustworthy clocks: seconds that overlap or are missing, and slow clock sources."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pgdyno.messages import Message
 from pgdyno.records import CheckVerdict
 
 GAP_US = 1_000_000
-"""Between two intervals that should touch."""
+"""Largest gap between two intervals that should be contiguous."""
 
 
 def _check(subject: Subject) -> Iterator[Said]:
     courses = {sample.number: _bounds(subject, sample) for sample in subject.samples}
     if not any(courses.values()) and not subject.manifest.preflight:
-        raise MissingError("no course of a trial and no check of the clock is kept")
+        raise MissingError("neither the seconds of a trial nor a check of the clock are recorded")
     for check in subject.manifest.preflight:
         if check.id.startswith("clock.") and check.verdict in (CheckVerdict.WARNING, CheckVerdict.STOP):
             evidence = [Evidence(at="manifest, preflight", figures={check.id: check.found})]
@@ -36,8 +36,8 @@ def _check(subject: Subject) -> Iterator[Said]:
                 Severity.CAUTION,
                 Message(
                     "clock-jumps",
-                    "the seconds of trial {trial} do not follow each other: {jumps} jumps, the first from {from_s:.1f} "
-                    "s to {to_s:.1f} s",
+                    "the seconds of trial {trial} are not contiguous: {jumps} jumps, the first from {from_s:.1f} s "
+                    "to {to_s:.1f} s",
                     trial=sample.number,
                     jumps=len(jumps),
                     from_s=end / 1e6,
@@ -45,12 +45,12 @@ def _check(subject: Subject) -> Iterator[Said]:
                 ),
                 [sample.number],
                 [Evidence(at=sample.at(), figures={"jumps": len(jumps)})],
-                "look whether the clock was set, or the machine stood still",
+                "check whether the clock was set, or the machine was suspended",
             )
 
 
 def _bounds(subject: Subject, sample: Sample) -> list[tuple[int, int]]:
-    """End of each interval and begin of the next."""
+    """Yield the end of each interval with the start of the next."""
     seconds = {row.second: (row.from_us, row.to_us) for row in subject.intervals(sample.number)}
     course = [seconds[second] for second in sorted(seconds)]
     return [(before[1], after[0]) for before, after in itertools.pairwise(course)]
@@ -58,7 +58,7 @@ def _bounds(subject: Subject, sample: Sample) -> list[tuple[int, int]]:
 
 RULE = Rule(
     "clock",
-    "checks of the clock before the run; intervals of a trial that do not touch within a second",
+    "checks of the clock before the run; intervals of a trial that are not contiguous to within a second",
     Severity.CAUTION,
     "docs/reference/doctor.md",
     _check,

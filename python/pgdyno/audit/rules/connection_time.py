@@ -1,4 +1,4 @@
-"""Rates without the time to connect that are not plausible."""
+"""Reports implausible rates without connection time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
 CAUTION_SHARE, INVALID_SHARE = 0.05, 0.25
-"""Of a trial's time that connecting would have taken."""
+"""Share of a trial's time that connecting would have taken."""
 
 
 def _check(subject: Subject) -> Iterator[Said]:
@@ -17,7 +17,7 @@ def _check(subject: Subject) -> Iterator[Said]:
         return
     pairs = [*_in_one(subject), *_in_tables(subject)]
     if not pairs:
-        raise MissingError("no trial has a rate with and one without the time to connect")
+        raise MissingError("no trial has rates both including and excluding connection time")
     for severity, low, high in (
         (Severity.INVALID, INVALID_SHARE, 1.0),
         (Severity.CAUTION, CAUTION_SHARE, INVALID_SHARE),
@@ -29,8 +29,8 @@ def _check(subject: Subject) -> Iterator[Said]:
                 severity,
                 Message(
                     "connection-time",
-                    "{rates} of {all} rates without the time to connect would mean that connecting took up to "
-                    "{share:.0%} of the trial",
+                    "{rates} of {all} rates excluding connection time imply that connecting took up to {share:.0%} "
+                    "of the trial",
                     rates=len(off),
                     all=len(pairs),
                     share=most,
@@ -48,12 +48,13 @@ def _check(subject: Subject) -> Iterator[Said]:
                     )
                     for including, with_tps, excluding, without_tps in off
                 ],
-                "use the rates that include connecting; PostgreSQL 14 and later count neither",
+                "use the rates that include connection time; PostgreSQL 14 and later report the initial connection "
+                "time separately",
             )
 
 
 Pair = tuple[Sample, float, Sample, float]
-"""A trial and its rate with connecting, a trial and its rate without."""
+"""A trial and its rate including connection time, a trial and its rate excluding it."""
 
 
 def _in_one(subject: Subject) -> Iterator[Pair]:
@@ -64,7 +65,7 @@ def _in_one(subject: Subject) -> Iterator[Pair]:
 
 
 def _in_tables(subject: Subject) -> Iterator[Pair]:
-    """Rows of a table of peaks that say which of the two they are."""
+    """Yield rows of a table of peaks that say which of the two rates they show."""
     rows: dict[tuple[object, ...], dict[str, Sample]] = {}
     for sample in subject.samples:
         words = sample.trial.imported.words if sample.trial.imported is not None else {}
@@ -83,8 +84,8 @@ def _share(including: float, excluding: float) -> float:
 
 RULE = Rule(
     "connection-time",
-    "rates with and without the time to connect: the part of the trial that connecting would have taken; "
-    "caution over 5 %, invalid over 25 %",
+    "rates including and excluding connection time: the share of the trial that connecting must have taken; caution "
+    "over 5 %, invalid over 25 %",
     Severity.INVALID,
     "https://www.postgresql.org/docs/release/14.0/, pgbench",
     _check,

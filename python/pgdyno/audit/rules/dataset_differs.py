@@ -1,4 +1,4 @@
-"""Datasets of unequal size under one scale."""
+"""Reports datasets whose sizes differ at the same scale."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from pgdyno.messages import Message
 from pgdyno.units import format_bytes
 
 APART = 1.05
-"""One load gives the same pages every time (pgbench's tables of 12 trials of two servers: equal to the byte); what
-is larger by a twentieth is bloated, was loaded otherwise, or has other indexes, and its caches hold a smaller share."""
+"""The same load always yields the same pages (pgbench's tables were equal to the byte in 12 trials of two servers). A
+dataset that is a twentieth larger is bloated, was loaded differently, or has other indexes; a smaller share of it fits
+into the caches.
+"""
 _EVER_US = 10**12
-"""The probe looks at sizes when it begins, before the load and its warm-up, and every 10 s from then on."""
+"""The probe reads sizes when it begins, before the load and its warm-up, and then every 10 s."""
 _AGAIN_US = 11_000_000
 _SIZES = (("relations", "size"), ("relations", "indexes"))
 
@@ -32,7 +34,7 @@ def _check(subject: Subject) -> Iterator[Said]:
             if sample.number in sizes:
                 by_scale[sample.trial.point.scale][name].append(sample)
     if arms and not any(len(of_scale) > 1 for of_scale in by_scale.values()):
-        raise MissingError("the size of the dataset is not known in two arms")
+        raise MissingError("the size of the dataset is unknown in two arms")
     for scale, of_scale in by_scale.items():
         medians = {name: statistics.median(sizes[each.number] for each in of) for name, of in of_scale.items()}
         low, high = min(medians, key=lambda name: medians[name]), max(medians, key=lambda name: medians[name])
@@ -42,9 +44,9 @@ def _check(subject: Subject) -> Iterator[Said]:
                 Severity.CAUTION,
                 Message(
                     "dataset-differs",
-                    "the dataset of scale {scale} has {least} at {least_at}, {most} at {most_at}"
+                    "at scale {scale}, the dataset has {least} at {least_at} and {most} at {most_at}"
                     if scale
-                    else "the dataset has {least} at {least_at}, {most} at {most_at}",
+                    else "the dataset has {least} at {least_at} and {most} at {most_at}",
                     scale=scale or 0,
                     least=least,
                     least_at=low,
@@ -57,12 +59,12 @@ def _check(subject: Subject) -> Iterator[Said]:
                     for name in (low, high)
                     for sample in of_scale[name]
                 ],
-                'load both the same way, and bring the data back before each trial: reset.method = "template"',
+                'load both in the same way, and restore the data before each trial: reset.method = "template"',
             )
 
 
 def _sizes(subject: Subject) -> Mapping[int, float]:
-    """Bytes by trial: as asked for before the trial, else as the probe first saw the tables."""
+    """Return bytes by trial: as read before the trial, otherwise as the probe first read the tables' sizes."""
     asked = {
         sample.number: float(sample.trial.prepare.dataset_bytes)
         for sample in subject.samples

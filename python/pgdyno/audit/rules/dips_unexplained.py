@@ -1,4 +1,4 @@
-"""Dips that nothing coincides with."""
+"""Reports dips with which nothing coincides."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
 LEAST_LOSS = 0.01
-"""Of a trial's transactions: less is a note."""
+"""Share of a trial's transactions; a smaller loss is a note."""
 
 
 def _check(subject: Subject) -> Iterator[Said]:
     if not any(course.measured() for course in subject.courses.values()):
-        raise MissingError("no trial tells its course")
+        raise MissingError("no trial has figures by second")
     dipping = {each: subject.courses[each.number] for each in subject.samples if subject.dips[each.number]}
     seen = {sample: subject.explained.get(sample.number) for sample in dipping}
     blind = [sample.number for sample, found in seen.items() if found is None]
     if blind:
         numbers = ", ".join(map(str, blind[:10])) + (" and more" if len(blind) > 10 else "")
-        raise MissingError(f"throughput dips in {len(blind)} trials ({numbers}), and no probe looked at the server")
+        raise MissingError(f"throughput dips in {len(blind)} trials ({numbers}), which had no probe of the server")
     for severity in (Severity.CAUTION, Severity.NOTE):
         of_it = [
             (sample, left)
@@ -40,8 +40,8 @@ def _said(severity: Severity, of_it: list[tuple[Sample, list[ExplainedDip]]], co
         severity,
         Message(
             "dips-unexplained",
-            "nothing that the probe saw coincides with {dips} dips in {trials} trials; "
-            "they cost up to {share:.2%} of a trial's transactions",
+            "nothing in the probe's data coincides with {dips} dips in {trials} trials; they cost up to {share:.2%} "
+            "of a trial's transactions",
             dips=sum(len(left) for _, left in of_it),
             trials=len(of_it),
             share=most,
@@ -58,20 +58,20 @@ def _said(severity: Severity, of_it: list[tuple[Sample, list[ExplainedDip]]], co
             for sample, left in of_it
             for each in left
         ],
-        "look at what else ran on the machine and its storage, or at the server's log of the trial",
+        "look for other load on the machine and its storage, and check the server's log of the trial",
     )  # fmt: skip
 
 
 def _loss(left: list[ExplainedDip], course: Timeline) -> float:
-    """As a share of what the trial did."""
+    """Return the loss as a share of the trial's transactions."""
     done = sum(second.tps * (second.to_s - second.from_s) for second in course.measured())
     return sum(each.dip.loss for each in left) / done if done else 1.0
 
 
 RULE = Rule(
     "dips-unexplained",
-    "dips of throughput with which no wait, checkpoint, vacuum, steal, event or limit of the generator coincides: "
-    "a note, caution where a trial lost 1 % of its transactions in them",
+    "dips of throughput with which no wait, checkpoint, vacuum, steal, event or limit of the generator coincides: a "
+    "note; caution if a trial lost 1 % of its transactions in them",
     Severity.CAUTION,
     "docs/design/method.md, Dips",
     _check,

@@ -1,4 +1,4 @@
-"""Throughput that rises or falls from trial to trial, whatever the arm."""
+"""Reports throughput that rises or falls from trial to trial in all arms."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
 CONFIDENCE = 0.99
-"""That the slope is not chance: one clean run in a hundred is called drifting."""
+"""Confidence that the slope is not chance: one clean run in a hundred is reported as drifting."""
 LEAST = 0.01
-"""What drift may add to a difference of two arms: smaller ones count as none (docs/design/method.md, Verdict)."""
+"""Differences between two arms below this count as none (docs/design/method.md, Verdict)."""
 OVER_RUN = 0.05
-"""From the first trial to the last, where the order of trials keeps drift out of differences: worth a note."""
+"""Change from the first trial to the last that is worth a note even if the order of trials cancels it in differences.
+"""
 HALF = 0.5
-"""Share of a measured difference that drift alone explains, from which the difference says nothing."""
+"""If drift alone explains this share of a measured difference, the difference is meaningless."""
 FEWEST_FREE = 3
-"""Degrees of freedom of the residuals."""
+"""Least degrees of freedom of the residuals."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Drift:
-    """A common slope of log throughput by place in the order of trials, each arm and point with its own level."""
+    """A common slope of log throughput by position in the order of trials; each arm and point has its own level."""
 
     slope: float
-    """Per trial."""
+    """Change of log throughput per trial."""
     error: float
     freedom: int
 
@@ -48,7 +49,7 @@ def _check(subject: Subject) -> Iterator[Said]:
     places = _places(subject)
     found = _fitted(groups, places)
     if found is None:
-        raise MissingError("too few repeats to tell drift from noise")
+        raise MissingError("too few repeats to distinguish drift from noise")
     if not found.is_certain:
         return
     biased = list(_biased(groups, places, found.slope))
@@ -64,8 +65,9 @@ def _check(subject: Subject) -> Iterator[Said]:
             Severity.INVALID if any(each.explains_half for each in biased) else Severity.CAUTION,
             Message(
                 "drift-between-arms",
-                "throughput changes by {change:+.1%} from one trial to the next, and the arms were not measured at the "
-                "same times: drift alone accounts for {bias:+.1%} of {other} vs {base} (measured: {difference:+.1%})",
+                "throughput changes by {change:+.1%} from one trial to the next, and the arms were measured at "
+                "different times: drift alone accounts for {bias:+.1%} of {other} vs {base} (measured: "
+                "{difference:+.1%})",
                 change=math.expm1(found.slope),
                 bias=math.expm1(worst.bias),
                 other=worst.other,
@@ -77,19 +79,20 @@ def _check(subject: Subject) -> Iterator[Said]:
                 Evidence(at="trials", figures=figures),
                 *(Evidence(at="trials", figures=each.figures()) for each in biased),
             ],
-            'measure again with trial.order = "interleaved", and find out what drifts',
+            'measure again with trial.order = "interleaved", and find the cause of the drift',
         )
     elif abs(change) > OVER_RUN:
         yield Said(
             Severity.NOTE,
             Message(
                 "drift-over-run",
-                "throughput changes by {change:+.0%} from the first trial to the last, in all arms alike",
+                "throughput changes by {change:+.0%} from the first trial to the last, equally in all arms",
                 change=change,
             ),
             (),
             [Evidence(at="trials", figures=figures)],
-            "find out what drifts: temperature, caches, bloat, a burst balance; the order of trials evens it out",
+            "find the cause of the drift: temperature, caches, bloat, a burst balance; the order of trials cancels "
+            "it in differences",
         )
 
 
@@ -107,14 +110,16 @@ def _groups(subject: Subject) -> dict[_Group, list[Sample]]:
 
 
 def _places(subject: Subject) -> dict[int, float]:
-    """Place of each trial in the order in which they ran."""
+    """Return the position of each trial in the order of execution."""
     started = {each.number: each.trial.started_at for each in subject.samples}
     order = sorted(started, key=lambda number: (each.timestamp() if (each := started[number]) else 0.0, number))
     return {number: float(place) for place, number in enumerate(order)}
 
 
 def _fitted(groups: Mapping[_Group, Sequence[Sample]], places: Mapping[int, float]) -> _Drift | None:
-    """Least squares of log throughput within groups; None without enough repeats, or without any spread of places."""
+    """Fit log throughput by least squares within groups; None without enough repeats or without any spread of
+    positions.
+    """
     x: list[float] = []
     y: list[float] = []
     for samples in groups.values():
@@ -133,14 +138,14 @@ def _fitted(groups: Mapping[_Group, Sequence[Sample]], places: Mapping[int, floa
 
 @dataclass(frozen=True, slots=True)
 class _Biased:
-    """Two arms at a point that were measured at other times of the run."""
+    """Two arms at a point that were measured at different times of the run."""
 
     base: str
     other: str
     bias: float
-    """Log ratio that drift alone makes."""
+    """Log ratio that drift alone causes."""
     difference: float
-    """Log ratio as measured."""
+    """Measured log ratio."""
     trials: tuple[int, ...]
 
     @property
@@ -172,10 +177,10 @@ def _biased(groups: Mapping[_Group, Sequence[Sample]], places: Mapping[int, floa
 
 RULE = Rule(
     "drift",
-    "throughput by the order of trials: a line through the logarithms, with a level of its own for each arm and point, "
-    "whose slope is certain at 99 %. Caution where it makes a difference of over 1 % between two arms, as their trials "
-    "lie at other places of the order; invalid where that is half of the difference measured or more; a note where the "
-    "order evens it out and the run as a whole moved by over 5 %",
+    "throughput by the order of trials: a line through the logarithms, with its own level for each arm and point, "
+    "whose slope is significant at 99 %. Caution if it makes a difference of over 1 % between two arms, because "
+    "their trials are at different positions in the order; invalid if that is at least half of the measured "
+    "difference; a note if the order cancels it and the run as a whole changed by over 5 %",
     Severity.INVALID,
     "docs/design/method.md, Order",
     _check,

@@ -1,4 +1,4 @@
-"""Whether a commit was on disk when it was answered, and alike at all targets."""
+"""Checks that commits were durable when acknowledged, and equally so at all targets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _check(subject: Subject) -> Iterator[Said]:
         return
     known = {number: settings for number, settings in subject.settings.items() if "fsync" in settings}
     if not known:
-        raise MissingError("the settings of the server were not kept")
+        raise MissingError("the server's settings were not recorded")
     for name, safe in SAFE.items():
         unsafe = {number: each[name] for number, each in known.items() if name in each and each[name] not in safe}
         if unsafe:
@@ -56,7 +56,7 @@ def _unsafe(subject: Subject, name: str, unsafe: dict[int, str], *, differs: boo
         severity = Severity.INVALID
         message = Message(
             "durability-differs",
-            "{setting} is {value} in {trials} of {all} trials only",
+            "{setting} is {value} in only {trials} of {all} trials",
             setting=name,
             value=value,
             trials=len(unsafe),
@@ -71,7 +71,7 @@ def _unsafe(subject: Subject, name: str, unsafe: dict[int, str], *, differs: boo
         severity = Severity.CAUTION
         message = Message(
             "durability-loss",
-            "{setting} is {value}: transactions that were answered may be lost",
+            "{setting} is {value}: acknowledged transactions may be lost",
             setting=name,
             value=value,
         )
@@ -80,32 +80,36 @@ def _unsafe(subject: Subject, name: str, unsafe: dict[int, str], *, differs: boo
         message,
         list(unsafe),
         [Evidence(at=f"trial {number}", figures={name: setting}) for number, setting in unsafe.items()],
-        f"set {name} = on, or say with every figure that it was not",
+        f"set {name} = on, or state with every figure that it was not",
     )
 
 
 def _told(subject: Subject) -> Iterator[Said]:
     lines = [(name, line) for name in (*SAFE, "tmpfs") for line in subject.facts(name)]
     if not lines:
-        raise MissingError("neither fsync, synchronous_commit, full_page_writes nor the storage is told")
+        raise MissingError("neither fsync, synchronous_commit, full_page_writes nor the storage is known")
     for name, line in lines:
         if name == "tmpfs" or line.text.rstrip("'\" ;").endswith(("off", "false")):
             memory = name == "tmpfs"
             yield Said(
                 Severity.CAUTION,
-                Message("durability-memory", "data lie in memory, and no commit reaches a disk: {text}", text=line.text)
+                Message(
+                    "durability-memory",
+                    "the data directory is in memory, and no commit reaches a disk: {text}",
+                    text=line.text,
+                )
                 if memory
                 else Message("durability-off", "{setting} is off: {text}", setting=name, text=line.text),
                 (),
                 [Evidence(at=f"{line.file}:{line.line}", figures={"text": line.text})],
-                "do not compare with a server whose commits are on disk",
+                "do not compare with a server whose commits are durable",
             )
 
 
 RULE = Rule(
     "durability",
-    "fsync, full_page_writes, synchronous_commit, and data in memory: invalid where trials of a run differ in it "
-    "and it is not swept, caution where transactions may be lost, a note where the workload only reads",
+    "fsync, full_page_writes, synchronous_commit, and data in memory: invalid if they differ between trials of a "
+    "run and are not swept, caution if transactions may be lost, a note if the workload only reads",
     Severity.INVALID,
     "https://www.postgresql.org/docs/current/non-durability.html",
     _check,

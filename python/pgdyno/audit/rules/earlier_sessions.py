@@ -1,4 +1,4 @@
-"""Sessions of earlier trials that had to be ended before a trial could begin."""
+"""Reports sessions of earlier trials that pgdyno had to terminate before a trial."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pgdyno.messages import Message
 
 def _check(subject: Subject) -> Iterator[Said]:
     if subject.imported:
-        raise MissingError("the source does not tell")
+        raise MissingError("the source does not report it")
     found = [
         (sample, left)
         for sample in subject.samples
@@ -22,8 +22,8 @@ def _check(subject: Subject) -> Iterator[Said]:
             Severity.NOTE,
             Message(
                 "earlier-sessions",
-                "statements of earlier trials still ran in the server before {trials} of {all} trials, and were ended "
-                "first",
+                "statements of earlier trials were still running in the server before {trials} of {all} trials; "
+                "pgdyno terminated them first",
                 trials=len(found),
                 all=len(subject.samples),
             ),
@@ -40,13 +40,13 @@ def _check(subject: Subject) -> Iterator[Said]:
                 )
                 for sample, left in found
             ],
-            "look at how the trial before each of them ended: its engine was killed, or cut off from the server",
+            "check how the preceding trial ended: its engine was killed, or disconnected from the server",
         )
 
 
 RULE = Rule(
     "earlier-sessions",
-    "sessions of earlier trials that did not end by themselves before a trial: a note where pgdyno ended them",
+    "sessions of earlier trials that were still active before a trial: a note if pgdyno terminated them",
     Severity.NOTE,
     "docs/reference/run-folder.md",
     _check,

@@ -1,4 +1,4 @@
-"""Transactions that failed."""
+"""Reports failed transactions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _check(subject: Subject) -> Iterator[Said]:
     shares = [(sample, share) for sample in subject.samples if (share := _share(sample)) is not None]
     broken = _broken_off(subject)
     if not shares and not broken:
-        raise MissingError("errors are not counted")
+        raise MissingError("errors were not counted")
     limits = ((Severity.INVALID, INVALID_SHARE, 2.0), (Severity.CAUTION, CAUTION_SHARE, INVALID_SHARE))
     for severity, low, high in (*limits, (Severity.NOTE, 0.0, CAUTION_SHARE)):
         some = [(sample, share) for sample, share in shares if low < share <= high]
@@ -36,7 +36,7 @@ def _check(subject: Subject) -> Iterator[Said]:
                     Evidence(at=sample.at("errors"), figures=sample.some("errors", "failed", "tps"))
                     for sample, _ in some
                 ],
-                "look at what failed: work that is given up makes figures better than they are",
+                "find out what failed: transactions that are given up make figures look better",
             )
     aborted = [sample for sample in subject.samples if sample.summary.clients_aborted]
     if aborted:
@@ -44,12 +44,13 @@ def _check(subject: Subject) -> Iterator[Said]:
             Severity.INVALID,
             Message(
                 "errors-clients-gave-up",
-                "clients gave up in {trials} trials: they did not have the clients that they are said to have",
+                "clients aborted in {trials} trials: these ran with fewer clients than reported",
                 trials=len(aborted),
             ),
             [sample.number for sample in aborted],
             [Evidence(at=each.at(), figures=_aborted(each)) for each in aborted],
-            "find out why, and measure again; a generator whose clients gave up alone has lost its way to the server",
+            "find the cause, and measure again; if only one generator's clients aborted, its connection to the "
+            "server was lost",
         )
     if broken:
         named = dict.fromkeys(host.called for sample in broken for host in sample.hosts if host.clients_aborted)
@@ -57,20 +58,21 @@ def _check(subject: Subject) -> Iterator[Said]:
             Severity.NOTE,
             Message(
                 "errors-failed-trials",
-                "clients of {generators} gave up in {trials} trials, which failed: they are no result"
+                "clients of {generators} aborted in {trials} trials, which failed"
                 if named
-                else "clients gave up in {trials} trials, which failed: they are no result",
+                else "clients aborted in {trials} trials, which failed",
                 trials=len(broken),
                 generators=", ".join(named),
             ),
             [sample.number for sample in broken],
             [Evidence(at=each.at(), figures=_aborted(each)) for each in broken],
-            "look at the failure of each; a generator whose clients gave up alone has lost its way to the server",
+            "look at the failure of each; if only one generator's clients aborted, its connection to the server was "
+            "lost",
         )
 
 
 def _broken_off(subject: Subject) -> list[Sample]:
-    """Failed trials in which clients gave up: no samples, and yet somebody is to blame."""
+    """Return failed trials in which clients aborted: they have no samples, but a cause."""
     return [
         Sample(trial, trial.summary)
         for trial in subject.run.trials
@@ -79,7 +81,7 @@ def _broken_off(subject: Subject) -> list[Sample]:
 
 
 def _aborted(sample: Sample) -> dict[str, float | str]:
-    """How many gave up, and of several generators where."""
+    """Return how many clients aborted; for several generators, also where."""
     by_host: dict[str, float | str] = {
         f"{host.name}_aborted": float(host.clients_aborted) for host in sample.hosts if host.clients_aborted
     }
@@ -97,8 +99,8 @@ def _share(sample: Sample) -> float | None:
 
 RULE = Rule(
     "errors",
-    "failed transactions of all: a note from one, caution over 0.1 %, invalid over 1 % and where clients gave up; a "
-    "note on trials that failed as clients gave up",
+    "failed transactions as a share of all: a note from one, caution over 0.1 %, invalid over 1 % or if clients "
+    "aborted; a note on trials that failed because clients aborted",
     Severity.INVALID,
     "docs/design/method.md, Gates",
     _check,

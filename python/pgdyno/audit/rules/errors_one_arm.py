@@ -1,4 +1,4 @@
-"""Failures and retries that met one arm more than another."""
+"""Reports failures and retries that affect one arm more than another."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pgdyno.messages import Message
 from pgdyno.records import Outcome, TrialRecord
 
 SIGMAS = 4.0
-"""Standard deviations of the difference of two shares: chance goes beyond in 6 of 100,000 comparisons."""
+"""Standard deviations of the difference of two shares: chance exceeds this in 6 of 100,000 comparisons."""
 WHAT = {"failed": "failed", "retried": "were retried"}
 
 
@@ -23,7 +23,7 @@ def _check(subject: Subject) -> Iterator[Said]:
     yield from _failed_trials(subject)
     counted = {name: [each for each in samples if _begun(each)] for name, samples in arms.items()}
     if arms and not all(counted.values()):
-        raise MissingError("transactions and failures are not counted in every arm")
+        raise MissingError("transactions and failures were not counted in every arm")
     for what in WHAT if counted else ():
         yield from _more(what, counted)
 
@@ -44,7 +44,7 @@ def _more(what: str, arms: Mapping[str, Sequence[Sample]]) -> Iterator[Said]:
     apart = shares[high] - shares[low]
     pooled = (counts[low] + counts[high]) / (begun[low] + begun[high])
     chance = SIGMAS * math.sqrt(pooled * (1 - pooled) * (1 / begun[low] + 1 / begun[high]))
-    # one arm alone is worth a note however few they are
+    # failures in one arm only are worth a note, however few they are
     if not apart or (apart <= chance and counts[low]):
         return
     met = [sample for sample in arms[high] if _count(what, sample)]
@@ -53,7 +53,7 @@ def _more(what: str, arms: Mapping[str, Sequence[Sample]]) -> Iterator[Said]:
         Message(
             "errors-one-arm",
             "{share:.2g} of the transactions {what} at {at}, and {other_share:.2g} at {other}" if counts[low] else
-            "{transactions:,} of the transactions {what} at {at}, and none at {other}",
+            "{transactions:,} of the transactions {what} at {at}, none at {other}",
             what=WHAT[what], share=shares[high], at=high, other_share=shares[low], other=low,
             transactions=counts[high],
         ),
@@ -65,7 +65,7 @@ def _more(what: str, arms: Mapping[str, Sequence[Sample]]) -> Iterator[Said]:
 
 
 def _failed_trials(subject: Subject) -> Iterator[Said]:
-    """Trials that failed at one arm only: the others' mean is then of those that went well."""
+    """Report trials that failed in one arm only: the comparison then covers only the trials that succeeded."""
     names = arms_of(subject.run.trials)
     by_arm: dict[str, list[TrialRecord]] = defaultdict(list)
     for trial in subject.run.trials:
@@ -78,8 +78,8 @@ def _failed_trials(subject: Subject) -> Iterator[Said]:
                 Severity.CAUTION,
                 Message(
                     "errors-one-arm-trials",
-                    "{trials} of {all} trials of {at} failed, and none of {others}: "
-                    "what is compared are those that went well",
+                    "{trials} of {all} trials of {at} failed, and none of {others}: only the successful ones are "
+                    "compared",
                     trials=len(trials),
                     all=len(by_arm[name]),
                     at=name,
@@ -87,7 +87,7 @@ def _failed_trials(subject: Subject) -> Iterator[Said]:
                 ),
                 [trial.number for trial in trials],
                 [Evidence(at=f"trial {each.number}", figures={"failure": _why(each)}) for each in trials],
-                "find out why they failed; pgdyno run --resume RUN --redo-failed runs them again",
+                "find the cause, and repeat the failed trials: pgdyno run --resume RUN --redo-failed",
             )
 
 
@@ -97,8 +97,8 @@ def _why(trial: TrialRecord) -> str:
 
 RULE = Rule(
     "errors-one-arm",
-    "failed and retried transactions and failed trials, by arm: caution where a trial failed in one arm only, or where "
-    "shares of transactions are 0.1 points and 4 standard deviations apart; a note where only one arm had any",
+    "failed and retried transactions and failed trials, by arm: caution if a trial failed in one arm only, or if "
+    "shares of transactions are 0.1 points and 4 standard deviations apart; a note if only one arm had any",
     Severity.CAUTION,
     "docs/design/method.md, Gates",
     _check,

@@ -1,4 +1,4 @@
-"""Whether the generator, and not the server, was at its limit."""
+"""Reports that the generator, not the server, was at its limit."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pgdyno.messages import Message
 from pgdyno.records import GeneratorHost
 
 CEILING, NEAR = 0.9, 0.7
-"""Share of a core that a worker uses; over 70 % it is near its ceiling (docs/reference/events.md)."""
+"""Share of a core that a worker uses; above 70 % it is near its ceiling (docs/reference/events.md)."""
 
 
 def _check(subject: Subject) -> Iterator[Said]:
     shares = [(sample, share) for sample in subject.samples if (share := _share(subject, sample)) is not None]
     if not shares:
-        raise MissingError("nobody tells how busy the generator was")
+        raise MissingError("the generator's CPU usage is unknown")
     for severity, low, high in ((Severity.INVALID, CEILING, 99.0), (Severity.CAUTION, NEAR, CEILING)):
         busy = [(sample, share) for sample, share in shares if low < share <= high]
         if busy:
@@ -26,11 +26,13 @@ def _check(subject: Subject) -> Iterator[Said]:
                 severity,
                 Message(
                     "generator-limited",
-                    "workers of {generators} use up to {share:.0%} of a core each in {trials} trials: "
-                    "figures may be its own ceiling"
+                    "workers of {generators} use up to {share:.0%} of a core each in {trials} trials: the figures "
+                    "may be limited by the generator"
                     if named
-                    else "the generator's workers use up to {share:.0%} of a core each in {trials} trials: "
-                    "figures may be its own ceiling",
+                    else (
+                        "the generator's workers use up to {share:.0%} of a core each in {trials} trials: the "
+                        "figures may be limited by the generator"
+                    ),
                     generators=", ".join(named),
                     share=most,
                     trials=len(busy),
@@ -45,7 +47,7 @@ def _check(subject: Subject) -> Iterator[Said]:
 
 
 def _share(subject: Subject, sample: Sample) -> float | None:
-    """Mean over workers of the measured part, by processor time; of several generators the highest of a host."""
+    """Return the mean CPU time of the workers in the measured part; for several generators, of the busiest host."""
     generator = sample.trial.generator
     if generator is None:
         return None
@@ -63,7 +65,7 @@ def _share(subject: Subject, sample: Sample) -> float | None:
 
 
 def _hosts(sample: Sample, over: float) -> list[GeneratorHost]:
-    """Generators, where there are several, that were busier than that."""
+    """Return the generators that were busier than that, if there are several."""
     return [host for host in sample.hosts if (host.busiest_cpu_share or 0) > over]
 
 
@@ -73,8 +75,8 @@ def _figures(sample: Sample, over: float) -> dict[str, float]:
 
 RULE = Rule(
     "generator-limited",
-    "processor time of the generator's workers, of several generators the busiest worker of each: caution over 70 % of "
-    "a core, invalid over 90 %",
+    "CPU time of the generator's workers, for several generators of the busiest worker of each: caution over 70 % "
+    "of a core, invalid over 90 %",
     Severity.INVALID,
     "docs/design/performance.md",
     _check,

@@ -1,4 +1,4 @@
-"""Load and server on the same machine."""
+"""Reports a load that ran on the server's machine."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pgdyno.messages import Message
 from pgdyno.registry import kinds_that_are
 
 HERE = frozenset(kinds_that_are("here"))
-"""Kinds of targets that run where pgdyno runs."""
-ADVICE = "for figures that others can repeat, put the load on a host of its own"
+"""Kinds of targets that run on pgdyno's own machine."""
+ADVICE = "for reproducible figures, run the load on a separate host"
 
 
 def _check(subject: Subject) -> Iterator[Said]:
@@ -38,7 +38,7 @@ def _check(subject: Subject) -> Iterator[Said]:
 
 
 def _by_commands(subject: Subject) -> Iterator[Said]:
-    """What command lines and the prompts before them say of an import."""
+    """Report what command lines of an import, and the prompts before them, show."""
     commands = [
         (sample, sample.trial.imported.command)
         for sample in subject.samples
@@ -57,8 +57,8 @@ def _by_commands(subject: Subject) -> Iterator[Said]:
             Severity.NOTE,
             Message(
                 "generator-on-server-command",
-                "{commands} of {all} command lines connect to the machine that they ran on ({hosts}): load and server "
-                "shared it",
+                "{commands} of {all} command lines connect to the machine on which they ran ({hosts}): load and "
+                "server shared it",
                 commands=len(here),
                 all=len(commands),
                 hosts=", ".join(shown),
@@ -72,7 +72,7 @@ def _by_commands(subject: Subject) -> Iterator[Said]:
             Severity.NOTE,
             Message(
                 "generator-on-server-prompt",
-                "the prompt before the command is one of the server's machine: load and server may have shared it",
+                "the prompt before the command is from the server's machine: load and server may have shared it",
             ),
             (),
             [Evidence(at=f"{line.file}:{line.line}", figures={"text": line.text}) for line in prompts],
@@ -81,15 +81,17 @@ def _by_commands(subject: Subject) -> Iterator[Said]:
 
 
 def _connects_here(command: str, *, named: bool) -> bool:
-    """Whether `command` connects to its own machine; `named`: PGHOST names another for commands without a host."""
+    """Return whether `command` connects to its own machine; `named`: PGHOST names another one for commands without a
+    host.
+    """
     host = host_of(command)
     return host is not None and is_local(host) and not (named and not host)
 
 
 RULE = Rule(
     "generator-on-server",
-    "targets that run on the machine of the generator; of an import, command lines that connect to localhost or to a "
-    "local socket (no host and no PGHOST elsewhere), and prompts of the account postgres or of a host called db or pg",
+    "targets on the generator's machine; for an import, command lines that connect to localhost or to a local "
+    "socket (no host, and no PGHOST elsewhere), and prompts of the account postgres or of a host named db or pg",
     Severity.NOTE,
     "docs/design/method.md, Gates",
     _check,

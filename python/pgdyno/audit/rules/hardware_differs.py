@@ -1,4 +1,4 @@
-"""Targets of one comparison on other machines."""
+"""Reports targets of one comparison that ran on different machines."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def _check(subject: Subject) -> Iterator[Said]:
         names = ", ".join(dict.fromkeys(hosts.values()))
         yield Said(
             Severity.CAUTION,
-            Message("hardware-differs", "not all figures are of the same machine: {machines}", machines=names),
+            Message("hardware-differs", "the figures are from different machines: {machines}", machines=names),
             trials,
             [Evidence(at=at, figures={"machine": host}) for at, host in hosts.items()],
-            "compare only what ran on the same, unless the machine is what is compared",
+            "compare only figures from the same machine, unless the machine is what is compared",
         )
 
 
 _Seen = dict[str, dict[str, dict[str, list[int]]]]
-"""Numbers of trials by class, by the processor that was seen, and by who saw it."""
+"""Numbers of trials by class, by the processor that was seen, and by the observer."""
 
 
 def _of_one_class(subject: Subject) -> Iterator[Said]:
-    """Rented hosts of one class whose processors differ: the name of a class is no promise."""
+    """Report rented hosts of one class with different processors, because a class does not guarantee a processor."""
     servers: _Seen = {}
     generators: _Seen = {}
     for target, samples in subject.by_target.items():
@@ -46,8 +46,12 @@ def _of_one_class(subject: Subject) -> Iterator[Said]:
             for host in sample.hosts:
                 if host.instance is not None:
                     _add(generators, host.instance, host.cpu_model, host.called, sample.number)
-    yield from _unlike("servers", servers, "compare trials of the same processor, or rent until it is the same")
-    yield from _unlike("generators", generators, "what each can do differs: rent until it is the same, or more of them")
+    yield from _unlike("servers", servers, "compare trials on the same processor, or rent again until it is the same")
+    yield from _unlike(
+        "generators",
+        generators,
+        "they differ in capacity: rent again until the processor is the same, or rent more of them",
+    )
 
 
 def _add(seen: _Seen, instance: str, model: str, by: str, trial: int) -> None:
@@ -65,7 +69,7 @@ def _unlike(what: str, seen: _Seen, advice: str) -> Iterator[Said]:
                 Severity.CAUTION,
                 Message(
                     "hardware-differs-class",
-                    "{what} of the class {instance} have not all the same processor: {processors}",
+                    "{what} of the class {instance} have different processors: {processors}",
                     what=what,
                     instance=instance,
                     processors=named,
@@ -81,15 +85,15 @@ def _unlike(what: str, seen: _Seen, advice: str) -> Iterator[Said]:
 
 @dataclass(frozen=True, slots=True)
 class _Machines:
-    """What figures that are compared ran on."""
+    """The machines of figures that are compared."""
 
     hosts: dict[str, str]
-    """Machine by where it is named."""
+    """Machine by the place that names it."""
     trials: Sequence[int]
 
 
 def _told(subject: Subject) -> list[_Machines]:
-    """Machines that a document names, by the tables whose rows set targets side by side."""
+    """Return machines that a document names, by the tables whose rows compare targets."""
     found = []
     for targets in _compared(subject):
         hosts, trials = {}, []
@@ -104,7 +108,7 @@ def _told(subject: Subject) -> list[_Machines]:
 
 
 def _compared(subject: Subject) -> list[list[str]]:
-    """Targets that stand on one line of a table are compared with each other; those that stand alone, with all such."""
+    """Yield targets to compare: those on one line of a table with each other, and all that have lines of their own."""
     by_line: dict[str, list[str]] = defaultdict(list)
     for sample in subject.samples:
         by_line[sample.at()].append(sample.target)
@@ -128,8 +132,9 @@ def _attempts(subject: Subject) -> dict[str, str]:
 
 RULE = Rule(
     "hardware-differs",
-    "machines that a document names for targets on the same lines of a table, and for those that stand alone; of our "
-    "own runs, the machine of each attempt, and the processors that rented servers and generators of one class see",
+    "machines that a document names for targets on the same lines of a table, and for those on lines of their own; "
+    "for pgdyno's own runs, the machine of each attempt, and the processors of rented servers and generators of one "
+    "class",
     Severity.CAUTION,
     "docs/design/method.md, Gates",
     _check,

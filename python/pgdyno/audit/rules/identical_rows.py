@@ -1,4 +1,4 @@
-"""The same figures under two names."""
+"""Reports identical figures under two names."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ MEASURED = (
     "tps", "tps_excluding_connections", "tpm", "nopm", "qps", "reads", "writes", "transactions", "latency_mean_ms",
     "latency_stddev_ms", "latency_min_ms", "latency_max_ms", "latency_p95_ms", "latency_p99_ms",
 )  # fmt: skip
-"""What a trial measures; what it was told to do is left out."""
+"""What a trial measures, without what was requested."""
 CERTAIN = 4
-"""So many figures are not alike by chance."""
+"""This many equal figures are no coincidence."""
 SEVERAL = 2
-"""Rows of fewer figures that two targets must share."""
+"""With fewer figures per row, two targets must share this many rows."""
 DIGITS = 8
-"""Significant digits of all figures of one row. Trials differ by a percent or so: all digits but the first two are
-chance, and six digits agree once in a million pairs."""
+"""Significant digits of all figures of one row. Trials differ by about one percent, so all digits but the first two are
+chance, and six digits agree once in a million pairs.
+"""
 
 
 def _check(subject: Subject) -> Iterator[Said]:
     if not subject.imported:
-        # a program wrote them down, and nobody copied
+        # a program wrote these figures, so that nobody copied them
         return
     alike: dict[tuple[str, str, bool], list[tuple[Sample, Sample]]] = {}
     by_figures: dict[tuple[float, ...], list[Sample]] = {}
@@ -47,12 +48,12 @@ def _measured(sample: Sample) -> Mapping[str, float]:
 
 
 def _digits(sample: Sample) -> int:
-    """Significant digits of all that was measured."""
+    """Return the significant digits of all measured figures."""
     return sum(len(f"{value:.15g}".replace(".", "").strip("0")) for value in _measured(sample).values())
 
 
 def _is_other(a: Sample, b: Sample) -> bool:
-    """Another place and another name: one line that two readers took is no copy."""
+    """Return whether place and name differ: one line that two parsers read is no copy."""
     return a.at() != b.at() and (a.target != b.target or a.trial.point != b.trial.point)
 
 
@@ -77,15 +78,15 @@ def _said(first: str, second: str, pairs: list[tuple[Sample, Sample]], *, certai
             for pair in pairs
             for sample in pair
         ],
-        "one of them was not measured: leave it out, or ask for the figures themselves",
+        "one of them was not measured: leave it out, or request the original figures",
     )
 
 
 RULE = Rule(
     "identical-rows",
-    "all measured figures of two imported trials at other targets or points, or numbers of clients, are equal: invalid "
-    "with four figures or more, caution with fewer in at least two rows of the same clients, or with eight significant "
-    "digits or more",
+    "two imported trials of different targets or points, or numbers of clients, whose measured figures are all "
+    "equal: invalid with at least four figures; caution with fewer, if at least two rows of the same clients are "
+    "equal, or if at least eight significant digits are",
     Severity.INVALID,
     "docs/design/method.md, Gates",
     _check,

@@ -1,4 +1,4 @@
-"""Clients against throughput times latency."""
+"""Checks clients against throughput times latency (Little's law)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from pgdyno.messages import Message
 
 TOLERANCE = 0.02
 FAR = 0.10
-"""Further off than this, and one of the three figures is not what it is called."""
+"""Beyond this deviation, one of the three figures is wrong."""
 LEFT_OUT = 0.30
-"""Of the clients' time, in no latency that pgbench prints: its threads serve their other clients between a client's
-transactions. 22 to 28 % were measured with 64 clients near saturation (docs/reference/pgdrive.md, What differs).
-A table does not say which program measured it, and gets the same allowance."""
+"""Share of the clients' time that no latency of pgbench contains: its threads serve other clients between a client's
+transactions. With 64 clients near saturation it was 22 to 28 % (docs/reference/pgdrive.md, What differs). A table does
+not say which program measured it, and gets the same allowance.
+"""
 _LEAVES_OUT = frozenset(["pgbench", "pgbench-log", "table", "csv"])
 _CONNECTS = re.compile(r"\s-[A-Za-z]*C(?:\s|$)|\s--connect(?:\s|$)")
-"""pgbench -C: a transaction's latency begins when its connection is there."""
+"""pgbench -C: a transaction's latency begins after its connection is established."""
 
 
 def _check(subject: Subject) -> Iterator[Said]:
@@ -26,7 +27,7 @@ def _check(subject: Subject) -> Iterator[Said]:
         raise MissingError("phases change the clients or the rate during a trial")
     ratios = [(sample, ratio) for sample in subject.samples if (ratio := _ratio(sample)) is not None]
     if not ratios:
-        raise MissingError("clients, throughput and mean latency are not all told")
+        raise MissingError("clients, throughput and mean latency are not all reported")
     for severity in (Severity.INVALID, Severity.CAUTION):
         off = [(sample, ratio) for sample, ratio in ratios if _severity(sample, ratio) is severity]
         if off:
@@ -34,15 +35,15 @@ def _check(subject: Subject) -> Iterator[Said]:
                 severity,
                 Message(
                     "littles-law",
-                    "throughput x mean latency is {ratio} times the clients in {trials} of {all} trials: "
-                    "clients, throughput and latency are not of the same load",
+                    "throughput x mean latency is {ratio} times the clients in {trials} of {all} trials: clients, "
+                    "throughput and latency are not from the same load",
                     ratio=_spread(off),
                     trials=len(off),
                     all=len(ratios),
                 ),
                 [sample.number for sample, _ in off],
                 [_evidence(sample, ratio) for sample, ratio in off],
-                "find out which figure is another trial's, or what clients wait for outside of a transaction",
+                "find out which figure is from another trial, or what clients wait for outside of a transaction",
             )
     outside = [(sample, ratio) for sample, ratio in ratios if _severity(sample, ratio) is Severity.NOTE]
     if outside:
@@ -50,8 +51,8 @@ def _check(subject: Subject) -> Iterator[Said]:
             Severity.NOTE,
             Message(
                 "littles-law-left-out",
-                "throughput x mean latency is {ratio} times the clients in {trials} of {all} trials: "
-                "the rest of the clients' time is in no latency, as pgbench counts",
+                "throughput x mean latency is {ratio} times the clients in {trials} of {all} trials: no latency "
+                "contains the rest of the clients' time, as is usual for pgbench",
                 ratio=_spread(outside),
                 trials=len(outside),
                 all=len(ratios),
@@ -77,7 +78,7 @@ def _ratio(sample: Sample) -> float | None:
 def _severity(sample: Sample, ratio: float) -> Severity | None:
     off = abs(ratio - 1)
     mean_ms = sample.figures["latency_mean_ms"]
-    # digits that were rounded off, and transactions that the ends of the trial cut
+    # rounding, and transactions that the ends of the trial cut off
     rounding = sample.rounding("latency_mean_ms") / mean_ms + sample.rounding("tps") / sample.summary.tps
     cut = mean_ms / 1000 / sample.length_s if sample.length_s else 0.0
     if off <= TOLERANCE + rounding + cut:
@@ -88,7 +89,7 @@ def _severity(sample: Sample, ratio: float) -> Severity | None:
 
 
 def _left_out(sample: Sample) -> float:
-    """Share of the clients' time that the tool counts in no latency."""
+    """Return the share of the clients' time that the tool counts in no latency."""
     imported = sample.trial.imported
     if imported is None or imported.tool not in _LEAVES_OUT:
         return 0.0
@@ -104,9 +105,9 @@ def _evidence(sample: Sample, ratio: float) -> Evidence:
 
 RULE = Rule(
     "littles-law",
-    "closed loop: throughput x mean latency = clients, within 2 % and what printing and a trial's ends round off; "
-    "invalid from 10 %. Of pgbench's figures and of tables up to 30 % may be missing, a note: pgbench counts that time "
-    "in no latency (22 to 28 % near saturation), and with -C none of the time to connect",
+    "closed loop: throughput x mean latency = clients, within 2 % and an allowance for rounding and the ends of a "
+    "trial; invalid from 10 %. A note if up to 30 % is missing from figures of pgbench or from tables: pgbench "
+    "counts that time in no latency (22 to 28 % near saturation), nor, with -C, the time to connect",
     Severity.INVALID,
     "J. D. C. Little, A Proof for the Queuing Formula L = λW, Operations Research 9 (1961); docs/design/method.md",
     _check,

@@ -1,4 +1,4 @@
-"""A worker of the generator that is full while others have room, or clients that were served unequally."""
+"""Reports a generator worker at its limit while others have capacity, and clients that were served unequally."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pgdyno.messages import Message
 from pgdyno.store.bounded import detail_of
 
 APART = 0.7
-"""A mean of all workers under this share of the busiest one's is an imbalance."""
+"""If the mean of all workers is below this share of the busiest one's, the load is imbalanced."""
 LATE_S = 2.0
-"""From the end of a second until several generators' figures of it are together, at most."""
+"""Allowed delay from the end of a second until the figures of all generators have arrived."""
 UNFAIR = 0.25
-"""Standard deviation of transactions by client over their mean."""
+"""Standard deviation of transactions per client over their mean."""
 
 
 def _check(subject: Subject) -> Iterator[Said]:
@@ -24,7 +24,7 @@ def _check(subject: Subject) -> Iterator[Said]:
     by_host = {sample: hosts for sample in subject.samples if (hosts := _hosts(sample))}
     fairness = {sample: each for sample in subject.samples if (each := _fairness(subject, sample)) is not None}
     if not workers and not fairness:
-        raise MissingError("nobody tells how the load was shared between workers or clients")
+        raise MissingError("the distribution of the load over workers or clients is unknown")
     uneven = {sample: found for sample, found in workers.items() if _is_uneven(found)}
     if uneven:
         most = max(max(found) for found in uneven.values())
@@ -32,8 +32,8 @@ def _check(subject: Subject) -> Iterator[Said]:
             Severity.CAUTION,
             Message(
                 "load-imbalance-workers",
-                "one worker of the generator uses up to {share:.0%} of a core while others have room, in {trials} "
-                "trials: its clients wait for it",
+                "one worker of the generator uses up to {share:.0%} of a core while others have capacity, in "
+                "{trials} trials: its clients wait for it",
                 share=most,
                 trials=len(uneven),
             ),
@@ -45,9 +45,9 @@ def _check(subject: Subject) -> Iterator[Said]:
                 )
                 for sample, found in uneven.items()
             ],
-            "take a number of clients that the workers divide, or more workers",
+            "choose a number of clients that is a multiple of the workers, or more workers",
         )
-    # one that does nothing at all is cut off from the server
+    # a generator that does nothing at all is disconnected from the server
     apart = {sample: hosts for sample, hosts in by_host.items() if min(hosts.values()) < APART * max(hosts.values())}
     if apart:
         worst, hosts = min(apart.items(), key=lambda each: _lowest(each[1]))
@@ -55,15 +55,15 @@ def _check(subject: Subject) -> Iterator[Said]:
             Severity.CAUTION,
             Message(
                 "load-imbalance-generators",
-                "generators serve their clients unequally in {trials} trials: a client of {slowest} "
-                "does {share:.0%} of what one of the fastest does",
+                "generators serve their clients unequally in {trials} trials: a client of {slowest} completes "
+                "{share:.0%} of the transactions of one of the fastest",
                 trials=len(apart),
                 slowest=_called(worst, hosts),
                 share=_lowest(hosts),
             ),
             [sample.number for sample in apart],
             [Evidence(at=sample.at(), figures=dict(hosts)) for sample, hosts in apart.items()],
-            "look at the hosts and their ways to the server: the slowest has less of a processor, or is further away",
+            "compare the hosts and their network paths to the server: the slowest has less CPU, or is further away",
         )
     late = {
         sample: latest for sample in subject.samples if (latest := _latest_s(sample)) and max(latest.values()) > LATE_S
@@ -73,14 +73,14 @@ def _check(subject: Subject) -> Iterator[Said]:
             Severity.NOTE,
             Message(
                 "load-imbalance-late",
-                "seconds of generators came up to {late_s:.1f} s late in {trials} trials: the figures are whole, and "
-                "what was shown and decided meanwhile was old",
+                "seconds of generators arrived up to {late_s:.1f} s late in {trials} trials: the figures are "
+                "complete, but the live view and decisions during the trial used outdated ones",
                 late_s=max(max(latest.values()) for latest in late.values()),
                 trials=len(late),
             ),
             [sample.number for sample in late],
             [Evidence(at=sample.at(), figures=dict(latest)) for sample, latest in late.items()],
-            "give the driver a processor of its own, and look at the network to the slowest",
+            "give the driver its own processor, and check the network to the slowest",
         )
     unfair = {sample: each for sample, each in fairness.items() if each > UNFAIR}
     if unfair:
@@ -88,8 +88,8 @@ def _check(subject: Subject) -> Iterator[Said]:
             Severity.CAUTION,
             Message(
                 "load-imbalance-clients",
-                "clients of {trials} trials were served unequally: their transactions vary by up to {share:.0%} of the "
-                "mean",
+                "clients of {trials} trials were served unequally: their transactions vary by up to {share:.0%} of "
+                "the mean",
                 trials=len(unfair),
                 share=max(unfair.values()),
             ),
@@ -100,13 +100,13 @@ def _check(subject: Subject) -> Iterator[Said]:
 
 
 def _workers(subject: Subject, sample: Sample) -> list[float]:
-    """Share of a core of each worker over the measured part."""
+    """Return the share of a core that each worker used in the measured part."""
     shares = [worker.get("cpu_share") for worker in _end(subject, sample).get("workers") or ()]
     return [float(share) for share in shares if share is not None]
 
 
 def _hosts(sample: Sample) -> Mapping[str, float]:
-    """Transactions a second and client of each of several generators, in a closed loop with a duration."""
+    """Return transactions per second and client of each of several generators, in a closed loop with a duration."""
     trial = sample.trial
     if len(sample.hosts) < 2 or trial.point.rate is not None or trial.transactions is not None:
         return {}
@@ -116,23 +116,23 @@ def _hosts(sample: Sample) -> Mapping[str, float]:
 
 
 def _lowest(hosts: Mapping[str, float]) -> float:
-    """The slowest of `hosts`, as a share of the fastest."""
+    """Return the rate of the slowest of `hosts` as a share of the fastest."""
     return min(hosts.values()) / max(hosts.values())
 
 
 def _called(sample: Sample, hosts: Mapping[str, float]) -> str:
-    """The slowest of `hosts`."""
+    """Return the name of the slowest of `hosts`."""
     slowest = min(hosts, key=lambda name: hosts[name])
     return next(host.called for host in sample.hosts if host.name == slowest)
 
 
 def _latest_s(sample: Sample) -> Mapping[str, float]:
-    """How late the latest second of each of several generators came."""
+    """Return the largest delay with which a second of several generators arrived."""
     return {f"{host.name}_late_s": round(host.heard_late_us / 1e6, 3) for host in sample.hosts}
 
 
 def _fairness(subject: Subject, sample: Sample) -> float | None:
-    """Relative spread of transactions by client, where the tool tells it."""
+    """Return the relative spread of transactions per client, if the tool reports it."""
     imported = sample.trial.imported
     if imported is not None:
         mean, spread = (imported.figures.get(f"client_transactions_{name}") for name in ("mean", "stddev"))
@@ -143,7 +143,6 @@ def _fairness(subject: Subject, sample: Sample) -> float | None:
 
 
 def _end(subject: Subject, sample: Sample) -> dict[str, Any]:
-    """What the engine said in the end."""
     said = next((row for row in subject.events(sample.number) if row.kind == "end"), None)
     return detail_of(said.kind, said.detail) if said is not None else {}
 
@@ -158,9 +157,9 @@ def _is_uneven(shares: list[float]) -> bool:
 
 RULE = Rule(
     "load-imbalance",
-    "processor time by worker of the generator: one over 70 % of a core, the mean under 70 % of it; transactions by "
-    "client: a standard deviation over 25 % of the mean; transactions a client by generator, where there are several: "
-    "the slowest under 70 % of the fastest; note: their seconds came more than 2 s late",
+    "CPU time by worker of the generator: one over 70 % of a core, the mean under 70 % of it; transactions by "
+    "client: a standard deviation over 25 % of the mean; transactions per client by generator, if there are "
+    "several: the slowest under 70 % of the fastest; a note if their seconds arrived more than 2 s late",
     Severity.CAUTION,
     "docs/reference/events.md, A worker",
     _check,

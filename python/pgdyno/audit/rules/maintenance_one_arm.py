@@ -1,4 +1,4 @@
-"""Checkpoints, vacuums and analyzes that met one arm only."""
+"""Reports checkpoints, vacuums and analyzes that occurred in one arm only."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ BY = {
     "tables_autovacuums": "by autovacuum",
     "tables_autoanalyzes": "by autovacuum",
 }
-"""Who ran it, by the figure of the evidence; the progress of a vacuum does not say."""
+"""Who started it, by the figure of the evidence; the progress of a vacuum does not say."""
 MANY = 0.5
-"""Share of an arm's trials. Fewer come about by chance: three events that meet any of six and six trials alike all
-meet the same arm in 2 of 11 cases, and they move the mean of the arm by less than half of what they cost a trial."""
+"""Share of an arm's trials. Fewer occur by chance: if three events fall on six trials of each of two arms at random,
+they all fall on the same arm in 2 of 11 cases; and they change the mean of the arm by less than half of what they cost
+a trial.
+"""
 
 
 def _check(subject: Subject) -> Iterator[Said]:
@@ -36,7 +38,7 @@ def _check(subject: Subject) -> Iterator[Said]:
         for name, samples in arms.items()
     }
     if arms and not all(seen.values()):
-        raise MissingError("no probe looked at the server in every arm")
+        raise MissingError("no probe sampled the server in every arm")
     for kind, metrics in KINDS.items():
         hit = {
             name: [sample for sample in samples if _gained(subject.amounts[sample.number], metrics)]
@@ -63,12 +65,12 @@ def _check(subject: Subject) -> Iterator[Said]:
                         Evidence(at=sample.at(), figures=_gained(subject.amounts[sample.number], metrics))
                         for sample in samples
                     ],
-                    "measure long enough for it to run in every trial, or run these trials again",
+                    "run trials that are long enough for it to occur in each, or repeat these trials",
                 )
 
 
 def _by(subject: Subject, samples: Sequence[Sample], metrics: tuple[Metric, ...]) -> str:
-    """` by command`, ` by autovacuum`, or both."""
+    """Return ` by command`, ` by autovacuum`, or both."""
     seen = {name for sample in samples for name in _gained(subject.amounts[sample.number], metrics)}
     who = list(dict.fromkeys(BY[name] for name in BY if name in seen))
     return f" {' and '.join(who)}" if who else ""
@@ -80,8 +82,8 @@ def _gained(amounts: Mapping[Metric, float], metrics: tuple[Metric, ...]) -> dic
 
 RULE = Rule(
     "maintenance-one-arm",
-    "checkpoints, vacuums and analyzes in the measured part, by command and by autovacuum, by arm: a note where one "
-    "arm had some and another none, caution where they met half of its trials",
+    "checkpoints, vacuums and analyzes in the measured part, by command and by autovacuum, by arm: a note if one "
+    "arm had some and another none, caution if they occurred in half of its trials",
     Severity.CAUTION,
     "docs/reference/probe.md, checkpoints; tables",
     _check,

@@ -1,4 +1,4 @@
-"""Scripts that did not run as often as their weights ask."""
+"""Reports scripts that ran more or less often than their weights require."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pgdyno.messages import Message
 
 SIGMAS = 4.0
 LEAST_POINTS = 0.005
-"""Share of all transactions; nearer is no other mix."""
+"""Share of all transactions; a smaller deviation is not reported."""
 INVALID_POINTS = 0.05
 
 
 def _check(subject: Subject) -> Iterator[Said]:
     told = [sample for sample in subject.samples if sample.summary.scripts]
     if not told:
-        raise MissingError("nobody tells how often each script ran")
+        raise MissingError("the number of executions of each script is unknown")
     if subject.manifest.plan.get("phases"):
         raise MissingError("the weights change from phase to phase")
     for severity, least, most in (
@@ -32,8 +32,8 @@ def _check(subject: Subject) -> Iterator[Said]:
                 severity,
                 Message(
                     "mix-off",
-                    "the mix of {trials} trials is not the one that was asked for: a script is up to {points:.2g} "
-                    "points off its share",
+                    "the mix of {trials} trials is not as requested: a script is up to {points:.2g} points off its "
+                    "share",
                     trials=len(off),
                     points=100 * furthest,
                 ),
@@ -44,15 +44,15 @@ def _check(subject: Subject) -> Iterator[Said]:
                     )
                     for sample, (name, _, share, asked) in off
                 ],
-                "look at the failures of that script, and give the trial more time",
+                "look at the failures of that script, and run longer trials",
             )
 
 
 def _farthest(sample: Sample) -> tuple[str, float, float, float] | None:
-    """Name, distance, share and asked share of the script that is furthest off; None where chance explains it.
+    """Return name, deviation, actual and required share of the script that deviates most; None if chance explains it.
 
-    Chance is 4 standard deviations of a binomial count, and what was in flight at the end: long transactions are
-    more often cut off than short ones.
+    Chance is 4 standard deviations of a binomial count, plus what was in flight at the end: long transactions are cut
+    off more often than short ones.
     """
     scripts = sample.summary.scripts
     done = sum(script.succeeded for script in scripts)
@@ -70,8 +70,8 @@ def _farthest(sample: Sample) -> tuple[str, float, float, float] | None:
 
 RULE = Rule(
     "mix-off",
-    "shares of the scripts against their weights, beyond 4 standard deviations: caution from half a point, invalid "
-    "from 5 points",
+    "shares of the scripts compared with their weights, beyond 4 standard deviations: caution from half a point, "
+    "invalid from 5 points",
     Severity.INVALID,
     "docs/design/method.md, Gates",
     _check,

@@ -1,4 +1,4 @@
-"""What the way between load and server costs: the round trip before each trial, or the least latency."""
+"""Compares network round-trip times between load and server: measured before each trial, or the least latency."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from pgdyno.messages import Message
 from pgdyno.records import GeneratorHost, WayRecord
 
 RATIO, LEAST_MS = 1.5, 0.5
-"""Smaller differences come from processors and luck."""
+"""Smaller differences are caused by processors and by chance."""
 MANY_TIMES, SHORT_MS = 3.0, 0.1
-"""So many times the round trip is another way to the server even where it is short: the whole of a statement that is
-answered at once. Round trips over the local socket of one idle machine were 0.016 to 0.062 ms before 12 trials."""
+"""This ratio means another network path even if round trips are short. A round trip is the complete time of a statement
+that is answered immediately. Over the local socket of one idle machine it took 0.016 to 0.062 ms before 12 trials.
+"""
 FAR_RATIO, FAR_MS = 2.0, 1.0
 
 
@@ -31,11 +32,11 @@ def _check(subject: Subject) -> Iterator[Said]:
 
 
 _Way = tuple[int, WayRecord]
-"""Number of a trial, and what was measured before it."""
+"""Number of a trial, and the round trip measured before it."""
 
 
 def _ways(subject: Subject) -> dict[str, list[_Way]] | None:
-    """By target; None unless it was measured before each trial."""
+    """Return round trips by target; None unless one was measured before each trial."""
     found = {
         target: [(sample.number, sample.trial.way) for sample in samples if sample.trial.way is not None]
         for target, samples in subject.by_target.items()
@@ -53,7 +54,7 @@ def _median_us(way: _Way) -> float:
 
 
 def _moved(ways: Mapping[str, Sequence[_Way]]) -> Iterator[Said]:
-    """Between trials of one target: another path, or a neighbour that is loud."""
+    """Report round trips that changed between trials of one target: another path, or a busy neighbour."""
     for target, of in ways.items():
         low, high = min(of, key=_median_us), max(of, key=_median_us)
         apart_ms = (_median_us(high) - _median_us(low)) / 1e3
@@ -76,7 +77,7 @@ def _moved(ways: Mapping[str, Sequence[_Way]]) -> Iterator[Said]:
                 ),
                 [low[0], high[0]],
                 [_evidence(target, each) for each in (low, high)],
-                "the way between load and server changed during the run: measure again",
+                "the network path between load and server changed during the run: measure again",
             )
 
 
@@ -91,12 +92,14 @@ def _apart(subject: Subject, floors: Mapping[str, _Way]) -> Iterator[Said]:
         Severity.INVALID if ratio > FAR_RATIO and apart_ms > FAR_MS else Severity.CAUTION,
         Message(
             "network-floor",
-            "a round trip takes {near_ms:.3g} ms to {near} and {far_ms:.3g} ms to {far}, {apart_ms:.3g} ms a "
+            "a round trip takes {near_ms:.3g} ms to {near} and {far_ms:.3g} ms to {far}, {apart_ms:.3g} ms more per "
             "transaction of {statements:.0f} statements: load and server are not equally far from each other"
             if floors[high][1].generator is None
-            else "a round trip takes {near_ms:.3g} ms to {near} and {far_ms:.3g} ms to {far} from {generator}, the "
-            "farthest generator, {apart_ms:.3g} ms a transaction of {statements:.0f} statements: load and server are "
-            "not equally far from each other",
+            else (
+                "a round trip takes {near_ms:.3g} ms to {near} and {far_ms:.3g} ms to {far} from {generator}, the "
+                "farthest generator, {apart_ms:.3g} ms more per transaction of {statements:.0f} statements: load "
+                "and server are not equally far from each other"
+            ),
             near_ms=_least_us(floors[low]) / 1e3,
             near=low,
             far_ms=_least_us(floors[high]) / 1e3,
@@ -112,12 +115,12 @@ def _apart(subject: Subject, floors: Mapping[str, _Way]) -> Iterator[Said]:
 
 
 def _is_apart(ratio: float, apart_ms: float) -> bool:
-    """Whether two floors are of unequal distances, of a whole transaction."""
+    """Return whether two round-trip times differ by a whole transaction's worth."""
     return (ratio > RATIO and apart_ms > LEAST_MS) or (ratio > MANY_TIMES and apart_ms > SHORT_MS)
 
 
 def _scattered(subject: Subject) -> Iterator[Said]:
-    """Generators of one load, of which some are further from the server: its latencies are of several distances."""
+    """Report generators of one load of which some are further from the server: its latencies mix several distances."""
     for target, samples in subject.by_target.items():
         found = [(sample.number, *ends) for sample in samples if (ends := _ends(sample.hosts)) is not None]
         if not found:
@@ -140,12 +143,12 @@ def _scattered(subject: Subject) -> Iterator[Said]:
                 Evidence(at=f"trial {number}", figures={each.name: _trip_us(each) for each in ends})
                 for number, *ends in found
             ],
-            "put all generators at the same distance: one zone, one kind of host",
+            "place all generators at the same distance: one zone, one kind of host",
         )
 
 
 def _ends(hosts: Sequence[GeneratorHost]) -> tuple[GeneratorHost, GeneratorHost] | None:
-    """The nearest and the farthest, where that is a difference."""
+    """Return the nearest and the farthest, if they differ."""
     known = [each for each in hosts if each.round_trip_us is not None]
     near, far = min(known, key=_trip_us, default=None), max(known, key=_trip_us, default=None)
     if near is None or far is None:
@@ -171,7 +174,7 @@ def _evidence(target: str, way: _Way) -> Evidence:
 
 
 def _statements(subject: Subject, target: str) -> float:
-    """Of a transaction, each of which is a round trip: executions over transactions."""
+    """Return the statements per transaction, each of which is a round trip: executions over transactions."""
     sample = subject.by_target[target][0]
     executions = sum(row.executions or 0 for row in subject.statements(sample.number))
     return max(1.0, round(executions / sample.summary.succeeded)) if sample.summary.succeeded else 1.0
@@ -184,7 +187,7 @@ def _by_latency(subject: Subject) -> Iterator[Said]:
         if known:
             floors[target] = min(known, key=_least_ms)
     if not floors:
-        raise MissingError("no least latency is told")
+        raise MissingError("no least latency is reported")
     if len(floors) < 2:
         return
     low, high = min(floors.values(), key=_least_ms), max(floors.values(), key=_least_ms)
@@ -198,12 +201,14 @@ def _by_latency(subject: Subject) -> Iterator[Said]:
         Severity.INVALID if far else Severity.CAUTION,
         Message(
             "network-floor-latency",
-            "least latency is {least_ms:.3g} ms at {least_at} and {most_ms:.3g} ms at {most_at}, {statement_ms:.2f} ms "
-            "for each of {statements:.0f} statements: load and server are not equally far from each other; near: "
-            "{near}; far: {far}"
+            "the least latency is {least_ms:.3g} ms at {least_at} and {most_ms:.3g} ms at {most_at}, "
+            "{statement_ms:.2f} ms for each of {statements:.0f} statements: load and server are not equally far "
+            "from each other; near: {near}; far: {far}"
             if round_trips
-            else "least latency is {least_ms:.3g} ms at {least_at} and {most_ms:.3g} ms at {most_at}: load and server "
-            "are not equally far from each other; near: {near}; far: {far}",
+            else (
+                "the least latency is {least_ms:.3g} ms at {least_at} and {most_ms:.3g} ms at {most_at}: load and "
+                "server are not equally far from each other; near: {near}; far: {far}"
+            ),
             least_ms=_least_ms(low),
             least_at=low.target,
             most_ms=_least_ms(high),
@@ -218,7 +223,7 @@ def _by_latency(subject: Subject) -> Iterator[Said]:
             Evidence(at=sample.at("latency_min_ms"), figures={"target": target, **sample.some("latency_min_ms")})
             for target, sample in floors.items()
         ],
-        "compare only targets of the same floor, or measure again with the load at the same distance",
+        "compare only targets with the same least latency, or measure again with the load at the same distance",
     )
 
 
@@ -227,7 +232,7 @@ def _least_ms(sample: Sample) -> float:
 
 
 def _round_trips(sample: Sample) -> float | None:
-    """Statements of a transaction, where both rates are told."""
+    """Return the statements per transaction, if both rates are known."""
     if sample.figures.get("tps") and "qps" in sample.figures:
         return round(sample.figures["qps"] / sample.figures["tps"])
     return None
@@ -236,9 +241,9 @@ def _round_trips(sample: Sample) -> float | None:
 RULE = Rule(
     "network-floor",
     "the round trip to each target before its trials, times the statements of a transaction: caution from 1.5 times "
-    "and 0.5 ms apart, or 3 times and 0.1 ms, also between trials of one target, invalid from 2 times and 1 ms; of "
-    "several generators the farthest counts, and they may not be so far apart themselves; where none was measured, "
-    "least latencies likewise",
+    "and 0.5 ms apart, or 3 times and 0.1 ms, also between trials of one target; invalid from 2 times and 1 ms. For "
+    "several generators, the farthest counts, and they must not differ among themselves by as much. If no round "
+    "trip was measured, least latencies are compared in the same way",
     Severity.INVALID,
     "docs/design/method.md, Gates",
     _check,

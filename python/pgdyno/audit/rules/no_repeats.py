@@ -1,4 +1,4 @@
-"""Points that were measured once."""
+"""Reports points that were measured once."""
 
 from __future__ import annotations
 
@@ -24,19 +24,22 @@ def _check(subject: Subject) -> Iterator[Said]:
             Severity.CAUTION,
             Message(
                 "no-repeats",
-                "{points} of {all} points were measured once: nobody knows how far a second trial would be off",
+                "{points} of {all} points were measured once: the spread between trials is unknown",
                 points=len(once),
                 all=len(counts),
             ),
             [sample.number for sample in once],
             [Evidence(at=once[0].at(), figures={"points": len(counts), "measured_once": len(once)})],
-            f"repeat every point, {FOR_A_CLAIM} times for a claim",
+            f"repeat every point; a claim needs {FOR_A_CLAIM} trials",
         )
     elif fewest < FOR_A_CLAIM:
         yield Said(
             Severity.NOTE,
             Message(
-                "no-repeats-few", "points have {trials} trials: a claim wants {least}", trials=fewest, least=FOR_A_CLAIM
+                "no-repeats-few",
+                "points have {trials} trials: a claim needs at least {least}",
+                trials=fewest,
+                least=FOR_A_CLAIM,
             ),
             (),
             [Evidence(at="manifest", figures={"fewest_trials": fewest})],
@@ -46,7 +49,7 @@ def _check(subject: Subject) -> Iterator[Said]:
 
 RULE = Rule(
     "no-repeats",
-    "trials of each point at each target: caution at one, a note below six",
+    "trials of each point at each target: caution for one, a note below six",
     Severity.CAUTION,
     "docs/design/method.md, Interval",
     _check,

@@ -1,4 +1,4 @@
-"""Targets that were measured one after the other."""
+"""Reports targets that were measured one after the other."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def _check(subject: Subject) -> Iterator[Said]:
         for target, samples in subject.by_target.items()
     }
     if subject.imported and not all(started.values()):
-        raise MissingError("nobody tells in which order the trials ran")
+        raise MissingError("the order of the trials is unknown")
     apart = [
         (a, b) for a, b in combinations(started, 2) if started[a][-1] < started[b][0] or started[b][-1] < started[a][0]
     ]
-    # with one trial each there is no other order
+    # with one trial each, no other order is possible
     apart = [(a, b) for a, b in apart if len(started[a]) > 1 or len(started[b]) > 1]
     if apart:
         names = "; ".join(f"{a} and {b}" for a, b in apart[:3])
@@ -28,7 +28,7 @@ def _check(subject: Subject) -> Iterator[Said]:
             Severity.CAUTION,
             Message(
                 "order-bias",
-                "all trials of one target ran before all of the other ({targets}): what drifts counts as a difference",
+                "all trials of one target ran before all of the other ({targets}): drift counts as a difference",
                 targets=names,
             ),
             (),
@@ -36,13 +36,13 @@ def _check(subject: Subject) -> Iterator[Said]:
                 Evidence(at="trials", figures={"target": target, "first": f"{times[0]}", "last": f"{times[-1]}"})
                 for target, times in started.items()
             ],
-            'trial.order = "interleaved"',
+            'set trial.order = "interleaved"',
         )
 
 
 RULE = Rule(
     "order-bias",
-    "whether all trials of one target lie before all of another",
+    "whether all trials of one target precede all of another",
     Severity.CAUTION,
     "docs/design/method.md, Order",
     _check,

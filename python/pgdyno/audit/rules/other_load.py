@@ -1,4 +1,4 @@
-"""Processor time that went to neither server, generator nor probe, and time that the hypervisor took away."""
+"""Reports CPU time used by other processes than server, generator and probe, and CPU time that the hypervisor took."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ from pgdyno.messages import Message
 from pgdyno.store.tables import SeriesRow
 
 OTHERS = 0.05
-"""Share of the host's processor time. On an idle virtual machine of 2 cores the kernel and pgdyno itself took 0.5 to
-2.1 % in 12 trials; a server that is limited by the processor loses about the share that others take."""
+"""Share of the host's CPU time. On an idle virtual machine of 2 cores, the kernel and pgdyno itself used 0.5 to 2.1 %
+in 12 trials; a CPU-bound server loses about the share that others use.
+"""
 STEAL = 0.02
-"""Share of the host's processor time; `pgdyno doctor` warns from the same share on."""
+"""Share of the host's CPU time; `pgdyno doctor` warns from the same share on."""
 APART = 0.03
-"""Between the medians of two arms: the largest regression that `pgdyno gate` lets pass unless told otherwise."""
+"""Between the medians of two arms: the largest regression that `pgdyno gate` accepts by default."""
 _BUSY = ("user", "system", "irq")
 
 
 @dataclass(frozen=True, slots=True)
 class _Load:
-    """Shares of the host's processor time."""
+    """Shares of the host's CPU time."""
 
     others: float | None
-    """None where not all of the host's own processes are known."""
+    """None if not all of pgdyno's processes on the host are known."""
     steal: float
 
 
@@ -48,15 +49,15 @@ def _high(loads: Mapping[Sample, _Load]) -> Iterator[Said]:
             Severity.CAUTION,
             Message(
                 "other-load-processes",
-                "other processes than server, generator and probe used up to {share:.0%} of the host's processors "
-                "in {trials} of {all} trials",
+                "processes other than server, generator and probe used up to {share:.0%} of the host's CPU time in "
+                "{trials} of {all} trials",
                 share=max(load.others or 0.0 for load in others.values()),
                 trials=len(others),
                 all=len(loads),
             ),
             [sample.number for sample in others],
             _evidence(others),
-            "stop what else runs on the host, and run these trials again",
+            "stop other programs on the host, and repeat these trials",
         )
     stolen = {sample: load for sample, load in loads.items() if load.steal > STEAL}
     if stolen:
@@ -64,20 +65,20 @@ def _high(loads: Mapping[Sample, _Load]) -> Iterator[Said]:
             Severity.CAUTION,
             Message(
                 "other-load-steal",
-                "the hypervisor gave up to {share:.0%} of the host's processor time to other guests in {trials} of "
-                "{all} trials",
+                "the hypervisor gave up to {share:.0%} of the host's CPU time to other guests in {trials} of {all} "
+                "trials",
                 share=max(load.steal for load in stolen.values()),
                 trials=len(stolen),
                 all=len(loads),
             ),
             [sample.number for sample in stolen],
             _evidence(stolen),
-            "use a dedicated host or a larger instance, and run these trials again",
+            "use a dedicated host or a larger instance, and repeat these trials",
         )
 
 
 def _apart(subject: Subject, loads: Mapping[Sample, _Load]) -> Iterator[Said]:
-    """Arms that met unequal disturbances."""
+    """Report arms with different disturbances."""
     arms = {name: [sample for sample in samples if sample in loads] for name, samples in compared_arms(subject).items()}
     taken = {
         name: statistics.median((loads[sample].others or 0.0) + loads[sample].steal for sample in samples)
@@ -92,7 +93,7 @@ def _apart(subject: Subject, loads: Mapping[Sample, _Load]) -> Iterator[Said]:
             Severity.CAUTION,
             Message(
                 "other-load-differs",
-                "other processes and the hypervisor took {most:.0%} of the host's processor time from trials of "
+                "other processes and the hypervisor took {most:.0%} of the host's CPU time from trials of "
                 "{most_at}, and {least:.0%} from those of {least_at} (medians)",
                 most=taken[high],
                 most_at=high,
@@ -101,7 +102,7 @@ def _apart(subject: Subject, loads: Mapping[Sample, _Load]) -> Iterator[Said]:
             ),
             [sample.number for name in (low, high) for sample in arms[name]],
             _evidence({sample: loads[sample] for sample in (*arms[low], *arms[high])}),
-            "stop what else runs on the host, and measure both again",
+            "stop other programs on the host, and measure both again",
         )
 
 
@@ -131,7 +132,7 @@ def _loads(subject: Subject) -> dict[Sample, _Load]:
 
 
 def _load(subject: Subject, sample: Sample, rows: Sequence[SeriesRow], *, here: bool) -> _Load:
-    # each metric of a sample has the sample's own span
+    # each metric of a sample covers the sample's own span
     span_us = sum({row.t_us: row.span_us or 0 for row in rows}.values())
     shares = {
         name: sum(row.value * (row.span_us or 0) for row in rows if row.metric == name) / span_us
@@ -146,7 +147,7 @@ def _load(subject: Subject, sample: Sample, rows: Sequence[SeriesRow], *, here: 
 
 
 def _known_us(subject: Subject, sample: Sample) -> float | None:
-    """Processor time of server, generator and probe over the measured part; None unless all three are known."""
+    """Return the CPU time of server, generator and probe in the measured part; None unless all three are known."""
     amounts = subject.amounts.get(sample.number, {})
     server, probe = amounts.get(("processes", "cpu")), amounts.get(("probe", "cpu"))
     seconds = {row.second: row.worker_cpu_us for row in subject.intervals(sample.number) if row.phase == "measure"}
@@ -157,9 +158,9 @@ def _known_us(subject: Subject, sample: Sample) -> float | None:
 
 RULE = Rule(
     "other-load",
-    "processor time of the server's host in the measured part: caution where processes other than server, generator "
-    "and probe used over 5 % of it (on an idle host of 2 cores, 0.5 to 2.1 %), where the hypervisor took over 2 %, "
-    "and where both together are 3 points apart between the medians of two arms",
+    "CPU time of the server's host in the measured part: caution if processes other than server, generator and "
+    "probe used over 5 % of it (on an idle host of 2 cores, 0.5 to 2.1 %), if the hypervisor took over 2 %, or if "
+    "the medians of two arms, both together, are 3 points apart",
     Severity.CAUTION,
     "docs/reference/probe.md, cpu",
     _check,

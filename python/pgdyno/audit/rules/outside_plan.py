@@ -1,4 +1,4 @@
-"""Points outside of what the document says it swept."""
+"""Reports points outside the sweep that a document declares."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _check(subject: Subject) -> Iterator[Said]:
         return
     ranges = [(line, found) for line in subject.facts("sweep") if (found := swept(line.text)) is not None]
     if not ranges:
-        raise MissingError("the document does not tell which clients it swept")
+        raise MissingError("the document does not report which clients it swept")
     least, most = min(first for _, (first, _) in ranges), max(last for _, (_, last) in ranges)
     outside = [sample for sample in subject.samples if sample.clients and not least <= sample.clients <= most]
     if outside:
@@ -24,7 +24,7 @@ def _check(subject: Subject) -> Iterator[Said]:
             Severity.CAUTION,
             Message(
                 "outside-plan",
-                "clients of {trials} trials ({clients}) lie outside of the {least} to {most} that were swept",
+                "{trials} trials ({clients} clients) lie outside the swept range of {least} to {most}",
                 trials=len(outside),
                 clients=clients,
                 least=least,
@@ -35,13 +35,13 @@ def _check(subject: Subject) -> Iterator[Said]:
                 *(Evidence(at=f"{line.file}:{line.line}", figures={"text": line.text}) for line, _ in ranges),
                 *(Evidence(at=sample.at("clients"), figures=sample.some("clients", "tps")) for sample in outside),
             ],
-            "ask how these came about; leave them out of a comparison",
+            "find out where these come from; leave them out of a comparison",
         )
 
 
 RULE = Rule(
     "outside-plan",
-    "clients of imported trials against the sweep that the document tells; trials of our own are the plan's",
+    "clients of imported trials compared with the sweep that the document reports; pgdyno's own trials follow the plan",
     Severity.CAUTION,
     "docs/design/method.md, Order",
     _check,

@@ -1,4 +1,4 @@
-"""Percentiles behind which few transactions lie."""
+"""Reports percentiles that few transactions support."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
 BEYOND = 10
-"""Transactions slower than a percentile, for it to be more than luck."""
+"""Transactions that must be slower than a percentile for it to be more than chance."""
 _NAME = re.compile(r"latency_p([\d.]+)_ms")
 
 
 def _check(subject: Subject) -> Iterator[Said]:
     counted = [(sample, name, beyond) for sample in subject.samples for name, beyond in _beyond(sample)]
     if not counted:
-        raise MissingError("no percentile is told, or not of how many transactions")
+        raise MissingError("no percentile is reported, or the number of transactions is unknown")
     few = [each for each in counted if each[2] < BEYOND]
     if few:
         yield Said(
@@ -33,7 +33,7 @@ def _check(subject: Subject) -> Iterator[Said]:
                 Evidence(at=sample.at(name), figures={name: sample.figures[name], "beyond": round(beyond, 1)})
                 for sample, name, beyond in few
             ],
-            "measure longer, or give a lower percentile",
+            "run longer trials, or report a lower percentile",
         )
 
 

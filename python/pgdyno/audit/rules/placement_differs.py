@@ -1,4 +1,4 @@
-"""Targets that are compared and lie in other places: machine, way to it, storage."""
+"""Reports compared targets at different places: machine, network path, storage."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HOST = re.compile(r"(?:^|\s)host(?:addr)?\s*=\s*'?(?P<host>[^\s']+)|://(?:[^@/]
 
 def _check(subject: Subject) -> Iterator[Said]:
     if subject.imported:
-        raise MissingError("nobody tells where the servers and the load ran")
+        raise MissingError("the locations of the servers and the load are unknown")
     measured = [target for target in subject.manifest.targets if target.name in subject.by_target]
     places = {target.name: _place(subject, target) for target in measured}
     for what, advice in _ADVICE.items():
@@ -40,7 +40,7 @@ def _check(subject: Subject) -> Iterator[Said]:
 
 
 def _across_zones(subject: Subject) -> Iterator[Said]:
-    """A load in another zone than the server: further away, and by a way that others use, too."""
+    """Report a load in another zone than the server: further away, over a shared path."""
     for target, samples in subject.by_target.items():
         apart = [(sample.number, each) for sample in samples if (each := _elsewhere(sample)) is not None]
         if apart:
@@ -49,8 +49,8 @@ def _across_zones(subject: Subject) -> Iterator[Said]:
                 Severity.CAUTION,
                 Message(
                     "placement-differs-zone",
-                    "the load on {target} came from {load}, and the server is in {server}: "
-                    "a round trip of {round_trip_ms:.3g} ms",
+                    "the load on {target} came from {load}, and the server is in {server}: a round trip of "
+                    "{round_trip_ms:.3g} ms",
                     target=target,
                     load=first.load,
                     server=first.server,
@@ -61,7 +61,7 @@ def _across_zones(subject: Subject) -> Iterator[Said]:
                     Evidence(at=f"trial {number}", figures={"load": each.load, "server": each.server})
                     for number, each in apart
                 ],
-                "put the load into the server's zone, or the server into the load's: zones = [...]",
+                "place the load in the server's zone, or the server in the load's: zones = [...]",
             )
 
 
@@ -91,25 +91,25 @@ def _elsewhere(sample: Sample) -> _Apart | None:
 
 
 _ADVICE: Mapping[str, str] = {
-    "machine": "measure both from one place that is as far from the one as from the other",
-    "availability zone": "put all servers into one zone, the load's: zones = [...]",
-    "connection": 'give both the same: connect = "unix" or "tcp"',
-    "storage of data": "put the data of both on the same storage, one after the other",
-    "storage of WAL": "put the WAL of both on the same storage, one after the other",
+    "machine": "measure both from one place that is equally far from both",
+    "availability zone": "place all servers in one zone, the load's: zones = [...]",
+    "connection": 'use the same connection for both: connect = "unix" or "tcp"',
+    "storage of data": "place the data of both on the same storage, one after the other",
+    "storage of WAL": "place the WAL of both on the same storage, one after the other",
 }
-"""What is looked at, and what to do where it differs."""
+"""What is compared, and the advice if it differs."""
 
 
 def _place(subject: Subject, target: TargetRecord) -> dict[str, str]:
-    """What is known; over the network a server does not tell what its storage is."""
+    """Return what is known of the placement; over the network, a server does not report its storage."""
     zones = {each.trial.way.server_zone for each in subject.by_target[target.name] if each.trial.way is not None}
     if zones - {None}:
-        # machines of their own, each of them; what counts is how far apart they are
+        # each rented server has its own machine; what counts is the distance between load and server
         return {"availability zone": ", ".join(sorted(each for each in zones if each))}
     if target.kind not in HERE:
         match = _HOST.search(str(target.asked.get("dsn", "")))
         return {"machine": (match["host"] or match["of_uri"]) if match is not None else "where libpq finds it"}
-    place = {"machine": "that of the load", "connection": str(target.asked.get("connect", "unix"))}
+    place = {"machine": "the load's zone", "connection": str(target.asked.get("connect", "unix"))}
     fingerprint = subject.manifest.fingerprint
     disks = fingerprint.host.disks if fingerprint is not None else {}
     asked = target.asked.get("environment") or {}
@@ -122,8 +122,8 @@ def _place(subject: Subject, target: TargetRecord) -> dict[str, str]:
 
 RULE = Rule(
     "placement-differs",
-    "the machine of each target that is compared, the way to it (socket or TCP), and what its data and WAL lie on; "
-    "of rented ones the availability zone, beside that of the load",
+    "the machine of each compared target, its connection (socket or TCP), and the storage of its data and WAL; for "
+    "rented targets the availability zone, also compared with that of the load",
     Severity.CAUTION,
     "docs/design/method.md, Gates",
     _check,

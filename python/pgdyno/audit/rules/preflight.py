@@ -1,4 +1,4 @@
-"""Warnings of `pgdyno doctor` before the run."""
+"""Reports warnings of `pgdyno doctor` before the run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pgdyno.messages import Message
 from pgdyno.records import CheckVerdict
 
 ELSEWHERE = ("clock.", "storage.file-system")
-"""Checks of which `clock` and `durability` speak."""
+"""Checks that the rules `clock` and `durability` report."""
 
 
 def _check(subject: Subject) -> Iterator[Said]:
@@ -29,14 +29,14 @@ def _check(subject: Subject) -> Iterator[Said]:
                 ),
                 (),
                 [Evidence(at="manifest, preflight", figures={check.id: check.found, **check.measured})],
-                check.change or f"docs/reference/doctor.md says what {check.id} means",
+                check.change or f"docs/reference/doctor.md explains {check.id}",
             )
 
 
 RULE = Rule(
     "preflight",
-    "checks of the machine before the run: each warning, and each reason to stop that was overruled; those of the "
-    "clock and of the file system are in `clock` and `durability`",
+    "checks of the machine before the run: each warning, and each failure that was overridden; the rules `clock` "
+    "and `durability` report those of the clock and of the file system",
     Severity.CAUTION,
     "docs/reference/doctor.md",
     _check,

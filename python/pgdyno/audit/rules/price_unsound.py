@@ -1,4 +1,4 @@
-"""Prices of throughput that another rule rejects."""
+"""Reports prices that rest on a throughput that another rule rejects."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
 INPUTS = (littles_law.RULE, identical_rows.RULE)
-"""Rules that say that a throughput is not that of its trial."""
-ADVICE = "leave the price out, or work it out again from a throughput that stands"
+"""Rules that reject a throughput."""
+ADVICE = "leave the price out, or compute it again from a valid throughput"
 _NUMBER = re.compile(r"\d[\d,]{2,15}(?:\.\d{1,10})?")
 
 
@@ -45,11 +45,11 @@ def _check(subject: Subject) -> Iterator[Said]:
 
 
 _Why = tuple[str, Severity]
-"""Id of a rule, and what it makes of the figure."""
+"""Id of a rule, and its severity for the figure."""
 
 
 def _rejected(subject: Subject) -> Mapping[Sample, list[_Why]]:
-    """Trials whose throughput a rule of INPUTS doubts."""
+    """Return the trials whose throughput a rule of INPUTS rejects."""
     by_number = {sample.number: sample for sample in subject.samples}
     found: dict[Sample, list[_Why]] = defaultdict(list)
     for rule in INPUTS:
@@ -60,7 +60,7 @@ def _rejected(subject: Subject) -> Mapping[Sample, list[_Why]]:
 
 
 def _peaks(samples: list[Sample]) -> Iterator[list[Sample]]:
-    """The trials of the point with the highest mean, of each curve over the number of clients: what a price is of."""
+    """Return the trials at the peak of each curve over the number of clients, to which prices refer."""
     curves: dict[str, dict[int, list[Sample]]] = defaultdict(lambda: defaultdict(list))
     for sample in samples:
         curve = sample.trial.point.model_copy(update={"clients": 0}).model_dump_json()
@@ -76,7 +76,7 @@ def _said(rejected: Mapping[Sample, list[_Why]], samples: list[Sample], priced: 
         max((severity for _, severity in why), key=list(Severity).index),
         Message(
             "price-unsound",
-            "prices are worked out from {rates} transactions a second, which {rules} rejects",
+            "prices are computed from {rates} transactions a second, which {rules} rejects",
             rates=", ".join(rates),
             rules=" and ".join(dict.fromkeys(rule for rule, _ in why)),
         ),
@@ -91,9 +91,8 @@ def _said(rejected: Mapping[Sample, list[_Why]], samples: list[Sample], priced: 
 
 RULE = Rule(
     "price-unsound",
-    "prices that a document prints, and prices at the peaks of a run with a price list, the plan's or that of "
-    "`--price`, whose throughput "
-    "`littles-law` or `identical-rows` rejects: as heavy as they are",
+    "prices that a document prints, and prices at the peaks of a run with a price list (the plan's, or that of "
+    "`--price`), whose throughput `littles-law` or `identical-rows` rejects: as severe as that finding",
     Severity.INVALID,
     "docs/design/method.md, Price; Gates",
     _check,

@@ -1,4 +1,4 @@
-"""Stretches that the probe did not see."""
+"""Reports periods that the probe missed."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
 LATE_SHARE = 0.05
-"""Of the looks that were due: more are a gap."""
+"""Share of the due samples that the probe skipped; more are reported."""
 
 
 def _check(subject: Subject) -> Iterator[Said]:
     watched = [sample for sample in subject.samples if sample.trial.probe is not None]
     if not watched:
-        raise MissingError("no probe was beside the trials")
+        raise MissingError("no probe ran during the trials")
     broken = [sample for sample in watched if sample.trial.probe is not None and sample.trial.probe.message is not None]
     if broken:
         yield Said(
             Severity.CAUTION,
             Message(
                 "probe-gap-failed",
-                "the probe failed beside {trials} of {all} trials: what they waited for is not known",
+                "the probe failed during {trials} of {all} trials: their waits are unknown",
                 trials=len(broken),
                 all=len(watched),
             ),
             [sample.number for sample in broken],
             [Evidence(at=sample.at(), figures={"message": _message(sample)}) for sample in broken],
-            "log/probe.log of the trial says more",
+            "see log/probe.log of the trial",
         )
     gaps = [sample for sample in watched if sample not in broken and _missing(sample)]
     if gaps:
@@ -36,13 +36,14 @@ def _check(subject: Subject) -> Iterator[Said]:
             Severity.NOTE,
             Message(
                 "probe-gap",
-                "the probe missed stretches of {trials} of {all} trials",
+                "the probe missed parts of {trials} of {all} trials",
                 trials=len(gaps),
                 all=len(watched),
             ),
             [sample.number for sample in gaps],
             [Evidence(at=sample.at(), figures=_missing(sample)) for sample in gaps],
-            "the table events says when (probe_gap); give the probe a core of its own, or fewer looks: probe.waits_hz",
+            "the table events lists them (probe_gap); give the probe a core of its own, or sample less often: "
+            "probe.waits_hz",
         )
 
 
@@ -51,7 +52,7 @@ def _message(sample: Sample) -> str:
 
 
 def _missing(sample: Sample) -> dict[str, float | str]:
-    """Gaps, and looks that were left out where they are many."""
+    """Return gaps, and skipped samples if they are many."""
     probe = sample.trial.probe
     if probe is None:
         return {}
@@ -63,7 +64,7 @@ def _missing(sample: Sample) -> dict[str, float | str]:
 
 RULE = Rule(
     "probe-gap",
-    "how the probe fared: caution where it failed, a note where it has gaps or left out over 5 % of its looks",
+    "the probe's own problems: caution if it failed, a note if it has gaps or skipped over 5 % of its samples",
     Severity.CAUTION,
     "docs/reference/probe.md, Lines",
     _check,

@@ -1,4 +1,4 @@
-"""Repeats of one point that are far apart."""
+"""Reports repeats of a point that differ widely."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from pgdyno.messages import Message
 
 SPREAD = 0.05
 """Standard deviation over mean. The 95 % interval of the mean difference of six pairs is ± 1.48 standard deviations
-wide (t = 2.571 with 5 degrees of freedom, times √2, over √6): above 5 %, six pairs cannot show a difference of 7 %."""
+wide (t = 2.571 with 5 degrees of freedom, times √2, over √6): above 5 %, six pairs cannot show a difference of 7 %.
+"""
 CHANCE = 0.01
-"""Of calling a trial an outlier among trials that differ by chance alone: F. E. Grubbs, Procedures for Detecting
-Outlying Observations in Samples, Technometrics 11 (1969)."""
+"""Chance of reporting an outlier among trials that differ by chance alone: F. E. Grubbs, Procedures for Detecting
+Outlying Observations in Samples, Technometrics 11 (1969).
+"""
 FEWEST, FEWEST_FOR_OUTLIERS = 3, 5
 
 
@@ -52,7 +54,7 @@ def _check(subject: Subject) -> Iterator[Said]:
                 Evidence(at=sample.at("tps"), figures={"tps": sample.summary.tps, "mean_of_others_tps": round(mean, 3)})
                 for sample, mean in outliers
             ],
-            "find out what was different in these trials or in the others, and run them again",
+            "find out what was different in these trials or in the others, and repeat them",
         )
     if wide:
         most = max(_spread(samples) for samples in wide)
@@ -60,8 +62,8 @@ def _check(subject: Subject) -> Iterator[Said]:
             Severity.CAUTION,
             Message(
                 "repeats-spread",
-                "repeats of {points} of {all} points vary by up to {spread:.1%} (standard deviation over mean): "
-                "six pairs cannot show a difference of less than about {detectable:.0%}",
+                "repeats of {points} of {all} points vary by up to {spread:.1%} (standard deviation over mean): six "
+                "pairs cannot show a difference of less than about {detectable:.0%}",
                 points=len(wide),
                 all=len(groups),
                 spread=most,
@@ -88,7 +90,9 @@ def _spread(samples: Sequence[Sample]) -> float:
 
 
 def _outliers(samples: Sequence[Sample]) -> dict[Sample, float]:
-    """Trials that Grubbs' test tells from the others of `samples`, the farthest first, with the mean of those left."""
+    """Return the trials that Grubbs' test identifies as outliers of `samples`, the farthest first, with the mean of the
+    rest.
+    """
     found: dict[Sample, float] = {}
     left = list(samples)
     while len(left) >= FEWEST_FOR_OUTLIERS:
@@ -97,7 +101,7 @@ def _outliers(samples: Sequence[Sample]) -> dict[Sample, float]:
         others = [sample for sample in left if sample is not farthest]
         rates = [sample.summary.tps for sample in others]
         level = statistics.fmean(rates)
-        # the farthest of n against the others: Student's t with n - 2 degrees of freedom, at the chance of n tries
+        # the farthest of n against the others: Student's t with n - 2 degrees of freedom, with the chance divided by n
         error = statistics.stdev(rates) * math.sqrt(1 + 1 / len(rates))
         least = two_sided_quantile(1 - CHANCE / len(left), len(left) - 2) * error
         if abs(farthest.summary.tps - level) <= max(least, SPREAD * level):
@@ -121,9 +125,9 @@ def _figures(samples: Sequence[Sample]) -> dict[str, float | str]:
 
 RULE = Rule(
     "repeats-spread",
-    "throughput of the trials of one point, at least three: a standard deviation over 5 % of the mean (six pairs then "
-    "cannot show a difference of 7 %); of five or more, trials that are outliers by Grubbs' test at 1 % and over 5 % "
-    "off the mean of the others, which are named",
+    "throughput of the trials of one point, at least three: a standard deviation over 5 % of the mean (six pairs "
+    "then cannot show a difference of 7 %); from five trials on, the rule names trials that are outliers by Grubbs' "
+    "test at 1 % and over 5 % off the mean of the others",
     Severity.CAUTION,
     "docs/design/method.md, Interval",
     _check,

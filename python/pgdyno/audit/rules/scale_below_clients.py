@@ -1,4 +1,4 @@
-"""Clients that wait for each other's branch."""
+"""Reports more clients than branches, so that clients wait for each other's row locks."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from pgdyno.messages import Message
 def _check(subject: Subject) -> Iterator[Said]:
     updating = [sample for sample in subject.samples if _updates_branches(subject, sample)]
     if not updating:
-        if subject.manifest.workload == "workload not told":
-            raise MissingError("the workload is not told")
+        if subject.manifest.workload == "workload not reported":
+            raise MissingError("the workload is unknown")
         return
     known = [(sample, scale) for sample in updating if (scale := _scale(subject, sample)) is not None]
     if not known:
-        raise MissingError("the scale is not told")
+        raise MissingError("the scale is unknown")
     under = [(sample, scale) for sample, scale in known if scale < sample.clients]
     if under:
         yield Said(
             Severity.CAUTION,
             Message(
                 "scale-below-clients",
-                "{trials} trials have more clients than pgbench_branches has rows: they wait for locks of each other",
+                "{trials} trials have more clients than pgbench_branches has rows: clients wait for each other's "
+                "row locks",
                 trials=len(under),
             ),
             [sample.number for sample, _ in under],
@@ -32,7 +33,7 @@ def _check(subject: Subject) -> Iterator[Said]:
                 Evidence(at=sample.at("scale"), figures={"scale": scale, "clients": sample.clients})
                 for sample, scale in under
             ],
-            "load a scale of at least the largest number of clients",
+            "load a scale that is at least the largest number of clients",
         )
 
 
@@ -54,7 +55,7 @@ def _scale(subject: Subject, sample: Sample) -> int | None:
 
 RULE = Rule(
     "scale-below-clients",
-    "scripts that update pgbench_branches: the scale against the clients",
+    "scripts that update pgbench_branches: the scale compared with the clients",
     Severity.CAUTION,
     "https://www.postgresql.org/docs/current/pgbench.html, Good Practices",
     _check,

@@ -1,4 +1,4 @@
-"""Settings of targets that are compared."""
+"""Reports settings that differ between compared targets."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from pgdyno.messages import Message
 ITS_OWN = frozenset(
     ["port", "listen_addresses", "unix_socket_directories", "cluster_name", "data_directory", "config_file"]
 )
-"""Every server has others, and none is slower for it."""
+"""Settings whose values differ on every server, without any effect on speed."""
 EVERYWHERE = "fsync"
-"""A setting of every version: where it was kept, all were."""
+"""A setting of every version: if it was recorded, all were."""
 
 
 def _check(subject: Subject) -> Iterator[Said]:
@@ -49,20 +49,20 @@ def _check(subject: Subject) -> Iterator[Said]:
                 ),
                 (),
                 [Evidence(at="manifest", figures={"setting": name, **values})],
-                "set it alike, unless it is what is compared",
+                "set it to the same value, unless it is what is compared",
             )
 
 
 def _unchanged(name: str, kept: Mapping[str, Value]) -> str:
-    """A setting that a target did not change: its default, unless this version does not know it."""
+    """Return the default of a setting that a target did not change, unless this version lacks the setting."""
     return "absent" if EVERYWHERE in kept and name not in kept else "default"
 
 
 def _told(subject: Subject) -> Iterator[Said]:
-    """Rows of a table of settings whose cells differ."""
+    """Yield rows of a table of settings whose cells differ."""
     told = {name: subject.facts(name) for name in SETTINGS if subject.facts(name)}
     if not told:
-        raise MissingError("no settings are told")
+        raise MissingError("no settings are reported")
     for name, lines in told.items():
         differing = [(line, values) for line in lines if len(set(values := _cells(line.text))) > 1]
         if differing:
@@ -70,7 +70,7 @@ def _told(subject: Subject) -> Iterator[Said]:
                 Severity.CAUTION if name in HEAVY_SETTINGS else Severity.NOTE,
                 Message(
                     "settings-differ-columns",
-                    "{setting} differs between columns: {values}; likewise in {more} more tables"
+                    "{setting} differs between columns: {values}; so do {more} more tables"
                     if len(differing) > 1
                     else "{setting} differs between columns: {values}",
                     setting=name,
@@ -79,19 +79,19 @@ def _told(subject: Subject) -> Iterator[Said]:
                 ),
                 (),
                 [Evidence(at=f"{line.file}:{line.line}", figures={"text": line.text}) for line, _ in differing],
-                "compare only targets that are set alike, unless the setting is what is compared",
+                "compare only targets with the same settings, unless the setting is what is compared",
             )
 
 
 def _cells(text: str) -> list[str]:
-    """Values of a row: what stands behind the name, between tabs or bars."""
+    """Return the values of a row: the cells after the name, separated by tabs or bars."""
     return [cell.strip() for cell in re.split(r"\t|\|", text) if cell.strip()][1:]
 
 
 RULE = Rule(
     "settings-differ",
     "settings that are not the default, between targets; rows of a document's table of settings. Caution for those "
-    "that decide what a commit waits for or what is cached, a note for others",
+    "that determine what a commit waits for or what is cached, a note for others",
     Severity.CAUTION,
     "pgdyno.fingerprint.compare",
     _check,

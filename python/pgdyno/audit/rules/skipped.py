@@ -1,4 +1,4 @@
-"""Transactions that were due and never begun."""
+"""Reports transactions that were due and never started."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _check(subject: Subject) -> Iterator[Said]:
     paced = [sample for sample in subject.samples if sample.is_open]
     if not paced:
         if subject.imported:
-            raise MissingError("no trial tells of a rate")
+            raise MissingError("no trial reports a rate")
         return
     late = [(sample, share) for sample in paced if (share := _share(sample)) > SHARE]
     if late:
@@ -23,8 +23,8 @@ def _check(subject: Subject) -> Iterator[Said]:
             Severity.CAUTION,
             Message(
                 "skipped",
-                "up to {share:.1%} of what was due was not begun in {trials} trials: "
-                "the rate was not kept, and latencies are of the rest",
+                "up to {share:.1%} of the transactions that were due were not started in {trials} trials: the rate "
+                "was not reached, and latencies cover only the rest",
                 share=max(share for _, share in late),
                 trials=len(late),
             ),
@@ -36,7 +36,7 @@ def _check(subject: Subject) -> Iterator[Said]:
                 )
                 for sample, _ in late
             ],
-            "take these trials as over the capacity",
+            "treat these trials as above capacity",
         )
 
 
@@ -49,7 +49,7 @@ def _share(sample: Sample) -> float:
 
 RULE = Rule(
     "skipped",
-    "open loop: transactions that were due and not begun, over 1 %",
+    "open loop: over 1 % of the transactions that were due were not started",
     Severity.CAUTION,
     "docs/design/method.md, Gates",
     _check,

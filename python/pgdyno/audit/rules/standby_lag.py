@@ -1,4 +1,4 @@
-"""Standbys that did not keep up with the load on their primary."""
+"""Reports standbys that did not keep up with the load on their primary."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from pgdyno.records.beside import ReplicaLag
 from pgdyno.units import format_bytes
 
 LEFT_BYTES = 16 << 20
-"""A WAL segment: less at the end is what is on its way at any instant."""
+"""A WAL segment: at any instant, less than this may be in transit."""
 LEFT_S, BEHIND_S = 5.0, 1.0
-"""Standbys are asked once a second, so that one second is no lag; what takes five seconds to replay after the end
-would have grown with a longer trial."""
+"""Standbys are sampled once per second, so that one second is no lag; a lag of five seconds at the end would have grown
+with a longer trial.
+"""
 
 
 def _check(subject: Subject) -> Iterator[Said]:
@@ -27,14 +28,14 @@ def _check(subject: Subject) -> Iterator[Said]:
             Severity.CAUTION,
             Message(
                 "standby-lag-not-connected",
-                "{standbys} was not connected in {count} trial: these trials were without it",
-                "{standbys} was not connected in {count} trials: these trials were without it",
+                "{standbys} was not connected in {count} trial, which ran without it",
+                "{standbys} was not connected in {count} trials, which ran without it",
                 standbys=_names(silent),
                 count=_trials(silent),
             ),
             sorted({sample.number for sample, _ in silent}),
             [Evidence(at=sample.at(), figures={"standby": lag.name, "samples": 0}) for sample, lag in silent],
-            "log/ of the trial has the standby's log",
+            "see the standby's log in log/ of the trial",
         )
     behind = [(sample, lag) for sample, lag in lags if lag.samples and _is_behind(lag)]
     if behind:
@@ -43,17 +44,17 @@ def _check(subject: Subject) -> Iterator[Said]:
             Severity.CAUTION,
             Message(
                 "standby-lag",
-                "{standbys} had up to {wal} of WAL left to replay at the end of {count} trial: "
-                "the primary went faster than both together can for long",
-                "{standbys} had up to {wal} of WAL left to replay at the end of {count} trials: "
-                "the primary went faster than both together can for long",
+                "{standbys} had up to {wal} of WAL left to replay at the end of {count} trial: the primary ran "
+                "faster than both together can sustain",
+                "{standbys} had up to {wal} of WAL left to replay at the end of {count} trials: the primary ran "
+                "faster than both together can sustain",
                 standbys=_names(behind),
                 wal=format_bytes(most),
                 count=_trials(behind),
             ),
             sorted({sample.number for sample, _ in behind}),
             [_evidence(sample, lag) for sample, lag in behind],
-            "measure longer, or at a rate that the standby keeps up with (sweep.rate)",
+            "run longer trials, or set a rate that the standby can sustain (sweep.rate)",
         )
     late = [(sample, lag) for sample, lag in lags if (lag.replay_lag_max_s or 0.0) > BEHIND_S and not _is_behind(lag)]
     if late:
@@ -61,15 +62,15 @@ def _check(subject: Subject) -> Iterator[Said]:
             Severity.NOTE,
             Message(
                 "standby-lag-caught-up",
-                "{standbys} replayed up to {late_s:.1f} s late in {count} trial, and caught up before the end",
-                "{standbys} replayed up to {late_s:.1f} s late in {count} trials, and caught up before the end",
+                "{standbys} had a replay lag of up to {late_s:.1f} s in {count} trial, and caught up before the end",
+                "{standbys} had a replay lag of up to {late_s:.1f} s in {count} trials, and caught up before the end",
                 standbys=_names(late),
                 late_s=max(lag.replay_lag_max_s or 0.0 for _, lag in late),
                 count=_trials(late),
             ),
             sorted({sample.number for sample, _ in late}),
             [_evidence(sample, lag) for sample, lag in late],
-            "reads on the standby saw data that old",
+            "reads on the standby returned data of that age",
         )
 
 
@@ -98,8 +99,8 @@ def _evidence(sample: Sample, lag: ReplicaLag) -> Evidence:
 
 RULE = Rule(
     "standby-lag",
-    "standbys of the target: caution where one was never connected, or had over 16 MiB of WAL (a segment) and 5 s left "
-    "to replay at the end of a trial; a note where it replayed over 1 s late and caught up",
+    "standbys of the target: caution if one was never connected, or had over 16 MiB of WAL (a segment) and 5 s left "
+    "to replay at the end of a trial; a note if its replay lag exceeded 1 s and it caught up",
     Severity.CAUTION,
     "https://www.postgresql.org/docs/current/monitoring-stats.html, pg_stat_replication",
     _check,

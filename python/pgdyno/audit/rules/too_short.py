@@ -1,4 +1,4 @@
-"""Trials too short for what they measure."""
+"""Reports trials that are too short for what they measure."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ READS_S, WRITES_S = 10.0, 60.0
 def _check(subject: Subject) -> Iterator[Said]:
     known = [(sample, sample.length_s) for sample in subject.samples if sample.length_s is not None]
     if not known:
-        raise MissingError("the length of no trial is told")
+        raise MissingError("the length of the trials is unknown")
     least_s = READS_S if subject.only_reads else WRITES_S
-    # a rest of a second is how trials end
+    # the last fraction of a second is normal
     short = [(sample, length_s) for sample, length_s in known if length_s < least_s - 0.5]
     if short:
         shortest = min(length_s for _, length_s in short)
@@ -39,7 +39,7 @@ def _check(subject: Subject) -> Iterator[Said]:
 
 RULE = Rule(
     "too-short",
-    "the measured part: 10 s where the workload only reads, else 60 s",
+    "the measured part: at least 10 s if the workload only reads, else 60 s",
     Severity.CAUTION,
     "https://www.postgresql.org/docs/current/pgbench.html, Good Practices",
     _check,

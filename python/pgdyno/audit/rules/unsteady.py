@@ -1,4 +1,4 @@
-"""Throughput that swings within a trial, so that its mean depends on where it was cut."""
+"""Reports throughput that swings within a trial, so that its mean depends on the trial's length."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
 WINDOW_S = 10.0
-"""Swings are looked at in windows of at least this; shorter ones are noise."""
+"""Least length of the windows in which swings are measured; shorter swings are noise."""
 FEWEST = 3
 LOW_SHARE = 0.75
-"""A window under this share of the best one is a swing."""
+"""A window below this share of the best one is a swing."""
 
 
 def _check(subject: Subject) -> Iterator[Said]:
     ranges = [(sample, found) for sample in subject.samples if (found := _range(subject, sample)) is not None]
     if not ranges:
-        raise MissingError(f"no trial tells its course over {FEWEST} windows of {WINDOW_S:.0f} s or more")
+        raise MissingError(f"no trial has figures for {FEWEST} windows of at least {WINDOW_S} s")
     swinging = [(sample, found) for sample, found in ranges if found.slowest < LOW_SHARE * found.fastest]
     if swinging:
         worst = min((found for _, found in swinging), key=lambda found: found.slowest / found.fastest)
@@ -28,8 +28,8 @@ def _check(subject: Subject) -> Iterator[Said]:
             Severity.CAUTION,
             Message(
                 "unsteady",
-                "throughput of {trials} of {all} trials swings: in one, the slowest {window_s:.0f} s have {share:.0%} "
-                "of the fastest, so the mean depends on the trial's length",
+                "throughput of {trials} of {all} trials swings: in one, the slowest {window_s:.0f} s have "
+                "{share:.0%} of the fastest, so the mean depends on the trial's length",
                 trials=len(swinging),
                 all=len(ranges),
                 window_s=worst.window_s,
@@ -47,7 +47,7 @@ def _check(subject: Subject) -> Iterator[Said]:
                 )
                 for sample, found in swinging
             ],
-            "measure several of the cycles, of the same length at all targets, and compare only those",
+            "measure several cycles, of the same length at all targets, and compare only those",
         )
 
 
@@ -58,7 +58,7 @@ class _Range:
     slowest: float
     fastest: float
     window_s: float
-    """Of its windows, the longest: intervals of an import may be longer than WINDOW_S."""
+    """Length of its longest window: intervals of an import may be longer than WINDOW_S."""
 
 
 def _range(subject: Subject, sample: Sample) -> _Range | None:
@@ -80,8 +80,7 @@ def _range(subject: Subject, sample: Sample) -> _Range | None:
 
 RULE = Rule(
     "unsteady",
-    "windows of 10 s of a trial's course, or longer where an import has longer intervals: the slowest under 75 % of "
-    "the fastest",
+    "windows of 10 s of a trial, or longer if an import has longer intervals: the slowest under 75 % of the fastest",
     Severity.CAUTION,
     "docs/design/method.md, Warm-up and steady state",
     _check,

@@ -1,4 +1,4 @@
-"""Versions of the servers that are compared."""
+"""Reports server versions that differ between compared targets."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ def _check(subject: Subject) -> Iterator[Said]:
         if sample.trial.imported is not None and "server_version" in sample.trial.imported.words:
             versions[sample.target] = sample.trial.imported.words["server_version"]
     if not versions:
-        raise MissingError("no version of a server is told")
+        raise MissingError("no server version is reported")
     if len(set(versions.values())) > 1:
         listed = ", ".join(f"{version} at {target}" for target, version in versions.items())
         yield Said(
             Severity.NOTE,
-            Message("version-differs", "targets are of other versions: {versions}", versions=listed),
+            Message("version-differs", "targets have different versions: {versions}", versions=listed),
             (),
             [Evidence(at="manifest", figures=dict(versions))],
-            "nothing, if the version is what is compared",
+            "none needed if the version is what is compared",
         )
 
 

@@ -1,4 +1,4 @@
-"""Whether the generator changed while it measured."""
+"""Reports a generator that changed during the measurement."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from pgdyno.messages import Message
 def _check(subject: Subject) -> Iterator[Said]:
     known = [(sample, sample.trial.generator) for sample in subject.samples if sample.trial.generator is not None]
     if not known:
-        raise MissingError("threads of the generator unknown")
+        raise MissingError("generator threads unknown")
     changed = [(sample, generator.worker_added) for sample, generator in known if generator.worker_added]
     if changed:
         yield Said(
             Severity.CAUTION,
             Message(
                 "worker-added",
-                "the generator added threads while measuring in {count} trial: the first seconds are of a smaller "
-                "generator",
-                "the generator added threads while measuring in {count} trials: the first seconds are of a smaller "
-                "generator",
+                "the generator added threads during the measurement in {count} trial: its first seconds are from a "
+                "smaller generator",
+                "the generator added threads during the measurement in {count} trials: their first seconds are from "
+                "a smaller generator",
                 count=len(changed),
             ),
             [sample.number for sample, _ in changed],
             [Evidence(at=sample.at(), figures={"worker_added": added}) for sample, added in changed],
-            "give trials a warm-up of at least 2 s, in which the number of threads settles, or set workers in the plan",
+            "set a warm-up of at least 2 s, in which the number of threads settles, or set workers in the plan",
         )
 
 
 RULE = Rule(
     "worker-added",
-    "threads of the generator that were added while measuring, because others were too busy",
+    "generator threads that were added during the measurement, because others were too busy",
     Severity.CAUTION,
     "docs/reference/pgdrive.md, Threads",
     _check,
