@@ -206,7 +206,7 @@ def test_a_finding_about_some_trials_leaves_these_out(run: Run, tmp_path: Path) 
     assert "at 4 clients, 7 pairs" in words
     assert "note: 9 of 32 trials of" in words
     assert "littles-law (trials 1, 4, 8" in words
-    assert "8 clients: no verdict: all trials of pg18 are left out: the audit says invalid" in words
+    assert "8 clients: no verdict: all trials of pg18 are left out, because the audit found them invalid" in words
     answer = json.loads(run("pgdyno", "compare", some, "--json").stdout)
     assert [each["rule"] for each in answer["removed"]] == ["littles-law"]
     assert [point["removed"] for point in answer["comparisons"][0]["points"]] == [1, 8]

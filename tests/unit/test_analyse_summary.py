@@ -99,7 +99,7 @@ def test_failed_and_interrupted_trials_count_for_nothing_but_are_named() -> None
     assert point.tps is not None
     assert (point.tps.mean, point.tps.half, point.failed) == (1000, None, (2, 3))
     assert codes(point) == {"failed-trials", "interrupted-trials", "one-trial"}
-    assert "1 of 3 trials failed and counts for nothing" in [str(warning) for warning in point.warnings]
+    assert "1 of 3 trials failed and does not count" in [str(warning) for warning in point.warnings]
 
 
 def test_a_point_of_failures_only_has_no_figures() -> None:

@@ -214,7 +214,7 @@ def test_failures_are_named_with_their_reasons() -> None:
     assert "interrupted" in made.text("table")
     assert "raise max_connections" in made.text("table")
     assert "could not serialize access" in made.text("table")
-    assert "One trial only: no interval : 64 clients" in made.text("li")
+    assert "Only one trial: no interval : 64 clients" in made.text("li")
 
 
 def test_settings_that_differ_between_targets_are_named() -> None:

@@ -117,7 +117,7 @@ def test_an_inconclusive_comparison_says_what_would_settle_it() -> None:
     assert "a million" not in page.text("h1")
     assert page.text("h1").startswith("Inconclusive: pg18 vs pg17 by throughput: +")
     assert re.search(r"a new run of about \d+ pairs, analysed without these, would settle it", page.text("p"))
-    assert "Fewer than 6 pairs: no claim is made" in page.text("p")
+    assert "Fewer than 6 pairs: too few for a claim" in page.text("p")
 
 
 def test_red_strikes_the_claim_through() -> None:

@@ -1,1 +1,1 @@
-"""Run folders in, values and warnings out: pure functions that never print."""
+"""Analyses run folders: pure functions that return values and warnings and never print."""

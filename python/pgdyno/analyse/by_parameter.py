@@ -18,17 +18,16 @@ class ParameterCurve:
 
     target: str
     point: Point
-    """Of its first point: what they share, but the parameter."""
+    """The first point of the curve: except for the parameter, all points share its values."""
     values: tuple[int | float | str | None, ...]
-    """Of the parameter: numbers ascending, else as they first came; None where a point leaves it open."""
+    """Values of the parameter: numbers ascending, others in order of occurrence; None if a point does not set it."""
     points: tuple[PointSummary, ...]
-    """In the same order."""
 
 
 def along(points: Sequence[PointSummary], parameter: str) -> list[ParameterCurve]:
-    """A curve along `parameter` for every combination of the others: clients, scale, rate, settings.work_mem, …
+    """Return a curve along `parameter` for every combination of the others: clients, scale, rate, settings.work_mem, …
 
-    Only those with two values or more. Points without a finished trial are there, too, with no figures.
+    Only curves with at least two values are returned. They include points without a finished trial, with no figures.
     """
     groups: dict[str, list[PointSummary]] = defaultdict(list)
     for point in points:
@@ -43,7 +42,7 @@ def along(points: Sequence[PointSummary], parameter: str) -> list[ParameterCurve
 
 
 def value_at(point: Point, parameter: str) -> int | float | str | None:
-    """The value of `parameter` at `point`; settings and variables that are whole numbers as numbers."""
+    """Return the value of `parameter` at `point`; settings and variables that are integers are returned as numbers."""
     value = point.clients if parameter == CLIENTS else point.parameter(parameter)
     if isinstance(value, str):
         try:
@@ -54,7 +53,7 @@ def value_at(point: Point, parameter: str) -> int | float | str | None:
 
 
 def _without(point: PointSummary, parameter: str) -> str:
-    """What a point shares with its neighbours along `parameter`."""
+    """Return the parameters that a point shares with its neighbours along `parameter`."""
     described = point.point.model_dump()
     group, dot, key = parameter.partition(".")
     if dot:

@@ -1,4 +1,4 @@
-"""Capacity at a latency target, as trials show it: the highest throughput at which the target was met."""
+"""Capacity at a latency target, as measured: the highest throughput at which the target was met."""
 
 from __future__ import annotations
 
@@ -17,24 +17,26 @@ _FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """Of the points of one curve."""
+    """The capacity of one curve."""
 
     limit: LatencyLimit
     point: PointSummary
-    """The one with the highest throughput of those that met the target."""
+    """The point with the highest throughput of those that met the target."""
     tps: Estimate
     latency_ns: float
-    """Of the figure that the target is on."""
+    """The latency figure to which the target applies."""
     closed_loop: bool
-    """Whether clients waited for answers before they asked again: a stalled server then hides its queue, and users
-    would see more than `latency_ns`."""
+    """Whether clients waited for answers before their next request: a stalled server then hides its queue, and users
+    would see more than `latency_ns`.
+    """
 
 
 def capacity_at(points: Sequence[PointSummary], limit: LatencyLimit) -> Capacity | None:
-    """The highest throughput of `points` whose latency is under `limit`; None where none is, or none is known.
+    """Return the highest throughput of `points` whose latency is under `limit`; None if there is none, or none is
+    known.
 
-    A point's percentile is that of its trials' merged histograms. It is a point that was measured, not one between
-    two: a search (`find = "capacity"`) comes nearer.
+    A point's percentile is that of its trials' merged histograms. The result is a measured point, without
+    interpolation; a search (`find = "capacity"`) comes closer.
     """
     met = [
         Capacity(limit, point, point.tps, figure, point.point.rate is None)
@@ -45,7 +47,7 @@ def capacity_at(points: Sequence[PointSummary], limit: LatencyLimit) -> Capacity
 
 
 def latency_of(point: PointSummary, limit: LatencyLimit) -> float | None:
-    """The figure of `point` that `limit` is on; None where it is not known."""
+    """Return the figure of `point` to which `limit` applies; None if unknown."""
     if point.latency is None:
         return None
     figure: float | None = getattr(point.latency, _FIELDS[limit.figure])

@@ -1,10 +1,10 @@
 """The interval of a capacity, from trials that met or missed a latency target at several rates.
 
-A trial at rate r meets the target with probability Phi(ln(C / r) / s): C, the capacity, is the rate that every other
-trial meets, and s is how far trials scatter. That is probit analysis (Finney 1971), and the search that chooses the
-rates is an adaptive one, so C has the posterior of QUEST (Watson and Pelli 1983) with s integrated out, as Kontsevich
-and Tyler 1999 do it ("Bayesian adaptive estimation of psychometric slope and threshold"). Which rates were tried, and
-when the search ended, does not bias it: the likelihood depends on the trials alone.
+A trial at rate r meets the target with probability Phi(ln(C / r) / s): C, the capacity, is the rate at which half of
+the trials meet it, and s is the scatter of trials. That is probit analysis (Finney 1971), and the search that chooses
+the rates is adaptive, so C has the posterior of QUEST (Watson and Pelli 1983) with s integrated out, as Kontsevich and
+Tyler 1999 do it ("Bayesian adaptive estimation of psychometric slope and threshold"). The rates tried and the end of
+the search do not bias the result, because the likelihood depends on the trials alone.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from pgdyno.analyse.correlation import Array
 from pgdyno.analyse.estimate import CONFIDENCE
 
 _SCATTER = (0.005, 0.5)
-"""Ends of s, all its magnitudes alike likely: from half a per cent to half."""
+"""Bounds of s, with a log-uniform prior: from half a percent to half."""
 _BEYOND = math.log(2)
-"""How far C may lie outside of the rates of the plan."""
+"""How far C may lie outside the rates of the plan."""
 _COARSE, _FINE, _SCATTERS = 160, 400, 36
 _NEGLIGIBLE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class CapacityInterval:
-    """Transactions a second."""
+    """In transactions per second."""
 
     rate: float
     """Median of the posterior."""
     low: float | None
-    """End of the 95 % interval; None where it lies below the lowest rate of the plan."""
+    """Lower end of the 95 % interval; None if it is below the lowest rate of the plan."""
     high: float | None
-    """Likewise; None above the highest."""
+    """Upper end; None if it is above the highest rate of the plan."""
 
 
 def capacity_interval(verdicts: Mapping[float, Sequence[bool]], lowest: float, highest: float) -> CapacityInterval:
-    """C with its central 95 % interval from whether each trial met the target, by rate; at least one trial.
+    """Return C with its central 95 % interval from whether each trial met the target, by rate; at least one trial.
 
-    Before the trials, all magnitudes of C from half of `lowest` to twice `highest` are alike likely.
+    The prior is log-uniform from half of `lowest` to twice `highest`.
     """
     rates = np.log(np.array(list(verdicts)))
     met = np.array([sum(trials) for trials in verdicts.values()])
@@ -59,8 +59,8 @@ def capacity_interval(verdicts: Mapping[float, Sequence[bool]], lowest: float, h
 
 
 def _posterior(capacities: Array, rates: Array, met: Array, missed: Array) -> Array:
-    """Of each capacity, in parts of the largest; all arguments but counts are logarithms."""
-    # scipy takes a while to load
+    """Return the probability of each capacity relative to the largest; all arguments except counts are logarithms."""
+    # importing scipy is slow
     from scipy import special
 
     scatter = np.geomspace(*_SCATTER, _SCATTERS)

@@ -11,24 +11,26 @@ from pgdyno.analyse.timeline import Timeline, trial_timeline
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """From the begin of one checkpoint to that of the next, or to the ends of the trial."""
+    """From the start of one checkpoint to that of the next, or to the ends of the trial."""
 
     from_s: float
     to_s: float
     """Seconds since the trial began."""
     whole: bool
-    """Whether both ends are begins of checkpoints."""
+    """Whether both ends are starts of checkpoints."""
     tps: float | None
-    """Mean over its measured seconds; None without one."""
+    """Mean over its measured seconds; None if it has none."""
     full_page_images: float | None
-    """In the first tenth of the cycle, as a share of those in all of it: near 1 where each page is written whole
-    once, soon after the checkpoint. None where there are none, or the server does not tell."""
+    """Share of the cycle's full-page images that fall into its first tenth: near 1 if each page is written in full
+    once, soon after the checkpoint. None if there are none, or the server does not report them.
+    """
 
 
 def checkpoint_cycles(timeline: Timeline, probe: Probed) -> list[Cycle]:
-    """Cycles of `timeline`; one that is not whole where no checkpoint began.
+    """Return the checkpoint cycles of `timeline`; one incomplete cycle if no checkpoint began.
 
-    The probe's counters (`timed`, `requested`) say in which second a checkpoint began, so an end is right to a second.
+    The probe's counters (`timed`, `requested`) show in which second a checkpoint began, so the bounds are accurate to a
+    second.
     """
     if not timeline.seconds:
         return []
@@ -50,7 +52,7 @@ def checkpoint_cycles(timeline: Timeline, probe: Probed) -> list[Cycle]:
 
 
 def trial_checkpoint_cycles(run: ProbedSource, trial: int) -> list[Cycle] | None:
-    """`checkpoint_cycles` of trial number `trial`; None without a probe at the server."""
+    """Return `checkpoint_cycles` of trial number `trial`; None without a probe of the server."""
     probe = trial_probed(run, trial)
     return (
         None if probe is None or not probe.has("checkpoints") else checkpoint_cycles(trial_timeline(run, trial), probe)

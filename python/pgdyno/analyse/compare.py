@@ -1,9 +1,9 @@
-"""Two arms compared: log ratios with intervals, a verdict a point and one over all points.
+"""Comparison of two arms: log ratios with intervals, a verdict per point and one over all points.
 
-A difference is judged on the scale of logarithms, where `B / A` and `A / B` are mirror images. With
-delta = max(1 %, the noise floor of an A/A run): faster or slower when the whole interval lies beyond
-log(1 + delta) of zero, same when it lies within, else inconclusive. Six pairs are the least for a claim.
-Over several points, Holm's step-down (1979) holds the chance of any wrong claim under 5 %.
+A difference is judged on the scale of logarithms, where `B / A` and `A / B` are mirror images. With delta = max(1 %,
+the noise floor of an A/A run): faster or slower if the whole interval is beyond log(1 + delta) of zero, same if it is
+within, else inconclusive. A claim needs at least six pairs. Over several points, Holm's step-down procedure (1979)
+keeps the chance of any wrong claim under 5 %.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from pgdyno.analyse.pairs import Arms, Confounder, PointPairs
 from pgdyno.messages import Message
 
 FEWEST_PAIRS = 6
-"""For a claim."""
+"""Required for a claim."""
 LEAST_DELTA = 0.01
-"""A smaller difference is none that we speak of."""
+"""Smaller differences are not reported as such."""
 POWER = 0.8
-"""With which `detectable` would have been found."""
+"""The power at which `detectable` is computed."""
 MOST_PAIRS = 1_000
-"""More are not worth proposing."""
+"""More pairs are not worth proposing."""
 
 
 ALL_POINTS = Message("all-points", "all points")
@@ -36,7 +36,7 @@ ALL_POINTS = Message("all-points", "all points")
 
 
 class Verdict(StrEnum):
-    """What the pairs say of the other arm beside the base."""
+    """The result of the pairs for the other arm relative to the base."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -50,28 +50,30 @@ class PointComparison:
 
     label: Message
     pairs: int
-    """Pairs; of arms that were not paired, trials of the arm that has fewer."""
+    """Pairs; if the arms were not paired, the trials of the arm that has fewer."""
     base: float
-    """Geometric mean of the base's figures: transactions a second, or nanoseconds."""
+    """Geometric mean of the base's figures: transactions per second, or nanoseconds."""
     other: float
     interval: Interval | None
-    """Of log(other / base); None for fewer than two pairs."""
+    """Interval of log(other / base); None for fewer than two pairs."""
     verdict: Verdict
     detectable: float | None
-    """The smallest relative difference, in the better direction or the worse, that these pairs would have shown
-    with a chance of 80 %. None without an interval."""
+    """The smallest relative difference, for better or worse, that these pairs would have shown with a chance of 80 %.
+    None without an interval.
+    """
     new_run_pairs: int | None
-    """Pairs of a new run, analysed without these, that settle it with a chance of 80 % if mean and spread stay as
-    they are; 0 for a verdict, None beyond 1,000. Not a number to add: who adds pairs and looks again until
-    something shows makes more wrong claims than 5 %."""
+    """Pairs of a new run, analysed without these, that reach a verdict with a chance of 80 % if mean and spread stay as
+    they are; 0 if there is a verdict, None beyond 1,000. Do not add these pairs to the present ones: adding pairs until
+    a difference shows makes more wrong claims than 5 %.
+    """
     removed: int = 0
-    """Trials of both arms that are left out, as the audit says that they are invalid."""
+    """Trials of both arms that are left out because the audit found them invalid."""
     reason: str | None = None
-    """Why it has no verdict, where all trials of an arm are left out."""
+    """Why there is no verdict, if all trials of an arm are left out."""
 
     @property
     def change(self) -> float:
-        """other / base - 1."""
+        """Return other / base - 1."""
         return self.other / self.base - 1
 
 
@@ -87,26 +89,26 @@ class Comparison:
     """Relative: 0.01 for 1 %."""
     points: tuple[PointComparison, ...]
     overall: PointComparison | None
-    """Geometric mean over the points, a figure a repeat; None where no two repeats have all points."""
+    """Geometric mean over the points, one figure per repeat; None unless two repeats have all points."""
     unmatched: tuple[Message, ...]
     warnings: tuple[Message, ...]
     confounders: tuple[Confounder, ...] = ()
 
     @property
     def judged(self) -> tuple[PointComparison, ...]:
-        """Points of which trials of both arms are left."""
+        """Return the points that have trials of both arms left."""
         return tuple(point for point in self.points if point.reason is None)
 
     @property
     def chief(self) -> PointComparison | None:
-        """What a sentence speaks of: the overall comparison, or that of the only point."""
+        """Return the comparison to report in a sentence: the overall one, or that of the only point."""
         return self.judged[0] if len(self.judged) == 1 else self.overall
 
 
 def compare(all_arms: Sequence[Arms], floor: float = 0.0) -> list[Comparison]:
-    """A comparison for each of `all_arms`; Holm's correction is over all their points together.
+    """Return a comparison for each of `all_arms`; Holm's correction is over all their points together.
 
-    `floor`: relative difference that two equal arms show on this set-up (see `noise_floor`).
+    `floor`: the relative difference that two equal arms show on this set-up (see `noise_floor`).
     """
     delta = max(LEAST_DELTA, floor)
     logs = [_logs(pairs, each.paired) for each in all_arms for pairs in each.points]
@@ -134,7 +136,7 @@ def compare(all_arms: Sequence[Arms], floor: float = 0.0) -> list[Comparison]:
 
 
 def verdict_of(interval: Interval | None, pairs: int, delta: float, sign: int) -> Verdict:
-    """The verdict on an interval of log(other / base); `sign` is +1 where more is better, -1 where less is."""
+    """Return the verdict on an interval of log(other / base); `sign` is +1 if more is better, -1 if less is."""
     if interval is None or pairs < FEWEST_PAIRS:
         return Verdict.INCONCLUSIVE
     edge = math.log1p(delta)
@@ -147,24 +149,26 @@ def verdict_of(interval: Interval | None, pairs: int, delta: float, sign: int) -
 
 
 def detectable(interval: Interval, delta: float) -> float:
-    """The smallest relative difference that is found with a chance of 80 %: exp(log(1 + delta) + (t + t80) SE) - 1.
+    """Return the smallest relative difference that is found with a chance of 80 %: exp(log(1 + delta) + (t + t80) SE) -
+    1.
 
-    `t` is the interval's, `t80` Student's 80 % quantile: the usual minimum detectable effect (Bloom 1995),
-    beyond delta, for a verdict needs the whole interval there.
+    `t` is the interval's, `t80` Student's 80 % quantile: the usual minimum detectable effect (Bloom 1995), beyond
+    delta, because a verdict requires the whole interval there.
     """
     quantiles = t_quantile(interval.level, interval.freedom) + t_quantile(2 * POWER - 1, interval.freedom)
     return math.expm1(math.log1p(delta) + quantiles * interval.error)
 
 
 def new_run_pairs(interval: Interval | None, pairs: int, delta: float, *, paired: bool) -> int | None:
-    """Pairs of a new run whose interval is clear of ±delta with a chance of 80 %, mean and spread staying as they are.
+    """Return the pairs of a new run whose interval clears ±delta with a chance of 80 %, if mean and spread stay as they
+    are.
 
-    The least n with (t + t80) · s / sqrt(n) < | |mean| - log(1 + delta) |. None beyond MOST_PAIRS: the difference
-    is about delta, and no number of pairs tells it from that.
+    The least n with (t + t80) · s / sqrt(n) < | |mean| - log(1 + delta) |. None beyond MOST_PAIRS: the difference is
+    about delta, and no number of pairs distinguishes it from delta.
     """
     if interval is None:
         return FEWEST_PAIRS
-    # scipy takes a while to load
+    # importing scipy is slow
     from scipy import special
 
     room = abs(abs(interval.mean) - math.log1p(delta))
@@ -178,7 +182,7 @@ def new_run_pairs(interval: Interval | None, pairs: int, delta: float, *, paired
 
 @dataclass(frozen=True, slots=True)
 class _Logs:
-    """Logarithms of a point's figures, by arm; of pairs, in the same order."""
+    """Logarithms of a point's figures, by arm; if paired, in the same order."""
 
     base: tuple[float, ...]
     other: tuple[float, ...]
@@ -212,10 +216,10 @@ class _Judged:
 
 
 def _holm(points: Sequence[_Logs], signs: Sequence[int], delta: float) -> list[_Judged]:
-    """Every point with its verdict. Each step claims what is clear at 1 - 5 % / (points left), until nothing is.
+    """Return every point with its verdict: each step claims what is clear at 1 - 5 % / (points left), until nothing is.
 
-    The same claims as Holm's on ordered p-values: what is clear with m points left stays so with fewer. Points
-    with too few pairs claim nothing, and are not counted.
+    This makes the same claims as Holm's procedure on ordered p-values: a claim that is clear with m points left stays
+    clear with fewer. Points with too few pairs claim nothing, and are not counted.
     """
     done: dict[int, _Judged] = {}
     left = [at for at, logs in enumerate(points) if logs.pairs >= FEWEST_PAIRS]
@@ -240,7 +244,9 @@ def _judge(logs: _Logs, level: float, delta: float, sign: int) -> _Judged:
 def _of_point(pairs: PointPairs, judged: _Judged, arms: Arms, delta: float) -> PointComparison:
     found = _compared(pairs.label, judged, arms, delta)
     empty = [name for name, figures in ((arms.base, pairs.base), (arms.other, pairs.other)) if not figures]
-    reason = f"all trials of {' and '.join(empty)} are left out: the audit says invalid" if empty else None
+    reason = (
+        f"all trials of {' and '.join(empty)} are left out, because the audit found them invalid" if empty else None
+    )
     return replace(found, removed=sum(pairs.removed), reason=reason)
 
 
@@ -264,7 +270,9 @@ def _geometric(logs: Sequence[float]) -> float:
 
 
 def _overall(arms: Arms, delta: float) -> PointComparison | None:
-    """The geometric mean over all points that have figures, a repeat a figure: only repeats that have every point."""
+    """Return the geometric mean over all points that have figures, one per repeat; only repeats that have every point
+    count.
+    """
     points = [pairs for pairs in arms.points if pairs.base and pairs.other]
     if len(points) < 2:
         return None
@@ -277,20 +285,19 @@ def _overall(arms: Arms, delta: float) -> PointComparison | None:
 
 
 def _means(points: Sequence[Mapping[int, float]]) -> dict[int, float]:
-    """Geometric mean over the points, by repeat."""
+    """Return the geometric mean over the points, by repeat."""
     repeats = set.intersection(*(set(point) for point in points))
     return {repeat: _geometric([math.log(point[repeat]) for point in points]) for repeat in sorted(repeats)}
 
 
 def _warnings(arms: Arms, points: Sequence[PointComparison]) -> list[Message]:
-    """What to know before believing it."""
     found = []
     if not arms.paired:
         found.append(
             Message(
                 "different-times",
-                "the two runs were made at different times: what changed on the machine between them is in the "
-                "difference",
+                "the two runs were made at different times: the difference includes what changed on the machine "
+                "between them",
             )
         )
     judged = [point for point in points if point.reason is None]
@@ -304,17 +311,17 @@ def _warnings(arms: Arms, points: Sequence[PointComparison]) -> list[Message]:
 
 
 def few_pairs(points: Sequence[str], *, paired: bool) -> Message:
-    """Too few for a claim, at `points`; at all of them where none is named."""
+    """Warn of too few pairs for a claim, at `points`; at all points if none is named."""
     least, at = FEWEST_PAIRS, ", ".join(points)
     if paired and points:
-        return Message("few-pairs", "fewer than {least} pairs at {points}: no claim is made", least=least, points=at)
+        return Message("few-pairs", "fewer than {least} pairs at {points}: too few for a claim", least=least, points=at)
     if paired:
-        return Message("few-pairs", "fewer than {least} pairs: no claim is made", least=least, points=at)
+        return Message("few-pairs", "fewer than {least} pairs: too few for a claim", least=least, points=at)
     if points:
         return Message(
             "few-trials-a-run",
-            "fewer than {least} trials a run at {points}: no claim is made",
+            "fewer than {least} trials per run at {points}: too few for a claim",
             least=least,
             points=at,
         )
-    return Message("few-trials-a-run", "fewer than {least} trials a run: no claim is made", least=least, points=at)
+    return Message("few-trials-a-run", "fewer than {least} trials per run: too few for a claim", least=least, points=at)

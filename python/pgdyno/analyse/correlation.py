@@ -1,4 +1,4 @@
-"""How much of a series is repetition of itself."""
+"""Autocorrelation of a series."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 LEAST_LAGS = 3
-"""Lags that are counted whatever their sign, as in pymbar."""
+"""Lags that count whatever their sign, as in pymbar."""
 
 
 def statistical_inefficiency(series: Array) -> float:
-    """g = 1 + 2 sum (1 - t / T) C(t) >= 1: so many values of `series` are worth one that is independent.
+    """Return g = 1 + 2 sum (1 - t / T) C(t) >= 1: g values of `series` carry as much information as one independent
+    value.
 
-    C is the autocorrelation; the sum ends where it first falls to zero or below (Chodera et al. 2007). 1 for a
-    series that never changes, or that is shorter than two.
+    C is the autocorrelation; the sum ends where C first falls to zero or below (Chodera et al. 2007). 1 for a constant
+    series, or one that is shorter than two.
     """
     count = len(series)
     deviations = series - series.mean() if count else series

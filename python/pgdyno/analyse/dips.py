@@ -1,4 +1,4 @@
-"""Dips: stretches well under what a trial did around them, and what they cost."""
+"""Dips: periods well below the throughput around them, and what they cost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pgdyno.analyse.source import RunSource
 from pgdyno.analyse.timeline import Timeline, trial_timeline
 
 WINDOW = 61
-"""Seconds of the rolling median: a dip of up to half of it leaves the median where it was."""
+"""Seconds of the rolling median: a dip of up to half of it leaves the median unchanged."""
 LEAST_DEPTH = 0.05
 LEAST_MADS = 3.0
 SHORTEST_S = 2.0
@@ -21,22 +21,23 @@ SHORTEST_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Dip:
-    """One dip."""
+    """A period well below the throughput around it."""
 
     from_s: float
-    """Seconds from the start of the trial, warm-up counted; of bare series, from the first value."""
+    """Seconds from the start of the trial, warm-up included; for a bare series, from the first value."""
     to_s: float
     depth: float
-    """Of its deepest second, as a share of the median there: 1 when nothing succeeded."""
+    """Depth of its deepest second, as a share of the median there: 1 if nothing succeeded."""
     loss: float
-    """Transactions that the median would have made, and the dip did not."""
+    """Transactions that were lost compared with the median."""
 
 
 def dips(series: Sequence[float], seconds: Sequence[float] | None = None, first_s: float = 0.0) -> list[Dip]:
-    """Dips of `series`, transactions a second; `seconds` is how long each value lasted, one where absent.
+    """Return the dips of `series`, in transactions per second; `seconds` is the duration of each value, one if absent.
 
-    A value counts as low under median - max(5 % of the median, 3 x 1.4826 MAD): the median over 61 seconds
-    around it, the median absolute deviation of all values from theirs. A dip is a run of low values of 2 s or more.
+    A value counts as low if it is under median - max(5 % of the median, 3 x 1.4826 MAD): the median over 61 seconds
+    around it, and the median absolute deviation of all values from theirs. A dip is a run of low values of at least 2
+    s.
     """
     values = np.asarray(series, dtype=np.float64)
     if not len(values):
@@ -61,7 +62,7 @@ def dips(series: Sequence[float], seconds: Sequence[float] | None = None, first_
 
 
 def without_dips(values: Array) -> Array:
-    """`values` with the rolling median where they dip, but at their very beginning and end: those are levels."""
+    """Return `values` with dips replaced by the rolling median, except at either end, where they are levels."""
     median, edges = _low(values)
     filled = values.copy()
     for first, end in edges:
@@ -71,7 +72,7 @@ def without_dips(values: Array) -> Array:
 
 
 def _low(values: Array) -> tuple[Array, list[tuple[int, int]]]:
-    """The rolling median, and the runs of values well under it, each from the first to before the end."""
+    """Return the rolling median, and the runs of values well below it, as half-open ranges."""
     median = rolling_median(values)
     spread = 1.4826 * float(np.median(np.abs(values - median)))
     low = values < median - np.maximum(LEAST_DEPTH * median, LEAST_MADS * spread)
@@ -80,27 +81,27 @@ def _low(values: Array) -> tuple[Array, list[tuple[int, int]]]:
 
 
 def trial_dips(run: RunSource, trial: int) -> list[Dip]:
-    """Dips in the measured part of trial number `trial`."""
+    """Return the dips in the measured part of trial number `trial`."""
     return dips_of(trial_timeline(run, trial))
 
 
 def dips_of(timeline: Timeline) -> list[Dip]:
-    """Dips in the measured part of a trial."""
+    """Return the dips in the measured part of a trial."""
     measured = timeline.measured()
     lengths = [second.to_s - second.from_s for second in measured]
     return dips([second.tps for second in measured], lengths, measured[0].from_s if measured else 0.0)
 
 
 def rolling_median(values: Array, window: int = WINDOW) -> Array:
-    """The median of `window` values around each; at the ends, of those that are there."""
+    """Return the median of `window` values around each value; at the ends, of those that exist."""
     half = window // 2
     if len(values) <= window:
         padded = np.concatenate([np.full(half, np.nan), values, np.full(half, np.nan)])
-        # what is not there is sorted behind what is; nanmedian takes twenty times as long
+        # missing values (infinity) sort after all others; nanmedian takes twenty times as long
         ordered = np.sort(np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1), axis=1)
         rows, there = np.arange(len(values)), np.sum(~np.isnan(ordered), axis=1)
         return np.asarray((ordered[rows, (there - 1) // 2] + ordered[rows, there // 2]) / 2)
-    # within, no window lacks a value, which is a lot faster than where some do
+    # inside, no window lacks a value, which allows a much faster function
     within = np.median(np.lib.stride_tricks.sliding_window_view(values, 2 * half + 1), axis=1)
     begin = rolling_median(values[: 2 * half], window)[:half]
     end = rolling_median(values[-2 * half :], window)[-half:]

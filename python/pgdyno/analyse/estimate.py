@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pgdyno.analyse.student_t import two_sided_quantile
 
 CONFIDENCE = 0.95
-"""Of every interval that this room states."""
+"""Level of every interval in this package."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean over `n` trials; `half` is half of its 95 % interval, None where one trial allows none."""
+    """A mean over `n` trials; `half` is half of its 95 % interval, None for a single trial."""
 
     mean: float
     half: float | None
@@ -22,24 +22,24 @@ class Estimate:
 
     @property
     def low(self) -> float:
-        """Lower end of the interval; the mean itself where there is none."""
+        """Return the lower end of the interval; the mean itself if there is none."""
         return self.mean - (self.half or 0.0)
 
     @property
     def high(self) -> float:
-        """Upper end of the interval; the mean itself where there is none."""
+        """Return the upper end of the interval; the mean itself if there is none."""
         return self.mean + (self.half or 0.0)
 
     def overlaps(self, other: Estimate) -> bool:
-        """Whether the two intervals have a value in common."""
+        """Return whether the two intervals have a value in common."""
         return self.low <= other.high and other.low <= self.high
 
 
 def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
-    """Mean of at least one value, and its t interval: mean ± t(confidence, n-1) · s / √n.
+    """Return the mean of at least one value, and its t interval: mean ± t(confidence, n-1) · s / √n.
 
-    `s` is the sample standard deviation (divisor n-1). The trial is the unit: `values` are one a trial,
-    never one a second. The interval is Student's (1908); it supposes that the means of trials are about normal.
+    `s` is the sample standard deviation (divisor n-1). The trial is the unit: `values` are one per trial, never one per
+    second. The interval is Student's (1908); it assumes that the means of trials are approximately normal.
     """
     n = len(values)
     if n == 0:

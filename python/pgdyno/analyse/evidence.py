@@ -1,4 +1,4 @@
-"""What coincides with a dip: the excess over quiet seconds of the same trial. Never what caused it."""
+"""What coincides with a dip, in excess of quiet seconds of the same trial: a coincidence, not a cause."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from pgdyno.records import EventRecord
 from pgdyno.store.tables import IntervalRow, WaitRow
 
 NEAR_S = 60.0
-"""Quiet seconds are looked for so near, where there are any."""
+"""Quiet seconds within this distance are preferred."""
 MARGIN_S = 2.0
-"""Seconds beside a dip are not quiet."""
+"""Seconds this near to a dip are not quiet."""
 LEAST_SESSIONS = 0.25
 LEAST_SHARE = 0.1
-"""An excess of sessions counts from the larger of the two: a quarter of a session, a tenth of the active ones."""
+"""Excess sessions count from the larger of the two: a quarter of a session, a tenth of the active ones."""
 LATE_S = 3.0
-"""Counters are told up to so late (docs/design/method.md, Sampling)."""
+"""Counters are reported with up to this delay (docs/design/method.md, Sampling)."""
 
 
 class Cause(StrEnum):
-    """What a dip may coincide with."""
+    """Activity that may coincide with a dip."""
 
     PLANNED = "an event of the plan"
     CHECKPOINT = "a checkpoint's sync"
@@ -40,26 +40,26 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Coincidence:
-    """One thing that went on in a dip, and less or not in quiet seconds."""
+    """Activity that exceeds that of quiet seconds during a dip."""
 
     cause: Cause
     during: float
-    """In the dip; see `unit`."""
+    """The value in the dip; see `unit`."""
     quiet: float
     unit: str
-    """sessions, share, images a second, ms, or number."""
+    """One of sessions, share, images a second, ms, or number."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainedDip:
-    """A dip with all that coincides with it, the strongest first; nothing where nothing does."""
+    """A dip with all that coincides with it, the strongest first; possibly nothing."""
 
     dip: Dip
     coincidences: tuple[Coincidence, ...]
 
 
 def trial_evidence(run: ProbedSource, trial: int) -> list[ExplainedDip] | None:
-    """Dips of the measured part of trial number `trial` with what coincides; None without a probe."""
+    """Return the dips of the measured part of trial number `trial` with what coincides; None without a probe."""
     probe = trial_probed(run, trial)
     if probe is None:
         return None
@@ -75,11 +75,11 @@ def explained(
     worker_shares: Sequence[tuple[float, float, float]] = (),
     dips: Sequence[Dip] | None = None,
 ) -> list[ExplainedDip]:
-    """The dips of `timeline`, each with what exceeds the quiet seconds within a minute of it (else all of them).
+    """Return the dips of `timeline`, each with what exceeds the quiet seconds within a minute of it (else all of them).
 
     Waits are means of active sessions; an excess counts from max(0.25, a tenth of those active in quiet seconds).
     `worker_shares` are the generator's: from, to, CPU time of a worker as a share of a core; `dips` are those of
-    `timeline` where they are known already.
+    `timeline` if they are known already.
     """
     found = dips_of(timeline) if dips is None else dips
     return [ExplainedDip(dip, _coincidences(dip, _quiet(timeline, found, dip), probe, timeline, events, worker_shares))
@@ -87,15 +87,15 @@ def explained(
 
 
 def spans_needed(timeline: Timeline, found: Sequence[Dip]) -> list[Span]:
-    """Stretches of a trial over which `explained` looks at sessions: its dips and their quiet seconds."""
+    """Return the stretches of a trial whose session samples `explained` needs: its dips and their quiet seconds."""
     spans = {span for dip in found for span in ((dip.from_s, dip.to_s), *_quiet(timeline, found, dip))}
     return sorted(spans)
 
 
 def joined(spans: Sequence[Span]) -> list[Span]:
-    """All of `spans`, which are in order, and a little behind each, as stretches that do not overlap.
+    """Merge `spans`, which are in order, each extended by a margin, into stretches that do not overlap.
 
-    Counters are told late.
+    The margin covers the delay of counters.
     """
     found: list[Span] = []
     for begin, end in ((begin, end + LATE_S) for begin, end in spans):
@@ -107,11 +107,11 @@ def joined(spans: Sequence[Span]) -> list[Span]:
 
 
 METRICS = (("checkpoints", "sync_time"), ("wal", "full_page_images"), ("vacuum", "blocks"), ("cpu", "steal"))
-"""Source and metric of all series that `explained` looks at."""
+"""Source and metric of all series that `explained` uses."""
 
 
 def worker_shares(rows: Sequence[IntervalRow], workers: int) -> list[tuple[float, float, float]]:
-    """From, to, and CPU time of a worker of the generator as a share of a core, by second."""
+    """Return from, to, and CPU time of a worker of the generator as a share of a core, by second."""
     seconds = {row.second: row for row in rows if row.worker_cpu_us is not None and row.to_us > row.from_us}
     return [
         (row.from_us / 1e6, row.to_us / 1e6, (row.worker_cpu_us or 0) / (row.to_us - row.from_us) / max(workers, 1))
@@ -120,7 +120,7 @@ def worker_shares(rows: Sequence[IntervalRow], workers: int) -> list[tuple[float
 
 
 def _quiet(timeline: Timeline, found: Sequence[Dip], dip: Dip) -> list[Span]:
-    """Measured seconds away from every dip: those near this one, or all."""
+    """Return measured seconds away from every dip: those near this one, or all."""
     quiet = [
         (second.from_s, second.to_s)
         for second in timeline.measured()
@@ -131,7 +131,7 @@ def _quiet(timeline: Timeline, found: Sequence[Dip], dip: Dip) -> list[Span]:
 
 
 def _joined(spans: Sequence[Span]) -> list[Span]:
-    """Neighbours as one."""
+    """Merge adjacent seconds."""
     found: list[Span] = []
     for begin, end in spans:
         if found and begin - found[-1][1] < 0.01:
@@ -203,18 +203,18 @@ def _waits(span: Span, quiet: Sequence[Span], probe: Probed) -> Iterator[Coincid
 
 
 def _sessions(probe: Probed, spans: Sequence[Span], belongs: Callable[[WaitRow], bool]) -> float:
-    """Mean active sessions of those rows that belong, over the looks in all `spans`; 0 without a look."""
+    """Return the mean active sessions of the selected rows, over the samples in all `spans`; 0 without a sample."""
     looks = [probe.looks(span) for span in spans]
     means = [probe.sessions(span, lambda row: "" if belongs(row) else None).get("", 0.0) for span in spans]
     return sum(mean * count for mean, count in zip(means, looks, strict=True)) / max(sum(looks), 1)
 
 
 _OF_A_CHECKPOINT = frozenset(["DATAFILESYNC", "DATAFILEFLUSH", "SLRUSYNC"])
-"""Versions write them differently."""
+"""The names differ between versions."""
 
 
 def _checkpoint(span: Span, quiet: Sequence[Span], probe: Probed) -> Iterator[Coincidence]:
-    """The checkpointer syncs files: in PostgreSQL's words it waits in DataFileSync, or flushes to the device."""
+    """Detect the sync of a checkpoint: the checkpointer waits in DataFileSync, or flushes to the device."""
 
     def syncs(row: WaitRow) -> bool:
         return row.backend_type == CHECKPOINTER and (row.wait or "").upper() in _OF_A_CHECKPOINT
@@ -223,7 +223,7 @@ def _checkpoint(span: Span, quiet: Sequence[Span], probe: Probed) -> Iterator[Co
     if during >= LEAST_SESSIONS and during - before >= LEAST_SESSIONS:
         yield Coincidence(Cause.CHECKPOINT, during, before, "sessions")
         return
-    # looks are rare over a network: the counter says that a checkpoint with a sync ended then
+    # samples are rare over a network: the counter shows that a checkpoint with a sync ended then
     synced = probe.amount("checkpoints", "sync_time", (span[0], span[1] + LATE_S))
     if synced is not None and synced >= 100 * (span[1] - span[0]):
         yield Coincidence(Cause.CHECKPOINT, synced, 0, "ms")
@@ -243,7 +243,7 @@ def _rate(probe: Probed, source: str, metric: str, spans: Sequence[Span]) -> flo
 
 
 def _vacuum(span: Span, quiet: Sequence[Span], probe: Probed) -> Iterator[Coincidence]:
-    """A vacuum was at work in most of the dip, and in less than half of the quiet seconds."""
+    """Detect a vacuum that ran in most of the dip, and in less than half of the quiet seconds."""
     during, before = (
         sum(len({row.t_us for row in probe.samples("vacuum", "blocks", each)}) for each in spans)
         / max(sum(each[1] - each[0] for each in spans), 1.0)

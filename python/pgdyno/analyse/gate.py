@@ -1,4 +1,4 @@
-"""A gate for CI: has a candidate become slower than a baseline by more than is allowed?"""
+"""A gate for CI: whether a candidate is slower than a baseline by more than the limit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pgdyno.analyse.pairs import Arms
 
 
 class GateVerdict(StrEnum):
-    """What a gate says."""
+    """The result of a gate."""
 
     OK = "ok"
     REGRESSION = "regression"
@@ -20,17 +20,17 @@ class GateVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GatePoint:
-    """One point."""
+    """A point with its verdict against the limit."""
 
     compared: PointComparison
     verdict: GateVerdict
     new_run_pairs: int | None
-    """Pairs of a new run that would settle it, as of `PointComparison`, against the limit."""
+    """Pairs of a new run that would settle it, as in `PointComparison`, against the limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """All points."""
+    """The result over all points."""
 
     comparison: Comparison
     limit: float
@@ -39,7 +39,7 @@ class Gate:
 
     @property
     def verdict(self) -> GateVerdict:
-        """Regression if one point has one, ok if all are, else inconclusive."""
+        """Return regression if one point has one, ok if all are ok, else inconclusive."""
         verdicts = {point.verdict for point in self.points}
         if GateVerdict.REGRESSION in verdicts:
             return GateVerdict.REGRESSION
@@ -47,12 +47,12 @@ class Gate:
 
 
 def gate(arms: Arms, limit: float) -> Gate:
-    """Judge every point against `limit`, the relative change for the worse that is allowed.
+    """Judge every point against `limit`, the largest relative change for the worse that is allowed.
 
-    Worse is log(base / other) for throughput, log(other / base) for latency: a limit of 3 % lets a latency rise
-    to 1.03 of the baseline's, and a throughput fall to 1 / 1.03. Intervals are Holm's over the points, for a
-    wrong alarm is one anywhere; that all points are clear needs no correction (Berger 1982: an intersection-union
-    test), but the wider interval is used for both, so that what is printed is what was judged.
+    Worse is log(base / other) for throughput, log(other / base) for latency: a limit of 3 % lets a latency rise to 1.03
+    of the baseline's, and a throughput fall to 1 / 1.03. Intervals are Holm's over the points, because a false alarm is
+    one at any point. That all points are clear needs no correction (Berger 1982: an intersection-union test), but the
+    wider interval is used for both, so that the printed interval is the judged one.
     """
     (comparison,) = compare([arms], floor=limit)
     edge = math.log1p(limit)

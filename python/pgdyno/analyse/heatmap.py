@@ -1,4 +1,4 @@
-"""Latency over time as counts: what a heatmap shows."""
+"""Latency over time as counts, for a heatmap."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class Heatmap:
     """Counts of transactions by step of time and latency."""
 
     seconds: tuple[float, ...]
-    """Begin of each step, since the trial began, its warm-up counted."""
+    """Start of each step, since the trial began, its warm-up included."""
     end_s: float
-    """Of the last step."""
     steps: tuple[LatencyHistogram | None, ...]
-    """Of each step, all that it has; None where nothing succeeded."""
+    """Each step's complete histogram; None if nothing succeeded."""
     edges_ns: tuple[float, ...]
-    """Of the bins of latency: one more than there are bins; each a twentieth of a decade."""
+    """Edges of the latency bins, one more than there are bins; each bin is a twentieth of a decade."""
     counts: NDArray[np.int64]
     """By step, then by bin."""
 
 
 def latency_heatmap(run: RunSource, trial: int, most: int | None = None) -> Heatmap | None:
-    """Of trial number `trial`, from the histograms of its seconds, scripts merged; None where none were kept.
+    """Return the heatmap of trial number `trial`, from the histograms of its seconds with scripts merged; None without
+    any.
 
     Steps are seconds, or so many of them that there are at most `most`.
     """
@@ -59,7 +59,7 @@ def latency_heatmap(run: RunSource, trial: int, most: int | None = None) -> Heat
 
 
 def heatmap_of(steps: Mapping[float, LatencyHistogram | None], end_s: float) -> Heatmap:
-    """Counts of `steps`, histograms by their begin, in bins of a twentieth of a decade over all that is there.
+    """Return the counts of `steps`, histograms by their start, in bins of a twentieth of a decade over all latencies.
 
     At least one of them has a transaction.
     """

@@ -1,8 +1,8 @@
-"""Latency histograms: decoded, merged, asked for percentiles.
+"""Latency histograms: decoding, merging, percentiles.
 
-Histograms are HDR V2 blobs (https://hdrhistogram.github.io/HdrHistogram/), nanoseconds, three significant
-digits. Merging adds counts bucket by bucket, so a percentile of a merge is the percentile of all its
-transactions; percentiles of parts are never averaged, for the mean of two p99 is the p99 of nothing.
+Histograms are HDR V2 blobs (https://hdrhistogram.github.io/HdrHistogram/), nanoseconds, three significant digits.
+Merging adds counts bucket by bucket, so a percentile of a merge is the percentile of all its transactions. Percentiles
+of parts are never averaged: the mean of two p99 is not a p99.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from pgdyno.errors import StoreError
 
 
 class HistogramError(StoreError):
-    """A histogram that cannot be decoded: the file that holds it was changed or damaged."""
+    """A histogram cannot be decoded: the file that contains it was changed or damaged."""
 
 
 DIGITS = 3
 MOST_NS = 1 << 62
 MOST_BYTES = 512 << 10
-"""Of a histogram that is inflated: 54,272 counts of 9 bytes at most."""
+"""Size of a decompressed histogram: at most 54,272 counts of 9 bytes."""
 _COMPRESSED = struct.Struct(">ii")
-"""Cookie and length before what is compressed."""
+"""Cookie and length before the compressed data."""
 _HEADER = struct.Struct(">iiiiqqd")
 """Cookie, length, offset, digits, least and largest value, and a factor."""
 _DECODING_ERRORS = (
@@ -52,42 +52,42 @@ class LatencyHistogram:
     counts: NDArray[np.int64]
 
     def within(self, least_ns: int | None, most_ns: int | None) -> LatencyHistogram:
-        """The same transactions, of which the fastest took `least_ns` and the slowest `most_ns` (None: not known).
+        """Return the same histogram with the bounds `least_ns` and `most_ns` (None: unknown) of its transactions.
 
-        A bucket's upper end may lie above the slowest transaction in it, and latencies above an hour are below the
-        fastest in theirs: a percentile of the result is neither above the largest latency nor below the smallest.
+        A bucket's upper end may exceed the slowest transaction in it, and latencies above an hour are below the fastest
+        in theirs: a percentile of the result is neither above the largest latency nor below the smallest.
         """
         return LatencyHistogram(np.clip(self.highest_ns, least_ns, most_ns), self.counts)
 
     @property
     def count(self) -> int:
-        """Transactions in it."""
+        """Return the number of transactions."""
         return int(self.counts.sum())
 
     @property
     def max_ns(self) -> int:
-        """Largest latency, as exact as a bucket is wide (0.1 %)."""
+        """Return the largest latency, with the accuracy of a bucket (0.1 %)."""
         return int(self.highest_ns[-1])
 
     def percentile_ns(self, percentile: float) -> int:
-        """The least latency that `percentile` per cent (0 to 100) of the transactions do not exceed.
+        """Return the least latency that `percentile` percent (0 to 100) of the transactions do not exceed.
 
-        As in HDR Histogram: the highest value equivalent to the bucket in which the running count
-        reaches ceil(percentile / 100 · count), at least one.
+        As in HDR Histogram: the highest value equivalent to the bucket in which the running count reaches
+        ceil(percentile / 100 · count), at least one.
         """
         return self.percentiles_ns([percentile])[0]
 
     def percentiles_ns(self, percentiles: Iterable[float]) -> list[int]:
-        """`percentile_ns` of each."""
+        """Return `percentile_ns` of each."""
         reached = np.cumsum(self.counts)
-        # a rank such as 99.9 / 100 * 1000 may come out as 999.0000000000001
+        # a rank such as 99.9 / 100 * 1000 may be computed as 999.0000000000001
         ranks = [max(1, int(np.ceil(round(each / 100 * self.count, 6)))) for each in percentiles]
         at = np.minimum(np.searchsorted(reached, ranks), len(reached) - 1)
         return [int(value) for value in self.highest_ns[at]]
 
 
 def merge(blobs: Iterable[bytes | str]) -> LatencyHistogram | None:
-    """One histogram of all `blobs` (HDR V2 compressed, as bytes or base64); None when they count nothing.
+    """Merge all `blobs` (HDR V2 compressed, as bytes or base64) into one histogram; None if they count nothing.
 
     Raises HistogramError for a blob that is no such histogram.
     """
@@ -105,19 +105,19 @@ def merge(blobs: Iterable[bytes | str]) -> LatencyHistogram | None:
 
 
 def _check_size(content: bytes) -> None:
-    """Raises ValueError for what would become larger than a histogram of three digits is: 54,272 counts."""
+    """Raise ValueError for a histogram larger than one of three digits: 54,272 counts."""
     inflated = zlib.decompressobj().decompress(content[_COMPRESSED.size :], MOST_BYTES + 1)
     if len(inflated) > MOST_BYTES:
-        raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
+        raise ValueError(f"it is larger than {MOST_BYTES} bytes")
     if len(inflated) < _HEADER.size:
-        raise ValueError("it is cut off")
+        raise ValueError("it is truncated")
     _, _, _, digits, least, most, _ = _HEADER.unpack_from(inflated)
     if not (1 <= digits <= DIGITS and least >= 1 and 2 * least <= most <= MOST_NS):
-        raise ValueError(f"it is of {digits} digits, from {least} to {most}")
+        raise ValueError(f"it has {digits} digits, from {least} to {most}")
 
 
 def _decode(blob: bytes | str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Used buckets of one blob: the highest latency equivalent to each, and its count."""
+    """Return the used buckets of one blob: the highest latency equivalent to each, and its count."""
     wrapped = blob if isinstance(blob, str) or blob[:4] == b"HIST" else base64.b64encode(blob)
     try:
         _check_size(base64.b64decode(wrapped))
@@ -127,10 +127,10 @@ def _decode(blob: bytes | str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     if histogram is None:
         raise HistogramError("cannot read a latency histogram: it is not HDR V2")
     counts = np.frombuffer(histogram.encoder.payload.counts, dtype=f"i{histogram.word_size}").astype(np.int64)
-    # the two hold each other: half a megabyte would wait for the collector
+    # the two reference each other: half a megabyte would wait for the garbage collector
     histogram.encoder = None
     used = np.flatnonzero(counts)
-    # the bucket's place tells its bounds: half of the sub-buckets of each power of two are the next one's lower half
+    # the bucket's index gives its bounds: half of the sub-buckets of each power of two are the next one's lower half
     half = 1 << histogram.sub_bucket_half_count_magnitude
     power = np.maximum((used >> histogram.sub_bucket_half_count_magnitude) - 1, 0)
     sub = np.where(used < half, used, (used & (half - 1)) + half)

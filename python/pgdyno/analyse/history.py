@@ -1,4 +1,4 @@
-"""The same point over many runs, and where it changed."""
+"""The figure of one point over many runs, and where it changed."""
 
 from __future__ import annotations
 
@@ -18,26 +18,27 @@ from pgdyno.analyse.source import RunSource
 from pgdyno.analyse.steady import segments_of
 
 FEWEST_RUNS = 12
-"""For change points."""
+"""Required for change points."""
 PENALTY = 7.0
-"""Of a change point, times log n. Runs depend on each other less than seconds do, so it is lower than `steady`'s;
-with it, noise alone shows a change in 4 of 100 histories of 12 runs, and in 1 of 100 of 20 or more."""
+"""Penalty of a change point, times log n. Runs depend on each other less than seconds do, so it is lower than
+`steady`'s; with it, noise alone shows a change in 4 of 100 histories of 12 runs, and in 1 of 100 of 20 or more.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryPoint:
-    """One run."""
+    """The figure of one run."""
 
     run: str
     started_at: datetime
     figure: float
-    """Geometric mean over its trials: transactions a second, or nanoseconds."""
+    """Geometric mean over its trials: transactions per second, or nanoseconds."""
     trials: int
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change point."""
+    """A change point of a history."""
 
     at: int
     """Index of the first run with the new level."""
@@ -47,7 +48,7 @@ class Change:
 
     @property
     def ratio(self) -> float:
-        """after / before - 1."""
+        """Return after / before - 1."""
         return self.after / self.before - 1
 
 
@@ -60,11 +61,11 @@ class History:
     points: tuple[HistoryPoint, ...]
     """In the order in which the runs began."""
     changes: tuple[Change, ...] | None
-    """None below 12 runs: nothing can be said."""
+    """None below 12 runs, which are too few for change points."""
 
 
 def histories(runs: Sequence[RunSource], metric: Metric) -> list[History]:
-    """The history of every point that at least two of `runs` have, in the order in which they first came."""
+    """Return the history of every point that at least two of `runs` have, in order of occurrence."""
     found: dict[tuple[str, float | None, Series, int], list[HistoryPoint]] = defaultdict(list)
     for run in sorted(runs, key=lambda each: each.manifest.started_at):
         figures: dict[tuple[str, float | None, Series, int], list[float]] = defaultdict(list)
@@ -87,10 +88,10 @@ def histories(runs: Sequence[RunSource], metric: Metric) -> list[History]:
 
 
 def change_points(figures: Sequence[float]) -> tuple[Change, ...] | None:
-    """Where the level of `figures` changed by 1 % or more: PELT on their logarithms; None below 12 of them.
+    """Return where the level of `figures` changed by at least 1 %: PELT on their logarithms; None below 12 of them.
 
-    Killick et al. 2012, squared error, penalty 7 s² log n, where s is the spread from run to run without the steps;
-    a level is at least three runs long. It is not a test of two levels: `compare` is, on the trials of two runs.
+    Killick et al. 2012, squared error, penalty 7 s² log n, where s is the spread from run to run without the steps; a
+    level is at least three runs long. It does not test two levels; `compare` does, on the trials of two runs.
     """
     if len(figures) < FEWEST_RUNS:
         return None

@@ -1,13 +1,13 @@
 """Intervals of a mean log ratio: Student's t and Welch's below ten pairs, with BCa bootstrap from ten on.
 
-Sources: Welch 1947 (two samples); Efron 1987 (BCa); Hesterberg 2015, "What Teachers Should Know About the
-Bootstrap" (expanded percentiles).
+Sources: Welch 1947 (two samples); Efron 1987 (BCa); Hesterberg 2015, "What Teachers Should Know About the Bootstrap"
+(expanded percentiles).
 
-Plain BCa intervals of a mean are too narrow for few values: resampling estimates the standard deviation with
-divisor n and knows nothing of t. At ten normal values the 95 % interval holds the truth 90 % of the time.
-Hesterberg's expansion takes the percentiles at Phi(-t · s / s_plug-in) instead of (1 - level) / 2, which makes
-the interval of normal data Student's, and keeps what BCa is for: skewness. That is still narrower than t now and
-then; of the two, the further end is taken.
+Plain BCa intervals of a mean are too narrow for few values: resampling estimates the standard deviation with divisor n
+and ignores t. At ten normal values, the 95 % interval contains the true mean 90 % of the time. Hesterberg's expansion
+takes the percentiles at Phi(-t · s / s_plug-in) instead of (1 - level) / 2, which makes the interval of normal data
+Student's, and keeps BCa's correction for skewness. That is sometimes still narrower than t; of the two, the further end
+is taken.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 FROM_BCA = 10
-"""Values from which on an interval is bootstrapped."""
+"""Number of values from which on an interval is bootstrapped."""
 RESAMPLES = 9_999
 FEWEST_IN_TAIL = 10
-"""Resamples beyond an end; with fewer, chance would place it, and the t interval is given instead."""
+"""Resamples beyond an end; with fewer, chance would determine the end, and the t interval is used instead."""
 _SEED = 20_160_101
-"""Fixed: the same figures have the same interval, whoever asks and whenever."""
+"""Fixed, so that the same figures always have the same interval."""
 
 Array = NDArray[np.float64]
 
 
 class Method(StrEnum):
-    """How an interval was made."""
+    """How an interval was computed."""
 
     T = "t"
     WELCH = "welch"
@@ -51,24 +51,25 @@ class Interval:
     freedom: float
     """Degrees of freedom of `error`."""
     level: float
-    """0.95: the share of such intervals that hold the true mean."""
+    """Confidence level: 0.95 for 95 %."""
     method: Method
 
     @property
     def half(self) -> float:
-        """Half of its width."""
+        """Return half of its width."""
         return (self.high - self.low) / 2
 
     def negated(self) -> Interval:
-        """The interval of the inverse ratio."""
+        """Return the interval of the inverse ratio."""
         return Interval(-self.mean, -self.high, -self.low, self.error, self.freedom, self.level, self.method)
 
 
 def paired_interval(differences: Sequence[float], level: float, resamples: int = RESAMPLES) -> Interval | None:
-    """Interval of the mean of `differences`, one a pair: t below ten, the wider ends of t and BCa from ten on.
+    """Return the interval of the mean of `differences`, one per pair: t below ten, the wider ends of t and BCa from ten
+    on.
 
-    None for fewer than two. The same for any order of the pairs; that of the negated differences is its negation,
-    exactly.
+    None for fewer than two. The order of the pairs does not matter; the interval of the negated differences is exactly
+    the negation.
     """
     values = np.sort(np.asarray(differences, dtype=np.float64))
     if len(values) < 2:
@@ -82,9 +83,9 @@ def paired_interval(differences: Sequence[float], level: float, resamples: int =
 def unpaired_interval(
     base: Sequence[float], other: Sequence[float], level: float, resamples: int = RESAMPLES
 ) -> Interval | None:
-    """Interval of mean(`other`) - mean(`base`): Welch's t, and BCa where both have ten or more.
+    """Return the interval of mean(`other`) - mean(`base`): Welch's t, and BCa if both have ten or more.
 
-    None where one has fewer than two values. Swapped samples give the negated interval, exactly.
+    None if one has fewer than two values. Swapped samples give exactly the negated interval.
     """
     first, second = (np.sort(np.asarray(values, dtype=np.float64)) for values in (base, other))
     if len(first) < 2 or len(second) < 2:
@@ -122,17 +123,17 @@ def _by_t(mean: float, error: float, freedom: float, level: float, method: Metho
 
 
 def t_quantile(level: float, freedom: float) -> float:
-    """The t with P(|T| <= t) = `level`; `freedom` need not be whole."""
-    # scipy takes a while to load
+    """Return the t with P(|T| <= t) = `level`; `freedom` need not be an integer."""
+    # importing scipy is slow
     from scipy import special
 
     return float(special.stdtrit(freedom, (1 + level) / 2))
 
 
 def _by_bca(by_t: Interval, samples: tuple[Array, ...], expansion: float, resamples: int) -> Interval:
-    """From the lower to the higher end of `by_t` and the BCa interval at expanded percentiles.
+    """Return the wider ends of `by_t` and the BCa interval at expanded percentiles.
 
-    `by_t` where resamples cannot resolve these.
+    Returns `by_t` if resamples cannot resolve these percentiles.
     """
     from scipy import special
 
@@ -150,7 +151,7 @@ def _by_bca(by_t: Interval, samples: tuple[Array, ...], expansion: float, resamp
         rng=np.random.default_rng(_SEED),
         vectorized=True,
     ).confidence_interval
-    # neither alone holds the truth often enough at ten values: t does not when they are skewed, BCa when they are not
+    # neither alone contains the true mean often enough at ten values: t fails if they are skewed, BCa if they are not
     low, high = min(float(found.low), by_t.low), max(float(found.high), by_t.high)
     return Interval(by_t.mean, low, high, by_t.error, by_t.freedom, by_t.level, Method.BCA)
 

@@ -9,17 +9,18 @@ from pgdyno.analyse.estimate import CONFIDENCE
 from pgdyno.analyse.student_t import two_sided_quantile
 
 NEAR_PEAK = 0.95
-"""Share of the peak's throughput that the knee has at least."""
+"""Least share of the peak's throughput at the knee."""
 
 
 def knee(samples: Sequence[Sequence[float]]) -> int | None:
-    """Place of the first of `samples` whose mean is shown to be at least 95 % of every other's; None if none is.
+    """Return the index of the first of `samples` whose mean is shown to be at least 95 % of every other's; None if none
+    is.
 
-    `samples` are throughputs by trial, one list for each number of clients, fewest first. Non-inferiority by
-    multiple comparisons with the best (Hsu 1984, "Constrained simultaneous confidence intervals for multiple
-    comparisons with the best"): a point's log ratio to each other one has a lower 95 % bound, Student's t with the
-    variance pooled over all points. As each point is compared with all others, and the bounds hold together
-    (Bonferroni), it does not matter that the peak is picked as the highest of several means.
+    `samples` are throughputs by trial, one list for each number of clients, fewest first. Non-inferiority by multiple
+    comparisons with the best (Hsu 1984, "Constrained simultaneous confidence intervals for multiple comparisons with
+    the best"): a point's log ratio to each other one has a lower 95 % bound, Student's t with the variance pooled over
+    all points. As each point is compared with all others, and the bounds hold simultaneously (Bonferroni), choosing the
+    peak as the highest of several means causes no bias.
     """
     logs = [[math.log(each) for each in sample] if min(sample, default=0) > 0 else [] for sample in samples]
     known = [at for at, sample in enumerate(logs) if sample]

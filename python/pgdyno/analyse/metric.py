@@ -1,4 +1,4 @@
-"""What two arms are compared by: one figure a trial, and which way is better."""
+"""The figure by which two arms are compared: one value per trial, and which direction is better."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pgdyno.records import Outcome, TrialRecord
 
 
 class Metric(StrEnum):
-    """A figure of a trial."""
+    """A figure of a trial by which arms are compared."""
 
     TPS = "tps"
-    """Succeeded transactions a second: more is better."""
+    """Succeeded transactions per second: more is better."""
     P99 = "p99"
     """99th percentile of latency: less is better."""
     MEAN = "mean"
@@ -20,19 +20,19 @@ class Metric(StrEnum):
 
     @property
     def sign(self) -> int:
-        """+1 where more is better, -1 where less is."""
+        """Return +1 if more is better, -1 if less is."""
         return 1 if self is Metric.TPS else -1
 
     @property
     def words(self) -> str:
-        """As a sentence calls it."""
+        """Return its name in a sentence."""
         return {Metric.TPS: "throughput", Metric.P99: "p99 latency", Metric.MEAN: "mean latency"}[self]
 
 
 def usual_metric(run: RunSource) -> Metric:
-    """What `run` is compared by unless a metric is named: throughput, and p99 latency in open loop.
+    """Return the metric by which `run` is compared by default: throughput, or p99 latency in an open loop.
 
-    In open loop throughput is what the plan asks for; two servers that keep up differ in latency alone.
+    In an open loop, the plan sets the throughput; two servers that keep up differ in latency alone.
     """
     phases = run.manifest.plan.get("phase") or ()
     is_open = all(trial.point.rate is not None for trial in run.trials)
@@ -41,9 +41,9 @@ def usual_metric(run: RunSource) -> Metric:
 
 
 def value_of(trial: TrialRecord, metric: Metric) -> float | None:
-    """`metric` of `trial`, transactions a second or nanoseconds.
+    """Return `metric` of `trial`, in transactions per second or nanoseconds.
 
-    None for a trial that is no result, that lacks the figure, or whose figure is 0, which has no logarithm.
+    None for a trial that did not finish, that lacks the figure, or whose figure is 0, which has no logarithm.
     """
     summary = trial.summary
     if trial.outcome is not Outcome.FINISHED or summary is None:

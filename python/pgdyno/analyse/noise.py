@@ -1,4 +1,4 @@
-"""The noise floor: what a comparison shows between two arms that are the same."""
+"""The noise floor: the difference that a comparison shows between two equal arms."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from pgdyno.analyse.pairs import Arms
 from pgdyno.messages import Message
 
 WIDEST_FLOOR = 0.10
-"""Relative. With a wider one, differences that users feel would count as none."""
+"""Relative. With a wider floor, differences that users notice would count as none."""
 EFFECTS = (0.01, 0.02, 0.05, 0.10)
-"""Differences for which `pairs_for` is told."""
+"""Differences for which `pairs_for` is reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,12 @@ class PointNoise:
 
     @property
     def floor(self) -> float:
-        """Largest relative difference that the interval allows between the equal arms, of either sign."""
+        """Return the largest relative difference, of either sign, that the interval allows between the equal arms."""
         return math.expm1(max(abs(self.interval.low), abs(self.interval.high)))
 
     @property
     def differs(self) -> bool:
-        """Whether the arms are told apart although they should be equal: something favours one."""
+        """Return whether the arms differ although they should be equal."""
         return not self.interval.low <= 0 <= self.interval.high
 
 
@@ -53,22 +53,22 @@ class NoiseFloor:
     other: str
     points: tuple[PointNoise, ...]
     few: tuple[tuple[Message, int], ...]
-    """Points with fewer than six pairs, each with its number of them."""
+    """Points with fewer than six pairs, with their number of pairs."""
     warnings: tuple[Message, ...]
 
     @property
     def floor(self) -> float:
-        """The largest of the points'; 0 without any."""
+        """Return the largest floor of the points; 0 without any."""
         return max((point.floor for point in self.points), default=0.0)
 
     @property
     def delta(self) -> float:
-        """max(1 %, floor): what comparisons on this set-up take as no difference."""
+        """Return max(1 %, floor): the largest difference that counts as none on this set-up."""
         return max(LEAST_DELTA, self.floor)
 
     @property
     def refusal(self) -> FloorRefusal | None:
-        """Why it must not be the floor of a comparison; None where it may. The only place that says so."""
+        """Return why it must not be the floor of a comparison; None if it may. No other code decides this."""
         if self.few or not self.points:
             what = ", ".join(f"{pairs} at {label}" for label, pairs in self.few) or "none"
             return FloorRefusal(
@@ -80,27 +80,27 @@ class NoiseFloor:
             return FloorRefusal(
                 f"the noise floor is ±{100 * widest.floor:.1f} % at {widest.label}, wider than "
                 f"{100 * WIDEST_FLOOR:.0f} %: large differences would count as none",
-                "find what disturbs the two equal arms (pgdyno audit), run longer trials or more repeats, or compare "
-                "without a floor",
+                "find what disturbs the two equal arms (pgdyno audit), run longer trials or more repeats, or "
+                "compare without a floor",
             )
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class FloorRefusal:
-    """Why a floor is not accepted, and what to do about it."""
+    """Why a floor is not accepted, and the remedy."""
 
     why: str
     remedy: str
 
 
 def noise_floor(arms: Arms) -> NoiseFloor:
-    """The floor from two arms that are the same.
+    """Return the floor from two equal arms.
 
-    delta is the end of the A/A interval that is further from zero: two equal servers may truly differ by that
-    much here (their place on the disk, their order in a block), as far as these pairs can tell. The interval of
-    the spread is s · sqrt((n - 1) / chi-squared), exact for normal log ratios. Points with fewer than two pairs
-    are left out.
+    delta is the end of the A/A interval that is further from zero: as far as these pairs show, two equal servers may
+    truly differ by that much on this set-up (their position on the disk, their order in a block). The interval of the
+    spread is s · sqrt((n - 1) / chi-squared), exact for normal log ratios. Points with fewer than two pairs are left
+    out.
     """
     (comparison,) = compare([arms])
     found, warnings = [], list(comparison.warnings)
@@ -110,7 +110,7 @@ def noise_floor(arms: Arms) -> NoiseFloor:
             warnings.append(
                 Message(
                     "noise-few-pairs",
-                    "fewer than two pairs at {point}: it says nothing of the noise",
+                    "fewer than two pairs at {point}: no estimate of the noise",
                     point=str(point.label),
                 )
             )
@@ -120,8 +120,8 @@ def noise_floor(arms: Arms) -> NoiseFloor:
             warnings.append(
                 Message(
                     "noise-arms-differ",
-                    "{base} and {other} differ at {point} although they should be the same: "
-                    "find out what favours one before comparing anything",
+                    "{base} and {other} differ at {point} although they should be equal: find the cause before "
+                    "comparing anything",
                     base=arms.base,
                     other=arms.other,
                     point=str(point.label),
@@ -135,7 +135,7 @@ def _noise(label: Message, differences: Sequence[float]) -> PointNoise | None:
     interval = paired_interval(differences, CONFIDENCE)
     if interval is None:
         return None
-    # scipy takes a while to load
+    # importing scipy is slow
     from scipy import special
 
     n = len(differences)
@@ -145,7 +145,8 @@ def _noise(label: Message, differences: Sequence[float]) -> PointNoise | None:
 
 
 def pairs_for(effect: float, spread: float, delta: float = LEAST_DELTA, most: int = 1_000) -> int | None:
-    """Pairs with which a true relative difference of `effect` is found with a chance of 80 %; None beyond `most`.
+    """Return the pairs with which a true relative difference of `effect` is found with a chance of 80 %; None beyond
+    `most`.
 
     The smallest n with (t + t80) · spread / sqrt(n) <= log(1 + effect) - log(1 + delta).
     """

@@ -1,4 +1,4 @@
-"""Which trials are compared with which: the same point under two arms, paired where they were run as pairs."""
+"""Which trials are compared with which: the same point under two arms, paired if they were run as pairs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pgdyno.messages import Message
 from pgdyno.records import Point, TrialRecord
 
 VERSION = "version"
-"""What `within` may split by beside the parameters of a series: the server's version as it said."""
+"""Argument of `within` besides the parameters of a series: the version that the server reported."""
 
 SELDOM_COMPARED = ("rate", "scale", "workers")
-"""Parameters that make curves; `usual_split` takes another one where there is one."""
+"""Parameters that make curves; `usual_split` prefers any other parameter."""
 
 PointKey = tuple[Series, int]
 """A point without its arm: the other parameters, and the clients."""
@@ -25,33 +25,33 @@ PointKey = tuple[Series, int]
 
 @dataclass(frozen=True, slots=True)
 class PointPairs:
-    """One point under two arms: a figure for each repeat that is a result."""
+    """One point under two arms: one figure for each repeat that finished."""
 
     label: Message
-    """`pg18, 8 clients`: what tells the points apart, the arm left out."""
+    """`pg18, 8 clients`: what distinguishes the points, without the arm."""
     point: Point
     base: Mapping[int, float]
     """By repeat."""
     other: Mapping[int, float]
     removed: tuple[int, int] = (0, 0)
-    """Trials of each arm that are left out, as the audit says that they are invalid."""
+    """Trials of each arm that are left out because the audit found them invalid."""
 
     @property
     def repeats(self) -> list[int]:
-        """Repeats that both arms have."""
+        """Return the repeats that both arms have."""
         return sorted(self.base.keys() & self.other.keys())
 
 
 @dataclass(frozen=True, slots=True)
 class Confounder:
-    """One thing that differs between two arms, and is not what is compared."""
+    """One difference between two arms that is not what is compared."""
 
     topic: str
-    """What it is, in a word or two: `processor`, `storage`, the name of a setting."""
+    """Its topic in a word or two: `processor`, `storage`, the name of a setting."""
     field: str
-    """Where it was found: a field of the fingerprint, or a rule of the audit."""
+    """Its source: a field of the fingerprint, or a rule of the audit."""
     message: str
-    """In a sentence, with both values."""
+    """A sentence with both values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,25 +62,25 @@ class Arms:
     other: str
     metric: Metric
     paired: bool
-    """Whether repeats of one number were run as a pair: within a run they were, between two runs they were not."""
+    """Whether repeats of one number were run as a pair: true within a run, false between two runs."""
     points: tuple[PointPairs, ...]
     unmatched: tuple[Message, ...] = ()
     """Points that only one arm has."""
     confounders: tuple[Confounder, ...] = ()
-    """What else differs between the arms, and may be the cause of the difference."""
+    """What else differs between the arms, and may cause the difference."""
     notes: tuple[Message, ...] = ()
-    """What to know of the arms, before what the comparison finds itself."""
+    """Remarks on the arms, before those of the comparison itself."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether no point has figures under both arms."""
+        """Return whether no point has figures under both arms."""
         return not any(point.base and point.other for point in self.points)
 
 
 def usual_split(run: RunSource) -> str | None:
-    """What the arms of `run` differ in unless it is named: a target, a protocol, a setting or a variable.
+    """Return what the arms of `run` differ in by default: a target, a protocol, a setting or a variable.
 
-    None where its trials differ in none of these.
+    None if its trials differ in none of these.
     """
     follow = following(run.manifest.plan, (trial.point for trial in run.trials))
     names = varying(list(dict.fromkeys(Series.of(trial.target, trial.point, follow) for trial in run.trials)))
@@ -90,12 +90,12 @@ def usual_split(run: RunSource) -> str | None:
 def within(
     run: RunSource, by: str, metric: Metric, base: str | None = None, removed: Collection[int] = ()
 ) -> list[Arms]:
-    """Every arm of `run` against the baseline `base`, the first of the plan unless it is named.
+    """Return every arm of `run` compared with the baseline `base`, by default the first of the plan.
 
-    `by` is `target`, `version` or a parameter: `settings.work_mem`, `scale`, `protocol`. Repeats are paired:
-    in an interleaved or randomised order a repeat of a point is a block, in one as listed it is a round.
-    `removed` are numbers of trials that are left out; their pairs go with them.
-    Raises UsageError where `by` has fewer than two values, or `base` is none of them.
+    `by` is `target`, `version` or a parameter: `settings.work_mem`, `scale`, `protocol`. Repeats are paired: in an
+    interleaved or randomised order, a repeat of a point is a block; in listed order, it is a round. `removed` are
+    numbers of trials that are left out, with their pairs. Raises UsageError if `by` has fewer than two values, or
+    `base` is none of them.
     """
     arms: dict[str, list[TrialRecord]] = defaultdict(list)
     name_of = _arm_name(run, by)
@@ -117,11 +117,11 @@ def within(
 def between(
     base: RunSource, other: RunSource, metric: Metric, removed: tuple[Collection[int], Collection[int]] = ((), ())
 ) -> Arms:
-    """Two runs at every point that both have; not paired, for they were made one after the other.
+    """Return two runs at every point that both have; not paired, because they ran one after the other.
 
-    Targets are matched by name; where each run has one target, these are. So are the values of a parameter of which
-    each run has one (`differing_parameters`). `removed` are numbers of trials of each that are left out. Raises
-    UsageError where no point is in both.
+    Targets are matched by name, or with each other if each run has one target. The same applies to a parameter of which
+    each run has one value (`differing_parameters`). `removed` are numbers of trials of each that are left out. Raises
+    UsageError if the runs have no point in common.
     """
     single = ["target"] if all(len({trial.target for trial in run.trials}) == 1 for run in (base, other)) else []
     key = _without(*single, *(each.name for each in differing_parameters(base.trials, other.trials)))
@@ -137,7 +137,7 @@ def between(
 
 @dataclass(frozen=True, slots=True)
 class ParameterDifference:
-    """A parameter of which each of two runs has one value, and another."""
+    """A parameter that has one value in each of two runs, and not the same."""
 
     name: str
     """`protocol`, `scale`, `rate`, `workers`, `settings.work_mem`, `variables.n`."""
@@ -146,7 +146,9 @@ class ParameterDifference:
 
 
 def differing_parameters(base: Sequence[TrialRecord], other: Sequence[TrialRecord]) -> list[ParameterDifference]:
-    """Parameters of the sweep, but the clients, that are constant in each of two runs and differ between them."""
+    """Return the parameters of the sweep, except clients, that are constant in each of two runs and differ between
+    them.
+    """
     points = [[trial.point for trial in run] for run in (base, other)]
     found = []
     for name in dict.fromkeys(name for run in points for point in run for name in point.parameters()):
@@ -195,7 +197,7 @@ def _arms(
 def _figures(
     trials: Sequence[TrialRecord], metric: Metric, key: Callable[[TrialRecord], PointKey]
 ) -> dict[PointKey, dict[int, float]]:
-    """Figures of results by point and repeat; of a repeat that was made anew, the last."""
+    """Return figures of finished trials by point and repeat; of a repeated trial, the last."""
     found: dict[PointKey, dict[int, float]] = {}
     for trial in trials:
         figure = value_of(trial, metric)
@@ -205,7 +207,7 @@ def _figures(
 
 
 def _without(*names: str) -> Callable[[TrialRecord], PointKey]:
-    """A trial's point without the parameters `names`, of which the target and its version may be one."""
+    """Return a trial's point without the parameters `names`, which may include the target and its version."""
 
     def key(trial: TrialRecord) -> PointKey:
         point = trial.point
@@ -223,7 +225,7 @@ def _without(*names: str) -> Callable[[TrialRecord], PointKey]:
 
 
 def _arm_name(run: RunSource, by: str) -> Callable[[TrialRecord], str]:
-    """The arm that a trial belongs to, as people call it."""
+    """Return the name of the arm that a trial belongs to."""
     if by == "target":
         return lambda trial: trial.target
     if by == VERSION:
@@ -231,7 +233,7 @@ def _arm_name(run: RunSource, by: str) -> Callable[[TrialRecord], str]:
         return lambda trial: versions.get(trial.target, trial.target)
     known = {name for trial in run.trials for name in trial.point.parameters()}
     if by not in known:
-        raise UsageError(f"there is nothing called {by} to compare by", hint=_varying_hint(run))
+        raise UsageError(f"cannot compare by {by}: no such parameter", hint=_varying_hint(run))
 
     def name(trial: TrialRecord) -> str:
         value = trial.point.parameter(by)
@@ -241,9 +243,10 @@ def _arm_name(run: RunSource, by: str) -> Callable[[TrialRecord], str]:
 
 
 def _place_in_plan(run: RunSource, by: str) -> Callable[[TrialRecord], int]:
-    """Where the plan names the arm of a trial: which arm runs first may be drawn, and is no baseline.
+    """Return the position of a trial's arm in the plan: the order of execution may be random, and so defines no
+    baseline.
 
-    0 for every trial, so that they stay as they ran, where the plan does not name all arms.
+    Returns 0 for every trial, which keeps their order, if the plan does not name all arms.
     """
     group, dot, key = by.partition(".")
     sweep = run.manifest.plan.get("sweep") or {}

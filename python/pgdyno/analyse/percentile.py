@@ -1,4 +1,4 @@
-"""How sure a percentile within one trial is: stationary block bootstrap over its seconds."""
+"""The uncertainty of a percentile within one trial: stationary block bootstrap over its seconds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SEED = 19_940_101
 
 @dataclass(frozen=True, slots=True)
 class PercentileInterval:
-    """A percentile of a trial, nanoseconds."""
+    """A percentile of a trial, in nanoseconds."""
 
     percentile: float
     latency_ns: int
@@ -35,26 +35,26 @@ class PercentileInterval:
 
 
 def trial_percentile(run: RunSource, trial: int, percentile: float) -> PercentileInterval | None:
-    """`percentile_interval` of the measured seconds of trial number `trial`; None when too few are kept."""
+    """Return `percentile_interval` of the measured seconds of trial number `trial`; None if too few are recorded."""
     blobs: dict[int, list[bytes]] = defaultdict(list)
     for row in run.histograms(trial, totals=False):
         if row.phase == MEASURE:
             blobs[row.second].append(row.histogram)
     least, most = bounds(row for row in run.intervals(trial) if row.phase == MEASURE)
     merged = [merge(blobs[second]) for second in sorted(blobs)]
-    # the bounds of the trial: buckets have the same ends in all of its seconds
+    # use the trial's bounds: buckets have the same ends in all of its seconds
     return percentile_interval([each.within(least, most) for each in merged if each is not None], percentile)
 
 
 def percentile_interval(
     seconds: Sequence[LatencyHistogram], percentile: float, resamples: int = RESAMPLES
 ) -> PercentileInterval | None:
-    """The percentile of all transactions of `seconds`, with the interval that seconds in a row allow.
+    """Return the percentile of all transactions of `seconds`, with an interval that accounts for dependent seconds.
 
-    Seconds depend on their neighbours, so blocks of them are drawn, of geometric length (Politis and Romano 1994):
-    on average max(2 g, cube root of n), g being the statistical inefficiency of that percentile by second. The ends
-    are expanded percentiles (Hesterberg 2015) for as few values as there are blocks. Only what happens within a trial
-    is in it; the difference from trial to trial is not. None for fewer than 20 seconds.
+    Seconds depend on their neighbours, so blocks of them are drawn, of geometric length (Politis and Romano 1994): on
+    average max(2 g, cube root of n), g being the statistical inefficiency of that percentile by second. The ends are
+    expanded percentiles (Hesterberg 2015) for as few values as there are blocks. The interval covers variation within a
+    trial, not between trials. None for fewer than 20 seconds.
     """
     count = len(seconds)
     if count < FEWEST_SECONDS:
@@ -74,8 +74,8 @@ def percentile_interval(
 
 
 def _tail(blocks: float) -> float:
-    """Probability beyond each end: Phi(-t(m - 1) sqrt(m / (m - 1))) for m blocks, at least three."""
-    # scipy takes a while to load
+    """Return the probability beyond each end: Phi(-t(m - 1) sqrt(m / (m - 1))) for m blocks, at least three."""
+    # importing scipy is slow
     from scipy import special
 
     m = max(blocks, 3.0)
@@ -83,7 +83,9 @@ def _tail(blocks: float) -> float:
 
 
 def stationary_blocks(count: int, mean_length: float, resamples: int) -> NDArray[np.int64]:
-    """Indices of `resamples` series of `count`: at every place, the next one, or with 1 / length any."""
+    """Return indices of `resamples` series of `count`: at every position the next index, or with probability 1 / length
+    any.
+    """
     random = np.random.default_rng(_SEED)
     fresh = random.integers(0, count, (resamples, count))
     starts = random.random((resamples, count)) < 1 / mean_length
@@ -94,7 +96,7 @@ def stationary_blocks(count: int, mean_length: float, resamples: int) -> NDArray
 
 
 def _percentiles(counts: NDArray[np.float64], highest: NDArray[np.int64], percentile: float) -> NDArray[np.int64]:
-    """The percentile of each row of counts, by the rank that HDR Histogram takes."""
+    """Return the percentile of each row of counts, by HDR Histogram's definition of rank."""
     reached = np.cumsum(counts, axis=1)
     ranks = np.maximum(1, np.ceil(np.round(percentile / 100 * reached[:, -1], 6)))
     at = (reached < ranks[:, None]).sum(axis=1)

@@ -1,4 +1,4 @@
-"""What throughput costs: cost of ownership over a stated period, over what is served in it."""
+"""The cost of throughput: cost of ownership over a stated period, divided by the work done in it."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ SECONDS_A_YEAR = HOURS_A_YEAR * 3_600.0
 
 
 def prices_of(manifest: Manifest) -> PriceList | None:
-    """The price list of the run's plan, as it was when it began; None without one."""
+    """Return the price list of the run's plan, as it was at the start; None without one."""
     told = manifest.plan.get("price")
     return None if told is None else PriceList.model_validate(told)
 
 
 class Price(BaseModel):
-    """What a target's throughput costs at one point."""
+    """The cost of a target's throughput at one point."""
 
     model_config = ConfigDict(frozen=True)
 
     total: float
     """Over the whole period."""
     per_tps: float
-    """`total` for each transaction a second."""
+    """`total` per transaction per second."""
     per_tps_low: float
     """Ends of its interval: `total` over the ends of throughput's."""
     per_tps_high: float
     per_million: float
-    """For a million transactions, served at this rate all the time."""
+    """Per million transactions, at this rate for the whole period."""
     per_million_low: float
     per_million_high: float
 
 
 def price_of(costs: Costs, years: float, tps: Estimate) -> Price | None:
-    """The price at a throughput; None for a throughput of 0. An interval that reaches 0 has no upper end (inf).
+    """Return the price at a throughput; None for a throughput of 0. An interval that reaches 0 has no upper end (inf).
 
     per_tps = total / tps; per_million = total / (tps x seconds of the period) x 1,000,000.
     """

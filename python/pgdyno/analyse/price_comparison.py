@@ -1,4 +1,4 @@
-"""Two arms compared by what their throughput costs."""
+"""Comparison of two arms by the cost of their throughput."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pgdyno.analyse.metric import Metric
 
 
 class PriceVerdict(StrEnum):
-    """What the pairs say of the other arm's price for each tps."""
+    """The result of the pairs for the other arm's price per tps."""
 
     CHEAPER = "cheaper"
     DEARER = "dearer"
@@ -28,7 +28,7 @@ class PriceComparison:
     base_per_tps: float
     other_per_tps: float
     change: float
-    """other / base - 1, of the price for each tps; that for a million transactions changes by as much."""
+    """other / base - 1, of the price per tps; that per million transactions changes by the same ratio."""
     low: float
     high: float
     """Ends of its interval."""
@@ -37,11 +37,11 @@ class PriceComparison:
 
 
 def compare_prices(of: Comparison, base_total: float, other_total: float) -> list[PriceComparison]:
-    """The price of throughput at every point with an interval; nothing for other metrics, or a total of 0.
+    """Return the price of throughput at every point with an interval; nothing for other metrics, or a total of 0.
 
-    The price for each tps is total / tps, and totals have no error: the interval of log(other / base) is
-    log(other total / base total) minus that of throughput. Verdicts as for a latency, less being better, within the
-    comparison's delta and at the level at which throughput was judged (Holm's).
+    The price per tps is total / tps, and totals have no error: the interval of log(other / base) is log(other total /
+    base total) minus that of throughput. Verdicts are as for a latency, less being better, within the comparison's
+    delta and at the level at which throughput was judged (Holm's).
     """
     if of.metric is not Metric.TPS or base_total <= 0 or other_total <= 0:
         return []
@@ -64,7 +64,7 @@ def _priced(
     if interval is None:
         return None
     totals = math.log(other_total / base_total)
-    # what is sure of throughput is sure of the price: less is better, so the sign is turned round
+    # the certainty of throughput carries over to the price: less is better, so the sign is reversed
     low, high = totals - interval.high, totals - interval.low
     mirrored = replace(interval, low=low, high=high)
     return PriceComparison(

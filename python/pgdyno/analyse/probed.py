@@ -1,4 +1,4 @@
-"""What a probe saw beside a trial, on the trial's own clock: means over stretches of it."""
+"""Samples of a probe on the trial's own clock: means over stretches of the trial."""
 
 from __future__ import annotations
 
@@ -17,47 +17,47 @@ CLIENT = "client backend"
 CHECKPOINTER = "checkpointer"
 
 Span = tuple[float, float]
-"""From, to: seconds since the trial began, its warm-up counted."""
+"""From, to: seconds since the trial began, its warm-up included."""
 Key = Callable[[WaitRow], str | None]
-"""What a wait counts as; None leaves it out."""
+"""The category of a wait; None excludes it."""
 
 
 class ProbedSource(RunSource, Protocol):
-    """A run with its probe's tables: `store.read.RunData` is one."""
+    """A run with its probe's tables; `store.read.RunData` implements it."""
 
     def events(self, trial: int) -> Sequence[EventRow]:
-        """What the engine said besides its intervals."""
+        """Return the engine's events other than its intervals."""
 
     def series(self, trial: int) -> Sequence[SeriesRow]:
-        """The probe's figures."""
+        """Return the samples of the probe's series."""
 
     def waits(self, trial: int) -> Sequence[WaitRow]:
-        """What sessions waited for."""
+        """Return the samples of waits."""
 
 
 def by_class(row: WaitRow) -> str | None:
-    """Clients' waits by class: CPU, IO, LWLock, Lock, IPC and so on; other processes are left out."""
+    """Return a client's class of wait: CPU, IO, LWLock, Lock, IPC and so on; None for other processes."""
     return row.wait_type if row.backend_type in (None, CLIENT) else None
 
 
 def by_wait(row: WaitRow) -> str | None:
-    """Clients' waits one by one: `IO DataFileRead`, `CPU`."""
+    """Return a client's wait, such as `IO DataFileRead` or `CPU`."""
     kind = by_class(row)
     return kind if kind is None or row.wait is None else f"{kind} {row.wait}"
 
 
 @dataclass(frozen=True)
 class Probed:
-    """A trial's probe."""
+    """The samples of a trial's probe."""
 
     origin_us: int
-    """Of the engine's clock, at which the first transaction was due."""
+    """The time on the engine's clock at which the first transaction was due."""
     waits_rows: Sequence[WaitRow]
     series_rows: Sequence[SeriesRow]
     """Both in order of time."""
 
     def sessions(self, span: Span, key: Key = by_class) -> dict[str, float]:
-        """Mean active sessions by `key` over the looks within `span`; empty without a look."""
+        """Return the mean active sessions by `key` over the samples within `span`; empty without a sample."""
         looks, rows = self._summed(span)
         found: dict[str, float] = defaultdict(float)
         for row in rows:
@@ -67,43 +67,45 @@ class Probed:
         return dict(found)
 
     def looks(self, span: Span) -> int:
-        """How often sessions were looked at within `span`."""
+        """Return the number of session samples within `span`."""
         return self._summed(span)[0]
 
     def mean(self, source: str, metric: str, span: Span) -> float | None:
-        """Mean of a gauge, an average or a mean over the samples that end within `span`; all labels added up."""
+        """Return the mean of a gauge, an average or a mean over the samples that end within `span`, summed over
+        labels.
+        """
         rows = self.samples(source, metric, span)
         return sum(row.value for row in rows) / len({row.t_us for row in rows}) if rows else None
 
     def largest(self, source: str, metric: str, span: Span) -> float | None:
-        """The largest single value within `span`, over all labels."""
+        """Return the largest single value within `span`, over all labels."""
         return max((row.value for row in self.samples(source, metric, span)), default=None)
 
     def amount(self, source: str, metric: str, span: Span) -> float | None:
-        """What a counter gained in the samples that end within `span`; None where there is no sample of `source`.
+        """Return the increase of a counter in the samples that end within `span`; None without a sample of `source`.
 
-        A metric whose zeros are left out gained 0.
+        A metric whose zeros are left out increased by 0.
         """
         if not self._within(source, span):
             return None
         return sum(row.value for row in self.samples(source, metric, span))
 
     def samples(self, source: str, metric: str, span: Span) -> list[SeriesRow]:
-        """Figures of one metric whose samples end within `span`."""
+        """Return the values of one metric whose samples end within `span`."""
         return [row for row in self._within(source, span) if row.metric == metric]
 
     def has(self, source: str) -> bool:
-        """Whether there is any sample of `source`."""
+        """Return whether there is any sample of `source`."""
         return source in self._by_source
 
     def _within(self, source: str, span: Span) -> Sequence[SeriesRow]:
         rows, times = self._by_source.get(source, ((), ()))
-        # a sample is about the time before it: one at the very end belongs to the span, one at its begin does not
+        # a sample covers the time before it: one at the very end belongs to the span, one at its start does not
         begin, end = (bisect_right(times, self._us(each)) for each in span)
         return rows[begin:end]
 
     def _summed(self, span: Span) -> tuple[int, Sequence[WaitRow]]:
-        """Looks within `span`, and sessions by wait over all of them."""
+        """Return the number of samples within `span`, and sessions by wait summed over all of them."""
         begin, end = (bisect_left(self._looks, self._us(each)) for each in span)
         rows = self.waits_rows[begin:end]
         return len({row.t_us for row in rows}), rows
@@ -125,17 +127,17 @@ class Probed:
 
 @dataclass(frozen=True)
 class SummedProbe(Probed):
-    """A trial's probe whose looks at sessions are there as sums over some stretches only."""
+    """A trial's probe of which session samples are only available as sums over some stretches."""
 
     sums: Mapping[Span, tuple[int, Sequence[WaitRow]]]
-    """Looks, and sessions by wait over all of them; a stretch that is not among these is one without a look."""
+    """Number of samples, and sessions by wait summed over all of them; a missing stretch has no sample."""
 
     def _summed(self, span: Span) -> tuple[int, Sequence[WaitRow]]:
         return self.sums.get(span, (0, ()))
 
 
 def probed(events: Sequence[EventRow], waits: Sequence[WaitRow], series: Sequence[SeriesRow]) -> Probed | None:
-    """The probe of a trial from its tables; None without one, and when the engine never got to its load."""
+    """Return the probe of a trial from its tables; None without one, and if the engine never started its load."""
     origin = origin_us(events)
     if origin is None or not (waits or series):
         return None
@@ -143,11 +145,11 @@ def probed(events: Sequence[EventRow], waits: Sequence[WaitRow], series: Sequenc
 
 
 def trial_probed(run: ProbedSource, trial: int) -> Probed | None:
-    """`probed` of trial number `trial`."""
+    """Return `probed` of trial number `trial`."""
     return probed(run.events(trial), run.waits(trial), run.series(trial))
 
 
 def origin_us(events: Sequence[EventRow]) -> int | None:
-    """Where intervals count from, on the clock of events: `origin_us` of `connected` (docs/reference/events.md)."""
+    """Return the origin of intervals on the clock of events: `origin_us` of `connected` (docs/reference/events.md)."""
     said = next((row for row in events if row.kind == "connected"), None)
     return None if said is None else whole_of(said.kind, said.detail, "origin_us")

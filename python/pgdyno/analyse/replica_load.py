@@ -1,4 +1,4 @@
-"""The load on a standby in those seconds in which the trial's own load was measured."""
+"""The load on a standby in the seconds in which the trial's own load was measured."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Span = tuple[int, int]
 
 
 def figures(name: str, clients: int, events: Sequence[Event], trial: Sequence[Event]) -> ReplicaFigures | None:
-    """What the engine said in `events` of the load on standby `name`, while the engine of `trial` measured.
+    """Return the engine's figures in `events` of the load on standby `name`, while the engine of `trial` measured.
 
-    Both engines' clocks are the same host's. Only whole intervals count that lie within the measured part, so up to
-    a second at each of its ends does not. None when one of them never got to its load.
+    Both engines use the clock of the same host. Only complete intervals within the measured part count, so that up to a
+    second at each of its ends is left out. None if one of the engines never started its load.
     """
     start, end = _find(events, "start"), _find(events, "end")
     if start is None or end is None or _origin_us(events) is None:
@@ -51,7 +51,7 @@ def _find(events: Iterable[Event], kind: str) -> Event | None:
 
 
 def _origin_us(events: Sequence[Event]) -> int | None:
-    """When the load began, microseconds since 1970; None when it did not."""
+    """Return the start of the load, in microseconds since 1970; None if it did not start."""
     start, connected = _find(events, "start"), _find(events, "connected")
     return None if start is None or connected is None else start["epoch_us"] + connected["origin_us"]
 
@@ -72,7 +72,7 @@ def _spans(intervals: Iterable[tuple[int, Event]]) -> list[Span]:
 
 
 def _joined(spans: Iterable[Span]) -> list[Span]:
-    """`spans`, those that meet as one."""
+    """Merge contiguous `spans`."""
     joined: list[Span] = []
     for begin, end in sorted(spans):
         if joined and begin <= joined[-1][1]:
@@ -83,7 +83,7 @@ def _joined(spans: Iterable[Span]) -> list[Span]:
 
 
 def _latency(scripts: Sequence[Event]) -> Latency | None:
-    """Of all of them together: sums are added, percentiles are those of the merged histograms."""
+    """Merge latencies: sums are added, percentiles are those of the merged histograms."""
     told = [script for script in scripts if script.get("latency_ns")]
     merged = merge(script["histogram"] for script in told)
     if merged is None:

@@ -15,14 +15,14 @@ from pgdyno.messages import Message
 
 @dataclass(frozen=True, slots=True)
 class ScalingPoint:
-    """A point with throughput: `summary.tps`, known to be there."""
+    """A point with a known throughput, `summary.tps`."""
 
     summary: PointSummary
     tps: Estimate
 
     @property
     def clients(self) -> int:
-        """Clients of the point."""
+        """Return the clients of the point."""
         return self.summary.clients
 
 
@@ -32,19 +32,19 @@ class ScalingCurve:
 
     series: Series
     points: tuple[ScalingPoint, ...]
-    """Clients ascending; points without a finished trial are not here."""
+    """Clients ascending, without points that have no finished trial."""
     peak: ScalingPoint
-    """Highest mean throughput; the fewer clients of two alike."""
+    """Highest mean throughput; of two equal ones, the one with fewer clients."""
     knee: ScalingPoint | None
     """Fewest clients whose throughput is shown to be at least 95 % of the peak's; None: not determined."""
     warnings: tuple[Message, ...]
 
 
 def scaling(points: Sequence[PointSummary]) -> list[ScalingCurve]:
-    """A curve for each series that has a finished trial, in the order of `points`."""
+    """Return a curve for each series that has a finished trial, in the order of `points`."""
     curves = []
     for series in dict.fromkeys(point.series for point in points):
-        # an imported point whose clients nobody tells has no place on a curve
+        # an imported point without a number of clients has no position on a curve
         there = [
             ScalingPoint(point, point.tps)
             for point in points
@@ -59,7 +59,7 @@ def _curve(series: Series, points: Sequence[ScalingPoint]) -> ScalingCurve:
     peak = max(points, key=lambda point: point.tps.mean)
     place = knee([point.summary.tps_by_trial for point in points])
     warnings = []
-    # in open loop throughput is what the plan asks for, whatever the clients
+    # in an open loop, the plan sets the throughput, whatever the clients
     is_open = any(point.summary.point.rate is not None for point in points)
     if len(points) > 1 and peak is points[-1] and not is_open:
         warnings.append(warning.peak_at_edge(peak.clients))

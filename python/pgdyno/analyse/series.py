@@ -1,4 +1,4 @@
-"""Which points belong to one curve: all that differ in clients, and in what follows from these, only."""
+"""Which points belong to one curve: those that differ only in clients, and in what is computed from these."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Texts = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A target, and every parameter of the sweep but the clients."""
+    """A target, and every parameter of the sweep except clients."""
 
     target: str
     workers: int | None = None
@@ -26,7 +26,7 @@ class Series:
 
     @classmethod
     def of(cls, target: str, point: Point, following: frozenset[str] = frozenset()) -> Series:
-        """The series that `point` of `target` lies on; `following` are parameters that do not split it."""
+        """Return the series of `point` of `target`; `following` are parameters that do not split it."""
         return cls(
             target,
             None if "workers" in following else point.workers,
@@ -38,13 +38,15 @@ class Series:
         )
 
     def parameter(self, name: str) -> int | float | str | None:
-        """The value of `target`, `workers`, `settings.work_mem` and the like; None for one that is left open."""
+        """Return the value of `target`, `workers`, `settings.work_mem` and the like; None if the plan does not set
+        it.
+        """
         group, dot, key = name.partition(".")
         value: int | float | str | None = dict(getattr(self, group)).get(key) if dot else getattr(self, name)
         return value
 
     def parameters(self) -> dict[str, str]:
-        """Parameters other than the target, as text, those that the plan leaves open left out."""
+        """Return the parameters other than the target, as text, without those that the plan does not set."""
         values = {name: self.parameter(name) for name in _names([self]) if name != "target"}
         return {name: text(value) for name, value in values.items() if value is not None}
 
@@ -54,15 +56,15 @@ def _texts(group: str, values: Mapping[str, str], following: frozenset[str]) -> 
 
 
 def text(value: float | str) -> str:
-    """A parameter's value as people write it: rates without zeros behind the point."""
+    """Return a parameter's value as people write it: rates without trailing zeros."""
     return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
 def following(plan: Mapping[str, Any], points: Iterable[Point]) -> frozenset[str]:
-    """Parameters that `plan`, as a manifest has it, computes from others: they do not split a curve.
+    """Return the parameters that `plan`, as in a manifest, computes from others: they do not split a curve.
 
-    `workers = "clients / 2"` changes with the clients; a series a number of workers would be all points and no
-    curve. Only where `points` stay distinct without them.
+    `workers = "clients / 2"` changes with the clients; one series per number of workers would have no curve. Only
+    returned if `points` stay distinct without them.
     """
     sweep = plan.get("sweep") or {}
     items = {name: sweep.get(name) for name in ("workers", "scale", "rate")}
@@ -79,21 +81,21 @@ _A_PARAMETER = re.compile(r"\b(clients|workers|scale|rate)\b|\b(settings|variabl
 
 
 def _is_computed(values: Sequence[object]) -> bool:
-    """Whether `values` is one expression on other parameters."""
+    """Return whether `values` is one expression on other parameters."""
     return len(values) == 1 and isinstance(values[0], str) and _A_PARAMETER.search(values[0]) is not None
 
 
 def series_in_order(
     targets: Sequence[str], trials: Iterable[TrialRecord], following: frozenset[str] = frozenset()
 ) -> list[Series]:
-    """Every series of `trials`, each once: targets in the given order, the rest as they first came."""
+    """Return every series of `trials` once: targets in the given order, the rest in order of occurrence."""
     seen = list(dict.fromkeys(Series.of(trial.target, trial.point, following) for trial in trials))
     place = {name: at for at, name in enumerate(targets)}
     return sorted(seen, key=lambda series: place.get(series.target, len(place)))
 
 
 def varying(all_series: Sequence[Series]) -> list[str]:
-    """Names of the parameters that differ between `all_series`, `target` among them, in reading order."""
+    """Return the names of the parameters that differ between `all_series`, possibly with `target`, in reading order."""
     return [name for name in _names(all_series) if len({series.parameter(name) for series in all_series}) > 1]
 
 
@@ -107,19 +109,21 @@ def _names(all_series: Iterable[Series]) -> list[str]:
 
 
 def heading(name: str) -> str:
-    """The parameter `name` where space is short: `work_mem` for `settings.work_mem`."""
+    """Return a short name of the parameter `name`: `work_mem` for `settings.work_mem`."""
     return name.partition(".")[2] or name
 
 
 def label(series: Series, names: Sequence[str]) -> str:
-    """What tells `series` from the others: `pg18, prepared, scale 10`; the target when `names` is empty."""
+    """Return what distinguishes `series` from the others: `pg18, prepared, scale 10`; the target if `names` is
+    empty.
+    """
     parts = [series.target] if "target" in names or not names else []
     parts += [named(name, series.parameter(name)) for name in names if name != "target"]
     return ", ".join(parts)
 
 
 def named(name: str, value: float | str | None) -> str:
-    """A parameter with its value: `prepared`, `scale 10`, `2 workers`, `rate 1,000`, `work_mem 4MB`."""
+    """Return a parameter with its value: `prepared`, `scale 10`, `2 workers`, `rate 1,000`, `work_mem 4MB`."""
     if name == "rate":
         return "closed loop" if value is None else f"rate {value:,.10g}"
     if value is None:

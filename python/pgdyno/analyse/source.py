@@ -1,4 +1,4 @@
-"""What analysis needs of a run: its records, and its tables a trial at a time."""
+"""What the analysis needs of a run: its records, and its tables by trial."""
 
 from __future__ import annotations
 
@@ -13,55 +13,54 @@ WARM_UP = "warm-up"
 
 
 class RunSource(Protocol):
-    """A run as this room reads it: `store.read.RunData` is one."""
+    """A run that can be analysed; `store.read.RunData` implements it."""
 
     @property
     def manifest(self) -> Manifest:
-        """What the run is."""
+        """Return the run's manifest."""
 
     @property
     def trials(self) -> Sequence[TrialRecord]:
-        """Its trials in their order, failed ones too."""
+        """Return the trials in order, with failed ones."""
 
     def intervals(self, trial: int) -> Sequence[IntervalRow]:
-        """Seconds of trial number `trial`, in order; empty when it never ran."""
+        """Return the seconds of trial number `trial`, in order; empty if it never ran."""
 
     def histograms(self, trial: int, *, totals: bool) -> Sequence[HistogramRow]:
-        """Histograms of trial number `trial`: those of its whole measured part, or those of its seconds."""
+        """Return the histograms of trial number `trial`: of its whole measured part, or of its seconds."""
 
     def statements(self, trial: int) -> Sequence[StatementRow]:
-        """Statements of trial number `trial`, in the order of its scripts."""
+        """Return the statements of trial number `trial`, in the order of its scripts."""
 
 
 class Remembered:
-    """A run whose tables are read once each: several analyses ask for the same seconds."""
+    """A run whose tables are read only once, because several analyses need the same seconds."""
 
     def __init__(self, run: RunSource) -> None:
-        """Reads nothing yet."""
         self._run = run
         self._intervals: dict[int, Sequence[IntervalRow]] = {}
         self._totals: dict[int, Sequence[HistogramRow]] = {}
         self.timelines: dict[tuple[int, bool], Any] = {}
-        """Of `pgdyno.analyse.timeline`, by trial and whether with percentiles."""
+        """Timelines (`pgdyno.analyse.timeline`) by trial and whether with percentiles."""
 
     @property
     def manifest(self) -> Manifest:
-        """What the run is."""
+        """Return the run's manifest."""
         return self._run.manifest
 
     @property
     def trials(self) -> Sequence[TrialRecord]:
-        """Its trials in their order."""
+        """Return the trials in order."""
         return self._run.trials
 
     def intervals(self, trial: int) -> Sequence[IntervalRow]:
-        """Seconds of a trial."""
+        """Return the seconds of a trial."""
         if trial not in self._intervals:
             self._intervals[trial] = self._run.intervals(trial)
         return self._intervals[trial]
 
     def histograms(self, trial: int, *, totals: bool) -> Sequence[HistogramRow]:
-        """Histograms of a trial; those of its seconds are many and are not kept."""
+        """Return the histograms of a trial; those of its seconds are not cached, because they are large."""
         if not totals:
             return self._run.histograms(trial, totals=False)
         if trial not in self._totals:
@@ -69,5 +68,5 @@ class Remembered:
         return self._totals[trial]
 
     def statements(self, trial: int) -> Sequence[StatementRow]:
-        """Statements of a trial."""
+        """Return the statements of a trial."""
         return self._run.statements(trial)

@@ -1,4 +1,4 @@
-"""Statements of a trial, by the time that they took."""
+"""Statements of a trial, by total time."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ class StatementShare:
     mean_ns: float
     p99_ns: int | None
     total_s: float
-    """executions x mean: how long clients waited for it, all of them together."""
+    """executions x mean: how long all clients together waited for it."""
     share: float
-    """Of that time of all statements."""
+    """Share of the total time of all statements."""
 
 
 def statement_shares(run: RunSource, trial: int) -> list[StatementShare]:
-    """Statements of trial number `trial`, the dearest first; those that never ended well, or were not counted, are
-    left out."""
+    """Return the statements of trial number `trial`, the most expensive first, without those that never succeeded or
+    were not counted.
+    """
     rows = [
         (row, row.executions, row.latency_mean_ns)
         for row in run.statements(trial)

@@ -1,4 +1,4 @@
-"""Where a trial becomes steady, and whether it does: on its throughput by second."""
+"""Whether and where the throughput of a trial becomes steady."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from pgdyno.analyse.source import RunSource
 from pgdyno.analyse.timeline import trial_timeline
 
 SHORTEST = 20
-"""Seconds; of fewer nothing can be said."""
+"""Seconds; fewer allow no conclusion."""
 CANDIDATES = 200
-"""Starts that are tried, at most."""
+"""Largest number of starts that are tried."""
 PENALTY = 15.0
-"""Of a change point, times log n: Barrett et al. 2017, for series whose values depend on each other."""
+"""Penalty of a change point, times log n: Barrett et al. 2017, for series whose values depend on each other."""
 LARGEST_MEMORY = 0.99
-"""Correlation of neighbouring seconds; at 1 there would be no level to speak of."""
+"""Correlation of neighbouring seconds; at 1 the series would have no level."""
 BOUNDARY_PENALTY = 3.0
-"""Of a boundary between two levels, times log n: the modified BIC of Zhang and Siegmund 2007."""
+"""Penalty of a boundary between two levels, times log n: the modified BIC of Zhang and Siegmund 2007."""
 SHORTEST_SEGMENT = 3
 LEAST_DIFFERENCE = 0.01
 """Levels nearer than this are one."""
@@ -32,7 +32,7 @@ TAIL = 0.25
 
 
 class SteadyClass(StrEnum):
-    """What became of the throughput (Barrett et al. 2017)."""
+    """Classes of steady state (Barrett et al. 2017)."""
 
     FLAT = "flat"
     WARM_UP = "warm-up"
@@ -47,42 +47,42 @@ class Segment:
     first: int
     end: int
     level: float
-    """Mean, transactions a second."""
+    """Mean, in transactions per second."""
 
 
 @dataclass(frozen=True, slots=True)
 class SteadyState:
-    """Of one trial."""
+    """The class of a trial, and its segments."""
 
     kind: SteadyClass
     start: int
-    """Second from which on the rest holds most independent values: Chodera's end of the warm-up."""
+    """The second after which the rest contains most independent values: Chodera's end of the warm-up."""
     effective: float
     """Independent values from there on."""
     segments: tuple[Segment, ...]
 
 
 def steady_state(series: Sequence[float]) -> SteadyState | None:
-    """Class, start and segments of `series`, one value a second; None when it is shorter than 20."""
+    """Return class, start and segments of `series`, one value per second; None if it is shorter than 20."""
     values = np.asarray(series, dtype=np.float64)
     if len(values) < SHORTEST:
         return None
     start, effective = steady_start(values)
-    # a dip is spoken of by itself; as a level it would turn all that is before it into a warm-up
+    # dips are reported separately; as a level, a dip would turn everything before it into a warm-up
     filled = without_dips(values)
     segments = without_memory(filled, segments_of(filled))
     return SteadyState(_kind(values, segments), start, effective, segments)
 
 
 def trial_steady_state(run: RunSource, trial: int) -> SteadyState | None:
-    """`steady_state` of the measured part of trial number `trial`."""
+    """Return `steady_state` of the measured part of trial number `trial`."""
     return steady_state([second.tps for second in trial_timeline(run, trial).measured()])
 
 
 def steady_start(values: Array) -> tuple[int, float]:
-    """The start that leaves the most effective values, (n - start) / g, and how many; in the first half.
+    """Return the start, in the first half, that leaves the most effective values, (n - start) / g, and how many.
 
-    Chodera 2016, "A Simple Method for Automated Equilibration Detection". Of long series, 200 starts are tried.
+    Chodera 2016, "A Simple Method for Automated Equilibration Detection". For long series, 200 starts are tried.
     """
     half = len(values) // 2
     step = max(1, math.ceil((half + 1) / CANDIDATES))
@@ -92,10 +92,11 @@ def steady_start(values: Array) -> tuple[int, float]:
 
 
 def segments_of(values: Array, penalty: float = PENALTY) -> tuple[Segment, ...]:
-    """Levels between change points: PELT (Killick et al. 2012) with squared error and a `penalty` of 15 s² log n.
+    """Return the levels between change points: PELT (Killick et al. 2012) with squared error and a `penalty` of 15 s²
+    log n.
 
-    s is the spread from second to second, 1.4826 MAD of the differences / sqrt(2), so that steps do not count in it;
-    at least 0.1 % of the median, for series that hardly vary.
+    s is the spread from second to second, 1.4826 MAD of the differences / sqrt(2), so that steps do not count in it; at
+    least 0.1 % of the median, for series that hardly vary.
     """
     import ruptures
 
@@ -110,13 +111,13 @@ def segments_of(values: Array, penalty: float = PENALTY) -> tuple[Segment, ...]:
 
 
 def without_memory(values: Array, segments: Sequence[Segment]) -> tuple[Segment, ...]:
-    """`segments` without the boundaries that noise explains whose seconds resemble those before them.
+    """Return `segments` without boundaries that noise explains and whose sides resemble each other.
 
-    Autocorrelated noise wanders, and its wanderings look like levels. As Beaulieu and Killick 2018 ("Distinguishing
-    Trends and Shifts from Memory in Climate Data") do it, the candidates are models with first-order autoregressive
-    noise, compared by a penalised likelihood: levels with one boundary less each, and a line. A boundary goes, the one
-    that is worth the least first, while that costs less than 3 log n; a series that a line describes better than one
-    level keeps all of them.
+    Autocorrelated noise drifts, which looks like levels. As in Beaulieu and Killick 2018 ("Distinguishing Trends and
+    Shifts from Memory in Climate Data"), the candidates are models with first-order autoregressive noise, compared by a
+    penalised likelihood: levels with one boundary less each, and a line. The least significant boundary is removed
+    first, as long as that costs less than 3 log n; a series that a line describes better than one level keeps all of
+    them.
     """
     penalty = BOUNDARY_PENALTY * math.log(len(values))
     seconds = np.arange(len(values), dtype=np.float64)
@@ -136,7 +137,7 @@ def without_memory(values: Array, segments: Sequence[Segment]) -> tuple[Segment,
 
 
 def _levels(values: Array, ends: Sequence[int]) -> Array:
-    """The mean of its segment for every second."""
+    """Return the mean of its segment for every second."""
     segments = _segments(values, ends)
     return np.repeat([each.level for each in segments], [each.end - each.first for each in segments])
 
@@ -147,7 +148,9 @@ def _segments(values: Array, ends: Sequence[int]) -> tuple[Segment, ...]:
 
 
 def _misfit(values: Array, fitted: Array) -> float:
-    """-2 log likelihood of `fitted` with autoregressive noise, but for a constant (conditional least squares)."""
+    """Return -2 log likelihood of `fitted` with autoregressive noise, except for a constant (conditional least
+    squares).
+    """
     rest = values - fitted
     before, after = rest[:-1], rest[1:]
     power = float(before @ before)
@@ -159,7 +162,8 @@ def _misfit(values: Array, fitted: Array) -> float:
 
 
 def _kind(values: Array, segments: Sequence[Segment]) -> SteadyClass:
-    """By the last level: every other one is like it, lower, or higher; or it is not there long enough.
+    """Return the class by the last level: the others equal it, or some are lower or higher; or the last level is too
+    short.
 
     Two levels are alike within max(1 %, the standard deviation of the last).
     """

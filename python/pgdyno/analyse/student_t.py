@@ -11,7 +11,9 @@ from functools import lru_cache
 
 
 def central_probability(t: float, df: int) -> float:
-    """Probability that |T| ≤ `t` for T with `df` ≥ 1 degrees of freedom (26.7.3 for odd, 26.7.4 for even)."""
+    """Return the probability that |T| ≤ `t` for T with `df` ≥ 1 degrees of freedom (26.7.3 for odd, 26.7.4 for
+    even).
+    """
     if df < 1:
         raise ValueError(f"degrees of freedom must be 1 or more, not {df}")
     theta = math.atan(t / math.sqrt(df))
@@ -19,7 +21,7 @@ def central_probability(t: float, df: int) -> float:
     first = 1 if df % 2 == 0 else 2
     term, total = (1.0, 1.0) if df % 2 == 0 else (cos, cos)
     for denominator in range(first, df - 2, 2):
-        # each term is the one before, times (k / (k + 1)) cos², k = 1, 3, 5… or 2, 4, 6…
+        # each term is the previous one times (k / (k + 1)) cos², k = 1, 3, 5… or 2, 4, 6…
         term *= denominator / (denominator + 1) * cos * cos
         total += term
     if df % 2 == 0:
@@ -29,7 +31,7 @@ def central_probability(t: float, df: int) -> float:
 
 @lru_cache(maxsize=256)
 def two_sided_quantile(confidence: float, df: int) -> float:
-    """The t with P(|T| ≤ t) = `confidence`, 0 < confidence < 1: 2.262 for 95 % and 9 degrees of freedom."""
+    """Return the t with P(|T| ≤ t) = `confidence`, 0 < confidence < 1: 2.262 for 95 % and 9 degrees of freedom."""
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must be between 0 and 1, not {confidence}")
     high = 1.0

@@ -1,4 +1,4 @@
-"""A figure for every point: its trials as one."""
+"""Summary of each point over its trials."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from pgdyno.records import ErrorCount, Latency, Outcome, Point, Summary, TrialRe
 
 @dataclass(frozen=True, slots=True)
 class PointLatency:
-    """Latency over all transactions of a point, nanoseconds; percentiles are of the merged histogram.
+    """Latency over all transactions of a point, in nanoseconds; percentiles are of the merged histogram.
 
-    None where an imported trial's source does not print it.
+    None if an imported trial's source does not print it.
     """
 
     mean_ns: float | None
@@ -36,7 +36,7 @@ class PointLatency:
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """Transactions that were not served as asked, and what it took to serve others; sums over finished trials."""
+    """Transactions that failed or were late, and retries; sums over finished trials."""
 
     failed: int = 0
     skipped: int = 0
@@ -48,7 +48,7 @@ class Losses:
 
     @property
     def errors(self) -> int:
-        """Failed and skipped transactions, and clients that gave up."""
+        """Return the failed and skipped transactions, and the clients that aborted."""
         return self.failed + self.skipped + self.clients_aborted
 
 
@@ -59,28 +59,28 @@ class PointSummary:
     series: Series
     clients: int
     point: Point
-    """With every parameter, those too that do not split a series."""
+    """With every parameter, including those that do not split a series."""
     finished: tuple[int, ...]
     """Numbers of the trials that these figures are from."""
     failed: tuple[int, ...]
-    """Numbers of the trials that failed or were interrupted, and count for nothing here."""
+    """Numbers of the trials that failed or were interrupted, and do not count."""
     tps: Estimate | None
-    """Mean over trials, with its interval; None when no trial finished."""
+    """Mean over trials, with its interval; None if no trial finished."""
     tps_by_trial: tuple[float, ...]
     latency: PointLatency | None
-    """None when nothing succeeded."""
+    """None if nothing succeeded."""
     histogram: LatencyHistogram | None
     losses: Losses
     scheduled: int
     errors: tuple[ErrorCount, ...]
-    """By count, most first."""
+    """By count, most frequent first."""
     seconds: tuple[float, ...]
-    """Transactions a second in each second of the measured part: means over the trials."""
+    """Transactions per second in each second of the measured part: means over the trials."""
     warnings: tuple[Message, ...]
 
 
 def summarise(run: RunSource) -> list[PointSummary]:
-    """Every point that has a trial: series in order of the plan's targets, clients ascending."""
+    """Return a summary of every point that has a trial: series in order of the plan's targets, clients ascending."""
     targets = [target.name for target in run.manifest.targets]
     follow = following(run.manifest.plan, (trial.point for trial in run.trials))
     points = []
@@ -129,7 +129,7 @@ def _point(run: RunSource, series: Series, trials: Sequence[TrialRecord]) -> Poi
 
 
 def _merged(run: RunSource, numbers: Sequence[int]) -> tuple[LatencyHistogram | None, str | None]:
-    """All latencies of the trials, or why they cannot be had: one broken blob must not hide what else is known."""
+    """Merge the latencies of the trials, or return the error: one broken blob must not hide the other figures."""
     try:
         return merge(row.histogram for number in numbers for row in run.histograms(number, totals=True)), None
     except HistogramError as error:
@@ -137,7 +137,7 @@ def _merged(run: RunSource, numbers: Sequence[int]) -> tuple[LatencyHistogram | 
 
 
 def _latency(summaries: Sequence[Summary], histogram: LatencyHistogram | None, *, printed: bool) -> PointLatency | None:
-    """Percentiles of the merge; the mean as Σ(mean · succeeded) / Σ succeeded, which is the mean of all."""
+    """Return percentiles of the merge; the mean is Σ(mean · succeeded) / Σ succeeded, the mean of all transactions."""
     measured = [(summary.latency_ns, summary.succeeded) for summary in summaries if summary.latency_ns is not None]
     if not measured:
         return None
@@ -156,11 +156,11 @@ def _latency(summaries: Sequence[Summary], histogram: LatencyHistogram | None, *
 
 
 _Measured = Sequence[tuple[Latency, int | None]]
-"""Latencies of trials, and how many transactions succeeded in each."""
+"""Latencies of trials, and the number of succeeded transactions in each."""
 
 
 def _printed(measured: _Measured) -> PointLatency | None:
-    """Figures of imported trials without a histogram: a percentile only where there is a single trial."""
+    """Return the figures of imported trials without a histogram; percentiles only for a single trial."""
     if all(latency == Latency() for latency, _ in measured):
         return None
     only = measured[0][0] if len(measured) == 1 else Latency()
@@ -176,7 +176,7 @@ def _printed(measured: _Measured) -> PointLatency | None:
 
 
 def _mean(measured: _Measured) -> float | None:
-    """By counts; None where one trial lacks its mean, or one of several its count."""
+    """Return the mean weighted by counts; None if one trial lacks its mean, or one of several its count."""
     if len(measured) == 1:
         return measured[0][0].mean
     parts = [(latency.mean, count) for latency, count in measured if latency.mean is not None and count is not None]
@@ -186,14 +186,14 @@ def _mean(measured: _Measured) -> float | None:
 
 
 def _largest(latencies: Iterable[Latency]) -> int | None:
-    """The largest of all; None when one trial does not say."""
+    """Return the largest; None if one trial lacks it."""
     each = [latency.max for latency in latencies]
     known = [value for value in each if value is not None]
     return max(known) if known and len(known) == len(each) else None
 
 
 def _smallest(latencies: Iterable[Latency]) -> int | None:
-    """The smallest, likewise."""
+    """Return the smallest; None if one trial lacks it."""
     each = [latency.min for latency in latencies]
     known = [value for value in each if value is not None]
     return min(known) if known and len(known) == len(each) else None
@@ -221,7 +221,7 @@ def _errors(summaries: Sequence[Summary]) -> tuple[ErrorCount, ...]:
 
 
 def _seconds(run: RunSource, numbers: Sequence[int]) -> tuple[float, ...]:
-    """Mean of each second over those trials that reached it."""
+    """Return the mean of each second over the trials that reached it."""
     curves = [[second.tps for second in trial_timeline(run, number).measured()] for number in numbers]
     longest = max((len(curve) for curve in curves), default=0)
     means = []
@@ -232,7 +232,6 @@ def _seconds(run: RunSource, numbers: Sequence[int]) -> tuple[float, ...]:
 
 
 def _of_trials(trials: Sequence[TrialRecord], *, finished: int) -> Iterator[Message]:
-    """What to know of the trials as such."""
     planned = len(trials)
     interrupted = sum(trial.outcome is Outcome.INTERRUPTED for trial in trials)
     failed = planned - finished - interrupted
@@ -256,9 +255,8 @@ def _of_figures(
     *,
     printed: bool,
 ) -> Iterator[Message]:
-    """What to know of what was measured."""
     if printed:
-        # what a document does not print is a dash, not a fault
+        # a figure that a document does not print is shown as a dash, and is no error
         pass
     elif any(summary.latency_ns is None for summary in summaries):
         yield warning.NO_LATENCY

@@ -12,7 +12,7 @@ from pgdyno.analyse.source import MEASURE, WARM_UP, Remembered, RunSource
 from pgdyno.store.tables import IntervalRow
 
 SHORTEST_S = 0.5
-"""A rest shorter than this is left out: its rate is noise, not a second."""
+"""Shorter remainders are left out: their rate is noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,37 +27,37 @@ class TimelineSecond:
     """Succeeded transactions over the interval's own length."""
     failed: int
     p99_ns: int | None
-    """None when nothing succeeded, and of several scripts where nobody asked for it."""
+    """None if nothing succeeded, or if there are several scripts and percentiles were not requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Warm-up and measured part of a trial; what drained after its deadline is left out."""
+    """Warm-up and measured part of a trial, without the drain after its deadline."""
 
     trial: int
     seconds: tuple[TimelineSecond, ...]
 
     def measured(self) -> list[TimelineSecond]:
-        """The seconds that count."""
+        """Return the seconds that count."""
         return [second for second in self.seconds if second.phase == MEASURE]
 
     @property
     def warmup_end_s(self) -> float:
-        """Where the warm-up ends: 0 without one. Phases that do not count may come later, too."""
+        """Return the end of the warm-up: 0 without one. Phases that do not count may follow later, too."""
         leading = takewhile(lambda second: second.phase == WARM_UP, self.seconds)
         return max((second.to_s for second in leading), default=0.0)
 
 
 def trial_timeline(run: RunSource, trial: int, *, percentiles: bool = False) -> Timeline:
-    """Throughput of trial number `trial` by second; its p99 too when `percentiles` is asked for.
+    """Return throughput of trial number `trial` by second; its p99 too if `percentiles` is set.
 
-    With several scripts the p99 of a second is that of their merged histograms, which costs reading them. A run
-    that is remembered has the timeline of each trial made once.
+    With several scripts, the p99 of a second is that of their merged histograms, which are slow to read. A `Remembered`
+    run computes each timeline once.
     """
     known = run.timelines if isinstance(run, Remembered) else {}
     if (trial, percentiles) not in known:
         by_second = _by_second(run.intervals(trial))
-        # of one script, the p99 of a second is there anyway
+        # with one script, the p99 of a second is recorded anyway
         alone = all(len(rows) == 1 for rows in by_second.values())
         made = _timeline(trial, by_second, _p99_by_second(run, trial, by_second) if percentiles and not alone else {})
         known |= {(trial, each): made for each in ((True, False) if alone else (percentiles,))}
@@ -66,7 +66,7 @@ def trial_timeline(run: RunSource, trial: int, *, percentiles: bool = False) -> 
 
 
 def timeline_of(trial: int, rows: Sequence[IntervalRow]) -> Timeline:
-    """The same from the rows of its intervals, the p99 of one script only."""
+    """Return the timeline from the rows of its intervals, with the p99 only if there is one script."""
     return _timeline(trial, _by_second(rows), {})
 
 
@@ -114,7 +114,7 @@ def _p99_by_second(run: RunSource, trial: int, by_second: dict[int, list[Interva
 
 
 def bounds(rows: Iterable[IntervalRow]) -> tuple[int | None, int | None]:
-    """The smallest and the largest latency in `rows`; None where one that has transactions does not say."""
+    """Return the smallest and the largest latency in `rows`; None if one that has transactions lacks it."""
     found = [(row.latency_min_ns, row.latency_max_ns) for row in rows if row.succeeded]
     least = [each for each, _ in found if each is not None]
     most = [each for _, each in found if each is not None]

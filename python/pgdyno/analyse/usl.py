@@ -1,8 +1,8 @@
-"""The Universal Scalability Law, where a curve allows it; beside the peak and the knee, never instead of them.
+"""The Universal Scalability Law, if a curve allows it; in addition to the peak and the knee.
 
 X(N) = lambda N / (1 + sigma (N - 1) + kappa N (N - 1)): lambda is the throughput of one client, sigma the share that
-waits for others (contention), kappa what keeping each other up to date costs (coherency). Gunther 2007,
-"Guerrilla Capacity Planning".
+waits for others (contention), kappa the cost of mutual synchronisation (coherency). Gunther 2007, "Guerrilla Capacity
+Planning".
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class UslFit:
-    """A fitted curve."""
+    """A fitted curve and its parameters, with their intervals."""
 
     rate: Range
-    """lambda: transactions a second of one client."""
+    """lambda: transactions per second of one client."""
     contention: Range
     """sigma."""
     coherency: Range
@@ -46,10 +46,12 @@ class UslFit:
     peak_tps: Range
     """X at `peak_clients`."""
     largest_error: float
-    """Of a point's mean from the curve, relative: 0.1 says that the law does not describe this curve."""
+    """Largest relative deviation of a point's mean from the curve: 0.1 means that the law does not describe this
+    curve.
+    """
 
     def at(self, clients: float) -> float:
-        """Throughput of the fitted curve."""
+        """Return the throughput of the fitted curve."""
         return float(usl(np.asarray([clients]), self.rate.fitted, self.contention.fitted, self.coherency.fitted)[0])
 
 
@@ -71,18 +73,19 @@ class UslBand:
 
 
 def usl(clients: Array, rate: float, contention: float, coherency: float) -> Array:
-    """X(N) of the law."""
+    """Return X(N) of the law."""
     return rate * clients / (1 + contention * (clients - 1) + coherency * clients * (clients - 1))
 
 
 def fit_usl(points: Sequence[tuple[int, Sequence[float]]]) -> UslFit | NotFitted:
-    """The law fitted to throughputs by repeat of each number of clients.
+    """Fit the law to throughputs by repeat of each number of clients.
 
-    Non-linear least squares on the logarithm of every trial's throughput, for noise grows with throughput; contention
-    and coherency not negative. Intervals by linear approximation at the solution and Student's t, with the residual
-    variance over all trials (Bates and Watts 1988, chapter 2): of lambda, kappa and the peak on their logarithms, of
-    sigma cut at 0. They suppose that the law holds, so look at `largest_error`, too. Refused for fewer than 6 numbers
-    of clients, and where the highest throughput is at the most clients, or the fit has no peak: it would be made up.
+    Non-linear least squares on the logarithm of every trial's throughput, because noise grows with throughput;
+    contention and coherency are not negative. Intervals are by linear approximation at the solution and Student's t,
+    with the residual variance over all trials (Bates and Watts 1988, chapter 2): of lambda, kappa and the peak on their
+    logarithms, of sigma cut at 0. They assume that the law holds, so check `largest_error`, too. There is no fit for
+    fewer than 6 numbers of clients, and none if the highest throughput is at the most clients, or the fit has no peak:
+    it would be an extrapolation.
     """
     ordered = sorted((clients, [each for each in tps if each > 0]) for clients, tps in points)
     ordered = [(clients, tps) for clients, tps in ordered if tps]
@@ -90,7 +93,7 @@ def fit_usl(points: Sequence[tuple[int, Sequence[float]]]) -> UslFit | NotFitted
         return NotFitted(
             Message(
                 "usl-few-clients",
-                "{count} numbers of clients, and the law needs {least}",
+                "{count} numbers of clients, but the law needs {least}",
                 count=len(ordered),
                 least=FEWEST_COUNTS,
             )
@@ -110,16 +113,16 @@ def fit_usl(points: Sequence[tuple[int, Sequence[float]]]) -> UslFit | NotFitted
 
 
 def fit_curve(curve: ScalingCurve) -> UslFit | NotFitted:
-    """The law fitted to a curve of a run."""
+    """Fit the law to a curve of a run."""
     if any(point.summary.point.rate is not None for point in curve.points):
-        return NotFitted(Message("usl-open-loop", "in open loop throughput is what the plan asks for"))
+        return NotFitted(Message("usl-open-loop", "in an open loop, the plan sets the throughput"))
     return fit_usl([(point.clients, point.summary.tps_by_trial) for point in curve.points])
 
 
 def curve_band(curve: ScalingCurve, fit: UslFit | NotFitted, steps: int = 48) -> UslBand | None:
-    """The fitted curve with its 95 % band at each of `steps` numbers of clients; None without a fit.
+    """Return the fitted curve with its 95 % band at each of `steps` numbers of clients; None without a fit.
 
-    The same linear approximation as that of the parameters, number by number (Bates and Watts 1988).
+    The same linear approximation as that of the parameters, for each number of clients (Bates and Watts 1988).
     """
     if isinstance(fit, NotFitted):
         return None
@@ -135,8 +138,9 @@ def curve_band(curve: ScalingCurve, fit: UslFit | NotFitted, steps: int = 48) ->
 
 @dataclass(frozen=True, slots=True)
 class _Solution:
-    """N / X = b · (1, N - 1, N (N - 1)) with b = (1, sigma, kappa) / lambda: b where sigma may be negative, as its
-    covariance needs it, and where it may not."""
+    """N / X = b · (1, N - 1, N (N - 1)) with b = (1, sigma, kappa) / lambda: b with an unbounded sigma, as its
+    covariance requires, and with a bounded one.
+    """
 
     free: Array
     bounded: Array
@@ -144,25 +148,25 @@ class _Solution:
     t: float
 
     def interval(self, at: int) -> Range:
-        """Of lambda, sigma, kappa, the peak's clients and the peak's throughput, by their number."""
+        """Return the interval of lambda, sigma, kappa, the peak's clients and the peak's throughput, by index."""
 
         def value(b: Array) -> float:
             return _parameters(b)[at]
 
         fitted, middle, half = value(self.bounded), value(self.free), self.t * self._error(value)
-        # all but sigma are logarithms; where sigma was bounded, the fitted value moves within its interval
+        # all but sigma are logarithms; if sigma was bounded, the fitted value moves within its interval
         low, high = min(middle - half, fitted), max(middle + half, fitted)
         if at == _SIGMA:
             return Range(fitted, max(low, 0.0), max(high, 0.0))
         return Range(math.exp(fitted), math.exp(low), _exp(high))
 
     def half_at(self, clients: float) -> float:
-        """Half of the interval of log throughput."""
+        """Return half of the interval of log throughput."""
         row = _row(clients)
         return self.t * self._error(lambda b: -math.log(float(row @ b)))
 
     def _error(self, value: Callable[[Array], float]) -> float:
-        """Standard error of a function of b, by its slopes (the delta method)."""
+        """Return the standard error of a function of b, by its gradient (the delta method)."""
         steps = np.diag(np.abs(self.free) * 1e-5 + 1e-12)
         slopes = np.array([(value(self.free + step) - value(self.free - step)) / (2 * step.sum()) for step in steps])
         return math.sqrt(max(float(slopes @ self.covariance @ slopes), 0.0))
@@ -172,7 +176,7 @@ _SIGMA = 1
 
 
 def _solve(trials: Sequence[tuple[int, float]]) -> _Solution | None:
-    """The fit to clients and throughput of each trial; None for a curve without a peak."""
+    """Return the fit to clients and throughput of each trial; None for a curve without a peak."""
     clients, tps = (np.array(each, dtype=np.float64) for each in zip(*trials, strict=True))
     over = clients / tps
     rows = np.array([_row(each) for each in clients])
@@ -189,12 +193,12 @@ def _solve(trials: Sequence[tuple[int, float]]) -> _Solution | None:
 
 
 def _least_squares(columns: Array, over: Array) -> tuple[Array, Array, float]:
-    """Coefficients of `columns` for the logarithm of `over`, the slopes there, and the sum of squares."""
-    # scipy takes a while to load, and few reports have a curve that is fitted
+    """Return the coefficients of `columns` for the logarithm of `over`, the gradient there, and the sum of squares."""
+    # importing scipy is slow, and few reports fit a curve
     from scipy import optimize
 
     def over_of(b: Array) -> Array:
-        # a step may lead to where the law has no throughput
+        # a step may lead to a point where the law has no throughput
         return np.maximum(columns @ b, 1e-9 * over)
 
     start, *_ = np.linalg.lstsq(columns / over[:, None], np.ones_like(over))
@@ -213,7 +217,7 @@ def _has_peak(b: Array) -> bool:
 
 
 def _parameters(b: Array) -> tuple[float, float, float, float, float]:
-    """log lambda, sigma, log kappa, and the logarithms of the peak's clients and throughput."""
+    """Return log lambda, sigma, log kappa, and the logarithms of the peak's clients and throughput."""
     contention, coherency = b[1] / b[0], max(b[2] / b[0], 1e-300)
     peak = max(math.sqrt(max(1 - contention, 0.0) / coherency), 1.0)
     top = peak / float(_row(peak) @ b)
@@ -221,5 +225,5 @@ def _parameters(b: Array) -> tuple[float, float, float, float, float]:
 
 
 def _exp(value: float) -> float:
-    """Where hardly anything is known, infinity."""
+    """Return infinity instead of an overflow, which occurs if hardly anything is known."""
     return math.exp(value) if value < 700 else math.inf
