@@ -1,4 +1,4 @@
-"""Records that pass from step to step and onto disk. Format 1 of a run folder.
+"""The records that steps exchange and store on disk: format 1 of a run folder.
 
 Times are ISO 8601 in UTC; latencies are nanoseconds unless a name says otherwise.
 """

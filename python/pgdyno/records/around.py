@@ -1,4 +1,4 @@
-"""What was done before a trial, and checked behind it."""
+"""What was done before a trial, and checked after it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pgdyno.records.base import Record
 
 
 class PrepareStep(Record):
-    """One thing that was done before a trial."""
+    """One step before a trial."""
 
     name: str
     """load, read sums, vacuum, template, copy, stop, start, verify, checkpoint, restart and the like."""
@@ -17,46 +17,47 @@ class PrepareStep(Record):
 
 
 class Preparation(Record):
-    """What was done to bring the target to the state in which a trial starts."""
+    """The steps that restored the state in which a trial starts."""
 
     method: str
-    """How the dataset was brought back: reset.method of the plan."""
+    """How the dataset was restored: reset.method of the plan."""
     seconds: float
-    """All steps together."""
+    """Duration of all steps."""
     steps: list[PrepareStep]
-    """In their order."""
+    """In order."""
     dataset_bytes: int | None = None
-    """Main forks of the dataset's tables and indexes; None when the shares were not asked for."""
+    """Main forks of the dataset's tables and indexes; None if the shares were not requested."""
     shared_buffers_share: float | None = None
-    """How much of them was in shared buffers at the end; None where that cannot be known."""
+    """Share of these bytes in shared buffers at the end; None if unknown."""
     page_cache_share: float | None = None
-    """How much of them was in the operating system's page cache at the end; likewise."""
+    """Share of these bytes in the operating system's page cache at the end; None if unknown."""
 
 
 class Leftovers(Record):
-    """Sessions of earlier trials of the run that were still in the server when a trial was due."""
+    """Sessions of earlier trials of the run that were still in the server before a trial."""
 
     sessions: int
-    """How many were found, on the server and its standbys."""
+    """Their number, on the server and its standbys."""
     seconds: float
-    """How long the trial waited until the last of them had ended."""
+    """How long the trial waited for the last of them to end."""
     canceled: int = 0
-    """Statements that did not end by themselves, and were canceled."""
+    """Statements that pgdyno canceled because they did not end by themselves."""
     terminated: int = 0
-    """Sessions that did not end then either, and were terminated."""
+    """Sessions that pgdyno terminated because canceling did not end them."""
 
 
 class Consistency(Record):
-    """What was checked behind a trial, after its figures were taken."""
+    """The consistency check after a trial, which follows its measurement."""
 
     scope: str
     """full, counts or none."""
     rule: str
-    """What had to hold, in words."""
+    """The condition, in words."""
     seconds: float
     counts: dict[str, int]
-    """Rows by table, exact; tables that were not counted are absent."""
+    """Exact rows by table; tables that were not counted are absent."""
     changes: dict[str, int] = Field(default_factory=dict)
-    """Full only: how much the sum of balances of each table changed during the trial, and the sum of the rows
-    that pgbench_history got meanwhile."""
+    """With scope full only: the change of each table's sum of balances during the trial, and the sum over the rows that
+    pgbench_history gained.
+    """
     violations: list[str] = Field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What all records have in common, and how a trial may end."""
+"""The base of all records, and the outcomes of a trial."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def _instant(value: datetime) -> datetime:
 
 
 Instant = Annotated[datetime, AfterValidator(_instant)]
-"""A time in the years that runs are of; in UTC where it has no zone."""
+"""A time in the years from EARLIEST to LATEST; UTC if it has no zone."""
 
 
 class Record(BaseModel):
-    """Base of all records: immutable; fields of later versions are kept, not refused."""
+    """Base of all records: immutable; unknown fields, which a later version may have written, are kept."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -49,4 +49,4 @@ class Stage(StrEnum):
     HOOK = "hook"
     """A command of the plan's [hooks] failed before the trial."""
     VERIFY = "verify"
-    """The trial's figures were taken, and then the dataset was found not to hold together."""
+    """The trial's figures were taken, but its dataset was found inconsistent afterwards."""

@@ -1,4 +1,4 @@
-"""What went on beside a load: events, the ledger, standbys, the probe."""
+"""What happened while a load ran: events, the commit ledger, standbys, the probe."""
 
 from __future__ import annotations
 
@@ -9,63 +9,66 @@ from pgdyno.records.measured import Latency
 
 
 class EventOutcome(StrEnum):
-    """What became of an event of the plan."""
+    """The outcome of an event of the plan."""
 
     DONE = "done"
     FAILED = "failed"
     UNFINISHED = "unfinished"
-    """It was still going on when the trial ended, and was stopped."""
+    """It had not ended at the end of the trial, and was stopped."""
     NOT_REACHED = "not reached"
-    """The trial ended before."""
+    """The trial ended before it."""
 
 
 class EventEffect(Record):
-    """What the load did from an event's begin to the next one's, or to the end of measuring."""
+    """The effect on the load, from an event's start to the next one's, or to the end of measuring."""
 
     nobody_served_s: float
-    """The longest stretch in which no transaction of any client succeeded; 0 when none lasted 10 ms."""
+    """The longest period in which no transaction of any client succeeded; 0 if none lasted 10 ms."""
     first_success_s: float | None
-    """From the event's begin to the first success behind that stretch; None when there was none."""
+    """From the event's start to the first success after that period; None if there was none."""
     failed: int
-    """Transactions that failed, by whole seconds; those lost are among them."""
+    """Transactions that failed, in whole seconds, including lost ones."""
     lost: int
-    """Transactions whose connection was lost: whether they were committed is not known."""
+    """Transactions whose connection was lost: whether they were committed is unknown."""
     connections_lost: int
-    """In outages that began in this stretch."""
+    """In outages that began in this period."""
     all_away_s: float
-    """For how long, in these, no client had a connection."""
+    """How long no client had a connection in these outages."""
     before_tps: float | None
-    """Median of the whole measured seconds before the trial's first event; None below three, and with phases."""
+    """Median of the complete measured seconds before the trial's first event; None for fewer than three, and with
+    phases.
+    """
     lowest_tps: float | None
-    """Of a whole second; None when there was none."""
+    """The lowest of a complete second; None if there was none."""
     recovered_s: float | None
-    """From the event's begin to the first of three seconds in a row that together were within 5 % of `before_tps`,
-    and that lie behind the stretch in which nobody was served; None when that did not come."""
+    """From the event's start to the first of three consecutive seconds that together were within 5 % of `before_tps`,
+    after the period without successes; None if that did not happen.
+    """
 
 
 class EventRecord(Record):
     """An event of the plan, as it happened in a trial."""
 
     number: int
-    """Place in the plan, from 1."""
+    """Position in the plan, from 1."""
     do: str
     """checkpoint, restart, kill, promote, pause, vacuum, or command."""
     command: str | None = None
     at_s: float
-    """When it was meant to begin, from the start of measuring."""
+    """Planned start, from the start of measuring."""
     began_s: float | None
-    """When it began; None when it never did."""
+    """Actual start; None if it never started."""
     seconds: float | None
-    """How long it took."""
+    """Its duration."""
     outcome: EventOutcome
     message: str | None = None
-    """What it says of itself, or why it failed."""
+    """The event's own report, or why it failed."""
     effect: EventEffect | None = None
-    """None when it never began."""
+    """None if it never started."""
 
 
 class LedgerRange(Record):
-    """Transactions of a client, by their numbers in it; both ends belong to it."""
+    """Transactions of a client by their numbers; both ends are included."""
 
     client: int
     first: int
@@ -73,68 +76,68 @@ class LedgerRange(Record):
 
 
 class LedgerRecord(Record):
-    """What clients heard of their transactions beside what the server had of them after the trial, warm-up counted."""
+    """The results that clients received, compared with the server's rows after the trial; includes the warm-up."""
 
     acknowledged: int
-    """Their success was answered."""
+    """The server reported their success."""
     missing: int
-    """Acknowledged, and not there."""
+    """Acknowledged, but missing in the database."""
     missing_ranges: list[LedgerRange]
-    """Which: the first 100 ranges."""
+    """The first 100 ranges of missing transactions."""
     unknown: int
-    """Nothing was heard of their end."""
+    """Transactions without a known result."""
     unknown_present: int
-    """Of these, there: committed, and not heard of."""
+    """Unknown transactions that were committed."""
     refused: int
-    """The server said that they failed."""
+    """The server reported that they failed."""
     refused_present: int
-    """Of these, there."""
+    """Refused, but present in the database."""
     present: int
-    """Rows in the table, those that are there twice counted once."""
+    """Rows in the table; duplicates count once."""
     duplicates: int
-    """Rows that were there before."""
+    """Rows that exist more than once."""
     strange: int
-    """Rows that no client has sent."""
+    """Rows that no client sent."""
     seconds: float
-    """How long the check took."""
+    """Duration of the check."""
 
 
 class ReplicaFigures(Record):
-    """What the load on one standby came to, in the whole seconds that lie within the trial's measured part."""
+    """The load on one standby, in the complete seconds within the trial's measured part."""
 
     name: str
-    """As pg_stat_replication calls it: `pgdyno_1`."""
+    """Its name in pg_stat_replication: `pgdyno_1`."""
     clients: int
     measured_s: float
-    """Of these seconds; 0 when there was none."""
+    """Number of these seconds; may be 0."""
     succeeded: int
     failed: int
     skipped: int
     tps: float | None
     latency_ns: Latency | None
-    """None when nothing succeeded."""
+    """None if nothing succeeded."""
     seed: int
     workers: int
-    """Of its engine, in the end."""
+    """Final number of workers of its engine."""
 
 
 class ReplicaLag(Record):
-    """How far one standby was behind its primary during a trial, warm-up counted; asked for once a second.
+    """The lag of one standby during a trial, including warm-up; sampled once per second.
 
-    None where it never answered. Times are those of pg_stat_replication: from a flush at the primary until the
-    standby said that it had written, flushed, replayed.
+    None if it never answered. Times are those of pg_stat_replication: from a flush on the primary until the standby
+    reported write, flush, replay.
     """
 
     name: str
     sync_state: str | None
-    """async, sync, quorum; that of the last answer."""
+    """async, sync or quorum, in the last sample."""
     samples: int
-    """How often it was there when asked."""
+    """The number of samples in which it was connected."""
     bytes_last: int | None
-    """Of WAL that it had not replayed, at the last time of asking, up to a second before the trial's end."""
+    """WAL not yet replayed in the last sample, up to a second before the trial's end."""
     bytes_max: int | None
     write_lag_max_s: float | None
     flush_lag_max_s: float | None
     replay_lag_max_s: float | None
     replay_lag_last_s: float | None
-    """None, too, when there was nothing to replay."""
+    """None also if there was nothing to replay."""

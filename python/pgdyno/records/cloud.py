@@ -1,4 +1,4 @@
-"""What the service tells of a rented server beside a trial: `cloud.json`, which comes after the trial is whole."""
+"""The cloud provider's monitoring of a rented server during a trial: `cloud.json`, which is written after the trial."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pgdyno.records.base import FORMAT, Record
 
 
 class CloudSource(StrEnum):
-    """Who told it; the first two are sources in `cloud_series`."""
+    """The source of the figures; the first two are sources in `cloud_series`."""
 
     CLOUDWATCH = "cloudwatch"
     INSIGHTS = "insights"
@@ -18,24 +18,24 @@ class CloudSource(StrEnum):
 
 
 class CloudGap(Record):
-    """A stretch of the trial of which a source says nothing. Nothing is filled in."""
+    """A period of the trial without figures from a source. Gaps are not filled."""
 
     from_s: float
     to_s: float
-    """Since the trial's first transaction was due, warm-up counted; negative before it."""
+    """Relative to the time at which the trial's first transaction was due, warm-up included; may be negative."""
 
 
 class CloudTold(Record):
-    """What one source told."""
+    """What one source reported."""
 
     source: CloudSource
     period_s: int | None = None
-    """The finest that it has; None of the log, whose lines have a second."""
+    """Its finest resolution; None for the log, whose lines have a second."""
     figures: int = 0
-    """Samples; lines of the log."""
+    """Number of samples, or of log lines."""
     gaps: list[CloudGap] = Field(default_factory=list)
     message: str | None = None
-    """Why there is nothing, or not all; None when all came."""
+    """Why figures are missing; None if all arrived."""
 
 
 class CloudRecord(Record):
@@ -43,8 +43,9 @@ class CloudRecord(Record):
 
     format: int = FORMAT
     instance: str
-    """As the service calls the server."""
+    """The provider's name of the server."""
     shift_us: int
-    """What was taken from the service's times to have the generator's: the server's clock was ahead by so much when
-    the trial began (`way` of trial.json); 0 where that was not measured."""
+    """Subtracted from the provider's times to obtain the generator's: how far the server's clock was ahead at the start
+    of the trial (`way` of trial.json); 0 if unknown.
+    """
     sources: list[CloudTold]

@@ -1,4 +1,4 @@
-"""Where imported trials are from."""
+"""Origin of imported trials."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pgdyno.records.base import Record
 
 
 class Printed(Record):
-    """A line of a file, and what was read in it."""
+    """A line of a file, and the text that was read in it."""
 
     line: int
     text: str
 
 
 class Imported(Record):
-    """Where an imported trial is from (lines count from 1), and its figures as they were printed."""
+    """The origin of an imported trial (lines count from 1), and its figures as printed."""
 
     file: str
     """Name of the file; the manifest has its path and its hash."""
@@ -25,13 +25,13 @@ class Imported(Record):
     """pgbench, pgbench-log, sysbench, hammerdb, benchbase, csv or table."""
     version: str | None = None
     command: str | None = None
-    """The command line above the output; the version, too, is the tool's."""
+    """The command line above the output, and the tool's version."""
     figures: dict[str, float] = Field(default_factory=dict)
     """Every figure in the unit of its name: `tps`, `latency_mean_ms`, `latency_p95_ms`; see the guide."""
     printed: dict[str, Printed] = Field(default_factory=dict)
-    """By the same names: where each stood."""
+    """The position of each figure, by the same names."""
     words: dict[str, str] = Field(default_factory=dict)
-    """Heading, host and other words that tell it from its neighbours."""
+    """Heading, host and other words that distinguish it from its neighbours."""
 
 
 class ImportedFile(Record):
@@ -43,7 +43,7 @@ class ImportedFile(Record):
 
 
 class ImportedLine(Record):
-    """A line of a file, as it stands there."""
+    """A line of a file, verbatim."""
 
     file: str
     line: int
@@ -55,17 +55,17 @@ class ImportedClaim(ImportedLine):
 
     printed: float
     decimals: int
-    """Digits behind the point of what is printed."""
+    """Decimal places of the printed result."""
     computed: float
-    """What its own inputs give."""
+    """The result of its own inputs."""
 
 
 class ImportRecord(Record):
-    """What an imported run was made of."""
+    """The sources of an imported run."""
 
     files: list[ImportedFile]
     claims: list[ImportedClaim] = Field(default_factory=list)
-    facts: dict[str, list[ImportedLine]] = Field(default_factory=dict)  # by what they tell: `autovacuum`, `tmpfs`
+    facts: dict[str, list[ImportedLine]] = Field(default_factory=dict)  # by topic: `autovacuum`, `tmpfs`
     unread: list[ImportedLine] = Field(default_factory=list)
     left_out: list[ImportedLine] = Field(default_factory=list)
-    """Outputs that are no trials, as their source says that they are warm-up runs."""
+    """Outputs that are not trials, because their source marks them as warm-up runs."""

@@ -22,7 +22,7 @@ class Host(Record):
 
 
 class CheckVerdict(StrEnum):
-    """What a check of the conditions comes to, the worst last; `unknown` is what could not be seen."""
+    """The verdict of a check, in ascending order of severity; `unknown` means not observable."""
 
     GOOD = "good"
     UNKNOWN = "unknown"
@@ -32,23 +32,23 @@ class CheckVerdict(StrEnum):
 
 
 class Check(Record):
-    """One condition of a run, as `pgdyno doctor` found it."""
+    """One condition of a run, as found by `pgdyno doctor`."""
 
     id: str
-    """Of `docs/reference/doctor.md`: `storage.fsync`."""
+    """As in `docs/reference/doctor.md`: `storage.fsync`."""
     verdict: CheckVerdict
     found: str
-    """What is there."""
+    """The observed state."""
     means: str = ""
-    """What it means for the plan."""
+    """The consequence for the plan."""
     change: str = ""
-    """How to change it."""
+    """The remedy."""
     measured: dict[str, float | int | str] = Field(default_factory=dict)
     """Figures for programs, with the unit at the end of each name."""
 
 
 class HostPrint(Record):
-    """What of the machine must be alike for two runs to be comparable."""
+    """Properties of the machine that must be equal for two runs to be comparable."""
 
     cpu_model: str
     cores: int
@@ -60,30 +60,30 @@ class HostPrint(Record):
     memory_limit_bytes: int | None = None
     """Of the control group; None without a limit."""
     virtualisation: str | None = None
-    """`none`, the hypervisor's name, or `unknown hypervisor`; None where that cannot be told."""
+    """`none`, the hypervisor's name, or `unknown hypervisor`; None if unknown."""
     architecture: str
     kernel: str
     os: str
     boot: dict[str, str] = Field(default_factory=dict)
-    """Those parameters of the kernel's command line that change speed; a bare one has an empty value."""
+    """Kernel boot parameters that affect performance; one without a value has an empty one."""
     tuning: dict[str, str] = Field(default_factory=dict)
-    """Settings of the kernel that change speed: governor, huge pages, swappiness, clock source."""
+    """Kernel settings that affect performance: governor, huge pages, swappiness, clock source."""
     disks: dict[str, str] = Field(default_factory=dict)
-    """File system, device and its kind, by what lies there: `data of pg18`."""
+    """File system, device and its kind, by content: `data of pg18`."""
 
 
 class ServerPrint(Record):
-    """What of a server must be alike."""
+    """Properties of a server that must be equal."""
 
     version: str
     version_full: str
     configure: str | None = None
-    """Arguments of its configure or meson, as pg_config tells; None where the server does not tell."""
+    """Arguments of its configure or meson, as in pg_config; None if the server does not reveal them."""
     settings_changed: dict[str, str] = Field(default_factory=dict)
     """Settings whose source is not the default."""
     data_checksums: bool = False
     dataset_marks: list[str] = Field(default_factory=list)
-    """What was loaded, by its marks: `pgbench version 1 scale 10`."""
+    """Loaded datasets, from their dataset stamps: `pgbench version 1 scale 10`."""
     loaded_without_wal: list[str] = Field(default_factory=list)
     """Those of them that were loaded under wal_level = minimal."""
 
@@ -95,21 +95,21 @@ class Fingerprint(Record):
     pgdyno: str
     pgdrive: str
     generator: str
-    """Where the load comes from: `the same machine`."""
+    """Origin of the load: `the same machine`."""
     seed: int
     workload: dict[str, Any] = Field(default_factory=dict)
     """Scripts, dataset and variables as resolved; files with their SHA-256."""
     reset: dict[str, Any] = Field(default_factory=dict)
-    """How the state before every trial was made."""
+    """How the state before every trial was restored."""
     servers: dict[str, ServerPrint] = Field(default_factory=dict)
-    """By target; those that have started."""
+    """By target; only those that have started."""
 
 
 class ServerFacts(Record):
-    """What a target turned out to be."""
+    """Facts about a target, from its server."""
 
     version: str
-    """As the server says: "18.6"."""
+    """As the server reports it: "18.6"."""
     version_full: str
     """select version()"""
     settings_changed: dict[str, str]
@@ -119,7 +119,7 @@ class ServerFacts(Record):
 
 
 class TargetRecord(Record):
-    """A target of a run: what the plan asked for, and what came."""
+    """A target of a run: the plan's request, and the resulting server."""
 
     name: str
     kind: str

@@ -1,7 +1,7 @@
-"""What a plan holds that is not for readers of its results: `options` of a connection string.
+"""Masks secrets in a plan: `options` of a connection string.
 
-They are a server's settings, among which a proxy's token or an application's key may be. A run's manifest keeps them,
-because a resume needs them; everything that is shown or exported has them masked.
+They are server settings, which may include a proxy's token or an application's key. A run's manifest keeps them,
+because a resume needs them; everything that is displayed or exported has them masked.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from urllib.parse import unquote
 MASK = "***"
 _URI = re.compile(r"postgres(ql)?://")
 _PAIR = re.compile(r"([^\s=]+)(\s*=\s*)('(?:[^'\\]|\\.)*'?|(?:[^\s\\]|\\.)*)", re.DOTALL)
-"""As libpq reads `keyword = value`, one after the other: an `options=` inside of another value is none."""
+"""As libpq reads consecutive `keyword = value` pairs: an `options=` inside another value does not match."""
 _PARAMETER = re.compile(r"([^?&=]+)(=)([^&]*)")
 
 
 def masked_dsn(dsn: str) -> str:
-    """A libpq connection string or URI without what its `options` hold."""
+    """Return a libpq connection string or URI with its `options` masked."""
     if _URI.match(dsn) is None:
         return _PAIR.sub(_masked, dsn)
     address, mark, query = dsn.partition("?")
@@ -27,7 +27,7 @@ def masked_dsn(dsn: str) -> str:
 
 
 def masked_plan(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of a resolved plan, or of a part of one, whose connection strings are masked."""
+    """Return a copy of a resolved plan, or of a part of one, with masked connection strings."""
     return {name: _masked_value(name, value) for name, value in plan.items()}
 
 

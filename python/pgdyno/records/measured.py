@@ -1,4 +1,4 @@
-"""What a trial measured, and with what."""
+"""The figures of a trial, and the engine that measured them."""
 
 from __future__ import annotations
 
@@ -12,35 +12,37 @@ class Point(Record):
     """One combination of the sweep's parameters."""
 
     clients: int
-    """0 only in an imported trial whose source does not tell them."""
+    """0 only in an imported trial whose source does not report it."""
     workers: int | None = None
-    """Engine threads as the plan asks; None leaves it to the engine."""
+    """Engine threads set by the plan; None lets the engine choose."""
     protocol: str = "simple"
-    """Empty only in an imported trial whose source does not tell it."""
+    """Empty only in an imported trial whose source does not report it."""
     scale: int | None = None
     rate: float | None = None
-    """Transactions a second in open loop; None in closed loop."""
+    """Transactions per second in an open loop; None in a closed loop."""
     settings: dict[str, str] = Field(default_factory=dict)
-    """Swept settings of the server, over those of its target; empty when none are swept."""
+    """Swept server settings, which override those of the target; possibly empty."""
     variables: dict[str, str] = Field(default_factory=dict)
-    """Swept variables of scripts, over the workload's; empty when none are swept."""
+    """Swept script variables, which override the workload's; possibly empty."""
 
     def parameter(self, name: str) -> int | float | str | None:
-        """The value of `workers`, `settings.work_mem` and the like; None for one that is left open here."""
+        """Return the value of `workers`, `settings.work_mem` and the like; None if the point does not set it."""
         group, dot, key = name.partition(".")
         value: int | float | str | None = getattr(self, group).get(key) if dot else getattr(self, name)
         return value
 
     def parameters(self) -> list[str]:
-        """Names of all parameters but the clients, in reading order; settings and variables as they are there."""
+        """Return the names of all parameters except clients, in reading order, with the settings and variables of this
+        point.
+        """
         further = [f"{group}.{name}" for group in ("settings", "variables") for name in getattr(self, group)]
         return ["protocol", "scale", "workers", "rate", *further]
 
 
 class Latency(Record):
-    """Latency of succeeded transactions, nanoseconds, from the intended start.
+    """Latency of succeeded transactions, in nanoseconds, from the intended start.
 
-    Trials of our own have every figure; imported ones have those that were printed, and None for the rest.
+    pgdyno's own trials have every figure; imported ones have those that were printed, and None for the rest.
     """
 
     mean: float | None = None
@@ -57,7 +59,7 @@ class Latency(Record):
 
 
 class ScriptSummary(Record):
-    """What one script did in the measured part of a trial."""
+    """One script in the measured part of a trial."""
 
     id: int
     name: str
@@ -69,7 +71,7 @@ class ScriptSummary(Record):
 
 
 class ErrorCount(Record):
-    """How often an error came."""
+    """How often an error occurred."""
 
     sqlstate: str | None
     message: str
@@ -77,7 +79,7 @@ class ErrorCount(Record):
 
 
 class PhaseFigures(Record):
-    """One of the plan's phases: the transactions that were meant to begin in it."""
+    """One of the plan's phases: the transactions whose intended start is in it."""
 
     name: str
     result: bool
@@ -90,13 +92,13 @@ class PhaseFigures(Record):
     unstarted: int
     tps: float
     latency_ns: Latency | None
-    """None when nothing succeeded."""
+    """None if nothing succeeded."""
 
 
 class Summary(Record):
     """The measured part of a trial: scheduled = succeeded + failed + skipped + in_flight.
 
-    Of an imported trial, what was not printed is None; a tool that tells nothing of failures counts none.
+    In an imported trial, figures that were not printed are None; a tool that does not report failures counts none.
     """
 
     measured_s: float | None
@@ -109,22 +111,22 @@ class Summary(Record):
     retries: int
     clients_aborted: int
     unstarted: int = 0
-    """Open loop: due before the end, and no client was free to begin them; in no other figure."""
+    """Open loop: due before the end, but no client was free to start them; not included in any other figure."""
     tps: float
     latency_ns: Latency | None
-    """None when nothing succeeded."""
+    """None if nothing succeeded."""
     connect_us: int | None
     scripts: list[ScriptSummary]
     errors: list[ErrorCount]
     statements: StatementCounts | None = None
-    """Of sysbench's scripts and workloads alone."""
+    """Only for sysbench's scripts and workloads."""
     tpcc: TpccFigures | None = None
     phases: list[PhaseFigures] = Field(default_factory=list)
-    """In their order; empty without phases, and in records of earlier versions."""
+    """In order; empty without phases, and in records of earlier versions."""
 
 
 class Failure(Record):
-    """Why a trial is not a result."""
+    """Why a trial failed."""
 
     stage: Stage
     message: str
@@ -133,55 +135,55 @@ class Failure(Record):
 
 
 class GeneratorHost(Record):
-    """One of several generators that made the load together."""
+    """One of several generators that together generated the load."""
 
     name: str
-    """Of the node."""
+    """Name of the node."""
     host: str
-    """As the host calls itself."""
+    """The host's own name."""
     boot: str = ""
-    """Of the machine; generators with the same share it."""
+    """Boot id of the machine; generators with the same id share it."""
     cores: int
     cpu_model: str
-    """As the host sees it, of a rented one, too."""
+    """As reported by the host; also for a rented one."""
     zone: str | None = None
-    """Amazon's availability zone; None: it was not rented for the run."""
+    """Amazon's availability zone; None if it was not rented for the run."""
     instance: str | None = None
-    """The type that was rented: of `instead`, perhaps; None: it was not rented for the run."""
+    """The rented type, possibly one of `instead`; None if it was not rented for the run."""
     round_trips: int | None = None
-    """To the server and back, just before the trial, one after the other; None where it was not rented."""
+    """Round trips to the server, one after the other, directly before the trial; None if it was not rented."""
     round_trip_us: float | None = None
-    """The quickest of them."""
+    """The fastest of them."""
     round_trip_median_us: float | None = None
     pgdyno: str
     pgdrive: str
     clients: int | None
-    """None when it was lost before it had said so."""
+    """None if it was lost before it reported them."""
     clients_aborted: int | None = None
-    """Of those, that gave up; None when the load was not whole."""
+    """Clients that aborted; None if the load was incomplete."""
     clock_ahead_us: int
-    """How far its clock was ahead of ours before the load; as exact as half of the round trip."""
+    """How far its clock was ahead of pgdyno's before the load, accurate to half of the round trip."""
     clock_round_trip_us: int
     clock_ahead_after_us: int | None
-    """None when the load was not whole; likewise what follows."""
+    """The same after the load; this and the following are None if the load was incomplete."""
     heard_late_us: int
-    """From the end of an interval until it was here, at most."""
+    """Largest delay from the end of an interval to its arrival."""
     ray_cpu_us: dict[str, int] | None
-    """What Ray took there beside the engine, `user` and `system`; the load's figure has it in it."""
+    """CPU time of Ray on the host in addition to the engine, `user` and `system`; the load's figure includes it."""
     start_late_us: int | None = None
-    """How much later than the agreed instant a worker began, at most."""
+    """Largest delay of a worker's start after the agreed time."""
     workers: int | None = None
     busiest_cpu_share: float | None = None
-    """Of the measured part, as a share of a core, of its busiest worker."""
+    """Share of a core that its busiest worker used in the measured part."""
     succeeded: int | None = None
     tps: float | None = None
     cpu_us: dict[str, int] | None = None
     ceiling_tps: float | None = None
-    """Against a server that answers at once, before the first trial; None where nobody looked."""
+    """Throughput against a null server, before the first trial; None if not measured."""
 
     @property
     def called(self) -> str:
-        """Its name, and its host's."""
+        """Return its name with its host's."""
         return f"{self.name} ({self.host})"
 
 
@@ -190,11 +192,11 @@ class WorkersTried(Record):
 
     workers: int
     tps: float
-    """Transactions a second, the median of its slots."""
+    """Transactions per second, the median of its slots."""
 
 
 class Generator(Record):
-    """The engine that made the load, as it resolved itself."""
+    """The engine that generated the load, as it resolved its options."""
 
     version: str
     workers: int
@@ -204,8 +206,8 @@ class Generator(Record):
     cpu_user_us: int | None = None
     cpu_system_us: int | None = None
     workers_tried: list[WorkersTried] = Field(default_factory=list)
-    """Fewest first; empty where the number of workers was given, or known from an earlier trial."""
+    """Fewest first; empty if the number of workers was given, or known from an earlier trial."""
     worker_added: int = 0
-    """Workers that joined while measuring, because others were too busy."""
+    """Workers that were added during the measurement, because others were too busy."""
     hosts: list[GeneratorHost] = Field(default_factory=list)
-    """Where several made the load together; the figures above are of all of them."""
+    """The generators, if there are several; the figures above include all of them."""

@@ -1,4 +1,4 @@
-"""What targets cost, as a plan or a price file says it."""
+"""Prices of targets, from a plan or a price file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class LatencyLimit:
 
 
 def latency_limit(text: str) -> LatencyLimit:
-    """`p99 < 10ms`. Raises ValueError."""
+    """Parse a limit such as `p99 < 10ms`. Raises ValueError."""
     match = _LIMIT.fullmatch(text)
     if match is None or float(match["value"]) <= 0:
         raise ValueError(
@@ -46,39 +46,39 @@ def _limit(text: str) -> str:
 
 
 class _Part(BaseModel):
-    """Base: immutable; an unknown key is a mistake."""
+    """Base: immutable; refuses unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     amount: float = Field(ge=0)
-    """Of one, in the file's currency."""
+    """Per unit, in the file's currency."""
     count: float = Field(default=1.0, gt=0)
     """How many."""
     name: str = ""
 
 
 class Purchase(_Part):
-    """Paid once; the whole of it falls into the period."""
+    """Paid once; counted in full in the period."""
 
 
 class Subscription(_Part):
-    """Paid each year, for every core, socket or server: `count` says how many there are."""
+    """Paid per year, for every core, socket or server: `count` is their number."""
 
     per: Literal["core", "socket", "server"] = "server"
 
 
 class Hourly(_Part):
-    """Paid for each hour, of 8,760 a year; `count` instances."""
+    """Paid per hour, of 8,760 a year, for `count` instances."""
 
 
 class Monthly(_Part):
-    """Paid each month for `count` units: gigabytes of storage, provisioned IOPS, MB/s, metrics."""
+    """Paid per month for `count` units: gigabytes of storage, provisioned IOPS, MB/s, metrics."""
 
     unit: Literal["GB", "IOPS", "MB/s", "metrics", "month"] = "month"
 
 
 class Costs(BaseModel):
-    """All that one target costs."""
+    """All costs of one target."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -88,7 +88,7 @@ class Costs(BaseModel):
     monthly: tuple[Monthly, ...] = ()
 
     def total(self, years: float) -> float:
-        """purchase + years x (subscription + 8,760 x hourly + 12 x monthly), each an amount times its count."""
+        """Return purchase + years x (subscription + 8,760 x hourly + 12 x monthly), each an amount times its count."""
         yearly = [
             _sum(self.subscription),
             HOURS_A_YEAR * _sum(self.hourly),
@@ -98,25 +98,25 @@ class Costs(BaseModel):
 
 
 class PriceList(BaseModel):
-    """A price file: what each target costs, over which period, as of when, and what is left out."""
+    """A price file: the costs of each target, the period, the date, and exclusions."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     currency: str
     date: date
-    """As of which these prices are."""
+    """Date of these prices."""
     source: str = ""
-    """Where they are from: an offer, a price list."""
+    """An offer, or a price list."""
     years: float = Field(gt=0)
     """The period over which purchases are spread."""
     left_out: tuple[str, ...] = ()
-    """What is not in it: power, people, traffic."""
+    """What the prices exclude: power, people, traffic."""
     latency: Annotated[str, AfterValidator(_limit)] | None = None
-    """`p99 < 10ms`: prices are given at the highest throughput that meets it, too."""
+    """`p99 < 10ms`: prices are also reported at the highest throughput that meets this limit."""
     target: Annotated[dict[str, Costs], Field(min_length=1)]
 
     def hourly(self) -> float:
-        """What all targets together cost in an hour of the period."""
+        """Return the hourly cost of all targets together."""
         return math.fsum(costs.total(self.years) for costs in self.target.values()) / (self.years * HOURS_A_YEAR)
 
 

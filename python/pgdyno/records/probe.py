@@ -1,4 +1,4 @@
-"""How the probes beside a trial fared, and where their lines belong."""
+"""Results of the probes during a trial, and where to find their lines."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from pydantic import Field
 from pgdyno.records.base import Record
 
 ALIGNED_US = 10_000
-"""Seconds of two hosts line up when their instants can be told to this."""
+"""Seconds of two hosts count as aligned if the uncertainty is below this."""
 
 
 class ClockRecord(Record):
-    """The clock of the database's host against the generator's, from round trips over SSH."""
+    """The clock of the database's host relative to the generator's, from round trips over SSH."""
 
     offset_us: int
-    """By how much its wall clock was ahead when the trial began; negative: behind."""
+    """How far its wall clock was ahead at the start of the trial; negative: behind."""
     uncertainty_us: int
-    """Most by which a sample may be placed wrongly."""
+    """Largest error in the time of a sample."""
     drift_ppm: float | None = None
-    """How much faster it goes, parts in a million; None: the trial was too short, or cut."""
+    """How much faster it runs, in parts per million; None if the trial was too short or interrupted."""
     drift_uncertainty_ppm: float | None = None
     round_trip_us: int
-    """The quickest."""
+    """The fastest round trip."""
     rounds: int
-    """How often it was asked, each time by several round trips."""
+    """The number of measurements, each of several round trips."""
     aligned: bool
     """Whether the uncertainty is within 10 ms."""
 
@@ -35,67 +35,70 @@ class OverSshRecord(Record):
     """The probe on the database's host."""
 
     host: str
-    """As the plan names it."""
+    """Its name in the plan."""
     version: str | None = None
-    """None when it never began."""
+    """None if it never started."""
     connections: int = 0
-    """1, and one more for each time that the connection was cut and made anew."""
+    """Connections: 1, and one more for each reconnect."""
     cpu_us: int | None = None
-    """What it cost there; None when it broke off."""
+    """Its CPU time on that host; None if it was interrupted."""
     late: int | None = None
-    """Samples that it left out because their time had passed."""
+    """Samples that it skipped because their time had passed."""
     clock: ClockRecord | None = None
-    """None when the clock could not be asked for: then its samples are not kept."""
+    """None if the clock could not be read: then its samples are not kept."""
     message: str | None = None
-    """Why there are no figures of the host, or not all; None when all went well."""
+    """Why figures of the host are missing; None if all are there."""
 
 
 class StandbyProbeRecord(Record):
     """The probe of one standby, over SQL."""
 
     name: str
-    """As pg_stat_replication calls it: `pgdyno_1`."""
+    """Its name in pg_stat_replication: `pgdyno_1`."""
     cpu_us: int | None = None
-    """What it cost; None when it broke off."""
+    """Its CPU time; None if it was interrupted."""
     gaps: int = 0
     warnings: list[str] = Field(default_factory=list)
     message: str | None = None
     """All three as in `ProbeRecord`."""
     active: float | None = None
-    """Mean number of active sessions of clients; None when nobody looked."""
+    """Mean number of active client sessions; None without a sample."""
     waits: dict[str, float] = Field(default_factory=dict)
-    """Mean number of active sessions by what they waited for, the five with the most: `CPU`, `IO:DataFileRead`;
-    of others than clients with their kind in front."""
+    """Mean number of active sessions by wait, for the five largest: `CPU`, `IO:DataFileRead`; for other backends than
+    clients, the backend type precedes it.
+    """
 
 
 class ProbeRecord(Record):
-    """How the probe beside a trial fared."""
+    """The result of the probe during a trial."""
 
     version: str | None = None
-    """None when it never began."""
+    """None if it never started."""
     waits_hz: int | None = None
-    """How often a second it looked at sessions; None when the server was not sampled."""
+    """Session samples per second; None if the server was not sampled."""
     host: bool = False
     server: bool = False
     """Whether each was to be sampled."""
     cpu_us: int | None = None
-    """What it cost; None when it broke off."""
+    """Its CPU time; None if it was interrupted."""
     late: int | None = None
-    """Samples that it left out because their time had passed."""
+    """Samples that it skipped because their time had passed."""
     gaps: int = 0
-    """Stretches without figures; the table of events says when."""
+    """Periods without figures; the table of events lists them."""
     warnings: list[str] = Field(default_factory=list)
-    """What it lacked: source and reason, the first 20."""
+    """Missing sources with reasons, the first 20."""
     message: str | None = None
-    """Why there are no figures, or not all; None when all went well."""
+    """Why figures are missing; None if all are there."""
     standbys: list[StandbyProbeRecord] = Field(default_factory=list)
     over_ssh: OverSshRecord | None = None
-    """Of the database's host, where the plan says how to get there; the rest is then of the probe here."""
+    """The probe on the database's host, if the plan has SSH access to it; the other fields are then those of the local
+    probe.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedLines:
-    """A file of pgprobe's lines, and how its times become the engine's."""
+    """A file of pgprobe's lines, and how its times convert to the engine's."""
 
     path: Path
     offset_us: float
@@ -103,8 +106,8 @@ class PlacedLines:
     rate: float = 1.0
     """The engine's microseconds for one of the probe's."""
     epoch_us: int | None = None
-    """The engine's start since 1970, where wall times are to be the generator's; None: as the probe has them."""
+    """The engine's start since 1970, if wall times are to be the generator's; None keeps the probe's."""
     own_source: str = "probe"
-    """What the probe's figures of itself are stored as."""
+    """The source name under which the probe's own figures are stored."""
     standby: str | None = None
-    """Whose figures they are; None: the primary's, and its host's."""
+    """The standby; None for the primary and its host."""

@@ -1,4 +1,4 @@
-"""What a rented server was paid for."""
+"""Costs of rented servers."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from pgdyno.records.base import Instant, Record
 
 
 class RentRecord(Record):
-    """One target's server in one attempt at the run."""
+    """One target's server in one attempt of the run."""
 
     target: str
     instance: str
-    """The class that was rented: of `instead`, perhaps."""
+    """The rented class, possibly one of `instead`."""
     zone: str
     since: Instant
-    """When it was asked for; of a server that was up before, when the attempt began."""
+    """Time of the request; for a server that existed before, the start of the attempt."""
     until: Instant
-    """When the attempt ended, and its removal began; of one that stays, likewise."""
+    """End of the attempt, when the removal began; the same for a server that stays."""
     hourly: float | None = Field(default=None, ge=0)
-    """What it costs an hour with its storage, by the run's prices; None: nobody says."""
+    """Hourly cost with storage, at the run's prices; None if unknown."""
     currency: str | None = None
     price_date: date | None = None
-    """As of when that is known; of several prices the oldest."""
+    """Date of the price; for several prices, the oldest."""
     price_source: str | None = None
-    """Where that is from: Amazon's price list, or the package's."""
+    """Origin of the price: Amazon's price list, or the package's."""
 
     @property
     def hours(self) -> float:
-        """For which it was there."""
+        """Return the duration of the rental."""
         return (self.until - self.since).total_seconds() / 3600.0
 
     @property
     def amount(self) -> float | None:
-        """In the currency; None: nobody says."""
+        """In the currency; None if unknown."""
         return None if self.hourly is None else self.hours * self.hourly

@@ -14,13 +14,13 @@ from pgdyno.records.measured import Point
 from pgdyno.records.rent import RentRecord
 
 MOST_NOTES = 200
-"""Notes that are shown; the file has all."""
+"""The largest number of notes that are displayed; the file has all."""
 LONGEST_NOTE = 2_000
-"""Characters, likewise."""
+"""The largest number of characters that are displayed."""
 
 
 class KeptMessage(Record):
-    """A message as a record keeps it: with its templates, so that a later version shows what this one said."""
+    """A message with its templates, so that a later version displays it as this one did."""
 
     id: str
     template: str
@@ -29,83 +29,85 @@ class KeptMessage(Record):
 
     @classmethod
     def of(cls, message: Message) -> KeptMessage:
-        """`message`, to be kept."""
+        """Convert `message` for storage."""
         return cls(id=message.id, template=message.template, plural=message.plural, parameters=message.parameters)
 
     @property
     def message(self) -> Message:
-        """What was kept."""
+        """Return the stored message."""
         return Message(self.id, self.template, self.plural, **self.parameters)
 
 
 class SearchRecord(Record):
-    """What a search found at one target, with all but the searched parameter the same."""
+    """The result of a search at one target, with all other parameters fixed."""
 
     find: str
     """peak or capacity"""
     target: str
     point: Point
-    """Where: of a peak with its clients, of a capacity with the highest rate that met the target."""
+    """The point of the result: of a peak with its clients, of a capacity with the highest rate that met the target."""
     trials: int
-    """How many it took."""
+    """The number of trials that it needed."""
     words: str
-    """The result in a sentence, which is English."""
+    """The result as an English sentence."""
     messages: list[KeptMessage] = Field(default_factory=list)
     """The parts of that sentence; none in older records."""
     end: str | None = None
     """Of a peak: fell, limit or failed; see the guide."""
     tps: float | None = None
-    """Mean over the trials there."""
+    """Mean over the trials at that point."""
     tps_half: float | None = None
     """Half of its 95 % interval."""
     knee: int | None = None
-    """Of a peak: the fewest clients whose throughput is shown to be at least 95 % of it; None: not determined. In older
-    records, the fewest whose interval overlaps its."""
+    """For a peak: the fewest clients whose throughput is shown to be at least 95 % of it; None: not determined. In
+    older records, the fewest whose interval overlaps the peak's.
+    """
     alike: tuple[int, int] | None = None
-    """Of a peak: fewest and most clients around it of which that is true."""
+    """For a peak: the range of clients around it that are not distinguishable from it."""
     latency: str | dict[str, str] | None = None
-    """Of a capacity: the target."""
+    """For a capacity: the target."""
     met: float | None = None
-    """Of a capacity: the highest rate that met the target in all trials; None: the lowest rate did not."""
+    """For a capacity: the highest rate that met the target in all trials; None: the lowest rate did not."""
     missed: float | None = None
-    """Of a capacity: the lowest rate above that missed it in all trials; None: the highest rate did not."""
+    """For a capacity: the lowest rate above it that missed the target in all trials; None: the highest rate did not."""
     rate: float | None = None
-    """Of a capacity: the rate that every other trial meets; None in older records."""
+    """For a capacity: the rate that half of the trials meet; None in older records."""
     rate_low: float | None = None
-    """End of its 95 % interval; None where that is below the lowest rate of the plan."""
+    """Lower end of its 95 % interval; None if it is below the lowest rate of the plan."""
     rate_high: float | None = None
-    """Likewise; None where it is above the highest."""
+    """Upper end; None if it is above the highest rate of the plan."""
 
 
 class KeptScript(Record):
-    """A script file as it was when the run began; its copy lies in the run folder."""
+    """A script file as of the start of the run; the run folder has its copy."""
 
     name: str
-    """As the plan calls it."""
+    """Its name in the plan."""
     kept: str
     """Path of the copy in the run folder."""
     sha256: str
 
 
 class Attempt(Record):
-    """One go at a run: the first, and one for each time that it was resumed."""
+    """One execution of the run's process: the first, and one for each resume."""
 
     started_at: Instant
     ended_at: Instant | None = None
-    """None while it goes on, and for ever when it was killed."""
+    """None while it runs, and if it was killed."""
     ended: str | None = None
-    """How it ended, in words that go on from "it": came to its end, was interrupted, was stopped: ...; of one that
-    was killed, what the next one made of it."""
+    """How it ended, as a predicate: came to its end, was interrupted, was stopped: ...; for a killed attempt, as the
+    next one found it.
+    """
     pid: int
     boot: str
-    """Which boot of the machine it belongs to."""
+    """Boot id of the machine."""
     host: Host
     pgdyno: str
     pgdrive: str
 
 
 class Manifest(Record):
-    """`manifest.json`: what this run is."""
+    """`manifest.json`: describes the run."""
 
     format: int = FORMAT
     run: str
@@ -113,43 +115,44 @@ class Manifest(Record):
     pgdyno: str
     pgdrive: str | None
     started_at: Instant
-    """Of an imported run, when it was imported."""
+    """For an imported run, the time of the import."""
     ended_at: Instant | None = None
     plan_source: str
     plan_folder: str | None = None
-    """Where its script files are found from, and hooks run; None in manifests of earlier versions."""
+    """The folder of its script files and hooks; None in manifests of earlier versions."""
     plan: dict[str, Any]
     """The plan as resolved: every default filled in, `--set` applied."""
     workload: str
     """Its short name, for headings: `select-only`."""
     host: Host | None
-    """None of an imported run, as `pgdrive`."""
+    """None for an imported run, as is `pgdrive`."""
     targets: list[TargetRecord]
     trials_planned: int
     search: list[SearchRecord] = Field(default_factory=list)
-    """What the plan's search found; empty without one, and before it has ended."""
+    """The results of the plan's search; empty without one, and before it has ended."""
     order: list[str] = Field(default_factory=list)
-    """Slugs of all planned trials in the order in which they run, fixed before the first; empty in records of
-    earlier versions."""
+    """Slugs of all planned trials in order of execution, fixed before the first; empty in records of earlier
+    versions.
+    """
     outcome: Outcome | None = None
-    """None while the run goes on, or when it was killed."""
+    """None while the run is in progress, or if it was killed."""
     notes: list[str] = Field(default_factory=list)
     scripts: list[KeptScript] | None = None
     """None in manifests of earlier versions."""
     attempts: list[Attempt] = Field(default_factory=list)
-    """In their order; empty in manifests of earlier versions."""
+    """In order; empty in manifests of earlier versions."""
     preflight: list[Check] = Field(default_factory=list)
-    """The conditions as they were before the first trial; empty when nobody looked."""
+    """The checks before the first trial; empty if there were none."""
     fingerprint: Fingerprint | None = None
     """None in folders of earlier versions."""
     rented: list[RentRecord] = Field(default_factory=list)
-    """What its rented servers were paid for, by attempt; empty without any, and in folders of earlier versions."""
+    """Costs of its rented servers, by attempt; empty without any, and in folders of earlier versions."""
     imported: ImportRecord | None = None
-    """None of a run of our own."""
+    """None for pgdyno's own runs."""
 
     @property
     def shown_notes(self) -> list[str]:
-        """The notes as reports and pages have them: of very many, the first; of a very long one, its beginning."""
+        """Return the notes for display: the first of many, and the beginning of a very long one."""
         shown = [f"{each[:LONGEST_NOTE]}…" if len(each) > LONGEST_NOTE else each for each in self.notes[:MOST_NOTES]]
         left = len(self.notes) - len(shown)
         return [*shown, f"and {left:,} more notes in manifest.json"] if left else shown

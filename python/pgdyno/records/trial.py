@@ -18,14 +18,14 @@ class TrialRecord(Record):
 
     format: int = FORMAT
     number: int
-    """Place in the run's order, from 1."""
+    """Position in the run's order, from 1."""
     slug: str
     target: str
     point: Point
     repeat: int
     """From 1."""
     started_at: Instant | None
-    """None in an imported trial whose source does not tell it; likewise the end."""
+    """None, like the end, in an imported trial whose source does not report it."""
     ended_at: Instant | None
     warmup_s: float
     duration_s: float | None
@@ -35,29 +35,31 @@ class TrialRecord(Record):
     generator: Generator | None = None
     summary: Summary | None = None
     prepare: Preparation | None = None
-    """None in records of earlier versions, and when the trial failed before it was prepared."""
+    """None in records of earlier versions, and if the trial failed before its preparation."""
     leftovers: Leftovers | None = None
-    """None when no session of an earlier trial was in the server, and in records of earlier versions."""
+    """None if the server had no session of an earlier trial, and in records of earlier versions."""
     consistency: Consistency | None = None
-    """None when nothing was checked, as behind a trial that failed."""
+    """None if nothing was checked, as after a failed trial."""
     attempt: int = 1
-    """Which of the manifest's attempts made it, from 1."""
+    """The number of the attempt in the manifest, from 1."""
     events: list[EventRecord] = Field(default_factory=list)
     """The plan's events, in its order."""
     ledger: LedgerRecord | None = None
-    """None without a ledger, and when it could not be checked."""
+    """None without a commit ledger, and if it could not be checked."""
     replica_load: list[ReplicaFigures] = Field(default_factory=list)
-    """By standby; empty without a load on them. They are in no other figure of the trial."""
+    """By standby; empty without a load on them. No other figure of the trial includes it."""
     replication: list[ReplicaLag] = Field(default_factory=list)
     """By standby; empty without standbys."""
     probe: ProbeRecord | None = None
     """None without a probe, and in records of earlier versions."""
     way: WayRecord | None = None
-    """From the load to the server; None where it was not measured, and in records of earlier versions."""
+    """The network path to the server; None if it was not measured, and in records of earlier versions."""
     imported: Imported | None = None
-    """None in trials of our own."""
+    """None in pgdyno's own trials."""
 
     @property
     def is_seen(self) -> bool:
-        """Whether there may be figures of the server besides the engine's: of a probe, or of who rents it out."""
+        """Return whether the trial may have figures of the server besides the engine's: from a probe, or from the cloud
+        provider.
+        """
         return self.probe is not None or (self.way is not None and self.way.instance is not None)

@@ -1,4 +1,4 @@
-"""From the load to the server: where both stood, and how far they were from each other."""
+"""The network path from the load to the server: the zones of both, and the round-trip time."""
 
 from __future__ import annotations
 
@@ -6,25 +6,26 @@ from pgdyno.records.base import Record
 
 
 class WayRecord(Record):
-    """As it was found just before a trial; of several rented generators each has its own in `generator.hosts`."""
+    """Measured directly before a trial; for several rented generators, each has its own in `generator.hosts`."""
 
     round_trips: int
-    """How many statements were sent, one after the other, over one connection."""
+    """The number of statements that were sent, one after the other, over one connection."""
     generator: str | None = None
-    """Of several rented generators the farthest from the server, from where they were sent, and its host."""
+    """For several rented generators, the one farthest from the server, with its host."""
     least_us: float
-    """The quickest of them: there and back, and a server that only answers."""
+    """The fastest of them, including the server's time for an empty answer."""
     median_us: float
     clock_ahead_us: int | None = None
-    """By how much the server's clock was ahead of the generator's, also where that is rented; negative: behind."""
+    """How far the server's clock was ahead of the generator's, even if that is rented; negative: behind."""
     clock_uncertainty_us: int | None = None
-    """Half of the quickest round trip in which it was asked for; with a rented generator, that of both clocks."""
+    """Half of the fastest round trip in which it was read; with a rented generator, the sum for both clocks."""
     generator_zone: str | None = None
-    """Availability zone of the machine that the load came from, of several the farthest; None: it is none of Amazon's,
-    or does not tell."""
+    """Availability zone of the load's machine, of several the farthest; None if it is not an Amazon machine, or the
+    zone is unknown.
+    """
     server_zone: str | None = None
-    """None: the server was not rented for the run."""
+    """None if the server was not rented for the run."""
     instance: str | None = None
-    """The class that was rented: of `instead`, perhaps."""
+    """The rented class, possibly one of `instead`."""
     cpu_model: str | None = None
-    """As the server itself sees it; None where it lets nobody look."""
+    """As reported on the server itself; None if that is not accessible."""

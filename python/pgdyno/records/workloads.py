@@ -1,4 +1,4 @@
-"""What workloads count beside transactions: sysbench's statements, TPC-C's orders."""
+"""Figures of workloads besides transactions: sysbench's statements, TPC-C's orders."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ class StatementCounts(Record):
     """Statements of a Lua script's clients in the measured part, as sysbench counts them."""
 
     reads: int
-    """Gave rows."""
+    """Statements that returned rows."""
     writes: int
-    """Changed rows."""
+    """Statements that changed rows."""
     others: int
     ignored_errors: int
-    """Those of the script's statements that it goes on after."""
+    """Errors that the script ignores."""
     reconnects: int
 
     @property
     def queries(self) -> int:
-        """All that succeeded."""
+        """Return the number of succeeded statements."""
         return self.reads + self.writes + self.others
 
 
@@ -31,25 +31,25 @@ class TpccType(Record):
     percent: float
     asked_percent: float
     p90_ns: int | None
-    """90th percentile of its response time; None when none ended."""
+    """90th percentile of its response time; None if none completed."""
     limit_s: float
-    """The standard's limit of it (clause 5.2.5.4)."""
+    """The standard's limit (clause 5.2.5.4)."""
 
     @property
     def is_within(self) -> bool | None:
-        """Whether the limit is kept; None when none ended."""
+        """Return whether the limit is met; None if none completed."""
         return None if self.p90_ns is None else self.p90_ns <= self.limit_s * 1e9
 
 
 class TpccFigures(Record):
-    """TPC-C's own figures of a trial. Rates are a minute."""
+    """TPC-C's own figures of a trial. Rates are per minute."""
 
     nopm: float
-    """New-Orders that were committed, by the driver."""
+    """Committed New-Orders, counted by the driver."""
     tpm: float
-    """Transactions by the driver, those that were to be rolled back among them."""
+    """Transactions counted by the driver, including intended rollbacks."""
     server_nopm: float | None
-    """Increase of sum(d_next_o_id); None when the server could not be asked."""
+    """Increase of sum(d_next_o_id); None if the server could not be queried."""
     server_tpm: float | None
     """Increase of xact_commit + xact_rollback over all databases."""
     types: list[TpccType]
