@@ -1,4 +1,4 @@
-"""Run folders: written whole, listed, found, and read with SQL."""
+"""Run folders: written atomically, listed, found, and queried with SQL."""
 
 from pgdyno.store.folder import RunFolder
 from pgdyno.store.ingest import TrialTables

@@ -1,4 +1,4 @@
-"""What a probe saw beside trials, folded into steps by DuckDB: an hour of it is a million rows."""
+"""The probe's samples of trials, aggregated into steps by DuckDB: an hour of them is a million rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AMOUNTS = (
     ("tables", "vacuums"),
     ("tables", "autovacuums"),
 )
-"""Source and metric of what a counter gained: given as a rate."""
+"""Source and metric of counters, which are returned as a rate."""
 MEANS = (
     ("cpu", "user"),
     ("cpu", "system"),
@@ -28,9 +28,9 @@ MEANS = (
     ("cpu", "steal"),
     ("disk", "utilisation"),
 )
-"""Of shares and numbers averaged over time: given as their mean."""
+"""Source and metric of shares and numbers averaged over time, which are returned as their mean."""
 FILES_AT_ONCE = 200
-"""Trials a query: DuckDB opens all its files before it reads."""
+"""Trials per query: DuckDB opens all its files before it reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,13 @@ class SeriesStep:
 
     trial: int
     step: int
-    """From the first transaction's start on, 0 is the first."""
+    """From the start of the first transaction; 0 is the first."""
     source: str
     metric: str
     label: str
-    """The disk with what it holds; empty without a label."""
+    """The disk with its contents; empty without a label."""
     value: float
-    """Mean, or of a counter what it gained a second."""
+    """Mean, or for a counter its increase per second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +57,12 @@ class WaitStep:
     wait_type: str
     wait: str
     sessions: float
-    """Mean over the looks of the step."""
+    """Mean over the samples of the step."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessSum:
-    """What all processes of a kind did in a trial."""
+    """The total of all processes of a kind in a trial."""
 
     kind: str
     cpu_us: float
@@ -72,7 +72,7 @@ class ProcessSum:
 
 
 def series_steps(run: RunData, widths_us: Mapping[int, int]) -> list[SeriesStep]:
-    """The metrics above of each trial of `widths_us`, in steps so wide. Raises StoreError."""
+    """Return the metrics above of each trial of `widths_us`, in steps of that width. Raises StoreError."""
     wanted = [(*each, True) for each in AMOUNTS] + [(*each, False) for each in MEANS]
     values = ", ".join(f"({quoted(source)}, {quoted(metric)}, {rate})" for source, metric, rate in wanted)
     query = f"""
@@ -93,7 +93,7 @@ def series_steps(run: RunData, widths_us: Mapping[int, int]) -> list[SeriesStep]
 
 
 def wait_steps(run: RunData, widths_us: Mapping[int, int]) -> list[WaitStep]:
-    """Active client sessions of each trial of `widths_us` by what they waited for. Raises StoreError."""
+    """Return active client sessions of each trial of `widths_us` by wait. Raises StoreError."""
     query = """
         WITH looks AS (
             SELECT s.trial, floor((s.t_us - coalesce(o.origin_us, 0)) / w.width_us)::INTEGER AS step,
@@ -110,7 +110,7 @@ def wait_steps(run: RunData, widths_us: Mapping[int, int]) -> list[WaitStep]:
 
 
 def process_sums(run: RunData, trial: int) -> list[ProcessSum]:
-    """Processes of trial number `trial` by kind, most I/O first. Raises StoreError."""
+    """Return processes of trial number `trial` by kind, most I/O first. Raises StoreError."""
     query = """
         SELECT json_extract_string(labels, '$.kind') AS kind,
                coalesce(sum(value) FILTER (metric = 'cpu'), 0), coalesce(sum(value) FILTER (metric = 'read'), 0),
@@ -122,9 +122,9 @@ def process_sums(run: RunData, trial: int) -> list[ProcessSum]:
 
 
 def rows_of(run: RunData, table: str, query: str, widths_us: Mapping[int, int]) -> list[tuple[Any, ...]]:
-    """What `query` says of `{table}` of some trials; nothing where they have none. Raises StoreError.
+    """Return the result of `query` on `{table}` of some trials; nothing if they lack the table. Raises StoreError.
 
-    Beside it stand `origins` (trial, origin_us) and `widths` (trial, width_us).
+    The query may also use `origins` (trial, origin_us) and `widths` (trial, width_us).
     """
     slugs = {record.number: record.slug for record in run.trials if record.is_seen}
     numbers = [number for number in widths_us if number in slugs]

@@ -1,4 +1,4 @@
-"""Files of a run folder that may be from elsewhere: regular files of a bounded size, and JSON that says one thing."""
+"""Reads files of a run folder that may come from elsewhere: regular files of a bounded size, and unambiguous JSON."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from pgdyno.errors import StoreError
 from pgdyno.store.storing import storing
 
 MOST_RECORD_BYTES = 32 << 20
-"""Of `manifest.json`, `trial.json` and `cloud.json`: of 10,000 trials, a manifest has about 1 MB."""
+"""Limit of `manifest.json`, `trial.json` and `cloud.json`: with 10,000 trials, a manifest has about 1 MB."""
 LARGEST_NUMBER = 2**64
-"""No figure of a record is larger: in nanoseconds, 584 years."""
+"""Largest number in a record: in nanoseconds, 584 years."""
 MOST_US = 10**16
-"""Of an instant, on any clock: 300 years."""
+"""Largest time on any clock: 300 years."""
 DEEPEST = 16
-"""Folders within each other, in a run: pgdyno makes four."""
+"""Deepest nesting of folders in a run: pgdyno creates four."""
 _DIGITS = 40
-NO_LINKS = "a run folder holds files, no links: replace it by what it points to"
-"""A hint."""
+NO_LINKS = "a run folder contains only files, no links: replace it with the file that it points to"
 DAMAGED = "the file was changed or damaged"
-"""A hint."""
 
 
 def read_record(path: Path) -> bytes:
-    """Content of the record at `path`. Raises StoreError for a link, a pipe, a device, and more than its limit."""
+    """Return the content of the record at `path`. Raises StoreError for a link, a pipe, a device, and beyond the
+    limit.
+    """
     with storing("read", path), open_regular(path) as file:
         content = file.read(MOST_RECORD_BYTES + 1)
     if len(content) > MOST_RECORD_BYTES:
@@ -39,9 +39,9 @@ def read_record(path: Path) -> bytes:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """The file at `path`, open. Raises OSError; StoreError for a link, a pipe and a device."""
+    """Open the file at `path`. Raises OSError; StoreError for a link, a pipe and a device."""
     try:
-        # a pipe would wait for who writes into it; a link may name any file of this machine
+        # opening a pipe would wait for its writer; a link may name any file of this machine
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError as error:
         if error.errno == errno.ELOOP:
@@ -57,7 +57,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def check_regular(path: Path, found: os.stat_result) -> None:
-    """Raises StoreError unless `found`, of `path` itself, is a regular file."""
+    """Raise StoreError unless `found`, the status of `path` itself, is a regular file."""
     if stat.S_ISLNK(found.st_mode):
         raise StoreError(f"cannot read {path}: it is a symbolic link", hint=NO_LINKS)
     if not stat.S_ISREG(found.st_mode):
@@ -65,8 +65,9 @@ def check_regular(path: Path, found: os.stat_result) -> None:
 
 
 def files_below(folder: Path, _depth: int = 1) -> Iterator[Path]:
-    """Files in `folder` and its folders, by path, without hidden ones and links. Raises OSError, and StoreError for a
-    folder that is nested too deep."""
+    """Return files in `folder` and its subfolders, by path, without hidden ones and links. Raises OSError, and
+    StoreError for a folder that is nested too deeply.
+    """
     if _depth > DEEPEST:
         raise StoreError(f"cannot read {folder}: it is nested deeper than {DEEPEST} folders", hint=DAMAGED)
     for each in sorted(folder.iterdir()):
@@ -80,33 +81,34 @@ def files_below(folder: Path, _depth: int = 1) -> Iterator[Path]:
 
 
 def parsed(content: bytes | str) -> Any:  # noqa: ANN401 - JSON of any shape
-    """The JSON that `content` is. Raises ValueError, also for a key that is there twice, for a number that is none
-    or too large, and for what is nested too deep."""
+    """Parse `content` as JSON. Raises ValueError also for a duplicate key, for a number that is too large or not
+    finite, and for deep nesting.
+    """
     try:
         return json.loads(
             content, object_pairs_hook=_once, parse_constant=_no_number, parse_float=_number, parse_int=_whole
         )
     except RecursionError as error:
-        raise ValueError("it is nested too deep") from error
+        raise ValueError("it is nested too deeply") from error
 
 
 def detail_of(kind: str, detail: str) -> dict[str, Any]:
-    """The other fields of an event of the table `events`. Raises StoreError unless they are a JSON object."""
+    """Return the other fields of an event of the table `events`. Raises StoreError unless they are a JSON object."""
     try:
         found = parsed(detail)
     except ValueError as error:
         raise StoreError(f"cannot read the event {kind}: {error}", hint=DAMAGED) from error
     if not isinstance(found, dict):
-        raise StoreError(f"cannot read the event {kind}: its detail is no JSON object", hint=DAMAGED)
+        raise StoreError(f"cannot read the event {kind}: its detail is not a JSON object", hint=DAMAGED)
     return found
 
 
 def whole_of(kind: str, detail: str, name: str) -> int | None:
-    """A whole number of these fields; None where they have none of that name. Raises StoreError for another type."""
+    """Return an integer among these fields; None if absent. Raises StoreError for another type."""
     value = detail_of(kind, detail).get(name)
     if value is None or (isinstance(value, int) and not isinstance(value, bool) and abs(value) < MOST_US):
         return value
-    raise StoreError(f"cannot read the event {kind}: its {name} is no whole number", hint=DAMAGED)
+    raise StoreError(f"cannot read the event {kind}: its {name} is not an integer", hint=DAMAGED)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -114,12 +116,12 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {twice[:60]!r} is there twice")
+        raise ValueError(f"the key {twice[:60]!r} occurs twice")
     return found
 
 
 def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number")
+    raise ValueError(f"{text} is not a number")
 
 
 def _number(text: str) -> float:

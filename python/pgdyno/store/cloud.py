@@ -1,4 +1,4 @@
-"""What the service told of a rented server beside a trial: tables that come once the trial is whole."""
+"""Cloud monitoring of a rented server during a trial: tables that are added after the trial."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pgdyno.store.tables import CloudEventRow, CloudSeriesRow
 
 RECORD = "cloud.json"
 MOST_STEPS = 10_000
-"""Steps that one figure may cover: it is about a minute."""
+"""The most steps of one figure, which covers about a minute."""
 LOG = "server.log"
 
 _MINUTES = """
@@ -46,11 +46,11 @@ _CHECKPOINTS = """
 
 @dataclass(frozen=True, slots=True)
 class LoggedCheckpoint:
-    """The begin of a checkpoint, as the server's log has it."""
+    """The start of a checkpoint, from the server's log."""
 
     trial: int
     at_s: float
-    """Since the first transaction was due, to a second."""
+    """Since the first transaction was due, accurate to a second."""
     reason: str
     """In the server's words: `time`, `wal`."""
 
@@ -60,7 +60,7 @@ Told = tuple[list[SeriesStep], list[WaitStep], list[LoggedCheckpoint]]
 
 
 def stored_cloud(trial: Path) -> CloudRecord | None:
-    """What the folder of a trial has of it; None where nobody was asked. Raises StoreError."""
+    """Return the tables in the folder of a trial; None if it has none. Raises StoreError."""
     path = trial / RECORD
     with storing("read", path):
         if not path.exists():
@@ -80,7 +80,7 @@ def write_cloud(
     events: Sequence[CloudEventRow],
     log: Sequence[str],
 ) -> None:
-    """Adds to the folder of a trial that is whole; the record comes last, and says that all is there.
+    """Add the tables to the folder of a complete trial; the record is written last, as proof of completeness.
 
     `log` are lines of the server's log. Raises StoreError.
     """
@@ -93,20 +93,20 @@ def write_cloud(
 
 
 def read_cloud(run: RunData, trial: int) -> CloudRecord | None:
-    """Of trial number `trial`; None where nobody was asked. Raises StoreError."""
+    """Return the record of trial number `trial`; None if it has none. Raises StoreError."""
     slug = next(record.slug for record in run.trials if record.number == trial)
     return stored_cloud(run.folder.trials_path / slug)
 
 
 def minute_steps(run: RunData, widths_us: Mapping[int, int]) -> list[SeriesStep]:
-    """CloudWatch's figures of each trial of `widths_us`, in steps so wide. Raises StoreError.
+    """Return CloudWatch's figures of each trial of `widths_us`, in steps of that width. Raises StoreError.
 
-    A step has the figure of the minute that its middle lies in; where there is none, there is no step.
+    A step has the figure of the minute that contains its middle; without a figure there is no step.
     """
     found = []
     for trial, metric, volume, begin_us, end_us, value in rows_of(run, "cloud_series", _MINUTES, widths_us):
         width = widths_us[trial]
-        # of the steps whose middles lie in the minute
+        # the steps whose middles are in the minute
         first, behind = (max(0, -int(-(at - width / 2) // width)) for at in (begin_us, end_us))
         found += [
             SeriesStep(trial, at, CloudSource.CLOUDWATCH, metric, volume, value)
@@ -116,15 +116,15 @@ def minute_steps(run: RunData, widths_us: Mapping[int, int]) -> list[SeriesStep]
 
 
 def load_steps(run: RunData, widths_us: Mapping[int, int]) -> list[WaitStep]:
-    """Active sessions of each trial by what they waited for, as Performance Insights has them. Raises StoreError.
+    """Return active sessions of each trial by wait, from Performance Insights. Raises StoreError.
 
-    The sum of all has no wait: where there is none, nothing is known of the step.
+    The total has no wait: without it, the step is unknown.
     """
     return [WaitStep(*row) for row in rows_of(run, "cloud_series", _LOAD, widths_us)]
 
 
 def told_of(run: RunData, widths_us: Mapping[int, int]) -> dict[int, Told]:
-    """All of it, by trial of `widths_us`. Raises StoreError."""
+    """Return all tables, by trial of `widths_us`. Raises StoreError."""
     found: dict[int, Told] = {number: ([], [], []) for number in widths_us}
     for minute in minute_steps(run, widths_us):
         found[minute.trial][0].append(minute)

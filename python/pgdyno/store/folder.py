@@ -25,47 +25,45 @@ from pgdyno.store.writer import RECORD, TrialWriter, partial_path
 MANIFEST = "manifest.json"
 TRIALS = "trials"
 SET_ASIDE = "set-aside"
-"""Trials that failed and were made anew."""
+"""The folder of failed trials that were repeated."""
 _ATTEMPTS = 20
 
 _R = TypeVar("_R", Manifest, TrialRecord)
 
 
 class RunFolder:
-    """A folder with a manifest and the trials that are done."""
+    """A folder with a manifest and the completed trials."""
 
     def __init__(self, path: Path, manifest: Manifest) -> None:
-        """Use `create` or `open`."""
+        """Use `create` or `open` instead."""
         self.path = path
         self._manifest = manifest
         self.location = str(path)
-        """Where people find it: of a run that was fetched, its address on object storage."""
+        """The path for users: for a fetched run, its address on object storage."""
 
     @property
     def name(self) -> str:
-        """What the run is called."""
+        """Return the name of the run."""
         return self.path.name
 
     @property
     def manifest(self) -> Manifest:
-        """What the run is, as it was last written or read here."""
+        """Return the manifest as last written or read by this object."""
         return self._manifest
 
     @classmethod
     def create(cls, parent: Path, manifest: Manifest, scripts: Iterable[str] = ()) -> RunFolder:
-        """A new folder in `parent`, which is made if need be; `manifest.run` becomes its name.
+        """Create a folder in `parent`, and `parent` if necessary; `manifest.run` becomes its name.
 
-        `scripts` are files, found from the manifest's plan_folder, of which copies are kept.
-
-        The name is the start in UTC, the plan's name and four random digits:
-        `20261120T101500Z-quick-3f9a`. Raises StoreError.
+        `scripts` are files, relative to the manifest's plan_folder, of which copies are kept. The name is the start in
+        UTC, the plan's name and four random digits: `20261120T101500Z-quick-3f9a`. Raises StoreError.
         """
         with storing("make a run folder in", parent):
             parent.mkdir(parents=True, exist_ok=True)
             path = _free_name(parent, manifest)
-            # nobody lists it before it has a manifest
+            # listings ignore it until it has a manifest
             partial = partial_path(parent, path.name)
-            # logs of servers and commands are not for everybody on the host; whoever shares runs opens them
+            # logs of servers and commands are private; users who share runs change the mode
             partial.mkdir(0o700)
             try:
                 (partial / TRIALS).mkdir()
@@ -82,16 +80,16 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
-        """The run folder at `path`. Raises StoreError when it is none, is broken, or is of a newer format."""
+        """Open the run folder at `path`. Raises StoreError if it is not one, is broken, or has a newer format."""
         if not path.is_dir():
             raise StoreError(f"cannot read the run {path}: there is no such folder")
         if not (path / MANIFEST).exists() and not (path / MANIFEST).is_symlink():
             raise StoreError(f"cannot read the run {path}: it has no {MANIFEST}", hint="this is not a run folder")
-        # "." has no name of its own
+        # "." has no name
         return cls(path.resolve(), _read_record(path / MANIFEST, Manifest))
 
     def update_manifest(self, **changes: object) -> Manifest:
-        """Replaces fields of the manifest, on disk at one instant. Raises StoreError; ValueError for no such field."""
+        """Replace fields of the manifest atomically on disk. Raises StoreError; ValueError for an unknown field."""
         unknown = changes.keys() - Manifest.model_fields.keys()
         if unknown:
             raise ValueError(f"a manifest has no {', '.join(sorted(unknown))}")
@@ -100,16 +98,16 @@ class RunFolder:
         return self._manifest
 
     def begin_trial(self, slug: str) -> TrialWriter:
-        """A writer for the trial `slug`. Raises StoreError when there is such a trial already."""
+        """Return a writer for the trial `slug`. Raises StoreError if the trial exists."""
         return TrialWriter(self.path, slug)
 
     @property
     def trials_path(self) -> Path:
-        """Folder of the trials that are whole."""
+        """Return the folder of the completed trials."""
         return self.path / TRIALS
 
     def trial_paths(self) -> list[Path]:
-        """Folders of the trials that are whole, in the order of their numbers. Raises StoreError."""
+        """Return the folders of the completed trials, in the order of their numbers. Raises StoreError."""
         with storing("list", self.trials_path):
             if self.trials_path.is_symlink():
                 raise StoreError(f"cannot read {self.trials_path}: it is a symbolic link", hint=NO_LINKS)
@@ -118,7 +116,7 @@ class RunFolder:
             return sorted(path for path in self.trials_path.iterdir() if _is_trial(path))
 
     def trials(self) -> list[TrialRecord]:
-        """Records of the trials that are whole, by number. Raises StoreError when one cannot be read."""
+        """Return the records of the completed trials, by number. Raises StoreError if one cannot be read."""
         records = [_read_trial(path) for path in self.trial_paths()]
         records.sort(key=lambda record: record.number)
         for first, second in pairwise(records):
@@ -130,13 +128,13 @@ class RunFolder:
         return records
 
     def partials(self) -> list[str]:
-        """Slugs of trials that were begun and never committed: one in flight, or what a killed run left."""
+        """Return the slugs of trials that began and were never committed: one in flight, or those of a killed run."""
         with storing("list", self.path):
             found = [path.name for path in self.path.glob(".*.partial") if path.is_dir()]
         return sorted(name.removeprefix(".").removesuffix(".partial") for name in found)
 
     def remove_partials(self) -> list[str]:
-        """Removes what a killed run left of trials; gives back their slugs. Raises StoreError."""
+        """Remove partial trials of a killed run and return their slugs. Raises StoreError."""
         slugs = self.partials()
         for slug in slugs:
             with storing("remove", partial_path(self.path, slug)):
@@ -144,7 +142,7 @@ class RunFolder:
         return slugs
 
     def set_aside(self, slug: str) -> Path:
-        """Moves a whole trial out of `trials/`, to make room for another go at it. Raises StoreError."""
+        """Move a completed trial out of `trials/`, so that it can be repeated. Raises StoreError."""
         folder = self.path / SET_ASIDE
         with storing("move", self.trials_path / slug):
             folder.mkdir(exist_ok=True)
@@ -155,7 +153,7 @@ class RunFolder:
         return path
 
     def locked(self) -> AbstractContextManager[None]:
-        """Keeps every other pgdyno from going on with this run. Raises StoreError when one does."""
+        """Prevent every other pgdyno from resuming this run. Raises StoreError if one is working on it."""
         return run_lock(self.path)
 
     def _write_manifest(self) -> None:
@@ -175,13 +173,13 @@ def _free_name(parent: Path, manifest: Manifest) -> Path:
 
 
 def _is_trial(path: Path) -> bool:
-    """Whether `path` is a folder of its own: a link may name any folder of this machine."""
+    """Return whether `path` is a real folder: a link may name any folder of this machine."""
     return path.name[0] != "." and path.is_dir() and not path.is_symlink()
 
 
 def _read_trial(path: Path) -> TrialRecord:
     record = _read_record(path / RECORD, TrialRecord)
-    # the folder is where the record was found, whatever it says
+    # the folder is where the record was found, whatever the record says
     return record if record.slug == path.name else record.model_copy(update={"slug": path.name})
 
 

@@ -1,4 +1,4 @@
-"""The engine's events of one trial as rows of its tables; docs/reference/events.md says what comes in."""
+"""Converts the engine's events of one trial to rows of its tables; docs/reference/events.md describes the events."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from pgdyno.store.tables import TOTAL, EventRow, HistogramRow, IntervalRow, Stat
 Event = dict[str, Any]
 
 _OF_EVENT = frozenset({"event", "t_us", "client", "script", "command", "sqlstate", "message"})
-"""Fields that have columns of their own."""
+"""Fields with columns of their own."""
 _ELSEWHERE = {"start": frozenset({"scripts"}), "end": frozenset({"scripts", "histogram", "phases", "ledger"})}
-"""Fields that the other tables hold."""
+"""Fields that the other tables contain."""
 
 
 @dataclass(slots=True)
@@ -31,10 +31,10 @@ class TrialTables:
 
 
 def ingest(trial: int, events: Iterable[Event]) -> TrialTables:
-    """Rows of trial number `trial`; a stream that was cut gives what it holds.
+    """Return the rows of trial number `trial`; a truncated stream yields what it contains.
 
-    Every script has a row in every second, also where none of its transactions ended: a stall is zeros,
-    not a gap. Raises StoreError for an event that lacks what its kind must have.
+    Every script has a row in every second, even if none of its transactions ended: a stall is zeros, not a gap. Raises
+    StoreError for an event that lacks a required field.
     """
     tables = TrialTables()
     scripts: list[Event] = []
@@ -97,19 +97,19 @@ def _histogram(tables: TrialTables, trial: int, second: int, phase: str, script:
     try:
         blob = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        # kept as it came: the trial is not lost for it, and whoever decodes it is told
+        # keep it as received: it does not invalidate the trial, and decoding it reports the error
         blob = text.encode()
     tables.histograms.append(HistogramRow(trial, second, phase, script, blob))
 
 
 def _end(tables: TrialTables, trial: int, event: Event, scripts: Sequence[Event]) -> None:
     told = {script["id"]: {each["id"]: each for each in script["statements"]} for script in scripts}
-    # an engine that never got to measure has no scripts here
+    # an engine that never started to measure has no scripts here
     for script in event.get("scripts") or ():
         number = script["script"]
         _histogram(tables, trial, TOTAL, "measure", number, script.get("histogram"))
         done = {each["id"]: each for each in script.get("statements") or ()}
-        # those of a Lua script are known only when they were sent
+        # the statements of a Lua script are known only after they were sent
         named = {id_: each for id_, each in done.items() if "text" in each}
         for id_, statement in (told.get(number, {}) | named).items():
             tables.statements.append(_statement(trial, number, statement, done.get(id_, {})))
@@ -137,7 +137,7 @@ def _event(trial: int, event: Event) -> EventRow:
     left_out = _OF_EVENT | _ELSEWHERE.get(event["event"], frozenset())
     rest = {name: value for name, value in event.items() if name not in left_out}
     for name in ("client", "script", "command"):
-        # an unknown kind may call something else by these names
+        # an unknown kind of event may use these names for something else
         if name in event and not isinstance(event[name], (int, type(None))):
             rest[name] = event[name]
     return EventRow(
@@ -158,5 +158,5 @@ def _number(value: object) -> int | None:
 
 
 def _text(value: object) -> str | None:
-    """`value` as text that can be stored: JSON may hold halves of surrogate pairs, UTF-8 may not."""
+    """Return `value` as storable text: JSON may contain unpaired surrogates, UTF-8 may not."""
     return None if value is None else str(value).encode("utf-8", "replace").decode("utf-8")

@@ -1,4 +1,4 @@
-"""What the server did inside of one trial: its statements as it counted them, its tables as they grew."""
+"""Activity inside the server during one trial: statements by its own count, growth of tables."""
 
 from __future__ import annotations
 
@@ -35,28 +35,28 @@ _STATEMENTS = """
 
 @dataclass(frozen=True, slots=True)
 class TableSum:
-    """A table over a trial, of those that changed most."""
+    """A table that changed during a trial, among those that changed most."""
 
     name: str
     bytes: float
-    """At the end: with indexes and TOAST."""
+    """At the end, with indexes and TOAST."""
     grown_bytes: float | None
-    """This and all counts below: between the first and the last look; None where there was one alone."""
+    """This and all counts below are differences between the first and the last sample; None for a single sample."""
     dead_rows: float
     live_rows: float
     """Both at the end."""
     inserted: float | None
     updated: float | None
     hot_updated: float | None
-    """Of these, without new index entries."""
+    """Updates without new index entries."""
     deleted: float | None
     scans: float | None
-    """Sequential ones."""
+    """Sequential scans."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerStatementSum:
-    """A statement as pg_stat_statements counted it, of those that took the longest."""
+    """A statement from pg_stat_statements, among those with the most execution time."""
 
     text: str
     calls: float
@@ -69,12 +69,12 @@ class ServerStatementSum:
 
 
 def table_sums(run: RunData, trial: int) -> list[TableSum]:
-    """Tables of trial number `trial`, those that changed most first. Raises StoreError."""
+    """Return tables of trial number `trial`, those that changed most first. Raises StoreError."""
     return [_table_sum(*row) for row in rows_of(run, "series", _TABLES, {trial: 1})[:MOST_TABLES]]
 
 
 def _table_sum(name: str, *rest: float | None) -> TableSum:
-    # zeros are left out of the samples; of one look alone, what a table gained is not known
+    # samples leave out zeros; with a single sample, the increase is unknown
     *figures, is_alone = rest
     size, grown, dead, live, *gained = (figure or 0.0 for figure in figures)
     if is_alone:
@@ -83,6 +83,8 @@ def _table_sum(name: str, *rest: float | None) -> TableSum:
 
 
 def server_statement_sums(run: RunData, trial: int) -> list[ServerStatementSum]:
-    """Statements of trial number `trial`, the dearest first; none without the extension. Raises StoreError."""
+    """Return statements of trial number `trial`, the most expensive first; none without the extension. Raises
+    StoreError.
+    """
     rows = rows_of(run, "server_statements", _STATEMENTS, {trial: 1})
     return [ServerStatementSum(*row) for row in rows[:MOST_STATEMENTS]]

@@ -1,4 +1,4 @@
-"""What the probe saw while trials were measured, a row a trial: the figures that say what limited it."""
+"""Averages of the probe's samples over each measured trial: the figures that show what limited it."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ FROM bounds LEFT JOIN counted USING (trial) LEFT JOIN made USING (trial) LEFT JO
 WHERE coalesce(busy, len(waits), bytes_per_s) IS NOT NULL ORDER BY trial
 """
 _COUNTED_S = 10
-"""Of a trial, from which on its counters say how many sessions were active: they come up to a second late."""
+"""Trial length from which its counters show how many sessions were active: they are up to a second late."""
 _ENDED = 100
-"""Transactions for each active session, likewise: what lasts at the begin and at the end is under a hundredth."""
+"""Transactions per active session, likewise: what spans the start or the end is then under a hundredth."""
 _TABLES = ("events", "intervals", "series", "waits")
 
 
@@ -71,7 +71,7 @@ Wait = tuple[str, str, float]
 
 @dataclass(frozen=True, slots=True)
 class SeenBeside:
-    """Averages over the measured part of a trial; None where the probe had nothing."""
+    """Averages over the measured part of a trial; None if the probe has no samples."""
 
     trial: int
     slug: str
@@ -79,16 +79,17 @@ class SeenBeside:
     """Share of all cores of the server's host."""
     steal: float | None
     waits: Sequence[Wait]
-    """Kind, name (empty without one), and sessions of clients, most first; none where nobody looked. Those on a CPU
-    are so many that all together are the sessions that the server counted, where it did (`counted_waits`)."""
+    """Kind, name (empty without one), and sessions of clients, most first; empty without samples. Sessions on CPU are
+    chosen so that the total equals the server's count, if available (`counted_waits`).
+    """
     wal_bytes_per_s: float | None
     disk: str | None
-    """The busiest of those that hold data or WAL."""
+    """The busiest disk with data or WAL."""
     disk_utilisation: float | None
 
 
 def has_probe_tables(run: RunData) -> bool:
-    """Whether every trial has the probe's tables, which folders of earlier versions have not."""
+    """Return whether every trial has the probe's tables, which folders of earlier versions lack."""
     return all(_has(run.folder.trials_path / trial.slug) for trial in run.trials)
 
 
@@ -97,7 +98,7 @@ def _has(folder: Path) -> bool:
 
 
 def seen_beside(run: RunData, trials: Collection[int] | None = None) -> list[SeenBeside]:
-    """Trials beside which there was a probe, in order; of `trials` only where they are named. Raises StoreError."""
+    """Return averages of trials with a probe, in order; only `trials` if given. Raises StoreError."""
     slugs = {record.number: record.slug for record in run.trials if trials is None or record.number in trials}
     there = [slug for slug in slugs.values() if _has(run.folder.trials_path / slug)]
     if not there:
@@ -115,11 +116,11 @@ def seen_beside(run: RunData, trials: Collection[int] | None = None) -> list[See
 
 
 def counted_waits(waits: Sequence[Wait], counted: float | None, transactions: int) -> Sequence[Wait]:
-    """`waits` with as many sessions on a CPU as make the sum `counted`, the mean active sessions by `active_time`.
+    """Return `waits` with as many sessions on CPU as make the sum `counted`, the mean active sessions by `active_time`.
 
-    Looks find those that wait, whoever has the cores. On a busy host a look comes when a session has just given up
-    its core, so it finds too few of those that run. Unchanged where the counter is not there, or has too few
-    transactions, or contradicts the looks.
+    Samples count waiting sessions correctly, whoever uses the CPU. On a busy host, a sample is taken when a session has
+    just left its core, so it counts too few running sessions. Returns `waits` unchanged if the counter is missing, has
+    too few transactions, or contradicts the samples.
     """
     total = sum(sessions for _, _, sessions in waits)
     waiting = [each for each in waits if each[0] != CPU]

@@ -1,4 +1,4 @@
-"""Who works on a run folder: one pgdyno at a time."""
+"""Locks a run folder, so that only one pgdyno works on it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pgdyno.errors import StoreError
 from pgdyno.store.storing import storing
 
 LOCK = ".lock"
-"""Stays in the folder: a lock that is removed can be held twice."""
+"""It remains in the folder: if it were removed, two processes could hold it."""
 
 
 @contextmanager
 def run_lock(run: Path) -> Iterator[None]:
-    """Holds the run folder `run`; the lock goes with the process, however it ends.
+    """Lock the run folder `run`; the lock ends with the process.
 
-    Raises StoreError when another pgdyno holds it.
+    Raises StoreError if another pgdyno holds it.
     """
     lock = FileLock(run / LOCK, thread_local=False)
     with storing("lock", run):
@@ -27,7 +27,7 @@ def run_lock(run: Path) -> Iterator[None]:
             lock.acquire(timeout=0)
         except Timeout:
             raise StoreError(
-                f"cannot go on with the run {run.name}: another pgdyno works on it", hint="wait until it has ended"
+                f"cannot resume the run {run.name}: another pgdyno works on it", hint="wait until it has ended"
             ) from None
     try:
         yield

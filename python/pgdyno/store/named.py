@@ -1,4 +1,4 @@
-"""Many runs, as people name them: runs, folders of runs, and patterns; on disks and on object storage."""
+"""Resolves runs as users name them: runs, folders of runs, and patterns; on disk and on object storage."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _WILD = re.compile(r"[*?\[]")
 
 @dataclass(frozen=True, slots=True)
 class NamedRuns:
-    """What was named."""
+    """The runs that the arguments of a command name."""
 
     places: Sequence[str]
-    """Paths and addresses, each once: those of one name or pattern in order, one name after the other."""
+    """Paths and addresses without duplicates, in order of the arguments."""
     is_one: bool
-    """One run was named by itself: no pattern, and no folder of runs."""
+    """Whether the user named a single run, and no pattern or folder."""
 
 
 def named_runs(texts: Sequence[str], parent: Path) -> NamedRuns:
-    """The runs that `texts` name; names without a slash are of `parent`, as in `find_run`.
+    """Return the runs that `texts` name; names without a slash are in `parent`, as in `find_run`.
 
-    They are not read: one that is broken is found out by who reads it. Raises StoreError and UsageError.
+    Does not read them; a broken run is reported by its reader. Raises StoreError and UsageError.
     """
     found: list[str] = []
     is_one = len(texts) == 1
@@ -44,7 +44,7 @@ def named_runs(texts: Sequence[str], parent: Path) -> NamedRuns:
 
 
 def matching_objects(text: str) -> list[str]:
-    """Addresses of the objects that the address or pattern `text` names. Raises StoreError and UsageError."""
+    """Return addresses of the objects that match the address or pattern `text`. Raises StoreError and UsageError."""
     if _WILD.search(text) is None:
         return [text]
     found = _matching(text, objects.files)
@@ -58,7 +58,7 @@ def _one(text: str, parent: Path) -> str:
 
 
 def _several_remote(text: str) -> list[str] | None:
-    """What a pattern or a folder of runs holds; None for a run."""
+    """Return the runs of a pattern or a folder; None for a run."""
     if _WILD.search(text) is not None:
         return _some(_matching(text, objects.folders), text)
     at = Address.of(text)
@@ -66,13 +66,13 @@ def _several_remote(text: str) -> list[str] | None:
         return None
     names = objects.folders(at)
     if TRIALS in names:
-        # a run without its manifest: who reads it says so
+        # a run without its manifest: its reader reports that
         return None
     return _some([str(at / name) for name in names if not name.startswith(".")], text)
 
 
 def _matching(text: str, last: Callable[[Address, str], list[str]]) -> list[str]:
-    """Addresses that match the pattern `text`, level by level; `last` lists the last one."""
+    """Return addresses that match the pattern `text`, level by level; `last` lists the last one."""
     at = Address.of(text)
     *levels, final = at.key.split("/")
     found = [Address(at.bucket, "")]
@@ -84,7 +84,7 @@ def _matching(text: str, last: Callable[[Address, str], list[str]]) -> list[str]
 def _level(at: Address, pattern: str, names: Callable[[Address, str], list[str]]) -> Iterable[Address]:
     wild = _WILD.search(pattern)
     if wild is None and names is objects.folders:
-        # it may be there or not: who lists it finds out
+        # it may not exist: the listing shows that
         return [at / pattern]
     beginning = pattern if wild is None else pattern[: wild.start()]
     there = names(at, beginning)
@@ -98,7 +98,7 @@ def _several_here(text: str) -> list[str] | None:
             return None
         with storing("list the runs in", path):
             below = sorted(each for each in path.iterdir() if each.is_dir() and not each.name.startswith("."))
-        # a folder with nothing of ours is no folder of runs
+        # a folder without runs is not a folder of runs
         return [str(each) for each in below] if any((each / MANIFEST).is_file() for each in below) else None
     if _WILD.search(text) is None:
         return None

@@ -1,7 +1,6 @@
-"""Rows into Parquet files, through DuckDB.
+"""Reads and writes Parquet files through DuckDB.
 
-Columns are handed over as typed lists, which is a dozen times faster than a statement a row, and keeps
-blobs as bytes.
+Columns are passed as typed lists, which is a dozen times faster than a statement per row, and keeps blobs as bytes.
 """
 
 from __future__ import annotations
@@ -30,23 +29,24 @@ MOST_ROWS: Mapping[str, int] = MappingProxyType(
         "server_statements": 20_000,
     }
 )
-"""Of a trial's table: 24 hours of five scripts have 432,000 intervals."""
+"""Limit for a trial's table: 24 hours of five scripts have 432,000 intervals."""
 MOST_SAMPLES = 20_000_000
-"""Of a trial's other tables, those of probes: an hour is a million rows."""
+"""Limit for a trial's tables of samples: an hour is a million rows."""
 ROWS_FREE, ROWS_A_BYTE, SAMPLES_A_BYTE = 10_000, 4, 20
-"""A file has at most so many rows, and more for each of its bytes: one that has more was made to fill the memory.
-Seconds in which nothing happened are 0.12 rows a byte, events that are all alike 0.7, samples that are so 6."""
+"""A file may have this many rows, plus a number for each of its bytes: more would indicate a file made to exhaust
+memory. Seconds without any activity have 0.12 rows per byte, identical events 0.7, identical samples 6.
+"""
 MOST_READ, MOST_READ_BYTES = 2_000_000, 1 << 30
-"""Rows that one question brings into memory, and what is text in them."""
+"""Rows that one query may load, and bytes of text in them."""
 LONGEST_TEXT = 1 << 20
-"""Bytes of a value that is text or a histogram."""
+"""Bytes of a text or histogram value."""
 _AT_ONCE = 256
 _NONE = object()
 _MEMORY_BYTES = min(2 << 30, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * 4 // 5)
 
 
 def connect() -> duckdb.DuckDBPyConnection:
-    """A database in memory that fetches nothing from the network, and takes a part of the memory only."""
+    """Return an in-memory database without network access and with limited memory."""
     memory = f"{_MEMORY_BYTES >> 20}MiB"
     return duckdb.connect(config={"autoinstall_known_extensions": False, "threads": 2, "memory_limit": memory})
 
@@ -57,14 +57,16 @@ def _database() -> duckdb.DuckDBPyConnection:
 
 
 def reader() -> duckdb.DuckDBPyConnection:
-    """A session of a database that is kept: making one takes longer than reading a small table. It makes no tables."""
+    """Return a session of a shared database, because creating one is slower than reading a small table. It creates no
+    tables.
+    """
     return _database().cursor()
 
 
 def stored(paths: Sequence[Path], options: str = "") -> str:
-    """SQL that reads `paths`, tables of trials, with further `options` of read_parquet.
+    """Return SQL that reads `paths`, tables of trials, with further `options` of read_parquet.
 
-    Raises StoreError for a link, for what is no regular file, and for more rows than a table has.
+    Raises StoreError for a link, for anything but a regular file, and for more rows than a table may have.
     """
     for path in paths:
         with storing("read", path):
@@ -80,17 +82,17 @@ def stored(paths: Sequence[Path], options: str = "") -> str:
                 f"cannot read {path}: {rows:,} rows in {found.st_size:,} bytes, and at most {most:,} are read",
                 hint=f"{DAMAGED}; DuckDB reads larger tables",
             )
-    # listed by name: a pattern would find what is not whole, too
+    # list the files by name: a pattern would match partial ones, too
     files = f"read_parquet([{', '.join(quoted(str(path)) for path in paths)}]{options})"
     if not paths or "value" not in columns(TABLES[paths[0].stem]):
         return files
-    # of samples; the other columns stay as they are, so that files are searched by them
+    # for samples; the other columns are unchanged, so that filters still apply to the files
     return f"(SELECT * REPLACE ({_sound('value', 'DOUBLE', is_needed=True)} AS value) FROM {files})"  # noqa: S608
 
 
 @lru_cache(maxsize=16_384)
 def _described(path: str, _changed_ns: int, _size: int) -> tuple[int, str | None]:
-    """Rows of the file, and which of its columns has another type than the table's; by its footer alone."""
+    """Return the number of rows, and columns whose type differs from the table's; reads only the footer."""
     with reader() as connection:
         found = connection.execute("SELECT num_rows FROM parquet_file_metadata(?)", [path]).fetchone()
         described = connection.execute(f"DESCRIBE FROM read_parquet({quoted(path)})").fetchall()
@@ -104,10 +106,10 @@ def _described(path: str, _changed_ns: int, _size: int) -> tuple[int, str | None
 def fetched_rows(
     found: duckdb.DuckDBPyConnection, path: Path, trials: Container[int] | None = None
 ) -> Iterator[tuple[Any, ...]]:
-    """Rows of a result, a few at a time.
+    """Yield rows of a result in batches.
 
-    Raises StoreError, which names `path`, when they are too many to hold; where `trials` are given, also when the
-    first column is another number.
+    Raises StoreError, which names `path`, if they exceed the limits; if `trials` is given, also if the first column is
+    another number.
     """
     rows = size = 0
     while some := found.fetchmany(_AT_ONCE):
@@ -115,7 +117,7 @@ def fetched_rows(
         other = next((row[0] for row in some if row[0] not in trials), _NONE) if trials is not None else _NONE
         if other is not _NONE:
             raise StoreError(
-                f"cannot read {path}: a table has rows of trial {other}, which is not there",
+                f"cannot read {path}: a table has rows of trial {other}, which does not exist",
                 hint=DAMAGED,
             )
         size += sum(len(value) for row in some for value in row if isinstance(value, str | bytes))
@@ -128,7 +130,7 @@ def fetched_rows(
 
 
 def sound(row: type[Row]) -> str:
-    """SQL of the columns of `row`, each of its type; a value that is no figure, or too long, is an error."""
+    """Return SQL of the columns of `row` with their types; a non-finite or overlong value is an error."""
     needed = required(row)
     return ", ".join(
         f"{_sound(name, sql_type, is_needed=name in needed)} AS {name}" for name, sql_type in columns(row).items()
@@ -149,11 +151,11 @@ def _sound(name: str, sql_type: str, *, is_needed: bool) -> str:
 
 
 _empty: dict[str, bytes] = {}
-"""Files of tables without rows: most of an imported trial's, and each always the same."""
+"""Files of empty tables: most tables of an imported trial, always identical."""
 
 
 def write_tables(folder: Path, tables: Mapping[str, Sequence[Row]]) -> None:
-    """Writes `<name>.parquet` into `folder` for each of `tables`, empty ones too. Raises StoreError."""
+    """Write `<name>.parquet` into `folder` for each of `tables`, even empty ones. Raises StoreError."""
     filled = {name: rows for name, rows in tables.items() if rows or name not in _empty}
     for name in tables.keys() - filled.keys():
         path = folder / f"{name}.parquet"
@@ -179,10 +181,10 @@ def _write(connection: duckdb.DuckDBPyConnection, path: Path, row: type[Row], ro
             {name: [getattr(each, name) for each in rows] for name in types},
         )
     except (RuntimeError, UnicodeError, OverflowError) as error:
-        # what DuckDB raises for a value that it cannot take over from Python, such as half of a character
+        # what DuckDB raises for a value that it cannot convert, such as an unpaired surrogate
         raise StoreError(f"cannot write {path}: a value is not of its column's type: {error}") from error
 
 
 def quoted(text: str) -> str:
-    """`text` as a literal of SQL."""
+    """Return `text` as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"

@@ -1,7 +1,7 @@
-"""A probe's samples into the tables `series`, `waits` and `server_statements`, through DuckDB; those of standbys
-into tables of their own.
+"""Loads a probe's samples into the tables `series`, `waits` and `server_statements`, through DuckDB; those of standbys
+into separate tables.
 
-An hour of them is a million rows.
+An hour has a million rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pgdyno.store.tables import (
 )
 
 _MOST_BYTES = 64 << 20
-"""Of a line: a server with thousands of processes has long ones."""
+"""Limit for a line: a server with thousands of processes has long ones."""
 
 _COLUMNS = {
     "event": "VARCHAR",
@@ -56,7 +56,7 @@ _OF_STATEMENTS = {
     "write_time_ms": "write_time",
     "wal_bytes": "wal",
 }
-"""Columns of the table whose metrics have another name, as the unit stands beside that."""
+"""Columns whose names differ from the metric's, because they include the unit."""
 _FIGURES = [name for name in columns(ServerStatementRow) if columns(ServerStatementRow)[name] == "DOUBLE"]
 _STATEMENTS = """
     SELECT {trial} AS trial, {since} AS since_us, {until} AS until_us,
@@ -76,7 +76,7 @@ _OF_STANDBYS: dict[str, tuple[type[Row], str]] = {
 
 
 def write_probed(folder: Path, trial: int, files: Sequence[PlacedLines]) -> None:
-    """Writes the tables of `trial` into `folder`. A line that was cut is left out. Raises StoreError."""
+    """Write the tables of `trial` into `folder`. A truncated line is left out. Raises StoreError."""
     _write(folder, trial, _TABLES, [file for file in files if file.standby is None])
     standbys = [file for file in files if file.standby is not None]
     if standbys:

@@ -1,4 +1,4 @@
-"""Runs read back: records, and tables through DuckDB."""
+"""Reads runs: records, and tables through DuckDB."""
 
 from __future__ import annotations
 
@@ -41,44 +41,46 @@ _RowT = TypeVar("_RowT", IntervalRow, HistogramRow, StatementRow, EventRow, Sett
 
 @dataclass(frozen=True)
 class RunData:
-    """One run: its records now, its tables when they are asked for."""
+    """One run: its records, and its tables on request."""
 
     folder: RunFolder
     trials: Sequence[TrialRecord] = field(repr=False)
-    """Trials that are whole, by number."""
+    """Completed trials, by number."""
 
     @property
     def manifest(self) -> Manifest:
-        """What the run is."""
+        """Return the run's manifest."""
         return self.folder.manifest
 
     def intervals(self, trial: int | None = None) -> list[IntervalRow]:
-        """Rows of trial number `trial`, or of all, in order of trial, second and script. Raises StoreError."""
+        """Return the rows of trial number `trial`, or of all, in order of trial, second and script. Raises
+        StoreError.
+        """
         return self._rows(IntervalRow, trial, order="trial, second, script")
 
     def histograms(self, trial: int | None = None, *, totals: bool | None = None) -> list[HistogramRow]:
-        """Histograms, those of whole measured parts (`totals`) or of seconds (not `totals`) only. Raises StoreError."""
+        """Return only histograms of whole measured parts (`totals`) or only those of seconds. Raises StoreError."""
         where = "true" if totals is None else f"(second = {TOTAL}) = {totals}"
         return self._rows(HistogramRow, trial, order="trial, second, script", where=where)
 
     def histogram(self, trial: int) -> dict[int, bytes]:
-        """HdrHistogram of the whole measured part of trial number `trial`, by script. Raises StoreError."""
+        """Return the histogram of the whole measured part of trial number `trial`, by script. Raises StoreError."""
         return {row.script: row.histogram for row in self.histograms(trial, totals=True)}
 
     def statements(self, trial: int | None = None) -> list[StatementRow]:
-        """Statements in the order of their scripts. Raises StoreError."""
+        """Return statements in the order of their scripts. Raises StoreError."""
         return self._rows(StatementRow, trial, order="trial, script, statement")
 
     def events(self, trial: int | None = None) -> list[EventRow]:
-        """Everything else that the engine said, as it came. Raises StoreError."""
+        """Return the engine's other events, unchanged. Raises StoreError."""
         return self._rows(EventRow, trial, order="trial, t_us")
 
     def settings(self, trial: int | None = None, names: Sequence[str] = ()) -> list[SettingRow]:
-        """The server's settings, by name; of `names` only where some are named. Raises StoreError."""
+        """Return the server's settings, by name; only `names` if given. Raises StoreError."""
         where = f"name IN ({', '.join(map(quoted, names))})" if names else "true"
         if trial is not None or not self._paths:
             return self._rows(SettingRow, trial, order="trial, name", where=where)
-        # hundreds of lines that are alike at every trial: each is read once, with the trials that have it
+        # hundreds of lines are the same at every trial: read each once, with the trials that have it
         paths = [path / "settings.parquet" for path in self._paths.values()]
         fields = "name, setting, unit, source"
         rows = f"{_parquet(paths, SettingRow)} WHERE {where}"
@@ -97,21 +99,23 @@ class RunData:
         return [row for rows in by_trial.values() for row in rows]
 
     def series(self, trial: int | None = None, sources: Sequence[str] = ()) -> list[SeriesRow]:
-        """The probe's figures in order of time, of `sources` only where some are named. Raises StoreError.
+        """Return the probe's samples in order of time; only of `sources` if given. Raises StoreError.
 
-        Nothing of a trial without a probe, and of folders of before there was one.
+        Empty for a trial without a probe, and for folders from before probes existed.
         """
         where = f"source IN ({', '.join(map(quoted, sources))})" if sources else "true"
         return self._rows(SeriesRow, trial, order="trial, t_us", where=where)
 
     def waits(self, trial: int | None = None) -> list[WaitRow]:
-        """What sessions waited for, look by look. Nothing where `series` has nothing. Raises StoreError."""
+        """Return the samples of waits; empty if `series` is. Raises StoreError."""
         return self._rows(WaitRow, trial, order="trial, t_us")
 
     def amounts_within(
         self, stretches: Stretches, wanted: Sequence[Metric]
     ) -> dict[tuple[int, int], dict[Metric, float]]:
-        """What counters gained, by trial and number of its stretch; nothing without a sample. Raises StoreError."""
+        """Return the increase of counters, by trial and number of the stretch; nothing without a sample. Raises
+        StoreError.
+        """
         found: dict[tuple[int, int], dict[Metric, float]] = {}
         for trial, place, source, metric, value in amounts_within(self._files("series"), stretches, wanted):
             found.setdefault((trial, place), {})[source, metric] = value
@@ -134,7 +138,7 @@ class RunData:
         return found
 
     def query(self, sql: str) -> QueryResult:
-        """What `sql` says of this run; see `query`."""
+        """Run `sql` on this run; see `query`."""
         return query(sql, [self.folder])
 
     @cached_property
@@ -154,7 +158,7 @@ class RunData:
             return []
         names = ", ".join(columns(row))
         known = self._paths if trial is None else (trial,)
-        # the sort is stable: what came at the same microsecond stays as it came
+        # the sort is stable: samples of the same microsecond keep their order
         sql = f"SELECT {names} FROM {_parquet(paths, row)} WHERE {where} ORDER BY {order}, file_row_number"  # noqa: S608
         with storing("read", paths[0] if trial is not None else self.folder.path), reader() as connection:
             return [row(*values) for values in fetched_rows(connection.execute(sql), self.folder.path, known)]
@@ -162,27 +166,27 @@ class RunData:
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """A table that SQL gave."""
+    """A table that a query returned."""
 
     columns: list[str]
     rows: list[tuple[Any, ...]]
 
 
 def load_run(run: Path | RunFolder) -> RunData:
-    """The run at a path. Raises StoreError when it or one of its trials cannot be read."""
+    """Load the run at a path. Raises StoreError if it or one of its trials cannot be read."""
     folder = run if isinstance(run, RunFolder) else RunFolder.open(run)
     return RunData(folder, tuple(folder.trials()))
 
 
 def query(sql: str, runs: Sequence[Path | RunFolder]) -> QueryResult:
-    """What `sql` (DuckDB's dialect) gives over all `runs`.
+    """Run `sql` (DuckDB's dialect) over all `runs`.
 
     Views: `intervals`, `histograms`, `statements`, `events`, `settings`, `series`, `waits`, `server_statements`,
     `standby_series`, `standby_waits`, `cloud_series` and `cloud_events`, each with the run's name as `run` before the
     columns of run-folder.md, and `trials`: run, trial, slug, target, the point's parameters, repeat, outcome, tps and
     latencies.
 
-    Raises UsageError for SQL that DuckDB refuses, StoreError for runs that cannot be read.
+    Raises UsageError for SQL that DuckDB rejects, StoreError for runs that cannot be read.
     """
     folders = [run if isinstance(run, RunFolder) else RunFolder.open(run) for run in runs]
     with connect() as connection:
@@ -227,7 +231,9 @@ _OF_PROBES = (
 
 
 def _files(trials: Sequence[Path], name: str, row: type[Row]) -> list[Path]:
-    """The table `name` of each of `trials`; that of a probe only where it is, for earlier versions had none."""
+    """Return the table `name` of each of `trials`; those of a probe only if they exist, because earlier versions had
+    none.
+    """
     paths = [trial / f"{name}.parquet" for trial in trials]
     return [path for path in paths if path.exists()] if row in _OF_PROBES else paths
 
@@ -300,5 +306,5 @@ def _trial_row(run: str, record: TrialRecord) -> dict[str, Any]:
 
 
 def _map(values: Mapping[str, str]) -> dict[str, list[str]]:
-    """`values` as DuckDB takes a map: its keys, and what belongs to each."""
+    """Return `values` in DuckDB's form of a map: keys and values."""
     return {"key": list(values), "value": list(values.values())}

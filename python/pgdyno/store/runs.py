@@ -1,4 +1,4 @@
-"""The runs of a folder: listed, and found by what people type."""
+"""Lists the runs of a folder, and finds one by the user's text."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class RunEntry:
     name: str
     path: Path
     manifest: Manifest | None
-    """None when it cannot be read."""
+    """None if it cannot be read."""
     trials_done: int
     problem: str | None = None
     """Why it cannot be read."""
 
     @property
     def started_at(self) -> datetime:
-        """When the run began; what its name says if the manifest does not, else the beginning of time."""
+        """Return the start of the run; from its name if the manifest lacks it, else the earliest time."""
         if self.manifest is not None:
             return self.manifest.started_at
         try:
@@ -41,9 +41,9 @@ class RunEntry:
 
 
 def list_runs(parent: Path) -> list[RunEntry]:
-    """Every folder in `parent`, newest first; one that cannot be read is listed with the reason.
+    """Return every folder in `parent`, newest first; an unreadable one has the reason.
 
-    A parent that does not exist has no runs. Raises StoreError when it cannot be listed.
+    A parent that does not exist has no runs. Raises StoreError if it cannot be listed.
     """
     if not parent.exists() and not parent.is_symlink():
         return []
@@ -61,15 +61,15 @@ def _entry(path: Path) -> RunEntry:
 
 
 def find_run(text: str, parent: Path) -> RunFolder:
-    """The run that `text` names: a path, a name in `parent`, the only name that begins so, or `latest`.
+    """Return the run that `text` names: a path, a name in `parent`, a unique prefix of a name, or `latest`.
 
-    One at an address of object storage is fetched, and stays until this process ends.
+    A run on object storage is downloaded, and removed when this process ends.
 
-    Raises UsageError when several names begin so, StoreError when there is none or it cannot be read.
+    Raises UsageError for an ambiguous prefix, StoreError if there is none or it cannot be read.
     """
     if is_remote(text):
         return borrowed(text)
-    # a path first: it cannot mean anything else
+    # try a path first, because it is unambiguous
     if "/" in text or (Path(text) / MANIFEST).is_file():
         return RunFolder.open(Path(text).expanduser())
     runs = list_runs(parent)

@@ -1,4 +1,4 @@
-"""Copies of a plan's script files in the run folder, so that a file that was changed since is noticed."""
+"""Copies a plan's script files into the run folder, so that later changes are noticed."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from pgdyno.store.storing import storing, sync, write_durably
 
 FOLDER = "scripts"
 DIFF_LINES = 12
-"""How much of a difference is shown."""
+"""Displayed lines of a difference."""
 
 
 def keep_scripts(run: Path, plan_folder: Path, names: Iterable[str]) -> list[KeptScript]:
-    """Copies the files `names`, found from `plan_folder`, into the run folder. Raises StoreError."""
+    """Copy the files `names`, relative to `plan_folder`, into the run folder. Raises StoreError."""
     kept = []
     for number, name in enumerate(dict.fromkeys(names), start=1):
         with storing("read", plan_folder / name):
             content = (plan_folder / name).read_bytes()
-        # two files of different folders may have one name
+        # two files of different folders may have the same name
         copy = f"{FOLDER}/{number}-{Path(name).name}"
         with storing("write", run / copy):
             (run / FOLDER).mkdir(exist_ok=True)
@@ -35,7 +35,7 @@ def keep_scripts(run: Path, plan_folder: Path, names: Iterable[str]) -> list[Kep
 
 
 def changed_script(run: Path, plan_folder: Path, kept: Sequence[KeptScript]) -> str | None:
-    """What is another than when the run began, with the difference; None when all are the same."""
+    """Return what has changed since the start of the run, with the difference; None if nothing has."""
     for script in kept:
         path = plan_folder / script.name
         try:

@@ -1,4 +1,4 @@
-"""Failures of the file system in our words, and writes that survive a crash."""
+"""Converts file system errors to StoreError, and writes files that survive a crash."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HINTS = {
 
 @contextmanager
 def storing(doing: str, path: Path) -> Iterator[None]:
-    """Turns what goes wrong inside into a StoreError: `doing` is "write", "read" or the like, done to `path`."""
+    """Convert errors of the block to StoreError: `doing` is "write", "read" or the like, done to `path`."""
     try:
         yield
     except OSError as error:
@@ -42,16 +42,16 @@ def _first_line(error: Exception) -> str:
 
 
 def open_new(path: Path) -> BinaryIO:
-    """A file at `path` that is empty and nobody else's, open for writing. Raises OSError.
+    """Create a new file at `path` for writing. Raises OSError.
 
-    A folder from elsewhere may hold a link of that name, to any file of this machine.
+    A folder from elsewhere may have a link of that name, to any file of this machine.
     """
     path.unlink(missing_ok=True)
     return path.open("xb")
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Writes a file that is on disk when this returns. Raises OSError."""
+    """Write a file that is on disk when this returns. Raises OSError."""
     with open_new(path) as file:
         file.write(content)
         file.flush()
@@ -59,7 +59,7 @@ def write_durably(path: Path, content: bytes) -> None:
 
 
 def replace_durably(path: Path, content: bytes) -> None:
-    """Puts `content` at `path` at one instant: whoever reads sees the old file or the new one. Raises OSError."""
+    """Replace `path` with `content` atomically. Raises OSError."""
     beside = path.with_name(f".{path.name}.partial")
     try:
         write_durably(beside, content)
@@ -71,7 +71,7 @@ def replace_durably(path: Path, content: bytes) -> None:
 
 
 def sync(path: Path) -> None:
-    """Brings a file's content, or a folder's list of names, to disk. Raises OSError."""
+    """Flush a file's content, or a folder's entries, to disk. Raises OSError."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -80,7 +80,7 @@ def sync(path: Path) -> None:
 
 
 def sync_tree(folder: Path) -> None:
-    """Brings `folder` and all below it to disk. Raises OSError."""
+    """Flush `folder` and everything below it to disk. Raises OSError."""
     for below in folder.iterdir():
         if below.is_dir():
             sync_tree(below)

@@ -1,4 +1,4 @@
-"""The tables of a trial: a dataclass each, whose fields are the columns in their order.
+"""The tables of a trial: one dataclass each, whose fields are the columns in order.
 
 `docs/reference/run-folder.md` describes them for users; a test compares the two.
 """
@@ -22,14 +22,14 @@ TOTAL = -1
 
 @dataclass(frozen=True, slots=True)
 class IntervalRow:
-    """What one script did in one second; latencies are None when none of its transactions succeeded in it."""
+    """One script in one second; latencies are None if none of its transactions succeeded in it."""
 
     trial: Integer
     second: Integer
-    """Number of the interval from 0, warm-up and drain counted; `from_us` says when it was."""
+    """Number of the interval from 0, including warm-up and drain; `from_us` is its time."""
     from_us: BigInt
     to_us: BigInt
-    """Bounds since the first transaction's start, warm-up counted."""
+    """Bounds since the first transaction's start, including warm-up."""
     phase: Text
     """warm-up, measure or drain"""
     script: Integer
@@ -39,9 +39,9 @@ class IntervalRow:
     retried: BigInt
     retries: BigInt
     in_flight: Integer | None
-    """Of all scripts, at the end: every script's row of a second has the same. None where it was imported."""
+    """Of all scripts, at the end of the second: the same in every script's row. None if imported."""
     clients: Integer
-    """Of all scripts, too."""
+    """Of all scripts."""
     latency_sum_ns: Double | None
     latency_min_ns: BigInt | None
     p50_ns: BigInt | None
@@ -50,9 +50,9 @@ class IntervalRow:
     p999_ns: BigInt | None
     latency_max_ns: BigInt | None
     worker_cpu_us: BigInt | None
-    """Of all workers together, in every script's row of a second. None where it was imported."""
+    """Of all workers together, in every script's row of a second. None if imported."""
     phase_name: Text | None = None
-    """Of the plan's phase; None without phases, and after the last one."""
+    """The plan's phase; None without phases, and after the last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +69,17 @@ class HistogramRow:
 
 @dataclass(frozen=True, slots=True)
 class StatementRow:
-    """What one statement of a script did in the measured part; latencies are None when it never ended well."""
+    """One statement of a script in the measured part; latencies are None if it never succeeded."""
 
     trial: Integer
     script: Integer
     statement: Integer
-    """Its command's number in the script, meta commands counted."""
+    """The number of its command in the script, including meta commands."""
     line: Integer
     text: Text
     """Its first line."""
     executions: BigInt | None
-    """None where an imported table of statements does not count; likewise failures."""
+    """None, like failures, if an imported table of statements has no counts."""
     failures: BigInt | None
     latency_mean_ns: Double | None
     p50_ns: BigInt | None
@@ -90,7 +90,7 @@ class StatementRow:
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """Anything that the engine said besides its intervals."""
+    """Any other event of the engine."""
 
     trial: Integer
     t_us: BigInt
@@ -118,7 +118,7 @@ class SettingRow:
 
 @dataclass(frozen=True, slots=True)
 class SeriesRow:
-    """A figure of the probe's; docs/reference/probe.md says what it means."""
+    """A sample of the probe; docs/reference/probe.md describes the metrics."""
 
     trial: Integer
     t_us: BigInt
@@ -126,7 +126,7 @@ class SeriesRow:
     wall_us: BigInt
     """Since 1970."""
     span_us: BigInt | None
-    """How long the sample before lies back; None in the first."""
+    """Time since the sample before; None in the first."""
     source: Text
     metric: Text
     labels: Text
@@ -136,7 +136,7 @@ class SeriesRow:
 
 @dataclass(frozen=True, slots=True)
 class WaitRow:
-    """Sessions that waited for one thing in one look of the probe's; a look that saw nobody has one row of 0."""
+    """Sessions that waited for one thing in one sample of the probe; a sample without sessions has one row of 0."""
 
     trial: Integer
     t_us: BigInt
@@ -145,7 +145,7 @@ class WaitRow:
     """Since 1970."""
     backend_type: Text | None
     wait_type: Text | None
-    """CPU when they waited for nothing."""
+    """CPU if they did not wait."""
     wait: Text | None
     query_id: BigInt | None
     sessions: Integer
@@ -153,35 +153,35 @@ class WaitRow:
 
 @dataclass(frozen=True, slots=True)
 class StandbySeriesRow(SeriesRow):
-    """A figure of the probe's that is a standby's."""
+    """A sample of a standby."""
 
     standby: Text
-    """Its name, as pg_stat_replication has it."""
+    """Its name in pg_stat_replication."""
 
 
 @dataclass(frozen=True, slots=True)
 class StandbyWaitRow(WaitRow):
-    """Sessions of a standby, likewise."""
+    """Sessions of a standby."""
 
     standby: Text
 
 
 @dataclass(frozen=True, slots=True)
 class ServerStatementRow:
-    """What pg_stat_statements says of one statement over a trial: the 100 that took the longest.
+    """One statement from pg_stat_statements over a trial, among the 100 with the most execution time.
 
-    Figures are None where the server's version of the extension has none.
+    Figures are None if the server's version of the extension lacks them.
     """
 
     trial: Integer
     since_us: BigInt
-    """Since the engine's start: from when on it was counted; negative before it. It ends with the probe."""
+    """Start of the count since the engine's start; negative before it. It ends with the probe."""
     until_us: BigInt
     query_id: BigInt
     user: Text | None
     database: Text | None
     text: Text | None
-    """With `$1` for constants; its first 2,000 characters. One with the word password is left out."""
+    """With `$1` for constants; its first 2,000 characters. Statements with the word password are left out."""
     calls: Double | None
     rows: Double | None
     exec_time_ms: Double | None
@@ -203,7 +203,7 @@ class ServerStatementRow:
 
 @dataclass(frozen=True, slots=True)
 class CloudSeriesRow(SeriesRow):
-    """A figure that the service told of a rented server; docs/reference/cloud.md says what it means."""
+    """A sample from the cloud provider; docs/reference/cloud.md describes the metrics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,17 +229,17 @@ TABLES: Mapping[str, type[Row]] = MappingProxyType(
         "cloud_events": CloudEventRow,
     }
 )
-"""Row of each table; `<table>.parquet` is its file in a trial's folder."""
+"""Row type of each table; `<table>.parquet` is its file in a trial's folder."""
 
 
 def columns(row: type[Row]) -> Mapping[str, str]:
-    """SQL type of each column of `row`, in order."""
+    """Return the SQL type of each column of `row`, in order."""
     hints = get_type_hints(row, include_extras=True)
     return MappingProxyType({name: _sql_type(hint) for name, hint in hints.items()})
 
 
 def required(row: type[Row]) -> frozenset[str]:
-    """Columns of `row` that have a value in every row."""
+    """Return the columns of `row` that never are null."""
     hints = get_type_hints(row, include_extras=True)
     return frozenset(name for name, hint in hints.items() if hasattr(hint, "__metadata__"))
 

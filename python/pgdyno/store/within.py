@@ -1,4 +1,6 @@
-"""What a probe saw within stretches of trials, many trials in one query: a file a trial and question takes minutes."""
+"""The probe's samples within stretches of trials, many trials per query: a file per trial and query would take
+minutes.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from pgdyno.store.storing import storing
 Stretch = tuple[int, int]
 """From, to: microseconds since the engine's start, the clock of `t_us`."""
 Stretches = Mapping[int, Sequence[Stretch]]
-"""By trial. Where rows are asked for, those of one trial do not overlap."""
+"""By trial. If rows are requested, those of one trial must not overlap."""
 Metric = tuple[str, str]
 """Source, metric."""
 FILES_AT_ONCE = 200
@@ -43,7 +45,7 @@ _SESSIONS = """
 
 
 def amounts_within(files: Mapping[int, Path], stretches: Stretches, wanted: Sequence[Metric]) -> Iterator[Any]:
-    """Trial, number of the stretch, source, metric, and the sum of what its samples gained. Raises StoreError.
+    """Return trial, number of the stretch, source, metric, and the sum of its samples. Raises StoreError.
 
     A stretch without a sample of the source has no row; `files` are the trials' `series.parquet`.
     """
@@ -51,14 +53,17 @@ def amounts_within(files: Mapping[int, Path], stretches: Stretches, wanted: Sequ
 
 
 def series_within(files: Mapping[int, Path], stretches: Stretches, wanted: Sequence[Metric]) -> Iterator[Any]:
-    """Columns of SeriesRow, of the samples that end within the stretches, by trial and time. Raises StoreError."""
+    """Return columns of SeriesRow for the samples that end within the stretches, by trial and time. Raises
+    StoreError.
+    """
     return _rows(files, stretches, wanted, _SERIES)
 
 
 def sessions_within(files: Mapping[int, Path], stretches: Stretches) -> Iterator[Any]:
-    """Trial, number of the stretch, its looks, backend type, wait type, wait, and sessions added up over the looks.
+    """Return trial, number of the stretch, number of samples, backend type, wait type, wait, and sessions summed over
+    the samples.
 
-    A stretch without a look has no row; `files` are the trials' `waits.parquet`. Raises StoreError.
+    A stretch without a sample has no row; `files` are the trials' `waits.parquet`. Raises StoreError.
     """
     return _rows(files, stretches, (), _SESSIONS)
 

@@ -1,4 +1,4 @@
-"""One trial on its way into a run folder: all of it or nothing."""
+"""Writes one trial into a run folder atomically."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ RECORD = "trial.json"
 
 
 def partial_path(run: Path, slug: str) -> Path:
-    """Where the trial `slug` is gathered until it is whole."""
+    """Return the folder in which the trial `slug` is gathered."""
     return run / f".{slug}.partial"
 
 
 class TrialWriter:
-    """Gathers a trial in `.<slug>.partial` beside `trials/`; `commit` gives it its final name.
+    """Gathers a trial in `.<slug>.partial` next to `trials/`; `commit` renames it.
 
-    The partial folder is not below `trials/`, for patterns such as `*/trials/*/intervals.parquet` would
-    find it there, dot or not.
+    The partial folder is not below `trials/`, because patterns such as `*/trials/*/intervals.parquet` would match it
+    even with a dot.
     """
 
     def __init__(self, run: Path, slug: str) -> None:
-        """Makes the partial folder in the run folder `run`. Raises StoreError when the trial is there already."""
+        """Create the partial folder in the run folder `run`. Raises StoreError if the trial exists."""
         self.slug = slug
         self.final = run / "trials" / slug
         self.partial = partial_path(run, slug)
         self.log = self.partial / "log"
-        """For logs, which are written as they come."""
+        """Folder of logs, which are written directly."""
         self.phases = self.partial / "phases.toml"
-        """For the phases as the engine reads them, if the plan has some."""
+        """Phases in the engine's format, if the plan has some."""
         self.probe_lines = self.partial / "probe.jsonl"
-        """For what the probe writes, and with endings for other probes; tables hold it when the trial is whole."""
+        """The probe's output; other probes add a suffix. The completed trial has it in tables."""
         with storing("make the folder", self.partial):
             if self.final.exists():
                 raise StoreError(f"cannot store trial {slug}: {self.final} exists already")
@@ -56,11 +56,10 @@ class TrialWriter:
         settings: Sequence[tuple[str, str | None, str | None, str | None]],
         probed: Sequence[PlacedLines] = (),
     ) -> Path:
-        """Writes everything, brings it to disk and renames it; gives back the final folder.
+        """Write everything, flush it to disk and rename it; return the final folder.
 
-        `events` are the engine's, parsed; `settings` are name, setting, unit and source of pg_settings;
-        `probed` are the probes' files, as far as their samples can be placed.
-        Raises StoreError; the trial is then still partial.
+        `events` are the engine's, parsed; `settings` are name, setting, unit and source of pg_settings; `probed` are
+        the probes' files whose samples can be placed in time. Raises StoreError; the trial is then still partial.
         """
         said = list(events)
         rows = ingest(record.number, said)
@@ -82,9 +81,9 @@ class TrialWriter:
         durable: bool = True,
         probed: bool = False,
     ) -> Path:
-        """As `commit`, of rows that are there already, such as imported ones. Raises StoreError.
+        """Like `commit`, for existing rows, such as imported ones. Raises StoreError.
 
-        Not `durable`: whoever writes many brings them to disk together. `probed`: the probe's tables are written.
+        With `durable` false, the caller flushes many trials together. `probed`: the probe's tables are already written.
         """
         with storing("write", self.partial):
             tables = {name: getattr(rows, name) for name in ("intervals", "histograms", "statements", "events")}
@@ -107,13 +106,13 @@ class TrialWriter:
         return self.final
 
     def abandon(self) -> None:
-        """Removes what is partial; a trial that was committed stays."""
+        """Remove the partial folder; a committed trial stays."""
         shutil.rmtree(self.partial, ignore_errors=True)
 
     def keep_events(self, name: str, events: Iterable[Event]) -> None:
-        """Writes `events` of an engine as they came into `log/<name>.jsonl.gz`. Raises StoreError."""
+        """Write `events` of an engine unchanged into `log/<name>.jsonl.gz`. Raises StoreError."""
         text = "".join(json.dumps(event, separators=(",", ":")) + "\n" for event in events)
-        # no time in it: the same events give the same file
+        # without a timestamp, the same events give the same file
         content = gzip.compress(text.encode(), compresslevel=5, mtime=0)
         _write(self.log / f"{name}.jsonl.gz", content)
 

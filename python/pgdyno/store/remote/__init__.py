@@ -1,4 +1,4 @@
-"""Runs and files on object storage (S3, and what answers like it): fetched before they are read, written whole.
+"""Runs and files on object storage (S3 and compatible services): downloaded before they are read, uploaded atomically.
 
-What is fetched lies in a temporary folder while it is read; every analysis works on files of this machine.
+Downloads go to a temporary folder; every analysis reads local files.
 """

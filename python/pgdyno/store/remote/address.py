@@ -1,4 +1,4 @@
-"""Where something lies on object storage: `s3://bucket/key`."""
+"""Addresses on object storage: `s3://bucket/key`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 
 
 def is_remote(place: str | PathLike[str]) -> bool:
-    """Whether `place` is an address of object storage; all else is a path."""
+    """Return whether `place` is an address of object storage; everything else is a path."""
     return fspath(place).startswith(SCHEME)
 
 
@@ -23,11 +23,11 @@ class Address:
 
     bucket: str
     key: str
-    """Without a slash at either end; empty: the whole bucket."""
+    """Without a slash at either end; empty for the whole bucket."""
 
     @classmethod
     def of(cls, text: str) -> Address:
-        """What `text` says. Raises UsageError."""
+        """Parse `text`. Raises UsageError."""
         bucket, _, key = text.removeprefix(SCHEME).partition("/")
         if not is_remote(text) or _BUCKET.fullmatch(bucket) is None:
             why = f": a bucket cannot be called {bucket!r}" if bucket and is_remote(text) else ""
@@ -35,19 +35,18 @@ class Address:
         return cls(bucket, key.strip("/"))
 
     def __str__(self) -> str:
-        """As people type it."""
         return f"{SCHEME}{self.bucket}/{self.key}"
 
     def __truediv__(self, below: str) -> Address:
-        """What is called `below` in it."""
+        """Return the address of `below` in it."""
         return Address(self.bucket, f"{self.prefix}{below}")
 
     @property
     def prefix(self) -> str:
-        """What keys of all that is below begin with."""
+        """Return the common prefix of all keys below."""
         return f"{self.key}/" if self.key else ""
 
     @property
     def name(self) -> str:
-        """The last part of its key; of a whole bucket, the bucket's."""
+        """Return the last part of its key; for a whole bucket, the bucket's name."""
         return self.key.rpartition("/")[2] or self.bucket

@@ -1,4 +1,4 @@
-"""One file at a time, wherever it is."""
+"""Access to one file at a time, local or remote."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pgdyno.store.storing import storing
 
 @contextmanager
 def at_hand(place: str) -> Iterator[Path]:
-    """The file at `place`, a path or an address, under its own name; what is fetched is gone behind the block.
+    """Yield a local path of the file at `place`, a path or an address; a download is removed after the block.
 
     Raises StoreError.
     """
@@ -35,7 +35,7 @@ def at_hand(place: str) -> Iterator[Path]:
 
 
 def check_regular(place: str) -> None:
-    """Raises StoreError where `place` is a path and no regular file: reading a pipe or a device may never end."""
+    """Raise StoreError if `place` is a path and not a regular file: reading a pipe or a device may never end."""
     if is_remote(place):
         return
     path = Path(place)
@@ -51,7 +51,7 @@ def check_regular(place: str) -> None:
 
 
 def first_line(place: str, most_bytes: int) -> bytes:
-    """The first line of the file at `place`, or as much of it as that. Raises StoreError."""
+    """Return the first line of the file at `place`, up to a limit. Raises StoreError."""
     if is_remote(place):
         return beginning(Address.of(place), most_bytes).split(b"\n", 1)[0]
     path = Path(place)
@@ -60,7 +60,7 @@ def first_line(place: str, most_bytes: int) -> bytes:
 
 
 def size_bytes(place: str) -> int:
-    """Of the file at `place`. Raises StoreError."""
+    """Return the size of the file at `place`. Raises StoreError."""
     if is_remote(place):
         found = stored(Address.of(place))
         if found is None:

@@ -1,4 +1,4 @@
-"""Runs on object storage that a command works with until it ends."""
+"""Downloaded runs that a command uses until it ends."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from pgdyno.store.remote.runs import opened
 @cache
 def _until_the_end() -> ExitStack:
     stack = ExitStack()
-    # also behind an error, Ctrl-C and SIGTERM
+    # also after an error, Ctrl-C and SIGTERM
     atexit.register(stack.close)
     return stack
 
 
 def borrowed(place: str) -> RunFolder:
-    """The run at the address `place`; what was fetched goes with this process. Raises StoreError and UsageError."""
+    """Return the run at the address `place`; the download is removed when this process ends. Raises StoreError and
+    UsageError.
+    """
     return _until_the_end().enter_context(opened(place))

@@ -1,4 +1,4 @@
-"""What goes wrong with object storage, in our words and with the address."""
+"""Errors of object storage in pgdyno's terms, with the address."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _ENDPOINT = "look at the name, at AWS_PROFILE, and at the endpoint (AWS_ENDPOINT
 
 
 class BrokenOffError(StoreError):
-    """An object whose bytes stopped coming."""
+    """The transfer of an object ended early."""
 
 
 @contextmanager
 def explained(doing: str, at: Address) -> Iterator[None]:
-    """Turns errors of the client into a StoreError: `doing` is "list", "read" or "write", done to `at`.
+    """Convert errors of the client to StoreError: `doing` is "list", "read" or "write", done to `at`.
 
-    Raises StoreError without a client, too.
+    Also raises StoreError without a client.
     """
     errors = service()
     what = f"cannot {doing} {at}"
@@ -42,12 +42,12 @@ def explained(doing: str, at: Address) -> Iterator[None]:
 
 
 def is_absent(error: Exception) -> bool:
-    """Whether an answer of S3 says that there is no such object. A bucket that is not there is another matter."""
+    """Return whether S3 answered that the object does not exist. A missing bucket is a different error."""
     return _code(error) in _ABSENT
 
 
 def is_empty(error: Exception) -> bool:
-    """Whether an answer of S3 says that an object has no such bytes."""
+    """Return whether S3 answered that an object has no such bytes."""
     return _code(error) == "InvalidRange"
 
 

@@ -1,4 +1,4 @@
-"""Objects of S3: listed, fetched as they were listed, written. A provider's package has the client (`service`)."""
+"""Objects of S3: list, download, upload. A provider's package supplies the client (`service`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pgdyno.store.storing import storing
 
 CHUNK_BYTES = 1 << 20
 GOES = 3
-"""At an object whose bytes stop coming in the midst; requests themselves are repeated by the client."""
+"""Attempts at an object whose transfer ends early; the client repeats requests itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Stored:
     address: Address
     size_bytes: int
     etag: str
-    """Another one where its content is another."""
+    """Differs if the content differs."""
 
 
 def listed(at: Address) -> list[Stored]:
@@ -37,7 +37,7 @@ def listed(at: Address) -> list[Stored]:
 
 
 def folders(at: Address, beginning: str = "") -> list[str]:
-    """Names of what is directly below `at` and has objects below it, by name. Raises StoreError."""
+    """Return the names of direct subfolders of `at` that contain objects, sorted. Raises StoreError."""
     prefix = at.prefix + beginning
     with explained("list", at):
         found = [each["Prefix"] for page in _pages(at.bucket, prefix, "/") for each in page.get("CommonPrefixes", ())]
@@ -78,9 +78,9 @@ def beginning(at: Address, size_bytes: int) -> bytes:
 
 
 def fetch(of: Stored, path: Path, stopped: Event | None = None) -> None:
-    """Writes the object to `path`, as it was when it was listed; ends within a chunk when `stopped` is set.
+    """Download the object to `path`, as it was when it was listed; stops within a chunk if `stopped` is set.
 
-    Raises StoreError when it has vanished or changed since, does not come whole, cannot be written, or is stopped.
+    Raises StoreError if it has vanished or changed since, is incomplete, cannot be written, or is stopped.
     """
     for left in reversed(range(GOES)):
         try:
@@ -105,9 +105,9 @@ def _copy(of: Stored, file: IO[bytes], stopped: Event) -> None:
 
 
 def write(content: bytes | IO[bytes], at: Address, *, only_new: bool = False) -> None:
-    """Puts `content` at `at`, with a checksum that S3 holds against what it got. Raises StoreError.
+    """Upload `content` to `at`, with a checksum that S3 verifies. Raises StoreError.
 
-    `only_new`: where an object is there already, it stays, and that is an error.
+    With `only_new`, an existing object is kept, and is an error.
     """
     condition = {"IfNoneMatch": "*"} if only_new else {}
     with explained("write", at):

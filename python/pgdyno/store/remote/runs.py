@@ -1,4 +1,4 @@
-"""Run folders on object storage: fetched into a folder of this machine, and written whole."""
+"""Run folders on object storage: downloaded into a local folder, and uploaded atomically."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pgdyno.store.storing import storing
 from pgdyno.units import format_bytes
 
 AT_ONCE = 8
-"""Objects of a run that are on their way together: what takes time is the way there."""
+"""Parallel transfers: latency dominates the time."""
 SUMMARIES = frozenset({"intervals", "histograms", "statements"})
 """Tables that `pgdyno analyse` reads."""
 _TRIAL = re.compile(rf"{TRIALS}/[^./][^/]*/(?:[a-z_]+\.json|(?P<table>[a-z_]+)\.parquet)")
@@ -29,23 +29,23 @@ _TRIAL = re.compile(rf"{TRIALS}/[^./][^/]*/(?:[a-z_]+\.json|(?P<table>[a-z_]+)\.
 
 @contextmanager
 def opened(place: str, tables: Collection[str] | None = None) -> Iterator[RunFolder]:
-    """The run at `place`, a path or an address; what is fetched of one is gone behind the block.
+    """Yield the run at `place`, a path or an address; a download is removed after the block.
 
-    `tables` are the only ones that are read; None: all. Raises StoreError.
+    `tables` limits what is read; None means all. Raises StoreError.
     """
     if not is_remote(place):
         yield RunFolder.open(Path(place).expanduser())
         return
     at = Address.of(place)
     with TemporaryDirectory(prefix="pgdyno-run-") as folder:
-        # as run folders name themselves
+        # the name of the run folder
         into = Path(folder).resolve()
         with named_as({str(into): at}):
             yield fetched(at, into, tables)
 
 
 def fetched(at: Address, into: Path, tables: Collection[str] | None = None) -> RunFolder:
-    """The run at `at`, in a folder of its name in `into`, as far as figures are read from it.
+    """Download the run at `at` into a folder of its name in `into`, except what no figure is read from.
 
     All its objects are as they were when they were listed. Raises StoreError.
     """
@@ -58,9 +58,9 @@ def fetched(at: Address, into: Path, tables: Collection[str] | None = None) -> R
 
 
 def copied(at: Address, into: Path) -> RunFolder:
-    """The whole run at `at` as a run folder in `into`; there at once, or not at all. Raises StoreError."""
+    """Download the complete run at `at` as a run folder in `into`, atomically. Raises StoreError."""
     _check_free(at, into)
-    # nobody lists what begins with a dot, and two that copy one run have a folder each
+    # listings ignore names that begin with a dot, and two downloads of one run have separate folders
     partial = Path(into, f".{at.name}.{secrets.token_hex(4)}.partial")
     with storing("make a folder in", into):
         partial.mkdir(parents=True)
@@ -83,15 +83,15 @@ def _check_free(at: Address, into: Path) -> None:
 
 
 def upload(folder: RunFolder, into: Address) -> Address:
-    """Writes a run below `into`, its manifest last: a run without one is none yet. Gives back where it is.
+    """Upload a run below `into`, its manifest last, because a run without one does not exist yet. Returns its address.
 
-    Raises StoreError when such a run is there already.
+    Raises StoreError if the run exists there.
     """
     at = into / folder.name
     if stored(at / MANIFEST) is not None:
         raise StoreError(f"cannot copy {folder.path}: {at} is there already")
     with storing("list", folder.path):
-        # locks and what is partial are hidden; the manifest comes by itself
+        # locks and partial files are hidden; the manifest is uploaded separately
         paths = [path for path in files_below(folder.path) if path != folder.path / MANIFEST]
 
     def put(path: Path) -> None:
@@ -99,7 +99,7 @@ def upload(folder: RunFolder, into: Address) -> Address:
             write(file, at / path.relative_to(folder.path).as_posix())
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        # the first that failed is the one that is told of
+        # report the first failure
         list(pool.map(put, paths))
     _check_whole(at, {path.relative_to(folder.path).as_posix(): path.stat().st_size for path in paths})
     with storing("read", folder.path / MANIFEST):
@@ -109,7 +109,7 @@ def upload(folder: RunFolder, into: Address) -> Address:
 
 
 def _check_whole(at: Address, sizes: Mapping[str, int]) -> None:
-    """That what is at `at` is what was written: a copy that was broken off may have left something else."""
+    """Check that the uploaded objects are complete: an interrupted upload may have left others."""
     found = {each.address.key.removeprefix(at.prefix): each.size_bytes for each in listed(at)}
     other = sorted(name for name in found.keys() | sizes.keys() if found.get(name) != sizes.get(name))
     if other:
@@ -119,7 +119,7 @@ def _check_whole(at: Address, sizes: Mapping[str, int]) -> None:
 
 @contextmanager
 def named_as(places: Mapping[str, Address]) -> Iterator[None]:
-    """Errors of the block name the address of what was fetched, not the folder that it was fetched into."""
+    """Name the address in errors of the block, instead of the folder of the download."""
     try:
         yield
     except StoreError as error:
@@ -130,7 +130,7 @@ def named_as(places: Mapping[str, Address]) -> Iterator[None]:
 
 
 def _below(at: Address) -> dict[str, Stored]:
-    """All objects of the run at `at`, by their names in it."""
+    """Return all objects of the run at `at`, by their names in it."""
     found = {each.address.key.removeprefix(at.prefix): each for each in listed(at)}
     if not found:
         raise StoreError(f"cannot read the run {at}: there is nothing at that address")
@@ -141,7 +141,7 @@ def _below(at: Address) -> dict[str, Stored]:
 
 
 def _is_safe(name: str) -> bool:
-    """Keys may be anything; names of files may not, and what begins with a dot is no part of a run."""
+    """Keys may be any text, but names of files may not; names that begin with a dot are not part of a run."""
     return "\0" not in name and all(part and not part.startswith(".") for part in name.split("/"))
 
 
@@ -171,6 +171,6 @@ def _fetch_all(at: Address, found: Mapping[str, Stored], into: Path) -> None:
         try:
             list(pool.map(lambda each: fetch(each[1], into / each[0], stopped), objects))
         except BaseException:
-            # behind an error, and behind Ctrl-C, nobody waits for what is large and on its way
+            # after an error and after Ctrl-C, do not wait for large transfers in progress
             stopped.set()
             raise

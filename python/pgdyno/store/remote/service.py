@@ -1,4 +1,4 @@
-"""Object storage as the package of a cloud provider supplies it."""
+"""Object storage, supplied by the package of a cloud provider."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from pgdyno.registry import OBJECT_STORAGE, loaded
 
 
 class Service(Protocol):
-    """A client of S3 with boto3's methods, and what its errors mean.
+    """A client of S3 with boto3's methods, and its types of errors.
 
-    Credentials, region and endpoint are those that the client finds; nothing of them is kept.
+    Credentials, region and endpoint are those that the client finds; none of them is stored.
     """
 
     refused: type[Exception]
-    """Raised where the service answers with an error; `response["Error"]` has its `Code` and `Message`."""
+    """Raised if the service answers with an error; `response["Error"]` has its `Code` and `Message`."""
     broken_off: tuple[type[Exception], ...]
-    """Raised where an object's bytes stop coming."""
+    """Raised if the transfer of an object ends early."""
     not_asked: type[Exception]
-    """Raised where a request does not get to the service; the others may be of this kind, too."""
+    """Raised if a request does not reach the service; may be a base class of the others."""
 
     def client(self) -> Any:  # noqa: ANN401 - boto3 makes its clients while it runs
-        """The same one at each call: it reads its configuration when it is made. Raises StoreError."""
+        """Return the cached client, which reads its configuration when it is created. Raises StoreError."""
 
 
 @cache
 def service() -> Service:
-    """The one for s3:// addresses. Raises StoreError."""
+    """Return the service for s3:// addresses. Raises StoreError."""
     module = loaded(OBJECT_STORAGE["s3"])
     if module is None:
         raise StoreError("this pgdyno has no client of object storage: its package for Amazon is missing")
