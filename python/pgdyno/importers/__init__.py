@@ -1,1 +1,1 @@
-"""Output of other tools, and published tables, as trials of ordinary run folders."""
+"""Imports output of other tools, and published tables, as trials of ordinary run folders."""

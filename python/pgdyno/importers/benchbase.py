@@ -1,6 +1,6 @@
-"""BenchBase's and OLTP-Bench's summaries: the JSON of `*.summary.json`, and the line of results in its log.
+"""Summaries of BenchBase and OLTP-Bench: the JSON of `*.summary.json`, and the line of results in its log.
 
-Keys as BenchBase's ResultWriter.java writes them.
+Keys are those of BenchBase's ResultWriter.java.
 """
 
 from __future__ import annotations
@@ -41,10 +41,9 @@ _OTHERS = ("Current Timestamp (milliseconds)", "Start timestamp (milliseconds)",
 
 
 class BenchbaseParser:
-    """Reads summaries line by line; a line may hold a whole one."""
+    """Reads summaries line by line; a line may contain a complete one."""
 
     def __init__(self) -> None:
-        """Begins before the first line."""
         self.found: list[Output] = []
         self.cut: list[Unread] = []
         """Summaries without a throughput."""
@@ -52,14 +51,14 @@ class BenchbaseParser:
         self._depth = 0
 
     def read(self, text: str, line: int) -> bool:
-        """Takes one line; False when it is none of BenchBase's."""
+        """Process one line; False if it is not BenchBase's."""
         logged = _LOGGED.search(text)
         if logged is not None:
             self._add_logged(logged, text, line)
             return True
         stripped = text.strip()
         if self._open is None and stripped == "{":
-            # it may begin here: what the keys are shows
+            # it may begin here: the keys decide
             self._depth = 1
             return False
         taken = False
@@ -68,7 +67,7 @@ class BenchbaseParser:
         if self._open is None:
             return False
         if taken and stripped.count("{") == stripped.count("}") > 0:
-            # a whole summary, on one line
+            # a complete summary on one line
             self.end()
             return True
         self._depth += stripped.count("{") - stripped.count("}")
@@ -78,7 +77,7 @@ class BenchbaseParser:
         return taken or stripped in ("", "...", "}", "},", "{") or stripped.startswith(("//", '"'))
 
     def end(self) -> None:
-        """Closes what is open."""
+        """Finish an open summary."""
         output, self._open, self._depth = self._open, None, 0
         if output is None:
             return

@@ -1,4 +1,4 @@
-"""Cells of published tables: a figure with its unit, and whatever else was written into the cell."""
+"""Parses cells of published tables: a figure with its unit, and any remaining text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FACTORS = {"s": 1e3, "sec": 1e3, "secs": 1e3, "seconds": 1e3, "µs": 1e-3, "μs
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number as a cell has it."""
+    """A number as printed in a cell."""
 
     digits: str
     thousand: bool
@@ -31,18 +31,18 @@ class Figure:
 
     @property
     def to_ms(self) -> float | None:
-        """From its own unit to milliseconds; None where it has none."""
+        """Return the factor from its unit to milliseconds; None without a unit."""
         return _FACTORS.get(self.unit, 1.0) if self.unit else None
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How a table, or a column of it, writes numbers."""
+    """The number format of a table, or of a column."""
 
     decimal: str = "."
 
     def value(self, figure: Figure) -> float:
-        """The number. Raises ValueError."""
+        """Return the number. Raises ValueError."""
         digits = figure.digits
         if _SPACED.fullmatch(digits):
             digits = re.sub(r"[\u00a0\u202f\u2009 '’]", "", digits)  # noqa: RUF001
@@ -57,7 +57,7 @@ class Style:
 
 
 def figure_of(cell: str) -> Figure | None:
-    """The number with which `cell` begins, a note after it left aside; None where it is something else."""
+    """Return the number with which `cell` begins, without a note after it; None for other cells."""
     text = cell.replace("**", "").replace("`", "").replace("__", "").strip()
     if not text or len(text) > 400:
         return None
@@ -74,7 +74,7 @@ def figure_of(cell: str) -> Figure | None:
 
 
 def style_of(figures: Sequence[Figure]) -> Style:
-    """How `figures`, of one table, are written: with a decimal comma only where nothing else makes sense."""
+    """Return the number format of `figures`, of one table: with a decimal comma only if nothing else makes sense."""
     comma = any(
         re.fullmatch(r"\d+(?:\.\d{3})*,\d{1,2}|\d+,\d{4,}|0,\d+|\d{1,3}(?:\.\d{3})+,\d+", each.digits)
         for each in figures

@@ -1,4 +1,4 @@
-"""Equations that documents print: their result beside what their own figures give."""
+"""Checks equations in documents: the printed result, and what its own figures give."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CLAIM = re.compile(
     r"\((?P<formula>[^=/x×*]{0,150}[/x×*][^=]{0,200})\)(?!\S)"  # noqa: RUF001
 )
 _LONGEST = 2_000
-"""Characters of a line that may have an equation in it."""
+"""Characters of a line that may contain an equation."""
 _WORDS = re.compile(r"[A-Za-z€$£¥]+")
 _OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
@@ -25,7 +25,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
 
 
 def claims_in(text: str, line: int) -> list[Claim]:
-    """Every equation in `text`, such as `€ 0.11 (€ 38,364 / 365,974 TPS)`."""
+    """Return every equation in `text`, such as `€ 0.11 (€ 38,364 / 365,974 TPS)`."""
     if not any(currency in text for currency in "€$£¥") or len(text) > _LONGEST:
         return []
     found = []
@@ -40,7 +40,7 @@ def claims_in(text: str, line: int) -> list[Claim]:
 
 
 def evaluate(formula: str) -> float | None:
-    """What `(€ 38,364 + 3 x 2 x € 4,200) / 365,974 TPS` comes to; None when it is no formula."""
+    """Evaluate `(€ 38,364 + 3 x 2 x € 4,200) / 365,974 TPS`; None if it is not a formula."""
     plain = re.sub(r"(?<=\d),(?=\d{3})", "", formula).replace("×", "*")  # noqa: RUF001
     plain = re.sub(r"(?<=[\d\s)])x(?=[\s\d(€$£¥])", "*", plain)
     plain = _WORDS.sub("", plain).strip()

@@ -1,4 +1,4 @@
-"""Heads of columns in published tables: what each says that its cells are."""
+"""Interprets headings of columns in published tables."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _DERIVED = re.compile(
     r"target|projected|expected|estimated|theoretical|efficiency|relative|normali[sz]ed|cv|stddev|stdev|std|min|max|"
     r"minimum|maximum|per core|per vcpu|steady|limit|drop|increase|decrease|variance|ci|p\d{2,4})(?![a-z])"
 )
-"""Words of a rate's column whose cells are no rate that was measured."""
+"""Words in the heading of a column whose rates were not measured."""
 _NO_LATENCY = re.compile(
     r"[δΔ∆×]|(?<![a-z])(?:vs\.?|change|delta|reduction|improvement|ratio|target|limit)(?![a-z])"  # noqa: RUF001
 )
@@ -80,27 +80,29 @@ WORKLOADS = frozenset(["workload", "script", "benchmark", "scenario", "test", "t
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What the cells of a column are."""
+    """The meaning of a column's cells."""
 
     field: str
-    """Of an output; `p95` for a percentile; `label` for a column that tells rows apart, `ignored` for the rest."""
+    """A field of Output; `p95` for a percentile; `label` for a column that distinguishes rows, `ignored` for the
+    rest.
+    """
     head: str
     target: str | None = None
-    """What its head names besides the figure."""
+    """The target that its heading names besides the figure."""
     clients: int | None = None
-    """What its head says."""
+    """The clients in its heading."""
     factor: float = 1.0
-    """From the unit of its head to milliseconds."""
+    """Converts from the unit in its heading to milliseconds."""
     has_unit: bool = False
 
 
 def plain(head: str) -> str:
-    """`head` in small letters, without emphasis."""
+    """Return `head` in lower case, without emphasis."""
     return re.sub(r"\s+", " ", head.replace("*", "").replace("`", "").replace("_", " ")).strip().lower()
 
 
 def column_of(head: str) -> Column:
-    """What `head` says."""
+    """Return the meaning of `head`."""
     text = plain(head)[:LONGEST_HEAD]
     name = text.rstrip(":.").strip()
     without_unit = re.sub(r"\s?[(\[].{0,60}?[)\]]$", "", name).strip()
@@ -171,7 +173,7 @@ def _percent(match: re.Match[str]) -> str:
 
 
 def _left(rest: str, head: str) -> str | None:
-    """What a head names besides its figure, as it is written there."""
+    """Return what a heading names besides its figure, unchanged."""
     words = _QUALIFIER.sub(" ", _RATE.sub(" ", rest)).split()
     if not words or _ORDINAL.fullmatch(" ".join(words)):
         return None

@@ -1,4 +1,4 @@
-"""Command lines of pgbench and sysbench in documents: where they stand, and what their options say."""
+"""Command lines of pgbench and sysbench in documents: their position and their options."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PGBENCH = re.compile(
 )
 _SYSBENCH = re.compile(_PROMPT + r"(?P<command>(?:[^\s`]{0,200}/)?sysbench\s+\S.{0,8000})")
 _ENDS = frozenset(["|", ">", ">>", "2>", "2>&1", "&>", "&", "&&", "||", ";", "<"])
-"""Words of the shell behind which a command's options end."""
+"""Shell words that end a command's options."""
 
 _WITH_VALUE = {"c": "clients", "j": "workers", "s": "scale", "T": "duration_s", "t": "transactions_per_client",
                "R": "rate"}  # fmt: skip
@@ -30,7 +30,7 @@ _KNOWN_APART = frozenset("cjsTtMRDPhpdUrnvlW") | {
     "report-per-command", "no-vacuum", "vacuum-all", "log", "debug", "show-script", "failures-detailed",
     "verbose-errors", "random-seed",
 }  # fmt: skip
-"""Options that a point or a server's name holds, or that do not change the load."""
+"""Options that a point or a server's name contains, or that do not change the load."""
 _HOST = re.compile(
     r"(?:^|\s)host(?:addr)?\s{0,4}=\s{0,4}'?(?P<key>[^\s']{1,300})|"
     r"^postgres(?:ql)?://(?:[^@/]{0,200}@)?(?P<uri>[^:/?,]{1,300})"
@@ -40,12 +40,12 @@ _BUILTIN = {"S": "select-only", "N": "simple-update"}
 
 
 def pgbench_command(text: str) -> str | None:
-    """pgbench's command line in `text`; None where there is none."""
+    """Return pgbench's command line in `text`, or None."""
     return _found(_PGBENCH, text) if "pgbench" in text else None
 
 
 def sysbench_command(text: str) -> str | None:
-    """sysbench's command line in `text`, of a run; None where there is none."""
+    """Return sysbench's command line of a run in `text`, or None."""
     command = _found(_SYSBENCH, text) if "sysbench" in text else None
     return command if command is not None and re.search(r"\brun\b", command) else None
 
@@ -56,12 +56,12 @@ def _found(pattern: re.Pattern[str], text: str) -> str | None:
 
 
 def is_initialization(command: str) -> bool:
-    """Whether `command` fills pgbench's tables and measures nothing."""
+    """Return whether `command` only initializes pgbench's tables."""
     return any(option == "i" for option, _ in _options(_words(command)[1:]))
 
 
 def read_options(output: Output, command: str, line: int) -> None:
-    """Keeps what a command line of pgbench says and the summary may not: scale, variables, rate, script."""
+    """Keep what a pgbench command line shows and the summary may not: scale, variables, rate, script."""
     server: dict[str, str] = {}
     scripts: list[str] = []
     others: list[str] = []
@@ -91,9 +91,9 @@ def read_options(output: Output, command: str, line: int) -> None:
 
 
 def host_of(command: str) -> str | None:
-    """The host that `command`, of pgbench or sysbench, connects to.
+    """Return the host that `command`, of pgbench or sysbench, connects to.
 
-    Empty where it names none; None where a variable stands in its place, and for another database's driver.
+    Empty if it names none; None if it is a variable, and for another database's driver.
     """
     words = _words(command)
     options = _options(words[1:])
@@ -109,13 +109,15 @@ def host_of(command: str) -> str | None:
 
 
 def is_local(host: str) -> bool:
-    """Whether a server at `host` is on the machine of its client: a loopback address, or the folder of a socket."""
+    """Return whether a server at `host` is on the machine of its client: a loopback address, or the folder of a
+    socket.
+    """
     host = host.strip().strip("'\"")
     return host in ("", "localhost", "::1") or host.startswith(("127.", "/", "@"))
 
 
 def contradicted(output: Output) -> bool:
-    """Whether the summary says something else than the command above it, which then is another run's."""
+    """Return whether the summary differs from the command above it, which then belongs to another run."""
     names = ("clients", "duration_s", "transactions_per_client", "protocol")
     return any(output.asked.get(name) is not None and getattr(output, name) != output.asked[name] for name in names)
 
@@ -139,7 +141,7 @@ def _maybe(text: str) -> float | None:
 
 
 def _options(words: Sequence[str]) -> list[tuple[str, str | None]]:
-    """Options and their values, short and long, as getopt would have them."""
+    """Return options and their values, short and long, as getopt does."""
     found: list[tuple[str, str | None]] = []
     at = 0
     while at < len(words):
@@ -154,7 +156,7 @@ def _options(words: Sequence[str]) -> list[tuple[str, str | None]]:
             found.append((name, value or None))
         elif word.startswith("-") and len(word) > 1:
             letters = word[1:]
-            # switches may be written together, the last of them with its value: -nSc 8
+            # switches may be combined, the last of them with its value: -nSc 8
             while len(letters) > 1 and letters[0] not in _TAKES and letters[0].isalpha():
                 found.append((letters[0], None))
                 letters = letters[1:]

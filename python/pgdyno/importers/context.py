@@ -1,6 +1,6 @@
-"""What stands between the outputs of a document: headings, names of machines, and text that may name another server.
+"""The text between the outputs of a document: headings, names of machines, and text that may name another server.
 
-Outputs are repeats only where nothing between them says that something else was measured.
+Outputs are repeats only if no text between them indicates another measurement.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ORDINAL = re.compile(
     r"(?:run|round|iteration|attempt|pass|trial|test|раз|прогон|запуск|lauf|回目|次)|[#№]?\d{1,2})[\W_]{0,12}",
     re.IGNORECASE,
 )
-"""Says which repeat it is, and nothing else."""
+"""Names a repeat, and nothing else."""
 WARMUP = re.compile(r"\bwarm(?:ing)?[\s_-]?up\b|прогрев|预热|暖机|ウォームアップ|워밍업|워밍 업", re.IGNORECASE)
 _NO_WARMUP = re.compile(
     r"\b(?:no|not|without|after|w/o|sans|ohne|followed|then|nach|skip|plus|and|with)\b|[:=]\s?\d|\b\d+\s?s\b.*,|\bor\b|без",
@@ -46,16 +46,15 @@ _NOISE = re.compile(
     r"(?:sleep|done|end|fin|ready|\.\.\.|Password|\d{1,6} rows?|CHECKPOINT|VACUUM)\b.{0,3}$",
     re.IGNORECASE,
 )
-"""Lines that shells and scripts leave between two runs of the same thing."""
+"""Lines of shells and scripts between two runs of the same measurement."""
 _INSTANCE = re.compile(r"\b(?:db\.)?[a-z]\d[a-z]{0,3}\.\d{0,3}x?(?:large|medium|small|micro|metal)\b")
 _PROMPT = re.compile(r"[\w.@:~/\[\]()-]{1,60}[$#%]\s|[$#%]\s")
 
 
 class Context:
-    """Keeps headings and text as they come, and tells each output what is above it."""
+    """Collects headings and text, and attaches what precedes each output."""
 
     def __init__(self) -> None:
-        """Begins before the first line."""
         self.in_fence = False
         self._headings: list[tuple[int, str]] = []
         self._named: dict[str, str] = {}
@@ -67,21 +66,21 @@ class Context:
 
     @property
     def heading(self) -> str | None:
-        """The nearest heading above."""
+        """Return the nearest heading above."""
         return self._headings[-1][1] if self._headings else None
 
     @property
     def instance(self) -> str | None:
-        """A machine's type in the lines since the heading: `r5.2xlarge`."""
+        """Return a machine's type in the lines since the heading: `r5.2xlarge`."""
         return self._instance
 
     @property
     def caption(self) -> str:
-        """The heading and the text above: where a table without units may have its own."""
+        """Return the heading and the text above, where a table without units may name its unit."""
         return "\n".join([*(text for _, text in self._headings[-1:]), *self._text[-3:]])
 
     def heading_of(self, text: str, previous: str, following: str) -> tuple[int, str] | None:
-        """Level and text of the heading that `text` is; `previous` and `following` stand around it."""
+        """Return level and text of the heading in `text`; `previous` and `following` are its neighbours."""
         if len(text) > LONGEST_HEADING or "|" in text:
             return None
         banner = _BANNER.match(text)
@@ -93,7 +92,7 @@ class Context:
         if stripped and set(following.strip()) == {"="} and len(following.strip()) >= 3 and previous.strip() == "":
             return 1, stripped
         match = _HEADING.match(text.rstrip())
-        # `[root@host ~]# pgbench` is no heading
+        # `[root@host ~]# pgbench` is not a heading
         if match is None or "@" in text or _is_figure(match["numbered"]):
             return None
         if match["hash"] is not None:
@@ -101,7 +100,7 @@ class Context:
                 (previous.strip() not in ("", "#") and following.strip())
                 or re.match(r"\S{0,40}(?:pgbench|sysbench)\s", match["hashed"])
             ):
-                # a comment of a shell, or what its root typed
+                # a shell comment, or what root typed
                 return None
             return len(match["hash"]), match["hashed"].rstrip("# \t")
         if match["bracket"] is not None:
@@ -109,14 +108,14 @@ class Context:
         return 6, match["numbered"]
 
     def enter(self, level: int, text: str) -> None:
-        """Takes a heading, which counts from here on."""
+        """Add a heading, which applies from here on."""
         text = text.strip().strip("*_`").strip()
         self._headings = [each for each in self._headings if each[0] < level]
         self._headings.append((level, text))
         if level < 8:
             self._named.clear()
             self._instance = None
-            # what was said under the heading before may tell its outputs from those that follow
+            # text under the previous heading may distinguish its outputs from those that follow
             self._section += bool(self._text)
             self._forget()
         self._look_for_instance(text)
@@ -124,10 +123,10 @@ class Context:
         self._is_ordinal = level == 8 and ORDINAL.fullmatch(text) is not None
 
     def add(self, text: str) -> None:
-        """Takes a line that no parser took."""
+        """Add a line that no parser accepted."""
         mark = fence(text)
         if mark is not None:
-            # a block that opens within another is a mark that was forgotten
+            # a block that opens within another follows a missing end mark
             self.in_fence = bool(mark) or not self.in_fence
             return
         stripped = text.strip().strip("*_`#/-=<> \t")
@@ -155,7 +154,7 @@ class Context:
             self._instance = found[0] if found else None
 
     def mark(self, output: Output) -> None:
-        """Tells `output`, which has just been read, what is above it."""
+        """Attach what precedes `output`, which has just been read."""
         if self._text and not self._is_ordinal:
             self._section += 1
         output.section = self._section
@@ -182,12 +181,12 @@ class Context:
 
 
 def is_warmup(text: str) -> bool:
-    """Whether `text`, of a label, says that what it labels is a warm-up run."""
+    """Return whether `text`, a label, marks a warm-up run."""
     return len(text) <= _LONGEST_LABEL and WARMUP.search(text) is not None and not _NO_WARMUP.search(text)
 
 
 def _is_figure(text: str | None) -> bool:
-    """Whether what looks like a numbered heading is a figure: `2.5 ms`."""
+    """Return whether an apparent numbered heading is a figure: `2.5 ms`."""
     return (
         text is not None
         and re.match(r"[\d.]{1,20} (?:tps|ms|tpm|nopm|qps|s|us|µs|GB|MB|kB)\b", text, re.IGNORECASE) is not None

@@ -1,4 +1,4 @@
-"""A document with prose and many outputs: each output with its place, its target, and what was left unread."""
+"""Parses a document of prose and many outputs: each output with its context and its target, and the unread lines."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _FIGURES = re.compile(
     r"\b(?:tps|tpmc?|nopm|qps|latency|transactions)\b\W{0,12}\d",
     re.IGNORECASE,
 )
-"""Lines that speak of figures: listed as unread when nothing took them."""
+"""Lines with figures, which are listed as unread if no parser accepts them."""
 _UNITS = re.compile(r"\b(?:tps|tpmc?|nopm|qps|latency)\b", re.IGNORECASE)
 _QUOTED = re.compile(r"`[^`]{1,400}\s-[^`]{1,400}`")
 MOST_TRIES = 16
-"""Tables that are looked for in one block of lines with bars or tabs: else its time would grow by the square."""
+"""Tables to try in one block of lines with bars or tabs: otherwise the time would grow by the square."""
 LONGEST_SHOWN = 400
 """Characters of an unread line that are kept."""
 
 
 @dataclass(slots=True)
 class Document:
-    """What a document holds."""
+    """The content of a document."""
 
     outputs: list[Output] = field(default_factory=list)
     """In the order of their lines."""
@@ -45,7 +45,7 @@ class Document:
 
 
 def read_document(text: str) -> Document:
-    """Everything in `text` that is an output of a known tool, a table of figures or an equation."""
+    """Return everything in `text` that is an output of a known tool, a table of figures or an equation."""
     lines = [cleaned(line) if len(line) <= LONGEST_LINE else line for line in text.splitlines()]
     reader = _Reader(lines)
     line = 0
@@ -53,7 +53,7 @@ def read_document(text: str) -> Document:
         try:
             line += reader.take(line)
         except (ValueError, IndexError, OverflowError) as error:
-            # a number that is none, where a tool prints one
+            # an invalid number in a tool's output
             reader.leave(line, error)
             line += 1
     return reader.done()
@@ -77,7 +77,7 @@ class _Reader:
         self._tries = 0
 
     def take(self, at: int) -> int:
-        """Reads what begins at index `at`; how many lines that was."""
+        """Read what begins at index `at`; return its number of lines."""
         text, line = self._lines[at], at + 1
         if len(text) > LONGEST_LINE:
             self._end_all()
@@ -91,11 +91,11 @@ class _Reader:
         return self._table(at) or self._heading(at) or self._line(at)
 
     def leave(self, at: int, why: Exception) -> None:
-        """Lists the line at index `at` as unread."""
+        """List the line at index `at` as unread."""
         self._document.unread.append(Unread(at + 1, f"{self._lines[at].strip()[:LONGEST_SHOWN]} ({why})"))
 
     def _table(self, at: int) -> int:
-        """A table that begins at index `at`, or a row of a sweep: how many lines, 0 where there is none."""
+        """Read a table that begins at index `at`, or a row of a sweep; return its number of lines, or 0."""
         text = self._lines[at]
         table = self._peaks(at) if "\t" in text or "|" in text else 0
         return table or int(self._sweep_line(text, at + 1)) or self._grid(at)
@@ -111,7 +111,7 @@ class _Reader:
         return 1
 
     def _line(self, at: int) -> int:
-        """A line of an output or of text, with those that continue it."""
+        """Read a line of an output or of text, with its continuation lines."""
         text, line = self._lines[at], at + 1
         claims = claims_in(text, line)
         self._document.claims += claims
@@ -122,11 +122,11 @@ class _Reader:
         whole, count = joined(self._lines, at)
         if len(whole) > LONGEST_LINE:
             whole, count = text, 1
-        # all of them see every line: one that is not theirs ends what they have open
+        # all parsers see every line: a foreign line ends their open output
         taken = [parser.read(whole, line) for parser in self._parsers]
         self._mark()
         if taken[0] and whole.count("`") >= 2:
-            # a command within a sentence: the rest of it may say what was measured
+            # a command within a sentence: the rest of the sentence may name what was measured
             self._context.add(_QUOTED.sub(" ", whole))
         if not any(taken):
             if not claims and (_FIGURES.search(whole) or _is_row_of_figures(whole)):
@@ -143,7 +143,7 @@ class _Reader:
         return self._document
 
     def _peaks(self, at: int) -> int:
-        """A table of peaks by scale."""
+        """Read a table of peaks by scale."""
         if "scale" not in self._lines[at].lower():
             return 0
         window = [(number, self._lines[number - 1]) for number in range(at + 1, min(len(self._lines), at + 400) + 1)]
@@ -158,7 +158,7 @@ class _Reader:
 
     def _grid(self, at: int) -> int:
         if at < self._no_grid_until:
-            # lines of a block that was looked at: its tables are found by their heads, some times only
+            # lines of a block that was tried: its tables are found by their headings, a limited number of times
             if self._tries == 0 or not names_figures(self._lines[at]):
                 return 0
             self._tries -= 1
@@ -179,7 +179,7 @@ class _Reader:
         return grid.taken
 
     def _add(self, outputs: Sequence[Output]) -> None:
-        """Files what is no tool's own output, with the heading and the machine above it."""
+        """Add outputs of tables, with the heading and the machine above them."""
         for output in outputs:
             if self._context.heading is not None:
                 output.words.setdefault("heading", self._context.heading)
@@ -205,14 +205,14 @@ class _Reader:
         if is_rule(text):
             return True
         if text.strip()[:1].isdigit() and len(text.split()) >= len(self._sweep) - 2:
-            # a row with a gap, or with a word in it: the table goes on after it
+            # a row with a gap, or with a word in it: the table continues after it
             self._document.unread.append(Unread(line, text.strip()[:LONGEST_SHOWN]))
             return True
         self._sweep = None
         return False
 
     def _mark(self) -> None:
-        """Tells new outputs what is above them."""
+        """Attach what precedes new outputs."""
         for at, parser in enumerate(self._parsers):
             for output in parser.found[self._marked[at] :]:
                 self._context.mark(output)
@@ -225,5 +225,5 @@ class _Reader:
 
 
 def _is_row_of_figures(text: str) -> bool:
-    """A row of a table that was not read and names a unit: `| NOPM vs baseline | 16.5 % |`."""
+    """Return whether it is a row of an unread table with a unit: `| NOPM vs baseline | 16.5 % |`."""
     return ("|" in text or "\t" in text) and _UNITS.search(text) is not None and any(each.isdigit() for each in text)

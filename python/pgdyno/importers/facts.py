@@ -1,4 +1,4 @@
-"""Lines of a document that tell under which conditions its figures came about."""
+"""Lines of a document that state the conditions of its figures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SETTINGS = (
     "synchronous_commit",
     "wal_level",
 )
-"""Settings that audit rules ask for."""
+"""Settings that audit rules use."""
 
 _LONGEST = 160
 """Longer lines are prose about a setting, not its value."""
@@ -33,15 +33,16 @@ _PROMPT = re.compile(
     r"(?:[\d_.-]|host|server|master|primary)?[\w.-]{0,40})[^$#]{0,80}[$#]\s{0,4}"
     r"(?P<command>(?:\S{0,200}/)?(?:pgbench|sysbench)\b.{0,2000})"
 )
-"""`[postgres@dbhost ~]$ pgbench …`: the account postgres, or a host whose name says that it is the server."""
+"""`[postgres@dbhost ~]$ pgbench …`: the account postgres, or a host name that indicates a server."""
 _PGHOST = re.compile(r"\W{0,12}(?:export\s{1,4})?PGHOST\s{0,2}=\s{0,2}['\"]?(?P<host>[^\s'\";]{1,200})")
 _TMPFS = re.compile(r"\btmpfs\b|\bramdisk\b|\bRAM disk\b", re.IGNORECASE)
 
 
 def facts_in(text: str, line: int) -> list[Fact]:
-    """What the line `text` tells: settings with their values, storage in memory, a sweep of clients, a prompt, PGHOST.
+    """Return the facts in the line `text`: settings with their values, storage in memory, a sweep of clients, a prompt,
+    PGHOST.
 
-    A prompt counts where a load is begun at it that names no server elsewhere.
+    A prompt counts if it starts a load that names no other server.
     """
     found = []
     prompt = _PROMPT.match(text)
@@ -63,7 +64,7 @@ def facts_in(text: str, line: int) -> list[Fact]:
 
 
 def swept(text: str) -> tuple[int, int] | None:
-    """Fewest and most clients of a line that tells of a sweep."""
+    """Return the fewest and most clients of a line that describes a sweep."""
     for pattern in _SWEEP:
         match = pattern.search(text)
         if match is not None:

@@ -1,4 +1,4 @@
-"""Outputs of other tools as trials of an ordinary run: nothing is filled in that was not printed."""
+"""Converts outputs of other tools to trials of an ordinary run; values that were not printed stay unknown."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FIGURES = (
     "latency_max_ms", "connect_ms", "client_transactions_mean", "client_transactions_stddev", "schedule_lag_ms",
     "goodput",
 )  # fmt: skip
-"""Fields of an output that are kept as they were printed; percentiles are called `latency_p95_ms`."""
+"""Fields of an output that are kept as printed; percentiles are named `latency_p95_ms`."""
 _QUANTILES = {50.0: "p50", 75.0: "p75", 90.0: "p90", 95.0: "p95", 99.0: "p99", 99.9: "p999", 99.99: "p9999"}
 _NOT_IN_SLUGS = re.compile(r"[^\w.]+")
 LONGEST_NAME = 40
@@ -39,7 +39,7 @@ LONGEST_NAME = 40
 
 @dataclass(slots=True)
 class Trial:
-    """A trial that is to be stored."""
+    """A trial to be stored."""
 
     record: TrialRecord
     tables: TrialTables = field(default_factory=TrialTables)
@@ -47,7 +47,7 @@ class Trial:
 
 @dataclass(slots=True)
 class Place:
-    """An output with its file and the target that it belongs to."""
+    """An output with its file and its target."""
 
     output: Output
     file: str
@@ -55,7 +55,7 @@ class Place:
 
 
 def trials_of(places: Sequence[Place], first: int = 1) -> list[Trial]:
-    """A trial for each output that has a throughput, numbered from `first`."""
+    """Return a trial for each output that has a throughput, numbered from `first`."""
     points = _points(places)
     repeats: Counter[str] = Counter()
     trials = []
@@ -67,7 +67,9 @@ def trials_of(places: Sequence[Place], first: int = 1) -> list[Trial]:
 
 
 def throughput(output: Output) -> float | None:
-    """Transactions a second; of transactions, or of TPC-C's new orders, a minute where that is all there is."""
+    """Return transactions per second, computed from transactions or TPC-C's new orders per minute if there is nothing
+    else.
+    """
     if output.tps is not None:
         return output.tps
     per_minute = output.tpm if output.tpm is not None else output.nopm
@@ -75,13 +77,12 @@ def throughput(output: Output) -> float | None:
 
 
 def slug(number: int, target: str, clients: int) -> str:
-    """Name of a trial's folder."""
     name = _NOT_IN_SLUGS.sub("_", target).strip("_")[:LONGEST_NAME]
     return f"{number:04d}-{name}" + (f"-c{clients}" if clients else "")
 
 
 def _points(places: Sequence[Place]) -> list[Point]:
-    """The point of each; what differs between outputs that are otherwise alike is a variable of it."""
+    """Return the point of each output; other differences between outputs become variables of the point."""
     workloads = {place.output.workload for place in places}
     plain = [_point(place.output) for place in places]
     alike: dict[str, list[Output]] = {}
@@ -94,7 +95,7 @@ def _points(places: Sequence[Place]) -> list[Point]:
         if len(workloads) > 1 and output.workload is not None:
             further["workload"] = output.workload
         if len({each.transactions_per_client for each in others}) > 1 and output.transactions_per_client is not None:
-            # trials of another length are no repeats of each other
+            # trials of another length are not repeats of each other
             further["transactions"] = str(output.transactions_per_client)
         if output.tool == "pgbench" and output.duration_s and len({each.duration_s for each in others}) > 1:
             further["duration_s"] = f"{output.duration_s:g}"
@@ -108,7 +109,7 @@ def _points(places: Sequence[Place]) -> list[Point]:
 def _point(output: Output) -> Point:
     variables = dict(output.variables)
     scale = output.scale if output.scale is not None else output.warehouses
-    # pgbench prints the scale that it found in the tables, and a script's :scale is what -D says
+    # pgbench prints the scale that it found in the tables, and a script's :scale is the value of -D
     told = variables.pop("scale", None)
     if told is not None and told.isdigit():
         scale = int(told)
@@ -148,7 +149,7 @@ def _trial(number: int, place: Place, point: Point, repeat: int) -> Trial:
 
 
 def imported(output: Output, file: str) -> Imported:
-    """Where `output` stood, and its figures as printed."""
+    """Return the position of `output`, and its figures as printed."""
     figures = {name: float(value) for name in FIGURES if (value := getattr(output, name)) is not None}
     printed = {name: Printed(line=line, text=text) for name, (line, text) in output.printed.items()}
     of_percentiles = printed.pop("percentiles_ms", None)
@@ -197,7 +198,7 @@ def _summary(output: Output) -> Summary:
 
 
 def _scripts(output: Output) -> list[ScriptSummary]:
-    """What is printed for each of several scripts; one whose count is not printed is left out."""
+    """Return the printed figures of each of several scripts; one without a printed count is left out."""
     return [
         ScriptSummary(
             id=at,
@@ -235,7 +236,7 @@ def _ns(milliseconds: float | None) -> int | None:
 
 
 def _intervals(trial: int, output: Output) -> list[IntervalRow]:
-    """A row for each line of progress, which says what happened since the line before."""
+    """Return a row for each line of progress, which covers the time since the line before."""
     start = Moment(0, 0.0, 0.0)
     rows = []
     for second, (before, moment) in enumerate(pairwise([start, *output.progress])):

@@ -1,4 +1,4 @@
-"""What a parser found: one output of a tool, as printed, and where it stood."""
+"""The result of a parser: one output of a tool, as printed, and its position."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Statement:
     failures: int | None = None
     retries: int | None = None
     script: int = 0
-    """Which of the output's scripts it belongs to, from 0."""
+    """Its script within the output, from 0."""
 
 
 @dataclass(slots=True)
 class ScriptPart:
-    """What pgbench reports for one of several scripts."""
+    """The figures of one of several scripts, as pgbench prints them."""
 
     name: str
     weight: int = 1
@@ -35,16 +35,16 @@ class ScriptPart:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One line of progress: what happened since the line before."""
+    """One line of progress, which covers the time since the line before."""
 
     line: int
     at_s: float
-    """Seconds from the start, at the end of the stretch."""
+    """Seconds from the start to the end of the interval."""
     tps: float
     latency_ms: float | None = None
     stddev_ms: float | None = None
     p95_ms: float | None = None
-    """The percentile that sysbench was told to print; 95 unless told otherwise."""
+    """The percentile that sysbench was configured to print; 95 by default."""
     failed: float | None = None
     lag_ms: float | None = None
     skipped: float | None = None
@@ -52,16 +52,15 @@ class Moment:
 
 @dataclass(slots=True)
 class Output:
-    """One output. What was not printed is None: nothing is filled in."""
+    """One output. Values that were not printed are None."""
 
     tool: Tool
     line: int
-    """Where it begins, from 1."""
+    """Its first line, from 1."""
     last_line: int
     target: str | None = None
-    """What a heading or a column says was measured."""
+    """The measured target, according to a heading or a column."""
     version: str | None = None
-    """Of the tool."""
     command: str | None = None
     """The command line above it."""
     workload: str | None = None
@@ -81,7 +80,7 @@ class Output:
     schedule_lag_ms: float | None = None
     """Mean, under a rate limit."""
     goodput: float | None = None
-    """BenchBase's: requests a second that were completed; `tps` has those that were aborted, too."""
+    """BenchBase's: completed requests per second; `tps` includes aborted ones."""
     reads: int | None = None
     writes: int | None = None
     others: int | None = None
@@ -99,39 +98,39 @@ class Output:
     """By percentile: {95.0: 20.74}."""
     connect_ms: float | None = None
     client_transactions_mean: float | None = None
-    """By client, as client_transactions_stddev."""
+    """By client, like client_transactions_stddev."""
     client_transactions_stddev: float | None = None
     group: int = 0
-    """Line on which its table begins, from 1; 0 outside of tables. A table's rows are points of one target."""
+    """First line of its table, from 1; 0 outside of tables. A table's rows are points of one target."""
     settings: dict[str, str] = field(default_factory=dict)
-    """Of the server, as columns."""
+    """Server settings, from columns."""
     variables: dict[str, str] = field(default_factory=dict)
-    """Given on the command line with -D, or as a column."""
+    """From -D on the command line, or from a column."""
     words: dict[str, str] = field(default_factory=dict)
-    """Anything else that tells this output from its neighbours: a word of a heading or a column."""
+    """Other words that distinguish this output from its neighbours: from a heading or a column."""
     server: str = ""
     """Host, port and database of the command line."""
     options: str = ""
-    """Options of the command line that a point does not hold, in order: `-C -L 100`."""
+    """Options of the command line that a point does not contain, in order: `-C -L 100`."""
     asked: dict[str, object] = field(default_factory=dict)
-    """What the command line says, by field: a summary that says something else is another run's."""
+    """Values on the command line, by field: a summary with other values belongs to another run."""
     place: tuple[str, ...] = ()
-    """Headings above it, the highest first; names of machines and versions among them."""
+    """Headings above it, the highest first, with names of machines and versions."""
     section: int = 0
-    """Counts the texts between outputs: outputs with no text between them have the same."""
+    """Counts the texts between outputs: outputs with no text between them have the same value."""
     warmup: str | None = None
-    """What says that it is a warm-up run."""
+    """The text that marks it as a warm-up run."""
     aborted: str | None = None
-    """What says that the run was aborted."""
+    """The text that marks the run as aborted."""
     clients_aborted: int = 0
     scripts: list[ScriptPart] = field(default_factory=list)
     statements: list[Statement] = field(default_factory=list)
     progress: list[Moment] = field(default_factory=list)
     printed: dict[str, tuple[int, str]] = field(default_factory=dict)
-    """By field: the line on which it stood and the text that was read, for whoever doubts it."""
+    """By field: the line and the text of each figure, as evidence."""
 
     def put(self, name: str, value: object, line: int, text: str) -> None:
-        """Sets field `name` to what stood in `line`."""
+        """Set field `name` to its value in `line`."""
         setattr(self, name, value)
         self.printed[name] = (line, text.strip())
         self.last_line = max(self.last_line, line)
@@ -145,14 +144,14 @@ class Claim:
     text: str
     printed: float
     decimals: int
-    """Digits after the point of what is printed."""
+    """Digits after the decimal point of the printed result."""
     computed: float
     currency: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A line that tells of a setting, of storage or of what was swept."""
+    """A line that states a setting, storage, or the swept values."""
 
     line: int
     name: str
@@ -162,7 +161,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A line with figures that no parser understood."""
+    """A line with figures that no parser accepted."""
 
     line: int
     text: str

@@ -1,4 +1,4 @@
-"""Where a document has a table: by bars, tabs, commas, or columns of fixed width; its head and its rows."""
+"""Finds tables in a document: by bars, tabs, commas, or columns of fixed width; headings and rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pgdyno.importers.columns import column_of, plain
 
 MOST_ROWS = 2000
 MOST_METRICS = 60
-"""Rows of a table that has metrics as its rows."""
+"""Rows of a table whose rows are metrics."""
 LONGEST_ROW = 2000
 _RULE = frozenset("|-:+= ─\t")
 _MAY_BE_HEAD = re.compile(r"tps|qps|tpm|nopm|(?:transactions?|txns?|trans|tx|req|requests)\s?(?:/|per)", re.IGNORECASE)
@@ -19,24 +19,24 @@ _NAMES_FIGURES = re.compile(
     _MAY_BE_HEAD.pattern + r"|client|thread|connection|users|接続数|クライアント|클라이언트|连接数", re.IGNORECASE
 )
 _NO_HEAD = re.compile(r"[=\[\]]|tps:|qps:|(?<![\w.])\d{1,20}(?:\.\d{1,20})?(?![\w%])", re.IGNORECASE)
-"""Heads of columns without bars have no figures of their own."""
+"""Headings of columns without bars contain no figures."""
 RATES = ("tps", "qps", "nopm", "tpm")
 
 
 @dataclass(slots=True)
 class Grid:
-    """A table: heads of columns, and rows with their lines."""
+    """A table: headings of columns, and rows with their line numbers."""
 
     line: int
     head: list[str]
     rows: list[tuple[int, list[str], str]]
-    """Line, cells, and the line as it stands."""
+    """Line number, cells, and the line itself."""
     taken: int
-    """Lines, with the head."""
+    """Lines, including the heading."""
 
 
 def grid_at(lines: Sequence[str], at: int) -> Grid | None:
-    """The table whose head is line `at` (an index), if there is one."""
+    """Return the table whose heading is line `at` (an index), or None."""
     text = lines[at]
     if len(text) > LONGEST_ROW or is_rule(text):
         return None
@@ -60,12 +60,12 @@ def grid_at(lines: Sequence[str], at: int) -> Grid | None:
 
 
 def names_figures(text: str) -> bool:
-    """Whether `text` may be the head of a table within a block of other lines with bars or tabs."""
+    """Return whether `text` may be the heading of a table within a block of other lines with bars or tabs."""
     return _NAMES_FIGURES.search(text) is not None
 
 
 def is_rule(text: str) -> bool:
-    """The line of a table that parts its head from its rows."""
+    """Return whether the line separates a table's heading from its rows."""
     stripped = text.strip()
     return len(stripped) >= 3 and set(stripped) <= _RULE and ("-" in stripped or "=" in stripped or "─" in stripped)
 
@@ -81,7 +81,7 @@ def _by_tabs(text: str) -> list[str]:
 
 
 def _gather(lines: Sequence[str], at: int, split: object) -> Grid | None:
-    """Head and rows that `split` cuts into cells; a second row of heads is joined to the first."""
+    """Return heading and rows, which `split` cuts into cells; a second row of headings is joined to the first."""
     assert callable(split)
     head: list[str] = split(lines[at])
     rows: list[tuple[int, list[str], str]] = []
@@ -104,7 +104,9 @@ def _gather(lines: Sequence[str], at: int, split: object) -> Grid | None:
 
 
 def _is_second_head(head: Sequence[str], row: Sequence[str]) -> bool:
-    """Whether `row` names the columns below `head`, which has the unit: `clients | TPS | |` above `| PG14 | PG15`."""
+    """Return whether `row` names the columns below `head`, which has the unit: `clients | TPS | |` above `| PG14 |
+    PG15`.
+    """
     if "" not in head or not any(row):
         return False
     return all(figure_of(cell) is None for cell in row) and any(column_of(cell).field in RATES for cell in head if cell)
@@ -121,13 +123,13 @@ def _joined(head: Sequence[str], names: Sequence[str]) -> list[str]:
 
 
 def _has_rate(grid: Grid) -> bool:
-    """Whether a column is a rate, and a figure stands below it in one of the first rows."""
+    """Return whether a column is a rate, and one of the first rows has a figure in it."""
     rates = [at for at, head in enumerate(grid.head) if column_of(head).field in RATES]
     return any(at < len(cells) and figure_of(cells[at]) is not None for _, cells, _ in grid.rows[:3] for at in rates)
 
 
 def _fixed(lines: Sequence[str], at: int) -> Grid | None:
-    """A table whose columns are parted by spaces alone."""
+    """Return a table whose columns are separated only by spaces."""
     text = lines[at].strip()
     for pattern in (r"\s{2,}", r"\s+"):
         head = re.split(pattern, text)
@@ -159,7 +161,7 @@ def _fixed(lines: Sequence[str], at: int) -> Grid | None:
 
 
 def _fixed_cells(text: str, count: int) -> list[str] | None:
-    """Cells of a row of fixed width; more of them than `count` are a note after it."""
+    """Return the cells of a row of fixed width; those beyond `count` are a note after it."""
     stripped = text.strip()
     if not stripped or len(text) > LONGEST_ROW or not any(character.isdigit() for character in stripped):
         return None
@@ -171,7 +173,7 @@ def _fixed_cells(text: str, count: int) -> list[str] | None:
 
 
 def transposed(grid: Grid) -> Grid | None:
-    """`grid` with its first column as its head, where that names figures: `| TPS | 4,844 | 5,332 |`."""
+    """Return `grid` with its first column as its heading, if that names figures: `| TPS | 4,844 | 5,332 |`."""
     width = len(grid.head)
     if width < 2 or len(grid.rows) > MOST_METRICS:
         return None

@@ -1,4 +1,4 @@
-"""HammerDB's text output for TPROC-C: virtual users, results, and the time profile.
+"""Parses HammerDB's text output for TPROC-C: virtual users, results, and the time profile.
 
 Wording: hammerdb's src/postgresql/pgoltp.tcl, and its documentation, "Running the timed workload".
 """
@@ -24,10 +24,9 @@ _KNOWN = ("Vuser ", ">>>>> ", "CALLS:", "P99:", "HammerDB ", "+-")
 
 
 class HammerdbParser:
-    """Reads outputs line by line; each result line is one."""
+    """Reads outputs line by line; each result line is one output."""
 
     def __init__(self) -> None:
-        """Begins before the first line."""
         self.found: list[Output] = []
         self._users: tuple[int, int] | None = None
         self._warehouses: tuple[int, int] | None = None
@@ -38,7 +37,7 @@ class HammerdbParser:
         self._in_totals = False
 
     def read(self, text: str, line: int) -> bool:
-        """Takes one line; False when it is none of HammerDB's."""
+        """Process one line; False if it is not HammerDB's."""
         version = _VERSION.search(text)
         if version is not None:
             self._version = version["version"]
@@ -62,11 +61,10 @@ class HammerdbParser:
             return True
         return _COUNTER.match(text) is not None or (text.startswith(_KNOWN) and "System achieved" not in text)
 
-    def end(self) -> None:
-        """Nothing is kept open."""
+    def end(self) -> None: ...
 
     def _takes_profile(self, text: str, line: int) -> bool:
-        """The time profile after the result: the means of all virtual users, not those of each."""
+        """Read the time profile after the result: the means of all virtual users, not those of each."""
         if text.startswith(">>>>>"):
             procedure = _PROCEDURE.match(text)
             if procedure is None:

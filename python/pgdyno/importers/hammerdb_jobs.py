@@ -1,6 +1,6 @@
-"""HammerDB's jobs: its SQLite store, and the JSON report of one job.
+"""Parses HammerDB's jobs: its SQLite store, and the JSON report of one job.
 
-Tables and keys as hammerdb's modules/jobs-1.0.tm makes and prints them (versions 4.5 to 6.0).
+Tables and keys are those of hammerdb's modules/jobs-1.0.tm (versions 4.5 to 6.0).
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _CONFIGURED = {
     "warehouses": re.compile(r"\bpg_count_ware\s+\{?(\d+)"),
     "duration_s": re.compile(r"\bpg_duration\s+\{?(\d+)"),
 }
-"""Of a job's dictionary, which is Tcl's: words in turn, key and value."""
+"""In a job's dictionary, in Tcl's format: keys and values alternate."""
 
 
 def is_report(text: str) -> bool:
-    """Whether `text` is the JSON report of a job."""
+    """Return whether `text` is the JSON report of a job."""
     return text.lstrip().startswith("{") and f'"{REPORT}"' in text
 
 
 def read_report(text: str) -> Document:
-    """The job of a report. A job of another database or of TPROC-H is unread."""
+    """Return the job of a report. A job of another database or of TPROC-H is unread."""
     try:
         told = json.loads(text)
         output = _of_report(told)
@@ -66,12 +66,12 @@ def _of_report(told: dict[str, Any]) -> Output | None:
 
 
 def read_job_store(path: Path) -> Document:
-    """Every job of a store whose output has a result; the line is the job's place in the store, from 1.
+    """Return every job of a store whose output has a result; `line` is the job's position in the store, from 1.
 
-    Raises StoreError where it is no store of HammerDB's, or damaged.
+    Raises StoreError if it is not a store of HammerDB, or damaged.
     """
     try:
-        # read only, and as it lies there: a store may be on a medium that cannot be written
+        # open it read-only and immutable: a store may be on a read-only medium
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             return _jobs(connection)
     except sqlite3.Error as error:
@@ -98,7 +98,7 @@ _TPCC = ("TPC-C", "TPROC-C")
 
 
 def _outputs(connection: sqlite3.Connection, job: str) -> list[Output]:
-    """What the job printed, read as the text that it is."""
+    """Return the outputs that the job printed, parsed as text."""
     parser = HammerdbParser()
     rows = connection.execute("SELECT output FROM JOBOUTPUT WHERE jobid = ? ORDER BY rowid", (job,))
     for line, text in enumerate((each for (output,) in rows for each in str(output).splitlines()), start=1):
@@ -114,17 +114,17 @@ def _complete(output: Output, job: str, line: int, described: str) -> None:
         if match is not None:
             value = int(match[1])
             output.put(name, 60.0 * value if name == "duration_s" else value, line, match[0])
-    # lines within a job's output are no lines of the file
+    # lines within a job's output are not lines of the file
     output.printed = {name: (line, text) for name, (_, text) in output.printed.items()}
     output.line = output.last_line = line
 
 
 def _timing(connection: sqlite3.Connection, job: str) -> Iterator[Statement]:
-    """Mean time of each procedure over all virtual users; nothing where the job was not profiled."""
+    """Return the mean time of each procedure over all virtual users; empty if the job was not profiled."""
     tables = connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'JOBTIMING'").fetchone()
     if tables is None:
         return
-    # rows of the summary where there are some, else those of virtual users, weighted by their calls
+    # use rows of the summary if there are any, else those of virtual users, weighted by their calls
     sql = """
         SELECT procname, sum(calls * avg_ms) / sum(calls) FROM JOBTIMING
         WHERE jobid = :job AND calls > 0 AND coalesce(summary, 0) =

@@ -1,4 +1,4 @@
-"""Transactions of a log by latency: counts of buckets, and what they tell."""
+"""Counts of a log's transactions by latency bucket."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from pgdyno.records import Latency
 
 LONGEST_NS = 3_600_000_000_000
-"""Longer latencies are put into the last bucket, as the engine does."""
+"""Longer latencies are put into the last bucket, as in the engine."""
 DIGITS = 3
-"""Significant ones, as in the engine's histograms."""
+"""Significant digits, as in the engine's histograms."""
 EXACT_BITS = 11
 """Latencies below 2^11 ns have a bucket each; from 2^n to 2^(n+1) there are 2^10 buckets."""
 _HALF = 1 << (EXACT_BITS - 1)
@@ -26,7 +26,7 @@ _QUANTILES = {"p50": 50.0, "p75": 75.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "
 
 @dataclass(frozen=True, slots=True)
 class LogCounts:
-    """Those of a stretch that succeeded."""
+    """The succeeded transactions of a period."""
 
     n: int
     sum_ns: int
@@ -34,7 +34,7 @@ class LogCounts:
     """Sum of the squares of latencies in milliseconds."""
     least: int | None
     most: int | None
-    """In ns; None where there are none."""
+    """In ns; None if there are none."""
     buckets: NDArray[np.int64]
     """Lowest latency of each bucket, in ns, ascending."""
     shifts: NDArray[np.int64]
@@ -44,7 +44,7 @@ class LogCounts:
 
     @classmethod
     def of(cls, columns: Mapping[str, NDArray[Any]], part: slice) -> LogCounts:
-        """From rows of buckets: `n`, `sum_ns`, `squares_ms`, `least`, `most`, `shift`, `bucket`."""
+        """Build counts from rows of buckets: `n`, `sum_ns`, `squares_ms`, `least`, `most`, `shift`, `bucket`."""
         n = columns["n"][part].astype(np.int64)
         some = bool(n.size)
         return cls(
@@ -59,17 +59,17 @@ class LogCounts:
         )
 
     def percentiles(self, wanted: Sequence[float]) -> list[int | None]:
-        """The highest latency of the bucket in which each of `wanted` lies; None when there is nothing."""
+        """Return the highest latency of the bucket of each percentile in `wanted`; None without transactions."""
         if self.n == 0:
             return [None] * len(wanted)
         ranks = [max(1, math.ceil(round(each / 100 * self.n, 6))) for each in wanted]
         at = np.searchsorted(np.cumsum(self.counts), ranks)
         ends = (int(self.buckets[place] + (1 << self.shifts[place]) - 1) for place in at)
-        # no percentile is above the largest latency, as a bucket's end may be
+        # a bucket's end may exceed the largest latency, a percentile must not
         return [min(end, self.most) if self.most is not None else end for end in ends]
 
     def latency(self) -> Latency | None:
-        """All figures; None when nothing succeeded."""
+        """Return all figures; None if nothing succeeded."""
         if self.n == 0:
             return None
         mean_ms = self.sum_ns / 1e6 / self.n
@@ -80,11 +80,10 @@ class LogCounts:
         )
 
     def histogram(self) -> bytes:
-        """As HDR V2."""
         histogram = HdrHistogram(1, LONGEST_NS, DIGITS)
         slots = np.frombuffer(histogram.counts, dtype=np.int64)
         places = ((self.shifts + 1) << (EXACT_BITS - 1)) + (self.buckets >> self.shifts) - _HALF
-        # one that is longer than an hour goes into the last slot
+        # a latency of more than an hour goes into the last slot
         places = np.minimum(places, histogram.get_counts_array_index(LONGEST_NS))
         np.add.at(slots, places, self.counts)
         used = np.flatnonzero(slots)
@@ -93,7 +92,7 @@ class LogCounts:
 
 
 def by_key(columns: Mapping[str, NDArray[Any]], names: Sequence[str]) -> Iterator[tuple[tuple[int, ...], LogCounts]]:
-    """Counts of each value of columns `names`, by which the rows are sorted."""
+    """Return the counts of each value of columns `names`, by which the rows are sorted."""
     keys = np.stack([columns[name].astype(np.int64) for name in names])
     if keys.shape[1] == 0:
         return

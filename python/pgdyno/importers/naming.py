@@ -1,6 +1,6 @@
-"""Names of targets: what a heading or a column says, with as much more as tells one from another.
+"""Names targets after headings or columns, extended until they are distinct.
 
-Outputs become repeats of one target only where nothing between them says that something else was measured.
+Outputs become repeats of one target only if no text between them indicates another measurement.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ _PARTS: Sequence[Callable[[Output], str]] = (
     lambda output: f"{output.tool} {output.version}" if output.version is not None else "",
     lambda output: output.words.get("server_version", ""),
 )
-"""What is added to names that would be the same, in this order: rows of a table, the machine, the heading, the
-headings above it, the server of the command line, the tool's version and the server's."""
+"""Additions to names that would be equal, in this order: rows of a table, the machine, the heading, the headings above
+it, the server of the command line, the versions of tool and server.
+"""
 
 
 def name_targets(outputs: Sequence[Output], fallback: str, wanted: str | None = None) -> list[str]:
-    """A target for each of `outputs`, in their order; tables whose targets are called the same do not collide.
+    """Return a target for each of `outputs`, in order; equal names of targets in different tables do not collide.
 
-    `wanted` stands for what headings say; names of a table's columns stay. `fallback` is for outputs that
-    nothing names. Where `wanted` is given, text between outputs does not part them: who gives it knows better.
+    `wanted` replaces the headings; names of a table's columns stay. `fallback` is for outputs without a name. If
+    `wanted` is given, text between outputs does not separate them, because the user knows what was measured.
     """
     for output in outputs:
         if wanted is not None and "heading" not in output.words and output.tool != "csv":
@@ -50,7 +51,9 @@ def name_targets(outputs: Sequence[Output], fallback: str, wanted: str | None = 
 
 
 def _fill_servers(outputs: Sequence[Output]) -> None:
-    """An output without a command line is of the server of the one before it; one server tells nothing apart."""
+    """Fill in missing servers: an output without a command line has the server of the one before it; a single server is
+    no distinction.
+    """
     by_place: dict[Hashable, list[Output]] = defaultdict(list)
     for output in outputs:
         by_place[output.tool, output.place].append(output)
@@ -63,7 +66,7 @@ def _fill_servers(outputs: Sequence[Output]) -> None:
 
 
 def undecided(outputs: Sequence[Output], fallback: str) -> int:
-    """How many outputs have the settings of an earlier one, and are no repeats as text stands between them."""
+    """Return how many outputs have the settings of an earlier one but are not repeats, because text separates them."""
     return sum(variant > 0 for variant in _variants(outputs, fallback))
 
 
@@ -72,7 +75,7 @@ def _identity(output: Output, fallback: str) -> tuple[Hashable, ...]:
 
 
 def _variants(outputs: Sequence[Output], fallback: str) -> list[int]:
-    """0 for outputs that nothing parts from the first of their settings; 1, 2 … where text stands between them."""
+    """Return 0 for outputs that nothing separates from the first of their settings; 1, 2 … after text in between."""
     sections: dict[Hashable, list[int]] = defaultdict(list)
     variants = []
     for output in outputs:
@@ -87,7 +90,7 @@ def _variants(outputs: Sequence[Output], fallback: str) -> list[int]:
 
 
 def _settings(output: Output) -> Hashable:
-    """What two outputs have alike that may be repeats."""
+    """Return what two outputs must have in common to be repeats."""
     variables = tuple(sorted(output.variables.items()))
     return (
         output.workload, output.scale, output.warehouses, output.clients, output.workers, output.protocol, output.rate,
@@ -102,7 +105,7 @@ def _tell_apart(
     parts: list[Callable[[Output], str]],
     names: list[str],
 ) -> None:
-    """Names the members of `groups`, all called `name` so far."""
+    """Rename the members of `groups`, which are all named `name` so far."""
     if len(groups) == 1 or not parts:
         for number, members in enumerate(groups, start=1):
             for at in members:

@@ -1,19 +1,19 @@
-"""Numbers as documents print them: thousands and decimals by commas, dots or spaces."""
+"""Parses printed numbers: thousands and decimals by commas, dots or spaces."""
 
 from __future__ import annotations
 
 import re
 
 LONGEST_NUMBER = 40
-"""Characters; a longer one is no figure of a benchmark."""
+"""Characters; a longer one is not a figure of a benchmark."""
 NUMBER = r"\d{1,3}(?:,\d{3}){1,8}(?:\.\d{1,20})?|\d{1,20}(?:\.\d{1,20})?"
 _ENGLISH = re.compile(r"[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?", re.ASCII)
 _COMMA = re.compile(r"\d{1,3}(?:\.\d{3})+,\d+|0,\d+|\d+,(?:\d{1,2}|\d{4,})", re.ASCII)
-"""Where only a decimal comma makes sense: `379,6`, `1.234,5`, `0,123`; `1,234` has thousands."""
+"""Numbers in which only a decimal comma makes sense: `379,6`, `1.234,5`, `0,123`; `1,234` has thousands."""
 
 
 def number(text: str) -> float:
-    """`text` as a number: `1,234.5` and, where a comma can only be the decimal sign, `379,6`. Raises ValueError."""
+    """Parse `1,234.5` and, if a comma can only be the decimal sign, `379,6`. Raises ValueError."""
     text = text.strip()
     if len(text) <= LONGEST_NUMBER:
         if _ENGLISH.fullmatch(text):
@@ -25,7 +25,7 @@ def number(text: str) -> float:
 
 
 def whole(text: str) -> int:
-    """`text` as a whole number. Raises ValueError."""
+    """Parse an integer. Raises ValueError."""
     value = number(text)
     if value != int(value):
         raise ValueError(f"{text!r} is no whole number")
@@ -33,5 +33,5 @@ def whole(text: str) -> int:
 
 
 def has_decimal_comma(text: str) -> bool:
-    """Whether the comma in `text` can only be a decimal sign."""
+    """Return whether the comma in `text` can only be a decimal sign."""
     return _COMMA.fullmatch(text) is not None

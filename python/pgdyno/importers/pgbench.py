@@ -1,7 +1,7 @@
-"""pgbench's summary and progress, versions 9.0 to 18.
+"""Parses pgbench's summary and progress, versions 9.0 to 18.
 
-Wording by version: https://www.postgresql.org/docs/current/pgbench.html and the same page of each release.
-To 9.5 a colon stands where later ones have `=`; to 13 there are two lines of tps.
+Wording by version: https://www.postgresql.org/docs/current/pgbench.html and the same page of each release. Up to 9.5, a
+colon replaces the later `=`; up to 13, there are two lines of tps.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _STATEMENT = re.compile(
 _TPS = re.compile(rf"tps = (?P<tps>{NUMBER})(?:\s?\((?P<what>[^)]{{0,80}})\))?")
 _KINDS = ("excluding connections", "including connections", "without initial connection", "including reconnection")
 _BARE = ("latency average = ", "scaling factor: ", "query mode: ", "number of clients: ", "number of transactions ")
-"""Lines with which an output may begin whose head was cut off."""
+"""Lines with which an output may begin if its head is missing."""
 _SCRIPT = re.compile(r"SQL script (?P<number>\d{1,4}): (?P<name>.{1,500})")
 _SHARE = re.compile(r"(?P<count>\d{1,15}) transactions \(")
 _WEIGHT = re.compile(r"weight: (?P<weight>\d{1,9})")
 _ABORTED = "above results are incomplete"
 _CLIENT_ABORTED = re.compile(r"(?:pgbench: error: )?[Cc]lient \d{1,6} (?:script \d{1,4} )?aborted")
 _COMPLAINTS = ("pgbench: ", "WARNING:", "NOTICE:", "ERROR:", "FATAL:", "DETAIL:", "HINT:", "Password:")
-"""Lines of standard error, which may stand anywhere between those of the report."""
+"""Lines of standard error, which may occur anywhere in the report."""
 _EPOCH_S = 1e8
-"""Seconds of --progress-timestamp are of the clock, not of the run."""
+"""Seconds of --progress-timestamp are clock times, not relative to the run."""
 
 _BUILTIN = {
     "TPC-B (sort of)": "tpcb-like",
@@ -77,7 +77,7 @@ def _milliseconds(text: str) -> float:
 
 
 def _share(text: str) -> int:
-    """`640000/640000` or `12 (0.100%)`: the first number."""
+    """Parse `640000/640000` or `12 (0.100%)`: the first number."""
     return whole(re.split(r"[/ ]", text.strip(), maxsplit=1)[0])
 
 
@@ -100,7 +100,7 @@ KEYS: dict[str, Reader] = {
     "rate limit schedule lag": _sets("schedule_lag_ms", _lag),
     "initial connection time": _sets("connect_ms", _milliseconds),
 }
-"""Lines `key: value` or `key = value` that mean something to us."""
+"""Lines `key: value` or `key = value` with a figure or a setting."""
 
 _KNOWN = (
     "partition method", "number of partitions", "maximum number of tries", "average connection time",
@@ -108,14 +108,13 @@ _KNOWN = (
     "number of deadlock failures", "statement latencies in milliseconds", "latency average = ",
     "number of other failures", "starting vacuum", "options", "target rate", "latency limit", "pgbench_", "end.",
 )  # fmt: skip
-"""Beginnings of lines that belong to an output and say nothing that is kept."""
+"""Beginnings of lines that belong to an output and contain nothing to keep."""
 
 
 class PgbenchParser:
-    """Reads outputs line by line; lines that are none of pgbench's end an output."""
+    """Reads outputs line by line; a foreign line ends an output."""
 
     def __init__(self) -> None:
-        """Begins before the first line."""
         self.found: list[Output] = []
         self.cut: list[Unread] = []
         """Outputs that end before their rate."""
@@ -125,10 +124,10 @@ class PgbenchParser:
         self._server_version: str | None = None
         self._in_statements = False
         self._cited: dict[str, int] = {}
-        """Rates as printed, and the lines on which they stood first."""
+        """Printed rates, and the lines of their first occurrence."""
 
     def read(self, text: str, line: int) -> bool:
-        """Takes one line; False when it is none of pgbench's."""
+        """Process one line; False if it is not pgbench's."""
         stripped = _bare(text)
         if self._takes_command(text, line) or self._takes_banner(stripped) or self._takes_progress(stripped, line):
             return True
@@ -145,7 +144,7 @@ class PgbenchParser:
         return self._takes_summary(text, stripped, line)
 
     def end(self) -> None:
-        """Closes what is open; an output without a rate is none, and is listed."""
+        """Finish an open output; one without a rate is listed as unread."""
         self._close()
         self._command = None
 
@@ -158,7 +157,7 @@ class PgbenchParser:
         if output.tps is not None:
             first = self._cited.setdefault(f"{output.tps:.6f}", output.printed["tps"][0])
             if _is_bare(output) and first != output.printed["tps"][0]:
-                # the same figure to the last digit, without a head: what was printed above is cited
+                # the same figure to the last digit, without a head, cites the output above
                 at = min(line for line, text in output.printed.values() if not text.startswith("-"))
                 self.cut.append(Unread(at, f"tps = {output.tps}: cited from line {first}, and not counted again"))
                 return
@@ -172,7 +171,7 @@ class PgbenchParser:
             self._give_progress(output)
 
     def _give_progress(self, output: Output) -> None:
-        """Progress alone, after a summary: standard error came after standard output, and belongs to it."""
+        """Assign progress lines after a summary to it: standard error was printed after standard output."""
         last = self.found[-1] if self.found else None
         if last is not None and not last.progress and output.progress[0].line - last.last_line <= 3:
             last.progress = output.progress
@@ -186,7 +185,7 @@ class PgbenchParser:
         banner = _BANNER.match(stripped)
         if banner is None:
             return False
-        # the command above it stays: it is this run's
+        # the command above it belongs to this run
         self._close()
         self._version = banner["version"]
         server = re.search(r"server (\d[\w.]{0,20})", stripped)
@@ -240,7 +239,7 @@ class PgbenchParser:
         return True
 
     def _begins_bare(self, stripped: str, line: int) -> bool:
-        """Begins an output of which only some lines are shown, such as what `grep tps` left of it."""
+        """Begin an output of which only some lines are shown, for example by `grep tps`."""
         tps = _TPS.match(stripped)
         known = stripped.startswith(_BARE) or (self._command is not None and tps is not None)
         told = tps is not None and tps["what"] is not None and tps["what"].startswith(_KINDS)
@@ -250,7 +249,7 @@ class PgbenchParser:
         return True
 
     def _next_bare(self, line: int) -> Output:
-        """Begins an output without a head; further ones of this kind are further runs of the same command."""
+        """Begin an output without a head; further ones of this kind are further runs of the same command."""
         before = self._open
         self._close()
         if before is not None and before.command is not None and self._command is None:
@@ -308,7 +307,7 @@ class PgbenchParser:
         return False
 
     def _takes_script(self, output: Output, stripped: str, line: int) -> bool:
-        """One line of a script's part of the report, which follows the rate."""
+        """Read one line of a script's part of the report, which follows the rate."""
         begins = _SCRIPT.match(stripped)
         if begins is not None:
             output.scripts.append(ScriptPart(_workload(begins["name"])))
@@ -344,7 +343,7 @@ class PgbenchParser:
 
 
 def _takes_part(part: ScriptPart, stripped: str) -> bool:
-    """A figure of one script. Raises ValueError and IndexError for one that cannot be read."""
+    """Read a figure of one script. Raises ValueError and IndexError for an invalid one."""
     weight, share = _WEIGHT.match(stripped), _SHARE.match(stripped)
     key, value = _split(stripped)
     if weight is not None:
@@ -361,7 +360,7 @@ def _takes_part(part: ScriptPart, stripped: str) -> bool:
 
 
 def _bare(text: str) -> str:
-    """A line without the marks of a list, of emphasis, and without a comment after it."""
+    """Return a line without list marks, emphasis, and a trailing comment."""
     stripped = text.strip().strip("`*").lstrip("-•*| \t").strip()
     before, space, _ = stripped.partition("  #")
     return before.rstrip() if space else stripped
@@ -372,12 +371,12 @@ def _is_bare(output: Output) -> bool:
 
 
 def _is_second_rate(output: Output, what: str) -> bool:
-    """Whether `what` says that the line is the other of the two rates that pgbench printed to version 13."""
+    """Return whether the line is the second of the two rates that pgbench printed up to version 13."""
     return what.startswith("excluding connections") and output.tps_excluding_connections is None
 
 
 def _settle(output: Output) -> None:
-    """Makes a whole output consistent: its command, and the times of its progress."""
+    """Make a complete output consistent: its command, and the times of its progress."""
     if output.command is not None and contradicted(output):
         output.command, output.rate, output.server, output.options = None, None, "", ""
         output.variables.clear()
@@ -389,13 +388,13 @@ def _settle(output: Output) -> None:
         steps = [after.at_s - before.at_s for before, after in pairwise(moments)]
         asked = re.search(r"\s(?:-P\s*|--progress[= ])(\d{1,6})\b", output.command or "")
         step_s = float(asked[1]) if asked else statistics.median(steps) if steps else None
-        # one line alone does not say how long its stretch was
+        # a single line does not determine the length of its interval
         start_s = moments[0].at_s - (step_s or 0.0)
         output.progress = [replace(each, at_s=round(each.at_s - start_s, 3)) for each in moments if step_s is not None]
 
 
 def _rate(output: Output, tps: float, what: str, line: int, text: str) -> None:
-    """Files a rate by what stands in brackets after it."""
+    """Assign a rate by the text in parentheses after it."""
     excluding = what.startswith(("excluding connections", "without initial connection"))
     if excluding:
         output.put("tps_excluding_connections", tps, line, text)

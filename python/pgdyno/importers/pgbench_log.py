@@ -1,7 +1,7 @@
-"""pgbench's transaction and aggregate logs, read by DuckDB in bounded memory.
+"""Reads pgbench's transaction and aggregate logs through DuckDB in bounded memory.
 
-Columns: https://www.postgresql.org/docs/current/pgbench.html, "Per-Transaction Logging" and "Aggregated
-Logging", and the same pages of earlier releases.
+Columns: https://www.postgresql.org/docs/current/pgbench.html, "Per-Transaction Logging" and "Aggregated Logging", and
+the same pages of earlier releases.
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ from pgdyno.store import HistogramRow, IntervalRow, TrialTables
 from pgdyno.store.tables import TOTAL
 
 MEMORY_LIMIT = "1GB"
-"""What DuckDB may take; more goes to the disk."""
+"""DuckDB's limit; more is written to disk."""
 AT_ONCE = 200
-"""Seconds of a log whose counts are looked at together."""
+"""Seconds of a log whose counts are processed together."""
 LINE_BYTES = 200
-"""Lines of logs are shorter."""
 _TRANSACTION = re.compile(
     rb"\d{1,7} \d+ (?:\d+|skipped|failed|serialization|deadlock) \d+ \d{9,10} \d{1,6}(?: \d+){0,2}\s*"
 )
@@ -39,34 +38,30 @@ _THREAD = re.compile(r"(?P<run>.+\.\d+)\.\d+")
 
 
 class LogKind(Enum):
-    """What a log's lines are."""
-
     TRANSACTIONS = "transactions"
     AGGREGATES = "aggregates"
 
 
 @dataclass(frozen=True, slots=True)
 class LogTrial:
-    """One run of pgbench, from the logs of its threads."""
-
     summary: Summary
     tables: TrialTables
     clients: int
-    """0: aggregate logs do not tell."""
+    """0, because aggregate logs do not report them."""
     lines: int
     started_at: datetime
     ended_at: datetime
 
 
 def log_kind(first: bytes) -> LogKind | None:
-    """What log begins with the line `first`; None when it is none."""
+    """Return the kind of log that begins with the line `first`; None if it is not a log."""
     if _AGGREGATE.fullmatch(first):
         return LogKind.AGGREGATES
     return LogKind.TRANSACTIONS if _TRANSACTION.fullmatch(first) else None
 
 
 def by_run(paths: Sequence[Path]) -> list[list[Path]]:
-    """Logs that threads of one pgbench wrote (`pgbench_log.PID`, `pgbench_log.PID.1`, …) together."""
+    """Group logs of the threads of one pgbench (`pgbench_log.PID`, `pgbench_log.PID.1`, …)."""
     runs: dict[tuple[Path, str], list[Path]] = defaultdict(list)
     for path in paths:
         thread = _THREAD.fullmatch(path.name)
@@ -75,9 +70,9 @@ def by_run(paths: Sequence[Path]) -> list[list[Path]]:
 
 
 def read_log(paths: Sequence[Path], trial: int, kind: LogKind) -> LogTrial:
-    """One trial from the logs of its threads. Raises StoreError for a line that is none of pgbench's.
+    """Return one trial from the logs of its threads. Raises StoreError for a line that is not pgbench's.
 
-    Of each second, script and latency (to three digits) a count is kept, not the transactions.
+    For each second, script and latency (to three digits) a count is kept, not the transactions.
     """
     with (
         TemporaryDirectory(prefix="pgdyno-import-") as folder,
@@ -86,7 +81,7 @@ def read_log(paths: Sequence[Path], trial: int, kind: LogKind) -> LogTrial:
                 "autoinstall_known_extensions": False,
                 "threads": 2,
                 "memory_limit": MEMORY_LIMIT,
-                # a log of many seconds and latencies has more of them than that
+                # with many seconds and latencies, even the counts are too many for memory
                 "temp_directory": folder,
             }
         ) as connection,
@@ -120,7 +115,7 @@ _COLUMNS = [
     ("us", "INTEGER"), ("more", "BIGINT"), ("retries", "BIGINT"),
 ]  # fmt: skip
 
-# one pass: counts by second, script, fate and bucket of three digits, which is 2^shift wide
+# one pass: counts by second, script, outcome and bucket of three digits, whose width is 2^shift
 _GROUPED = """
 CREATE TEMP TABLE grouped AS
 SELECT epoch, script, lost, shift, (ns >> shift) << shift AS bucket, count(*) AS n,
@@ -186,7 +181,7 @@ def _transactions(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], 
 def _slices(
     connection: duckdb.DuckDBPyConnection, more: Iterable[tuple[int, int]]
 ) -> Iterator[dict[tuple[int, int], LogCounts]]:
-    """Counts by second and script, some seconds at a time; `more` are those in which nothing succeeded."""
+    """Yield counts by second and script, some seconds at a time; `more` are seconds in which nothing succeeded."""
     epochs = [epoch for (epoch,) in connection.execute("SELECT DISTINCT epoch FROM grouped ORDER BY 1").fetchall()]
     for begin in range(0, len(epochs), AT_ONCE):
         batch = epochs[begin : begin + AT_ONCE]
@@ -228,7 +223,7 @@ def _interval(
 
 
 def _row(**given: int | float | str | None) -> IntervalRow:
-    """An interval with what a log tells; the rest is not known."""
+    """Return an interval with the log's figures; the rest is unknown."""
     known = {"phase": "measure", "retried": 0, "retries": 0, "in_flight": None, "worker_cpu_us": None}
     known |= dict.fromkeys(("p50_ns", "p95_ns", "p99_ns", "p999_ns"))
     return IntervalRow(**{**known, **given})  # type: ignore[arg-type]
@@ -243,7 +238,7 @@ _SKIPPED, _RETRIED, _RETRIES, _SERIALIZATION, _DEADLOCK = range(10, 15)
 def _aggregates(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], trial: int) -> LogTrial:
     width = _width(paths[0])
     names = [f"c{at}" for at in range(width)]
-    # intervals of several threads that begin alike are one
+    # intervals of several threads with the same start are one
     how = {_START: "c0", _MIN: "min(c4)", _MAX: "max(c5)"}
     asked = ", ".join(how.get(at, f"sum(c{at})::BIGINT") for at in range(width))
     log = _csv(paths, [(name, "BIGINT") for name in names])
@@ -252,7 +247,7 @@ def _aggregates(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], tr
     if not steps:
         raise StoreError(f"cannot read the log {paths[0]}: one interval only, whose length nobody tells")
     step_s = min(steps)
-    # the last interval was cut by the end of the run: it is kept, and counts for no figure
+    # the last interval was cut off by the end of the run: it is kept, and not counted
     counted = rows[:-1]
     tables = TrialTables()
     tables.intervals = [

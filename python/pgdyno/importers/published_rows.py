@@ -1,4 +1,4 @@
-"""Tables of figures as trials: a row a trial, or a cell where columns are what was compared."""
+"""Converts tables of figures to trials: one per row, or one per cell if columns are the compared targets."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ _WHOLE = frozenset(["clients", "workers", "scale", "warehouses", "reads", "write
 _PROTOCOLS = ("simple", "extended", "prepared")
 _BUILTIN = {"tpcb-like", "simple-update", "select-only"}
 _LITTLE = (0.0005, 0.002)
-"""Clients a second over throughput: around 1/1000 where the dot of a throughput was for thousands."""
+"""Clients per second over throughput: about 1/1000 if the dot of a throughput separated thousands."""
 _PLAUSIBLE_RATE = 50.0
-"""Where no unit is near, larger figures below counts of clients are transactions a second; smaller ones may be ms."""
+"""Without a unit, larger figures below counts of clients are transactions per second; smaller ones may be ms."""
 ASSUMED = "not printed: taken as transactions a second"
 
 
 @dataclass(slots=True)
 class GridTrials:
-    """What a table gave."""
+    """The trials of a table."""
 
     outputs: list[Output] = field(default_factory=list)
     unread: list[Unread] = field(default_factory=list)
 
 
 def trials_of_grid(grid: Grid, caption: str, units: frozenset[str]) -> GridTrials:
-    """Trials and unread rows of `grid`; `caption` is the text above it, which may name the unit, and `units` are
+    """Return trials and unread rows of `grid`; `caption` is the text above it, which may name the unit, and `units` are
     those that the document names anywhere.
 
-    Both empty where it is no table of figures.
+    Both are empty if it is not a table of figures.
     """
     columns = [column_of(head) for head in grid.head]
     if columns[0].field in RATES and all(column.field == "label" and figure_of(column.head) for column in columns[1:]):
-        # the unit stands where the names of the rows do: `TPS | 8 clients | 16 clients`
+        # the unit may be in the column of row names: `TPS | 8 clients | 16 clients`
         return _wide(grid, columns, f"{grid.head[0]}", units) or GridTrials()
     if any(column.field in RATES for column in columns):
         return _by_rows(grid, columns)
@@ -57,7 +57,7 @@ def trials_of_grid(grid: Grid, caption: str, units: frozenset[str]) -> GridTrial
     return GridTrials()
 
 
-# ---- a row a trial ----
+# ---- a trial per row ----
 
 
 def _by_rows(grid: Grid, columns: Sequence[Column]) -> GridTrials:
@@ -104,7 +104,9 @@ def _styles(grid: Grid, columns: Sequence[Column], figures_at: Sequence[int]) ->
 
 
 def _is_dotted(grid: Grid, columns: Sequence[Column], rate: int, figures: Sequence[Figure]) -> bool:
-    """Whether `1.436` is one thousand and more: where clients and latency say so, and all figures look like that."""
+    """Return whether `1.436` is more than a thousand: clients and latency must indicate it, and all figures have this
+    form.
+    """
     if not figures or not any(re.fullmatch(r"\d{1,3}\.\d{3}", each.digits) for each in figures):
         return False
     if not all(re.fullmatch(r"\d{1,3}(?:\.\d{3})+|\d{1,3}", each.digits) for each in figures):
@@ -127,7 +129,7 @@ def _is_dotted(grid: Grid, columns: Sequence[Column], rate: int, figures: Sequen
 
 
 def _labels(columns: Sequence[Column], first_rate: int) -> list[int]:
-    """Columns that tell rows apart: those before the rate, and those whose head names a target."""
+    """Return columns that distinguish rows: those before the rate, and those whose heading names a target."""
     return [
         at for at, column in enumerate(columns)
         if column.field == "label" and (at < first_rate or (plain(column.head) in TARGET and column.head.strip()))
@@ -166,7 +168,7 @@ class _Row:
     styles: dict[int, Style]
 
     def outputs(self, rates: Sequence[int]) -> list[Output]:
-        """An output for each target, and for each repeat, that has a rate in this row."""
+        """Return an output for each target, and for each repeat, that has a rate in this row."""
         found: dict[tuple[str | None, int], Output] = {}
         seen: dict[tuple[str | None, str], int] = {}
         for at in rates:
@@ -206,7 +208,7 @@ class _Row:
                 output.printed["percentiles_ms"] = (self.line, self.text.strip())
                 continue
             if column.field == "clients" and output.clients is not None:
-                # a second count, where the first was of clients, is of the generator's threads
+                # a second count after that of clients is that of the generator's threads
                 is_threads = "thread" in plain(column.head)
                 name = "workers" if is_threads and output.workers is None else None
             else:
@@ -233,11 +235,13 @@ class _Row:
         return value
 
 
-# ---- columns are what was compared ----
+# ---- columns are the compared targets ----
 
 
 def _wide(grid: Grid, columns: Sequence[Column], caption: str, units: frozenset[str]) -> GridTrials | None:
-    """`clients | PG14 | PG15`, or `version | 8 clients | 16 clients`, whose unit stands above; None for others."""
+    """Read `clients | PG14 | PG15`, or `version | 8 clients | 16 clients`, whose unit is above; None for other
+    tables.
+    """
     first, others = columns[0], columns[1:]
     in_rows = first.field in ("clients", "workers") and all(column.field == "label" for column in others)
     heads = [figure_of(re.sub(r"^c\s?=\s?", "", column.head)) for column in others]
@@ -320,13 +324,13 @@ def _values(style: Style, figures: Sequence[Figure]) -> list[float]:
 
 
 def _unit_of(text: str) -> str | None:
-    """The one unit of throughput that `text` names."""
+    """Return the only unit of throughput in `text`."""
     found = units_in(text)
     return next(iter(found)) if len(found) == 1 else None
 
 
 def units_in(text: str) -> frozenset[str]:
-    """Units of throughput that `text` names."""
+    """Return the units of throughput in `text`."""
     found = {match[0].lower() for match in re.finditer(r"\b(?:tps|qps|tpm|nopm)\b", text, re.IGNORECASE)}
     if re.search(r"transactions? (?:per|a) second|transactions?/s", text, re.IGNORECASE):
         found.add("tps")

@@ -1,4 +1,4 @@
-"""What one file, or the logs of one run of pgbench, hold: read by themselves, wherever they are."""
+"""Reads one file, or the logs of one run of pgbench, local or remote."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from pgdyno.store.storing import storing
 LARGEST_DOCUMENT = 64 << 20
 """Bytes; logs and HammerDB's job stores are read in pieces, documents as a whole."""
 LARGEST_STORE = 16 << 30
-"""Bytes of a job store of HammerDB's, of which only some tables are read."""
+"""Bytes of a job store of HammerDB, of which only some tables are read."""
 _CHUNK = 1 << 20
 
 
 @dataclass(slots=True)
 class Part:
-    """What one document holds, or several."""
+    """The content of one document, or of several."""
 
     files: list[ImportedFile] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
@@ -50,12 +50,12 @@ class Part:
     unread: list[ImportedLine] = field(default_factory=list)
     left_out: list[ImportedLine] = field(default_factory=list)
     undecided: int = 0
-    """Outputs with the settings of another, between which there is text that may name another server."""
+    """Outputs with the settings of another, separated by text that may name another server."""
     assumed: int = 0
     """Figures whose unit was not printed."""
 
     def add(self, other: Part) -> None:
-        """Also has what `other` has, after its own."""
+        """Append the content of `other`."""
         self.files += other.files
         self.places += other.places
         self.claims += other.claims
@@ -68,7 +68,7 @@ class Part:
 
 
 def read_source(target: str | None, mapping: Mapping[str, str], place: str) -> Part | LogKind:
-    """What the document at `place` holds; of a log, what it is. Raises StoreError and UsageError."""
+    """Return the content of the document at `place`; for a log, its kind. Raises StoreError and UsageError."""
     check_regular(place)
     beginning = first_line(place, LINE_BYTES)
     kind = log_kind(beginning)
@@ -109,7 +109,7 @@ def _part(place: str, path: Path, is_store: bool, target: str | None, mapping: M
 
 
 def _content(place: str, path: Path) -> bytes:
-    """The file's bytes: no more of them than its size was allowed to be. Raises StoreError."""
+    """Return the file's bytes, limited to its initial size. Raises StoreError."""
     with storing("read", path), path.open("rb") as file:
         content = file.read(LARGEST_DOCUMENT + 1)
     if len(content) > LARGEST_DOCUMENT:
@@ -126,7 +126,7 @@ def _digest(path: Path) -> str:
 
 
 def _without_warmups(outputs: Sequence[Output], file: str, part: Part) -> list[Output]:
-    """Those that are results; warm-up runs are listed."""
+    """Return the results; warm-up runs are listed separately."""
     mark_short_first(outputs)
     kept = []
     for output in outputs:
@@ -140,12 +140,12 @@ def _without_warmups(outputs: Sequence[Output], file: str, part: Part) -> list[O
 
 
 def whole(place: str) -> str:
-    """An address, or a path that means the same everywhere."""
+    """Return an address, or an absolute path."""
     return place if is_remote(place) else str(Path(place).absolute())
 
 
 def _read(place: str, content: bytes, mapping: Mapping[str, str]) -> Document:
-    """By what it is: a report of HammerDB's, a table, or a document with outputs in it. Raises StoreError."""
+    """Read it by its type: a report of HammerDB, a table, or a document with outputs. Raises StoreError."""
     text = _decoded(place, content)
     if is_report(text):
         return read_report(text)
@@ -160,7 +160,7 @@ def _read(place: str, content: bytes, mapping: Mapping[str, str]) -> Document:
 
 
 def _decoded(place: str, content: bytes) -> str:
-    """Text, in UTF-8 or as Windows' PowerShell writes it. Raises StoreError for what is no text."""
+    """Decode UTF-8, or the encoding of Windows' PowerShell. Raises StoreError for anything but text."""
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return content.decode("utf-16", "replace")
     if b"\0" in content[:8192]:
@@ -179,23 +179,21 @@ def _with_throughput(document: Document, file: str, part: Part) -> Iterator[Outp
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """Logs of the threads of one pgbench."""
-
     number: int
-    """Of the trial that they become."""
+    """The number of the resulting trial."""
     places: Sequence[str]
     kind: LogKind
     name: str
-    """Of the first, with as much of its folder as tells it from the others."""
+    """Name of the first, with as much of its folder as distinguishes it from the others."""
 
 
 def read_logs(target: str | None, logs: Logs) -> tuple[Trial, ImportedFile]:
-    """The trial that `logs` tell of, and the first of them. Raises StoreError."""
+    """Return the trial of `logs`, and the first of them. Raises StoreError."""
     with ExitStack() as stack:
         paths = [stack.enter_context(at_hand(place)) for place in logs.places]
         trial = _log_trial(logs, paths, target or logs.name)
         size = sum(path.stat().st_size for path in paths)
-    # hashing what is read once, and may be as large as a disk, would take longer than reading it
+    # hashing a file that is read once, and may be very large, would take longer than reading it
     return trial, ImportedFile(path=whole(logs.places[0]), sha256=f"not taken: {size} bytes", trials=1)
 
 

@@ -1,6 +1,6 @@
-"""sysbench's report, versions 0.4 to 1.1: options, intervals, statistics.
+"""Parses sysbench's report, versions 0.4 to 1.1: options, intervals, statistics.
 
-Source of the wording: src/sysbench.c of sysbench (report_intermediate, report_cumulative), db_driver.c; to 0.5 also
+Source of the wording: src/sysbench.c of sysbench (report_intermediate, report_cumulative), db_driver.c; up to 0.5 also
 tests/oltp.
 """
 
@@ -20,7 +20,7 @@ _INTERVALS = (
         rf"\[\s{{0,8}}(?P<at>\d{{1,9}}(?:\.\d{{1,3}})?)s \] thds: (?P<threads>\d{{1,9}}) tps: (?P<tps>{_N}) qps: {_N}"
         rf".{{0,120}}?lat \(ms,\s?(?P<percentile>{_N})%\): (?P<lat>{_N})"
     ),
-    # to 0.5
+    # up to 0.5
     re.compile(
         rf"\[\s{{0,8}}(?P<at>\d{{1,9}})s\] threads: (?P<threads>\d{{1,9}}), tps: (?P<tps>{_N})"
         rf".{{0,120}}?response time: (?P<lat>{_N})ms \((?P<percentile>{_N})%\)"
@@ -61,7 +61,7 @@ _RATES: dict[str, tuple[tuple[str, str], ...]] = {
     "read/write requests": (),
     "other operations": (),
 }
-"""Lines `key: count (rate per sec.)`: our fields, and which of the two goes there."""
+"""Lines `key: count (rate per sec.)`: the field, and which of the two it stores."""
 
 _STATISTICS = ("SQL statistics:", "OLTP test statistics:")
 _STARTS = (*_STATISTICS, "Throughput:", "Running the test with following options:")
@@ -82,7 +82,6 @@ class SysbenchParser:
     """Reads outputs line by line."""
 
     def __init__(self) -> None:
-        """Begins before the first line."""
         self.found: list[Output] = []
         self.cut: list[Unread] = []
         """Outputs that end before their rate."""
@@ -91,7 +90,7 @@ class SysbenchParser:
         self._command: tuple[int, str] | None = None
 
     def read(self, text: str, line: int) -> bool:
-        """Takes one line; False when it is none of sysbench's."""
+        """Process one line; False if it is not sysbench's."""
         stripped = text.strip().strip("`*").lstrip("-•# \t").strip()
         command = sysbench_command(text)
         if command is not None:
@@ -114,24 +113,24 @@ class SysbenchParser:
         try:
             return self._takes_interval(stripped, line) or self._takes_figure(self._open, stripped, line)
         except ValueError:
-            # a figure that is none: the line is listed
+            # an invalid figure: the line is listed
             return False
 
     def end(self) -> None:
-        """Closes what is open; an output without a rate is none."""
+        """Finish an open output; one without a rate is unread."""
         output, self._open = self._open, None
         if output is None:
             return
         if output.tps is not None:
             if output.asked.get("clients", output.clients) != output.clients:
-                # the command is another run's
+                # the command belongs to another run
                 output.command, output.rate = None, None
             self.found.append(output)
         elif output.progress or output.reads is not None:
             self.cut.append(Unread(output.last_line, "no throughput: the output ends before its rate"))
 
     def _has_latency(self) -> bool:
-        """Whether what is open has its latencies, which end an output: what follows is another's."""
+        """Return whether the open output has its latencies, which end an output: what follows belongs to another."""
         return self._open is not None and self._open.latency_mean_ms is not None
 
     def _begin(self, line: int) -> Output:
@@ -172,7 +171,7 @@ class SysbenchParser:
                 output.put(name, int(rate[group]) if group == "count" else float(rate[group]), line, stripped)
         elif key in _FIELDS and value:
             name, convert = _FIELDS[key]
-            # events are transactions, which is printed above where there are queries
+            # events are transactions; if there are queries, these were printed above
             if name != "tps" or output.tps is None:
                 output.put(name, convert(value), line, stripped)
         elif (rated := _TARGET_RATE.match(stripped)) is not None:
@@ -184,7 +183,7 @@ class SysbenchParser:
 
 
 def _rank(digits: str) -> float:
-    """`95` is 95 %, and `999` is 99.9 %."""
+    """Return 95 for `95`, and 99.9 for `999`."""
     return float(f"{digits[:2]}.{digits[2:]}" if len(digits) > 2 and digits.isdigit() else digits)
 
 
@@ -220,4 +219,4 @@ _APART = frozenset([
     "report_interval", "time", "max_time", "db_driver", "test", "rand_seed", "verbosity", "histogram", "percentile",
     "events", "max_requests", "report_checkpoints",
 ])  # fmt: skip
-"""Options that a point or the workload holds, or that do not change the load."""
+"""Options that a point or the workload contains, or that do not change the load."""

@@ -1,4 +1,4 @@
-"""Tables of particular shapes: a sweep's rows, and peaks by scale; lines of a list that name a peak."""
+"""Parses special tables: a sweep's rows, and peaks by scale; and lines of a list that name a peak."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ SWEEP_COLUMNS = {
     "p95": "p95",
     "p99": "p99",
 }
-"""Words of a sweep's header, and our fields."""
+"""Words of a sweep's heading, and the corresponding fields."""
 _WHOLE = {"clients", "reads", "writes", "others", "errors"}
 
 _LONGEST = 300
-"""Characters of a line of a list, or of a cell, that is looked at."""
+"""Longest line of a list, or cell, that is examined."""
 _PAIR = re.compile(r"(?P<tps>\d[\d,.]{0,30})\s{0,4}/\s{0,4}(?P<ms>[\d. ]{1,30})$")
 _PROSE = re.compile(
     r"(?<![\d,])(?P<tps>\d[\d,]{0,30}) TPS on (?P<target>.{1,100}?) at scale factor (?P<scale>\d[\d,]{0,30}?)\.?$",
@@ -44,7 +44,7 @@ _SCALE = re.compile(r"scale\s{0,4}(?:factor)?\s{0,4}[:=]?\s{0,4}(?P<scale>[\d,]{
 
 
 def sweep_header(text: str) -> list[str] | None:
-    """Our fields for a line such as `thc elaptime reads … p95`; None when it is no such header."""
+    """Return the fields for a line such as `thc elaptime reads … p95`; None if it is not such a heading."""
     words = text.split()
     if len(words) < 4 or any(word.lower() not in SWEEP_COLUMNS for word in words):
         return None
@@ -53,7 +53,7 @@ def sweep_header(text: str) -> list[str] | None:
 
 
 def sweep_row(text: str, fields: Sequence[str], line: int) -> Output | None:
-    """One row of a sweep; None when `text` is none. What follows the last column is a note."""
+    """Return one row of a sweep; None if `text` is none. Text after the last column is a note."""
     words = text.split()
     if len(words) < len(fields):
         return None
@@ -72,7 +72,7 @@ def sweep_row(text: str, fields: Sequence[str], line: int) -> Output | None:
 
 
 def in_prose(text: str, line: int) -> Output | None:
-    """A line of a list such as `190,000 TPS on PostgreSQL 9.4.4 at scale factor 3,000`."""
+    """Read a line of a list such as `190,000 TPS on PostgreSQL 9.4.4 at scale factor 3,000`."""
     match = _PROSE.search(text.strip()) if len(text) <= _LONGEST else None
     if match is None:
         return None
@@ -86,7 +86,7 @@ def in_prose(text: str, line: int) -> Output | None:
 
 
 def _cells(text: str) -> list[str]:
-    """Cells of a row by tabs, or by bars as Markdown has them."""
+    """Return the cells of a row, by tabs or Markdown's bars."""
     if "\t" in text:
         return [cell.strip() for cell in text.rstrip("\n").split("\t")]
     if text.count("|") >= 2:
@@ -95,9 +95,9 @@ def _cells(text: str) -> list[str]:
 
 
 def by_scale(rows: Rows) -> tuple[list[Output], int] | None:
-    """A table of peaks: scales across, and in pairs of rows clients/threads and tps/latency.
+    """Read a table of peaks: scales across, and in pairs of rows clients/threads and tps/latency.
 
-    `rows` begin with what may be its first line. Gives the outputs and how many lines they took.
+    `rows` begin with its possible first line. Returns the outputs and the number of lines read.
     """
     head = _cells(rows[0][1])
     scales = [_SCALE.fullmatch(cell) if len(cell) <= _LONGEST else None for cell in head[1:]]
@@ -120,7 +120,7 @@ def by_scale(rows: Rows) -> tuple[list[Output], int] | None:
         for place in range(2, len(clients)):
             figure = _peak(clients[place], figures[place])
             if figure is None:
-                # the caller reads the lines one by one, and lists those that nothing takes
+                # the caller reads the lines one by one, and lists those that no parser accepts
                 return None
             output = Output("table", at, below, target=target)
             output.put("clients", figure[0], at, clients_text)
@@ -135,12 +135,12 @@ def by_scale(rows: Rows) -> tuple[list[Output], int] | None:
 
 
 def _peak(clients: str, figures: str) -> tuple[int, int, float, float] | None:
-    """Clients, threads, throughput and latency of a pair of cells: `26/26` above `423,148/0.123`."""
+    """Read clients, threads, throughput and latency of a pair of cells: `26/26` above `423,148/0.123`."""
     pair, figure = clients.split("/"), _PAIR.match(figures) if len(figures) <= _LONGEST else None
     if len(pair) != 2 or figure is None:
         return None
     try:
-        # cells were broken in two by a space: "0.12 3"
+        # a space may split a number: "0.12 3"
         return whole(pair[0]), whole(pair[1]), number(figure["tps"]), number(figure["ms"].replace(" ", ""))
     except ValueError:
         return None

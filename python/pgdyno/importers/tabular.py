@@ -1,4 +1,4 @@
-"""CSV tables with a header in our own words: a row a trial."""
+"""Imports CSV tables with pgdyno's column names: a row per trial."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NUMBERS = (
     "latency_stddev_ms", "latency_min_ms", "latency_max_ms", "connect_ms",
 )  # fmt: skip
 _SAME = {"measured_s": "duration_s", "succeeded": "transactions"}
-"""Our export's words, and the field that they fill."""
+"""Columns of pgdyno's export, and the fields that they fill."""
 _PERCENTILES = {
     "p50_ms": 50.0, "p75_ms": 75.0, "p90_ms": 90.0, "p95_ms": 95.0, "p99_ms": 99.0, "p999_ms": 99.9,
     "p9999_ms": 99.99, "latency_p50_ms": 50.0, "latency_p95_ms": 95.0, "latency_p99_ms": 99.0,
@@ -29,26 +29,25 @@ _TEXTS = ("target", "workload", "protocol")
 _WORDS = {"connections": "rows", "checkpoints": "checkpoints", "server_version": "server_version"}
 _PAIRS = ("settings", "variables")
 _NEEDLESS = ("repeat", "trial", "run", "started_at", "ended_at", "scheduled", "in_flight", "clients_aborted")
-"""Columns of our export that follow from the rest, or that only a run of our own has."""
+"""Columns of pgdyno's export that are derived from others, or that only pgdyno's own runs have."""
 _OUTCOME = ("outcome", "failure")
 _RATES = ("tps", "tpm", "nopm")
 
 LONGEST_HEADER = 65_536
-"""Characters."""
 
 
 class FieldError(ValueError):
-    """A field that is too long to be one."""
+    """A field exceeds the length limit."""
 
 
 OURS = frozenset([
     *_WHOLE, *_NUMBERS, *_SAME, *_PERCENTILES, *_TEXTS, *_WORDS, *_PAIRS, *_NEEDLESS, *_OUTCOME,
 ])  # fmt: skip
-"""Columns that need no mapping; `variables.NAME` and `settings.NAME` come on top."""
+"""Columns that need no mapping; `variables.NAME` and `settings.NAME` are also accepted."""
 
 
 def is_table(first_line: str, mapping: Mapping[str, str]) -> bool:
-    """Whether `first_line` is a header that can be imported: separated cells, one of them a rate."""
+    """Return whether `first_line` is a heading that can be imported: separated cells, one of them a rate."""
     if len(first_line) > LONGEST_HEADER:
         return False
     cells = [mapping.get(cell, cell) for cell in _header(first_line)]
@@ -57,10 +56,10 @@ def is_table(first_line: str, mapping: Mapping[str, str]) -> bool:
 
 
 def read_table(text: str, mapping: Mapping[str, str]) -> Document:
-    """Every row of `text`; `mapping` gives our name of columns that are called something else.
+    """Return every row of `text`; `mapping` gives pgdyno's names of columns with other names.
 
-    A row whose cells do not fit is unread, as is a column that nobody knows. Raises UsageError for a mapping
-    that names no column of the table or none of ours.
+    Rows with invalid cells, and unknown columns, are unread. Raises UsageError for a mapping that names an unknown
+    column on either side.
     """
     lines = text.splitlines()
     names = _header(lines[0])
@@ -94,7 +93,7 @@ class _Rows(Protocol):
 
 
 def _numbered(rows: _Rows) -> Iterator[tuple[int, list[str]]]:
-    """Rows with the line on which each ends. Raises FieldError."""
+    """Yield rows with the line on which each ends. Raises FieldError."""
     while True:
         try:
             cells = next(rows)
@@ -107,7 +106,7 @@ def _numbered(rows: _Rows) -> Iterator[tuple[int, list[str]]]:
 
 
 def mapping_of(pairs: Sequence[str]) -> dict[str, str]:
-    """`ours=theirs` pairs as a mapping from theirs to ours. Raises UsageError for one that is none."""
+    """Parse `ours=theirs` pairs as a mapping from theirs to ours. Raises UsageError for an invalid pair."""
     mapping = {}
     for pair in pairs:
         ours, equals, theirs = pair.partition("=")

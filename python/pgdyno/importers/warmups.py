@@ -1,4 +1,4 @@
-"""Warm-up runs that only their length gives away: a first, short run of the same command."""
+"""Detects warm-up runs by their length: a first, short run of the same command."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from itertools import groupby
 from pgdyno.importers.found import Output
 
 SHORT = 0.25
-"""A first run is a warm-up when it was at most this part of the length of all those that follow."""
+"""A first run is a warm-up if its length is at most this share of the length of all that follow."""
 
 
 def mark_short_first(outputs: Sequence[Output]) -> None:
-    """Marks the first of outputs that nothing parts, where it alone is short and all others are equally long."""
+    """Mark the first of outputs that no text separates, if it alone is short and all others have equal lengths."""
     for _, group in groupby(outputs, key=_alike):
         run = list(group)
         lengths = [output.duration_s or output.transactions_per_client or 0.0 for output in run]

@@ -1,4 +1,4 @@
-"""Files of other tools into an ordinary run folder."""
+"""Writes the content of other tools' files into an ordinary run folder."""
 
 from __future__ import annotations
 
@@ -22,18 +22,17 @@ from pgdyno.records import ImportedLine, ImportRecord, Manifest, Outcome, Target
 from pgdyno.store import RunFolder
 
 Over = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
-"""How the same work is done on many things: what it gives of each, in their order."""
+"""Runs the same work on many items, and yields the results in order."""
 
 
 @dataclass(slots=True)
 class ImportResult:
-    """A run that was imported."""
+    """An imported run."""
 
     run: Path
     trials: int
     unread: list[ImportedLine] = field(default_factory=list)
     left_out: list[ImportedLine] = field(default_factory=list)
-    """Warm-up runs."""
     notes: list[str] = field(default_factory=list)
 
 
@@ -45,11 +44,11 @@ def import_files(
     mapping: Mapping[str, str] | None = None,
     over: Over = map,
 ) -> ImportResult:
-    """Reads every output in `places`, paths and addresses, and writes them as one run folder in `into`.
+    """Read every output in `places`, paths and addresses, and write them as one run folder in `into`.
 
-    `target` names what was measured where headings would; `mapping` is for CSV tables, from their words to ours.
-    Files are read `over` other processes, if need be. Raises StoreError when a file cannot be read or holds nothing,
-    UsageError for a mapping that does not fit.
+    `target` replaces the names from headings; `mapping` is for CSV tables, from their names to pgdyno's. `over` may
+    distribute files over processes. Raises StoreError if a file cannot be read or has no results, UsageError for an
+    invalid mapping.
     """
     named = [str(place) for place in places]
     gathered, parts = Part(), []
@@ -76,9 +75,9 @@ def import_files(
 
 
 def keep_files_apart(parts: Sequence[Part]) -> None:
-    """Adds the file to names of targets that several files have: nothing says that they are of one server.
+    """Add the file to names of targets that several files have, because they may be different servers.
 
-    A column of CSV that names the target says so itself.
+    A CSV column that names the target is kept unchanged.
     """
     files: dict[str, set[str]] = {}
     for part in parts:
@@ -95,8 +94,8 @@ def keep_files_apart(parts: Sequence[Part]) -> None:
 
 
 def _by_run(logs: Mapping[str, LogKind], first: int) -> list[Logs]:
-    """Those of one pgbench together, numbered from `first`."""
-    # as paths their folders and names are alike where those of addresses are
+    """Group the logs of one pgbench, numbered from `first`."""
+    # in path form, folders and names compare alike for addresses
     of = {Path(place): place for place in logs}
     groups = by_run(list(of))
     firsts = {str(group[0]) for group in groups}
@@ -107,7 +106,7 @@ def _by_run(logs: Mapping[str, LogKind], first: int) -> list[Logs]:
 
 
 def _end_of(path: Path, paths: set[str]) -> str:
-    """The shortest end of `path` that no other of `paths` has."""
+    """Return the shortest suffix of `path` that no other of `paths` has."""
     for length in range(1, len(path.parts)):
         if sum(Path(other).parts[-length:] == path.parts[-length:] for other in paths) == 1:
             return "/".join(path.parts[-length:])
@@ -124,7 +123,7 @@ def _write(gathered: Part, logs: Mapping[str, LogKind], into: Path, target: str 
         records = [trial.record for trial in trials]
         repeats = Counter(f"{record.target} {record.point}" for record in records)
         for trial, file in over(partial(read_logs, target), _by_run(logs, len(trials) + 1)):
-            # their seconds may be many: each is written as it comes
+            # they may have many seconds: each is written immediately
             same = f"{trial.record.target} {trial.record.point}"
             repeats[same] += 1
             trial.record = trial.record.model_copy(update={"repeat": repeats[same]})
@@ -134,7 +133,7 @@ def _write(gathered: Part, logs: Mapping[str, LogKind], into: Path, target: str 
     except BaseException:
         shutil.rmtree(folder.path, ignore_errors=True)
         raise
-    # hundreds of small files: once for all of them is many times faster than one by one
+    # with hundreds of small files, one flush for all is many times faster than one per file
     os.sync()
     told = _manifest(gathered, records, paths[0])
     known = {name: getattr(told, name) for name in ("workload", "targets", "trials_planned", "order", "imported")}
