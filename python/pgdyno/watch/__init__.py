@@ -1,4 +1,4 @@
-"""A live view of any server: what its sessions wait for, what its host does."""
+"""A live view of any server: the waits of its sessions, the load of its host."""
 
 from pgdyno.watch.find import find
 from pgdyno.watch.history import INTERVALS, History

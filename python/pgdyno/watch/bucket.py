@@ -1,4 +1,4 @@
-"""What the probe said, second by second, in a form that several seconds can be put together from."""
+"""Collects the probe's lines by second, in a form in which several seconds can be combined."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import Any, NamedTuple
 Line = dict[str, Any]
 US = 1e6
 LATE_S = 0.5
-"""How long after a second's end its samples may come."""
+"""How long after a second's end its samples may arrive."""
 SILENT_S = 4.0
-"""A server that says nothing for so long is away, though its connection is there."""
+"""After this long without an answer, a server counts as away, even if its connection exists."""
 
 
 _GONE = ("postmaster.pid", "is not running", "there is no process")
-"""What the probe says of the processes of a server that is down."""
+"""The probe's messages about the processes of a server that is down."""
 CLIENTS = ("client backend", "parallel worker")
-"""Whose sessions are the load; others work behind it."""
+"""Backend types of the load; others work in the background."""
 
 
 def event_name(kind: str, event: str) -> str:
-    """`type:event`, as far as there is one."""
+    """Return `type:event`, as far as known."""
     return f"{kind}:{event}" if event else kind
 
 
 class Wait(NamedTuple):
-    """What sessions of one kind wait for; `kind` is the wait's type, CPU where they work."""
+    """The wait of sessions of one kind; `kind` is the wait's type, or CPU if they do not wait."""
 
     backend: str
     kind: str
@@ -36,18 +36,15 @@ class Wait(NamedTuple):
 
     @property
     def is_client(self) -> bool:
-        """Whether these are sessions of clients."""
+        """Return whether these are sessions of clients."""
         return self.backend in CLIENTS
 
     @property
     def name(self) -> str:
-        """`type:event`."""
         return event_name(self.kind, self.event)
 
 
 class Row(NamedTuple):
-    """A row of a source's sample."""
-
     span_s: float | None
     labels: Mapping[str, str]
     values: Mapping[str, float]
@@ -55,7 +52,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A backend that works, or has a transaction open; its names are as the server says them, unchecked."""
+    """A session that is active, or has an open transaction; its names come unchecked from the server."""
 
     pid: int
     user: str
@@ -70,7 +67,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """Counters of all databases at an instant of the server's clock, and its sessions."""
+    """Counters of all databases at a time of the server's clock, and its sessions."""
 
     at_s: float
     commits: float
@@ -84,21 +81,18 @@ class Polled:
 
 @dataclass(slots=True)
 class Bucket:
-    """A second."""
-
     at_s: float
     """Its end by this host's clock, since 1970."""
     looks: int = 0
     waits: Counter[Wait] = field(default_factory=Counter)
-    """Added up over the looks."""
+    """Summed over the samples."""
     samples: dict[str, list[Row]] = field(default_factory=dict)
     blockers: list[Line] = field(default_factory=list)
     polled: Polled | None = None
     away: str | None = None
-    """Why the server is not there; None while it is."""
+    """Why the server is not reachable; None if it is."""
 
     def rows(self, source: str) -> Iterator[Row]:
-        """Rows of a source."""
         return iter(self.samples.get(source, ()))
 
 
@@ -107,7 +101,7 @@ class Fold:
     """Sorts a probe's lines into seconds."""
 
     notes: list[str] = field(default_factory=list)
-    """What is missing, each once; whoever shows them takes them away."""
+    """Missing data, each reported once; the view removes what it has displayed."""
     version: str = ""
     _open: dict[int, Bucket] = field(default_factory=dict)
     _origin_s: float | None = None
@@ -117,13 +111,12 @@ class Fold:
     _said: set[str] = field(default_factory=set)
 
     def started_anew(self) -> None:
-        """The lines that follow are another probe's."""
+        """Prepare for the lines of another probe."""
         self._open.clear()
         self._origin_s, self._next, self._heard_us = None, 1, 0
         self._away = self._away or "no session yet"
 
     def take(self, line: Line) -> None:
-        """A line of the probe's."""
         event = line.get("event")
         if event == "start":
             self._origin_s = (line["wall_us"] - line["t_us"]) / US
@@ -136,18 +129,18 @@ class Fold:
             self._put(line)
 
     def polled(self, polled: Polled) -> None:
-        """Counters and sessions, as of now."""
+        """Record current counters and sessions."""
         if self._origin_s is not None and self._next in self._open:
             self._open[self._next].polled = polled
 
     def note(self, text: str) -> None:
-        """Something to be said once."""
+        """Add a note, if it is new."""
         if text not in self._said:
             self._said.add(text)
             self.notes.append(text)
 
     def finished(self, now_s: float) -> list[Bucket]:
-        """Seconds that are whole `now_s` after the probe's start, oldest first."""
+        """Return the seconds that are complete `now_s` after the probe's start, oldest first."""
         done = []
         while self._origin_s is not None and now_s >= self._next + LATE_S:
             bucket = self._bucket(self._next)
@@ -185,7 +178,7 @@ class Fold:
         bucket.samples.setdefault(line["source"], []).extend(rows)
 
     def _bucket(self, number: int) -> Bucket:
-        # what comes too late for its second is not lost
+        # keep a sample that is too late for its second
         number = max(number, self._next)
         return self._open.setdefault(number, Bucket((self._origin_s or 0.0) + number))
 

@@ -1,4 +1,4 @@
-"""Active sessions over time, stacked by class: a column a step, cells filled to an eighth."""
+"""Active sessions over time, stacked by class: a column per step, with a resolution of an eighth of a cell."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pgdyno.watch.waits import BY_NAME, CLASSES, WaitClass
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _STEPS = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
 Column = Mapping[str, float] | None
-"""Sessions by class; None where nobody looked."""
+"""Sessions by class; None without a sample."""
 
 
 def nice_top(highest: float) -> float:
-    """The round figure at or above `highest` at which an axis ends, at least 1."""
+    """Return the round figure at or above `highest` at which an axis ends, at least 1."""
     size = 10.0 ** math.floor(math.log10(max(highest, 1.0)))
     return next(step * size for step in _STEPS if step * size >= max(highest, 1.0) - 1e-9)
 
@@ -25,9 +25,9 @@ def nice_top(highest: float) -> float:
 def stacked(
     columns: Sequence[Column], width: int, height: int, limit: float | None, *, colours: bool = True
 ) -> list[Text]:
-    """The chart in `height` lines of `width` cells with its axis, the last column at the right.
+    """Return the chart in `height` lines of `width` cells with its axis, the last column at the right.
 
-    `limit` is the number of processors, drawn as a line where it is within reach. Without `colours` a cell has the
+    `limit` is the number of processors, drawn as a line if it is within the axis. Without `colours`, a cell has the
     letter of the class that fills most of it.
     """
     highest = max((sum(column.values()) for column in columns if column), default=0.0)
@@ -72,7 +72,7 @@ def _cell(text: Text, column: Column, row: int, unit: float, *, is_line: bool, c
         letter = most[0].letter if most is not None and filled >= 0.5 else "-" if is_line else " "
         text.append(letter)
     elif is_line:
-        # the line lies over what is behind it, and what is behind it keeps its colour
+        # the line is drawn over the bars, which keep their colour
         text.append("╌", f"default on {most[0].style}" if most is not None and filled >= 0.5 else "")
     elif most is None or round(filled * 8) == 0:
         text.append(" ")
@@ -91,7 +91,7 @@ def _cell(text: Text, column: Column, row: int, unit: float, *, is_line: bool, c
 
 
 def _parts(column: Mapping[str, float], floor: float, unit: float) -> list[tuple[WaitClass, float]]:
-    """What of each class lies in the cell that begins at `floor`, from the bottom up, as shares of the cell."""
+    """Return the share of each class in the cell that begins at `floor`, from the bottom up."""
     parts, level = [], 0.0
     for each in CLASSES:
         begin, level = level, level + column.get(each.name, 0.0)
@@ -102,7 +102,7 @@ def _parts(column: Mapping[str, float], floor: float, unit: float) -> list[tuple
 
 
 def legend(active: Mapping[str, float] | None, *, colours: bool = True) -> list[Text]:
-    """What each colour means, with its sessions, the most first; those that nobody is in are left out."""
+    """Return the meaning of each colour, with its sessions, most first; empty classes are left out."""
     keys = []
     for name, sessions in sorted((active or {}).items(), key=lambda item: -item[1]):
         each = BY_NAME[name]

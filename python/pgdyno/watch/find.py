@@ -1,4 +1,4 @@
-"""Where a server is: how to reach it, and whether its processes run on this host."""
+"""Connects to a server, and finds out whether its processes run on this host."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ from pgdyno.watch.polling import Connection
 
 CONNECT_S = "10"
 NAME = "pgprobe"
-"""Name of our sessions, by which every look leaves them out."""
+"""Application name of pgdyno's own sessions, by which every query leaves them out."""
 _SECRETS = ("password", "sslpassword")
 LOCAL_HZ, REMOTE_HZ = 10, 1
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What of the server is on this host."""
+    """The server's process and data directory on this host."""
 
     postmaster: int
     data_directory: Path | None
-    """None when our user may not know."""
+    """None if this user may not read it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A server that was reached."""
+    """A connected server."""
 
     title: str
-    """User, database, host and port; no password. As it was written, unchecked."""
+    """User, database, host and port; no password. Unchecked text."""
     parameters: dict[str, Any]
-    """All that was asked, the password among it."""
+    """All connection parameters, including the password."""
     place: Place | None
-    """None when it runs elsewhere, or cannot be seen from here."""
+    """None if the server runs elsewhere, or is not visible from here."""
     notes: list[str]
-    """What is missing."""
+    """Missing data."""
 
     def connect(self) -> Connection:
-        """Another session. Raises psycopg.OperationalError."""
+        """Open another session. Raises psycopg.OperationalError."""
         return _session(self.parameters)
 
     def probe_options(self, place: Place | None, waits_hz: int | None) -> list[str]:
-        """pgprobe's options for a server at `place`; no password is among them."""
+        """Return pgprobe's options for a server at `place`; they contain no password."""
         hz = waits_hz or (REMOTE_HZ if place is None else LOCAL_HZ)
         options = [f"--waits-hz={hz}", *_host_options(place)]
         plain = {name: value for name, value in self.parameters.items() if name not in _SECRETS}
@@ -61,16 +61,16 @@ class Found:
         return [*options, f"--dbname={make_conninfo(**plain)}"]
 
     def probe_environment(self) -> dict[str, str]:
-        """Variables with which pgprobe finds the password."""
+        """Return the environment variables that contain the password for pgprobe."""
         password = self.parameters.get("password")
         return {} if password is None else {"PGPASSWORD": str(password)}
 
 
 def find(target: str | None, ask_password: Callable[[], str] | None) -> tuple[Found, Connection]:
-    """Reaches the server that `target` names as psql would, and looks whether it is on this host.
+    """Connect to the server that `target` names, as psql would, and check whether it is on this host.
 
-    `ask_password` is called when the server wants one that nobody gave; None where nobody can be asked. Raises
-    UsageError for what is no connection string, TargetError.
+    `ask_password` is called if the server requires a password that was not given; None if it cannot be asked for.
+    Raises UsageError for an invalid connection string, TargetError.
     """
     parameters = _parameters(target)
     try:
@@ -85,9 +85,9 @@ def find(target: str | None, ask_password: Callable[[], str] | None) -> tuple[Fo
         raise
     notes = []
     if place is None:
-        notes.append("the server's host is not to be seen from here: no CPU, disks and processes")
+        notes.append("the server's host is not visible: no CPU, disks and processes")
     elif place.data_directory is None:
-        notes.append("the server's data directory is not to be known: its disk is not told from others")
+        notes.append("the server's data directory is unknown: its disk is not distinguished from others")
     info = connection.info
     host = "[local]" if info.host.startswith(("/", "@")) else info.host or info.hostaddr
     port = "" if str(info.port) == "5432" else f":{info.port}"
@@ -95,16 +95,16 @@ def find(target: str | None, ask_password: Callable[[], str] | None) -> tuple[Fo
 
 
 def place_of(connection: Connection) -> Place | None:
-    """Where on this host the backend of `connection` runs; None when it does not.
+    """Return the location on this host of the backend of `connection`; None if it is elsewhere.
 
-    A process of that number alone proves nothing: its title must name our user and database, and of TCP our port.
+    The process ID alone proves nothing: the process title must contain this user and database, and for TCP this port.
     """
     title = _text(f"/proc/{connection.info.backend_pid}/cmdline")
     port = _own_port(connection)
     came = "[local]" if port is None else f"({port})"
     if not title.startswith("postgres: ") or f" {connection.info.dbname} " not in title or came not in title:
         return None
-    # the name of a program may have spaces and parentheses in it
+    # the name of a program may contain spaces and parentheses
     behind = _text(f"/proc/{connection.info.backend_pid}/stat").rpartition(")")[2].split()
     return Place(int(behind[1]), _data_directory(connection, int(behind[1]))) if len(behind) > 1 else None
 
@@ -115,7 +115,7 @@ def _host_options(place: Place | None) -> list[str]:
     if place.data_directory is None:
         return [f"--postmaster={place.postmaster}"]
     options = [f"--data={place.data_directory}"]
-    # the file tells of a restart; where it cannot be read, the process is all there is
+    # the file shows a restart; if it is not readable, only the process is known
     if not os.access(place.data_directory / "postmaster.pid", os.R_OK):
         options.append(f"--postmaster={place.postmaster}")
     return options
@@ -128,7 +128,7 @@ def _parameters(target: str | None) -> dict[str, Any]:
         parameters: dict[str, Any] = {"dbname": text} if is_name else dict(conninfo_to_dict(text))
     except psycopg.ProgrammingError as error:
         # libpq's message repeats parts of the text, and a password may be among them
-        message = "the connection string is none that libpq understands"
+        message = "libpq does not accept the connection string"
         raise UsageError(message, hint='write postgresql://user@host/database or "host=... dbname=..."') from error
     if "sslpassword" in parameters:
         raise UsageError("sslpassword cannot be used here", hint="use a client key without a passphrase")
@@ -137,7 +137,7 @@ def _parameters(target: str | None) -> dict[str, Any]:
 
 
 def _connected(parameters: dict[str, Any], ask_password: Callable[[], str] | None) -> Connection:
-    """A session; `parameters` get the password if it was asked for."""
+    """Open a session; `parameters` receive the password if it was asked for."""
     try:
         return _session(parameters)
     except psycopg.OperationalError as error:
@@ -149,7 +149,9 @@ def _connected(parameters: dict[str, Any], ask_password: Callable[[], str] | Non
 
 
 class _Tolerant(Loader):
-    """Text that may be in another database's encoding, or in none: names and statements of all are seen from one."""
+    """Decodes text that may be in another database's encoding, or in none: names and statements of all databases are
+    visible.
+    """
 
     def load(self, data: Buffer) -> str:
         return bytes(data).decode(errors="replace")
@@ -174,7 +176,7 @@ def _hint(error: psycopg.OperationalError) -> str | None:
 
 
 def _own_port(connection: Connection) -> int | None:
-    """Our port of a TCP connection; None for a socket in the file system."""
+    """Return the local port of a TCP connection; None for a Unix socket."""
     with socket.socket(fileno=os.dup(connection.fileno())) as own:
         return own.getsockname()[1] if own.family in (socket.AF_INET, socket.AF_INET6) else None
 
@@ -187,7 +189,7 @@ def _data_directory(connection: Connection, postmaster: int) -> Path | None:
         if connection.closed:
             raise
     try:
-        # a postmaster stays in its data directory
+        # a postmaster's working directory is its data directory
         return Path(f"/proc/{postmaster}/cwd").readlink()
     except OSError:
         return None

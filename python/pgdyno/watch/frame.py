@@ -1,4 +1,4 @@
-"""What is shown of the last seconds: one value, the same for a terminal, a log and a program."""
+"""The state of the last seconds: one value for terminal, log and program."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ US = 1e6
 HOST = ("cpu", "kernel", "memory", "disk", "process", "cgroup")
 """Sources that need no server."""
 OWN_A_SECOND = 3
-"""Transactions of ours besides looks: the counters', and two of the other session's."""
+"""pgdyno's own transactions per second besides samples: the counters', and two of the other session's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
-    """Shares of all cores together, 0 to 1, and what waits for them."""
+    """Shares of all cores together, 0 to 1, and tasks that wait for them."""
 
     busy: float
     user: float
@@ -32,16 +32,14 @@ class Cpu:
     iowait: float
     steal: float
     running: float | None
-    """Tasks that run or could, at the last instant."""
+    """Runnable tasks at the last sample."""
 
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """A device."""
-
     device: str
     holds: str
-    """`data`, `wal`, both, or nothing that is known."""
+    """`data`, `wal`, both, or empty if unknown."""
     utilisation: float
     read_bytes_per_s: float
     written_bytes_per_s: float
@@ -51,7 +49,7 @@ class Disk:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One of the server's processes; `cpu` is a share of one core."""
+    """A process of the server; `cpu` is a share of one core."""
 
     pid: int
     kind: str
@@ -61,12 +59,12 @@ class Process:
     read_bytes_per_s: float
     written_bytes_per_s: float
     run_wait: float
-    """Share of the time in which it could have run and no core was free."""
+    """Share of the time in which it was runnable and no core was free."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """Who waits for whose lock."""
+    """A session that waits for another's lock."""
 
     pid: int
     lock: str
@@ -77,19 +75,19 @@ class Blocker:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The last seconds. None is a figure that is not known; rates are a second, sessions are averages."""
+    """The last seconds. None means unknown; rates are per second, sessions are averages."""
 
     at_s: float
     seconds: int
     away: str | None
     active: Mapping[str, float] | None
-    """Sessions of clients at work by class of wait; see `class_of`."""
+    """Active client sessions by class of wait; see `class_of`."""
     waits: Mapping[str, float] | None
     """The same by `type:event`."""
     background: Mapping[str, float] | None
-    """Other processes at work, by `backend type: type:event`."""
+    """Other active processes, by `backend type: type:event`."""
     queries: Mapping[str, float] | None
-    """Sessions of clients at work by query identifier, where the server computes it."""
+    """Active client sessions by query identifier, if the server computes it."""
     sessions: float | None
     idle_in_transaction: float | None
     waiting_for_locks: float | None
@@ -104,7 +102,7 @@ class Frame:
     wal_syncs_per_s: float | None
     wal_full_page_images_per_s: float | None
     checkpoints: float | None
-    """Begun in these seconds."""
+    """Started in these seconds."""
     checkpoint_buffers_per_s: float | None
     """Written by the checkpointer."""
     since_checkpoint_s: float | None
@@ -117,36 +115,36 @@ class Frame:
     blockers: Sequence[Blocker]
     backends: Sequence[Session]
     statements: Sequence[Statement]
-    """Of the last ten seconds or so; none where the database has no pg_stat_statements."""
+    """Of about the last ten seconds; empty if the database has no pg_stat_statements."""
 
     @property
     def active_sessions(self) -> float | None:
-        """All classes together."""
+        """Return the sum of all classes."""
         return None if self.active is None else sum(self.active.values())
 
     @property
     def disk(self) -> Disk | None:
-        """The busiest device of the server's, else of the host's."""
+        """Return the busiest device of the server's, otherwise of the host's."""
         ours = [disk for disk in self.disks if disk.holds] or self.disks
         return max(ours, key=lambda disk: disk.utilisation, default=None)
 
     def as_json(self) -> dict[str, Any]:
-        """Fields as they stand; see docs/reference/watch.md."""
+        """Return the fields unchanged; see docs/reference/watch.md."""
         return {"v": VERSION, **asdict(self)}
 
 
 def frame_of(
     buckets: Sequence[Bucket], before: Polled | None, *, queries: bool, statements: Sequence[Statement] = ()
 ) -> Frame:
-    """What `buckets`, one after the other and at least one, come to.
+    """Combine `buckets`, which are consecutive and at least one.
 
-    `before` are the counters that those of the buckets are compared with. Without `queries` no text of a
-    statement is in the frame, only its kind.
+    `before` are the counters with which those of the buckets are compared. Without `queries`, the frame contains only
+    the kind of each statement, not its text.
     """
     end = buckets[-1]
     away = end.away
     if away is not None:
-        # what the server said before it went is no figure of now
+        # figures from before an outage are not current
         host = {source: rows for source, rows in end.samples.items() if source in HOST}
         buckets = [Bucket(end.at_s, samples=host, away=away)]
     counters = {"wal": rows_of(buckets, "wal"), "checkpoints": rows_of(buckets, "checkpoints")}
@@ -243,7 +241,7 @@ def _disks(buckets: Sequence[Bucket]) -> list[Disk]:
 
 
 def _processes(buckets: Sequence[Bucket]) -> list[Process]:
-    """By bytes read and written, then by CPU."""
+    """Sort by bytes read and written, then by CPU."""
     rows = rows_of(buckets, "process")
     processes = [_process(pid, of_pid, len(buckets)) for pid, of_pid in by_label(rows, "pid").items() if pid]
     return sorted(

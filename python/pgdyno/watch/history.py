@@ -1,4 +1,4 @@
-"""The seconds behind a frame: all that is needed to show the last ones together, and what charts draw of an hour."""
+"""The seconds before a frame: what is needed to combine the last ones, and an hour of charts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INTERVALS = (1, 2, 5, 10, 30, 60)
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What charts draw of a second."""
+    """The data of one second for charts."""
 
     active: Mapping[str, float] | None
     tps: float | None
@@ -31,23 +31,20 @@ class Point:
 
 @dataclass(slots=True)
 class History:
-    """Seconds as they come."""
-
     queries: bool = False
-    """Whether frames have texts of statements."""
+    """Whether frames contain texts of statements."""
     texts: Mapping[str, str] = field(default_factory=dict)
-    """Of statements, by query identifier, as far as they are known."""
+    """Texts of statements, by query identifier, as far as known."""
     _buckets: deque[Bucket] = field(default_factory=lambda: deque(maxlen=LONGEST))
     _before: deque[Polled | None] = field(default_factory=lambda: deque(maxlen=LONGEST))
     _polled: Polled | None = None
     _statements: Sequence[Row] = ()
-    """Of the last sample: they are asked for less often than every second."""
+    """The last sample's: they are sampled less often than every second."""
     points: deque[Point] = field(default_factory=lambda: deque(maxlen=HOUR))
 
     def add(self, bucket: Bucket) -> None:
-        """A second."""
         if bucket.polled is None and self._buckets and bucket.away is None:
-            # asked a little later than a second ago: who is at work has not changed for that
+            # sampled a little more than a second ago: the active sessions count as unchanged
             bucket.polled = self._buckets[-1].polled
         self._statements = bucket.samples.get(SOURCE, self._statements)
         self._before.append(self._polled)
@@ -57,13 +54,12 @@ class History:
         self.points.append(_point(self.frame(1)))
 
     def frame(self, seconds: int) -> Frame:
-        """The last `seconds`, or as many as there are, together. Needs one at least."""
+        """Return the last `seconds` combined, or as many as there are. Requires at least one."""
         buckets, before = list(self._buckets)[-seconds:], list(self._before)[-seconds:]
         statements = statements_of(self._statements, self.texts, queries=self.queries)
         return frame_of(buckets, before[0], queries=self.queries, statements=statements)
 
     def query_ids(self) -> set[str]:
-        """Of the statements that frames have."""
         return {row.labels.get("query_id", "") for row in self._statements}
 
 
@@ -80,7 +76,7 @@ def _point(frame: Frame) -> Point:
 
 
 def stepped(points: Sequence[Point], seconds: int, number: int) -> list[Point]:
-    """The last `number` steps of `seconds` each, averaged; the last one ends with the last second."""
+    """Return the last `number` steps of `seconds` each, averaged; the last one ends with the last second."""
     known = list(points)
     ends = range(len(known), max(len(known) - seconds * number, 0), -seconds)
     return [_averaged(known[max(end - seconds, 0) : end]) for end in ends][::-1]

@@ -1,4 +1,4 @@
-"""Keys of a terminal, one by one and without echo."""
+"""Reads keys of a terminal, one by one and without echo."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from types import TracebackType
 
 
 class Keys:
-    """Standard input as keys while the block lasts; nothing where it is no terminal."""
+    """Standard input as keys while the block lasts; nothing if it is not a terminal."""
 
     def __enter__(self) -> Keys:
-        """Takes the terminal out of its line mode; Ctrl-C stays a signal."""
+        """Switch the terminal out of its line mode; Ctrl-C stays a signal."""
         self._file: int | None = None
         self._before: list[int | list[bytes | int]] = []
         if sys.stdin is not None and sys.stdin.isatty():
@@ -26,19 +26,19 @@ class Keys:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Puts it back as it was."""
+        """Restore the terminal's mode."""
         if self._file is not None:
-            # what was typed and not read is not for the shell
+            # unread keys are not for the shell
             termios.tcsetattr(self._file, termios.TCSAFLUSH, self._before)
 
     def wait(self, seconds: float) -> str:
-        """What was typed, waiting up to `seconds` for it; empty when nothing was."""
+        """Return keys, waiting up to `seconds` for one; possibly empty."""
         files = [] if self._file is None else [self._file]
         ready, _, _ = select.select(files, [], [], seconds)
         if not ready or self._file is None:
             return ""
         typed = os.read(self._file, 64)
         if not typed:
-            # its other side is gone
+            # the terminal was closed
             self._file = None
         return typed.decode(errors="replace")

@@ -1,4 +1,4 @@
-"""From a server that was found to what is shown of it, second by second."""
+"""The main loop: reads a server every second and updates the view."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from pgdyno.watch.stream import ProbeStream
 from pgdyno.watch.views import View
 
 STOPPED_S = 10.0
-"""A turn takes a fifth of a second: after so long without one, what the probe said meanwhile is let go."""
+"""An iteration takes a fifth of a second: after this long without one, pending lines are discarded."""
 
 
 @dataclass(slots=True)
 class Watcher:
-    """Watches one server until the view has enough."""
+    """Watches one server until the view ends."""
 
     found: Found
     waits_hz: int | None
@@ -33,7 +33,7 @@ class Watcher:
     _turned: float = field(default_factory=time.monotonic)
 
     def watch(self, connection: Connection, view: View) -> None:
-        """Shows every second on `view`. Raises EngineError when there is no probe, or it breaks off."""
+        """Update `view` every second. Raises EngineError if the probe is missing or ends."""
         self._place = self.found.place
         for note in self.found.notes:
             self.fold.note(note)
@@ -42,7 +42,7 @@ class Watcher:
             self.history.texts = polling.texts
             while True:
                 if self._moved() or self._was_stopped():
-                    # its processes are others now, or its lines are of long ago
+                    # the server's processes have changed, or the lines are old
                     probes.close()
                     self.fold.started_anew()
                     stream = probes.enter_context(self._stream())
@@ -66,12 +66,12 @@ class Watcher:
             self.fold.polled(polling.answers.get())
 
     def _came_back(self, connection: Connection) -> None:
-        """Called by the thread that polls, with its new session."""
+        """Called by the polling thread, with its new session."""
         if self._place is not None:
             self._new_place = place_of(connection)
 
     def _moved(self) -> bool:
-        """Whether the server has come back as a process that the probe does not find by itself."""
+        """Return whether the server has come back as a process that the probe does not find by itself."""
         before, place = self._place, self._new_place
         self._new_place = None
         if before is None or place is None or place.postmaster == before.postmaster:
@@ -80,7 +80,7 @@ class Watcher:
         return any(option.startswith("--postmaster") for option in self.found.probe_options(before, None))
 
     def _was_stopped(self) -> bool:
-        """Whether we did nothing for long (Ctrl-Z, a laptop that slept)."""
+        """Return whether this process was suspended (Ctrl-Z, a sleeping laptop)."""
         before, self._turned = self._turned, time.monotonic()
         return self._turned - before > STOPPED_S
 
@@ -96,7 +96,7 @@ class Watcher:
 
 
 def _processors(bucket: Bucket) -> float | None:
-    """Cores that the server may use: the host's, or fewer by its control group."""
+    """Return the number of cores that the server may use: the host's, or fewer by its control group."""
     cores = float(os.cpu_count() or 1)
     limit = last(rows_of([bucket], "cgroup"), "cpu_limit")
     return cores if limit is None else min(cores, limit)

@@ -1,4 +1,4 @@
-"""A frame as plain text: one for a script or a log, or a line for each."""
+"""A frame as plain text: a page for a script or a log, or a line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST = 10
 
 
 def line_of(frame: Frame) -> str:
-    """`frame` under HEADING."""
+    """Return `frame` as a line under HEADING."""
     if frame.away is not None:
         return f"{words.clock(frame.at_s):>8}  away: {printable(frame.away)}"
     cells = [
@@ -38,13 +38,13 @@ def line_of(frame: Frame) -> str:
 
 
 def top_wait(frame: Frame) -> str:
-    """What most sessions wait for, with their number."""
+    """Return the top wait with its number of sessions."""
     top = next(((name, sessions) for name, sessions in (frame.waits or {}).items() if sessions > 0), None)
     return NOTHING if top is None else f"{printable(top[0])} {numbers.rounded(top[1], 2)}"
 
 
 def text_of(frame: Frame, title: str, version: str, width: int, *, queries: bool = False) -> str:
-    """`frame` as a page of text in lines of at most `width` columns."""
+    """Return `frame` as a page of text in lines of at most `width` columns."""
     lines = [f"{printable(title)}  PostgreSQL {printable(version)}  {words.clock(frame.at_s)}  {frame.seconds} s"]
     if frame.away is not None:
         lines.append(f"the server is away: {printable(frame.away)}")

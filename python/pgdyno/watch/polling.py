@@ -1,4 +1,4 @@
-"""A session beside the probe's: counters of all databases, and who is at work."""
+"""A session in addition to the probe's: counters of all databases, and active sessions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _SESSIONS = """
     WHERE state <> 'idle' AND backend_type = 'client backend' AND application_name <> 'pgprobe'
     ORDER BY xact_start NULLS LAST LIMIT %s
 """
-# as pgprobe tells them (crates/probe/src/server/activity.rs): states are read before waits
+# as in pgprobe (crates/probe/src/server/activity.rs): states are read before waits
 _COPIES = "pid IN (SELECT pid FROM pg_catalog.pg_stat_get_progress_info('COPY'))"
 _COPIES_UNTIL_13 = r"query ~* '^\s*copy\M'"
 _EXTENSION = """
@@ -59,17 +59,17 @@ _TEXTS = """
 
 
 class Polling:
-    """Asks once a second in a thread of its own until the block ends; answers come into a queue.
+    """Polls once per second in its own thread until the block ends; a queue receives the answers.
 
-    A server that goes away is asked again every second; that it is away is the probe's to say.
+    After a connection loss, it reconnects every second; the probe reports the outage.
     """
 
     def __init__(
         self, connection: Connection, connect: Callable[[], Connection], back: Callable[[Connection], None]
     ) -> None:
-        """Begins with `connection`, makes others with `connect`, and says by `back` when it had to."""
+        """Start with `connection`, create others with `connect`, and call `back` after a reconnect."""
         self.texts: dict[str, str] = {}
-        """Of statements, by query identifier: those that were wanted; empty where there is none to show."""
+        """Requested texts of statements, by query identifier; empty if the text may not be displayed."""
         self.answers: queue.SimpleQueue[Polled] = queue.SimpleQueue()
         self._connection: Connection | None = connection
         self._connect = connect
@@ -79,19 +79,18 @@ class Polling:
         self._thread = threading.Thread(target=self._run, name="watch-polling", daemon=True)
 
     def __enter__(self) -> Polling:
-        """Begins."""
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends; a question that hangs is left to the process's end."""
+        """Ends; a query that hangs is left to the end of the process."""
         self._stop.set()
         self._thread.join(END_S)
         if not self._thread.is_alive():
             self._drop()
 
     def want(self, query_ids: Iterable[str]) -> None:
-        """Has their texts looked up, unless they are known."""
+        """Request the texts of statements, unless they are known."""
         self._wanted = frozenset(query_ids)
 
     def _run(self) -> None:
@@ -120,7 +119,7 @@ class Polling:
             self._stop.wait(EVERY_S)
 
     def _learn(self, connection: Connection) -> None:
-        """Looks up the texts that are missing; each is asked for once."""
+        """Read the missing texts; each is requested once."""
         missing = sorted(self._wanted - self.texts.keys())
         schema = connection.execute(_EXTENSION).fetchone() if missing else None
         if schema is not None:

@@ -1,4 +1,4 @@
-"""A frame as a screen: header, tiles, the chart, tables, the keys. Pure: from figures and a size to lines."""
+"""A frame as a screen: header, tiles, the chart, tables, the keys. A pure function of figures and a size."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from pgdyno.watch.tables import Right
 
 ACCENT = "cyan"
 TILE = 38
-"""Cells that a tile wants at least."""
+"""Least width of a tile."""
 GAP = 2
 LOWEST_CHART = 4
 ONE_TABLE, TWO_TABLES = 110, 160
-"""Widths under which there are two and three tables."""
+"""Widths below which there are two and three tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """How things are shown, besides the frame."""
+    """Display options."""
 
     title: str
     version: str
@@ -34,18 +34,18 @@ class Looks:
     right: Right = Right.PROCESSES
     notes: Sequence[str] = ()
     processors: float | None = None
-    """Cores that the server may use; None when its host is not ours."""
+    """Cores that the server may use; None if its host is not this one."""
     colours: bool = True
     queries: bool = False
 
 
 def screen(frame: Frame, points: Sequence[Point], looks: Looks, width: int, height: int) -> list[Text]:
-    """Exactly `height` lines of at most `width` cells."""
+    """Return exactly `height` lines of at most `width` cells."""
     head = [_header(frame, looks, width), *_tiles(frame, points, looks, width)]
     foot = [_footer(looks, width)]
     room = height - len(head) - len(foot) - 2
     chart_height = max(min(room // 2, 24), LOWEST_CHART)
-    # above a table there is a line of space
+    # leave a blank line above a table
     table_height = max(room - chart_height, 0)
     body = [*_chart(frame, points, looks, width, chart_height), Text("")]
     body += _tables(frame, looks, width, table_height)
@@ -76,7 +76,7 @@ class _Tile:
     values: Sequence[float | None]
     detail: str
     top: float | None = None
-    """Of its picture; None: the highest value."""
+    """Upper end of its chart; None: the highest value."""
 
 
 def _tiles(frame: Frame, points: Sequence[Point], looks: Looks, width: int) -> list[Text]:
@@ -118,7 +118,7 @@ def _all_tiles(frame: Frame, steps: Sequence[Point], *, is_local: bool) -> list[
 
 
 def per_page(frame: Frame) -> str:
-    """Pages that were read from outside shared buffers."""
+    """Return pages that were read from outside shared buffers."""
     return words.per_s(frame.reads_per_s, "pages")
 
 
@@ -162,14 +162,14 @@ def _tables(frame: Frame, looks: Looks, width: int, height: int) -> list[Text]:
     left, middle = width // 4, width * (5 if looks.queries else 4) // 10
     first = _waits_and_blockers(frame, left, height)
     second = tables.sessions(frame, middle, height, queries=looks.queries)
-    # sessions stand in the middle, blockers below the waits
+    # sessions are in the middle, blockers below the waits
     last = tables.statements if looks.right is Right.STATEMENTS else tables.processes
     third = last(frame, width - left - middle - 2 * GAP, height)
     return _beside([first, second, third])
 
 
 def _waits_and_blockers(frame: Frame, width: int, height: int) -> list[Text]:
-    """Both under each other; where nobody waits for a lock, the waits alone."""
+    """Return both in one column; if no session waits for a lock, only the waits."""
     if not frame.blockers or height < LOWEST_CHART + 2:
         return tables.waits(frame, width, height)
     number = len(frame.waits or {}) + len(frame.background or {}) + 1

@@ -1,4 +1,4 @@
-"""Statements by the time that they take, from pg_stat_statements, where the database has it."""
+"""Statements by execution time, from pg_stat_statements, if the database has it."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ MS = 1e3
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What one statement came to between the probe's last two looks, which are about ten seconds apart."""
+    """A statement between the probe's last two samples, which are about ten seconds apart."""
 
     query_id: str
     user: str
     database: str
     query: str
-    """Its command, or its text without literals; empty when that is not known, or has the word password in it."""
+    """Its command, or its text without literals; empty if unknown, or if it contains the word password."""
     sessions: float
-    """Executions at work on average: seconds of execution a second."""
+    """Average concurrent executions: seconds of execution per second."""
     calls_per_s: float
     mean_ms: float | None
-    """Of an execution."""
+    """Per execution."""
     rows_per_s: float
     reads_per_s: float
     """Pages that were not in shared buffers."""
 
 
 def statements_of(rows: Sequence[Row], texts: Mapping[str, str], *, queries: bool) -> list[Statement]:
-    """Statements of one sample, those that took the longest first; `texts` are by query identifier."""
+    """Return the statements of one sample, those with the most time first; `texts` are by query identifier."""
     found = [_statement(row, row.span_s, texts, queries=queries) for row in rows if row.span_s]
     return sorted(found, key=lambda each: -each.sessions)
 

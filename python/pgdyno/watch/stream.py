@@ -1,4 +1,4 @@
-"""pgprobe as a process whose lines are read as they come."""
+"""Runs pgprobe and reads its lines as they arrive."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class ProbeStream:
     """A pgprobe that runs until the block ends."""
 
     def __init__(self, options: Sequence[str], environment: Mapping[str, str]) -> None:
-        """`environment` is added to ours: a password goes by it, never by `options`."""
+        """`environment` is added to this process's: it carries a password, which `options` never do."""
         self._command = [str(locate("pgprobe", "PGDYNO_PGPROBE", "the probe")), "--parent-lease", *options]
         self._environment = environment
         self._lines: queue.SimpleQueue[Line] = queue.SimpleQueue()
         self._origin: float | None = None
 
     def __enter__(self) -> ProbeStream:
-        """Starts it. Raises EngineError."""
+        """Start it. Raises EngineError."""
         try:
             self._process = subprocess.Popen(
                 self._command,
@@ -46,7 +46,6 @@ class ProbeStream:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends it."""
         if self._process.poll() is None:
             self._process.terminate()
             try:
@@ -60,7 +59,7 @@ class ProbeStream:
                 stream.close()
 
     def lines(self) -> list[Line]:
-        """What came since the last call. Raises EngineError when it has ended by itself."""
+        """Return the lines since the last call. Raises EngineError if it has ended by itself."""
         over = not self._thread.is_alive()
         lines = []
         while not self._lines.empty():
@@ -71,7 +70,7 @@ class ProbeStream:
 
     @property
     def now_s(self) -> float:
-        """Seconds since the probe's start, by its own clock as far as one can tell from here."""
+        """Return the estimated seconds since the probe's start."""
         return 0.0 if self._origin is None else time.monotonic() - self._origin
 
     def _read(self) -> None:
@@ -80,7 +79,7 @@ class ProbeStream:
             try:
                 line = json.loads(text)
             except ValueError:
-                # cut in the middle, as when it is killed
+                # truncated, as after a kill
                 continue
             if self._origin is None:
                 self._origin = time.monotonic() - line["t_us"] / 1e6

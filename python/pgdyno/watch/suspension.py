@@ -1,4 +1,4 @@
-"""Ctrl-Z: the terminal is given back before the process stops, and taken again when it goes on."""
+"""Ctrl-Z: the terminal is restored before the process stops, and taken again when it continues."""
 
 from __future__ import annotations
 
@@ -8,25 +8,24 @@ from types import FrameType, TracebackType
 
 
 class Suspension:
-    """Notes that we are to stop, while the block lasts; whoever holds the terminal asks, and stops us."""
+    """Records a request to suspend while the block lasts; the owner of the terminal polls it, and stops the process."""
 
     def __init__(self) -> None:
-        """Nothing wanted."""
         self.is_wanted = False
 
     def __enter__(self) -> Suspension:
-        """Ctrl-Z is noted from here on. In the main thread only."""
+        """Catch Ctrl-Z from here on. Only in the main thread."""
         self._before = signal.signal(signal.SIGTSTP, self._note)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """As before."""
+        """Restore the signal handler."""
         signal.signal(signal.SIGTSTP, self._before)
 
     def stop(self) -> None:
-        """Stops this process; returns when somebody has it go on."""
+        """Stop this process; returns when it continues."""
         self.is_wanted = False
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTSTP)

@@ -17,13 +17,13 @@ from pgdyno.watch.waits import style_of
 
 GAP = 1
 WIDEST = 200
-"""Cells of a cell: a statement may be long."""
+"""Width limit of a cell: a statement may be long."""
 WIDE_STATEMENTS = 60
-"""Cells from which on there is room for what statements gave and read."""
+"""Width from which on the rows and pages of statements are shown."""
 
 
 class Right(StrEnum):
-    """What stands beside the waits where there is room for one table."""
+    """The table at the right if there is room for only one."""
 
     PROCESSES = "processes"
     STATEMENTS = "statements"
@@ -33,7 +33,7 @@ class Right(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Cells under a heading; figures stand at the right, names take what is left."""
+    """Cells under a heading; figures are right-aligned, names share the remaining width."""
 
     heading: str
     cells: Sequence[str]
@@ -42,12 +42,12 @@ class Column:
 
     @property
     def width(self) -> int:
-        """Of its widest cell."""
+        """Return the width of its widest cell."""
         return max(cell_len(self.heading), *(min(cell_len(cell), WIDEST) for cell in self.cells), 0)
 
 
 def table(columns: Sequence[Column], width: int, height: int, nothing: str) -> list[Text]:
-    """`columns` in exactly `height` lines of exactly `width` cells; `nothing` is said where there are no rows."""
+    """Return `columns` in exactly `height` lines of exactly `width` cells; `nothing` is the text without rows."""
     fixed = sum(column.width for column in columns if not column.is_name)
     names = [column for column in columns if column.is_name]
     room = max(width - fixed - GAP * (len(columns) - 1), len(names) * 4)
@@ -66,7 +66,7 @@ def table(columns: Sequence[Column], width: int, height: int, nothing: str) -> l
 
 
 def _name_widths(names: Sequence[Column], room: int) -> dict[int, int]:
-    """Room of each name by its column: the widest are cut until all fit; the last one takes what is left."""
+    """Return the width of names by column: the widest are cut until all fit; the last one gets the rest."""
     widths = {id(column): column.width for column in names}
     while sum(widths.values()) > room and max(widths.values()) > 1:
         widest = max(widths, key=lambda column: widths[column])
@@ -87,7 +87,7 @@ def _line(cells: Sequence[str], styles: Sequence[str], columns: Sequence[Column]
 
 
 def waits(frame: Frame, width: int, height: int, *, pictures: bool = True) -> list[Text]:
-    """What clients wait for, the most first, then what works behind them."""
+    """Return the waits of clients, most first, then the background processes."""
     rows = [(name, sessions, style_of(name)) for name, sessions in (frame.waits or {}).items() if sessions > 0]
     rows += [(name, sessions, "dim") for name, sessions in (frame.background or {}).items() if sessions > 0]
     highest = max((sessions for _, sessions, _ in rows), default=0.0)
@@ -98,11 +98,10 @@ def waits(frame: Frame, width: int, height: int, *, pictures: bool = True) -> li
     if pictures and width >= 34:
         bars = [bar(sessions / highest if highest else 0.0, width // 5) for _, sessions, _ in rows]
         columns.append(Column("", bars, [style for _, _, style in rows]))
-    return table(columns, width, height, "nobody is active")
+    return table(columns, width, height, "no active session")
 
 
 def processes(frame: Frame, width: int, height: int) -> list[Text]:
-    """The server's processes by what they read and wrote."""
     rows = frame.processes
     columns = [
         Column("pid", [str(row.pid) for row in rows]),
@@ -115,7 +114,7 @@ def processes(frame: Frame, width: int, height: int) -> list[Text]:
 
 
 def sessions(frame: Frame, width: int, height: int, *, queries: bool = False) -> list[Text]:
-    """Sessions with a transaction or a statement, the longest transaction first."""
+    """Return sessions with a transaction or a statement, the longest transaction first."""
     rows = frame.backends
     columns = [
         Column("pid", [str(row.pid) for row in rows]),
@@ -128,7 +127,6 @@ def sessions(frame: Frame, width: int, height: int, *, queries: bool = False) ->
 
 
 def statements(frame: Frame, width: int, height: int) -> list[Text]:
-    """What took the longest, by pg_stat_statements."""
     rows = frame.statements
     columns = [
         Column("statements by time", [words.statement_name(row) for row in rows], is_name=True),
@@ -143,10 +141,10 @@ def statements(frame: Frame, width: int, height: int) -> list[Text]:
 
 
 def blockers(frame: Frame, width: int, height: int) -> list[Text]:
-    """Who waits for whose lock."""
+    """Return sessions that wait for locks, and their blockers."""
     rows = [words.blocker_line(each) for each in frame.blockers]
     columns = [Column("blockers", rows, ["red"] * len(rows), is_name=True)]
-    return table(columns, width, height, "nobody waits for a lock")
+    return table(columns, width, height, "no session waits for a lock")
 
 
 RIGHTS: Mapping[Right, Callable[[Frame, int, int], list[Text]]] = {

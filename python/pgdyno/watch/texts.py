@@ -1,4 +1,4 @@
-"""What may be shown of a statement: its kind, or its text without what stands in literals."""
+"""The displayable part of a statement: its kind, or its text without the content of literals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HIDDEN = "?"
 
 
 def kind_of(query: str) -> str:
-    """The command that a statement begins with, such as `SELECT` or `ALTER TABLE`; empty when there is none."""
+    """Return the command that a statement begins with, such as `SELECT` or `ALTER TABLE`; possibly empty."""
     begin = _COMMENTS.match(query)
     rest = query[begin.end() if begin else 0 :]
     first = _WORD.match(rest)
@@ -37,10 +37,10 @@ def kind_of(query: str) -> str:
 
 
 def without_literals(query: str) -> str:
-    """`query` on one line, its strings and numbers hidden, comments left out.
+    """Return `query` on one line, with strings and numbers hidden, without comments.
 
-    Where a backslash makes it unclear where a string ends, all that is behind it is hidden, too: rather too much
-    than a password.
+    If a backslash makes the end of a string ambiguous, everything after it is hidden, too: rather too much than a
+    password.
     """
     parts: list[str] = []
     at = 0
@@ -63,5 +63,5 @@ def without_literals(query: str) -> str:
 
 
 def shown_query(query: str, *, whole: bool) -> str:
-    """What is shown of `query`: its kind, or its text without literals."""
+    """Return the displayed text of `query`: its kind, or its text without literals."""
     return without_literals(query) if whole else kind_of(query)

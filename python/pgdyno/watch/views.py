@@ -1,4 +1,4 @@
-"""Where frames go: a screen that changes, lines, one frame as text, or JSON."""
+"""Outputs of frames: a changing screen, lines, one frame as text, or JSON."""
 
 from __future__ import annotations
 
@@ -26,31 +26,27 @@ WAKE_S = 0.2
 
 
 class View(Protocol):
-    """Told of every second. A context: the terminal is whole again after it."""
+    """Receives every second. A context manager, which restores the terminal at its end."""
 
-    def __enter__(self) -> Self:
-        """Begin to show."""
+    def __enter__(self) -> Self: ...
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """End, whatever happened."""
+    ) -> None: ...
 
     def notes(self, notes: list[str]) -> None:
-        """What is missing, each once."""
+        """Report missing data, each once."""
 
-    def second(self, history: History, looks: Looks) -> None:
-        """A second is over."""
+    def second(self, history: History, looks: Looks) -> None: ...
 
     def wait(self) -> bool:
-        """Waits a moment; False when the user has enough."""
+        """Wait a moment; False if the user wants to end."""
 
 
 class ScreenView:
-    """The whole terminal, redrawn every interval, and at once when a key is pressed or the size changes."""
+    """The whole terminal, redrawn every interval, and immediately when a key is pressed or the size changes."""
 
     def __init__(self, console: Console, interval: int) -> None:
-        """Draws on `console`."""
         self._console = console
         self._interval = interval
         self._keys = Keys()
@@ -66,7 +62,6 @@ class ScreenView:
         self._suspension = Suspension()
 
     def __enter__(self) -> ScreenView:
-        """Begins."""
         self._suspension.__enter__()
         self._take()
         self._live.update(Text("connected; the first figures come in two seconds", "dim"), refresh=True)
@@ -75,13 +70,13 @@ class ScreenView:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Puts back what was on the terminal before."""
+        """Restore the previous content of the terminal."""
         self._give_back()
         self._suspension.__exit__(kind, error, trace)
 
     def _take(self) -> None:
         self._keys.__enter__()
-        # one that was stopped does not crop any more
+        # a stopped display does not crop any more
         self._live = self._new_live()
         self._live.start()
 
@@ -93,18 +88,17 @@ class ScreenView:
         self._keys.__exit__(None, None, None)
 
     def notes(self, notes: list[str]) -> None:
-        """Shows them in the footer from now on."""
+        """Display them in the footer from now on."""
         self._notes += notes
 
     def second(self, history: History, looks: Looks) -> None:
-        """Draws when the interval is over."""
+        """Draw if the interval is over."""
         self._history, self._looks = history, looks
         self._since += 1
         if not self._paused and (self._since >= self._interval or self._shown is None):
             self._draw(anew=True)
 
     def wait(self) -> bool:
-        """Waits for a key."""
         typed = self._keys.wait(WAKE_S)
         if self._suspension.is_wanted:
             self._give_back()
@@ -142,54 +136,50 @@ class ScreenView:
 
 
 class Stepped:
-    """What all views without a screen share: a frame every interval, and no keys."""
+    """Common part of all views without a screen: a frame every interval, and no keys."""
 
     def __init__(self, interval: int, *, once: bool = False) -> None:
-        """With `once` it is over after the first frame that has rates."""
+        """With `once`, it ends after the first frame that has rates."""
         self._interval = interval
         self._seconds = 0
         self._once = once
         self._over = False
 
     def __enter__(self) -> Self:
-        """Begins."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Ends."""
+    ) -> None: ...
 
     def notes(self, notes: list[str]) -> None:
-        """On standard error, once each."""
+        """Print notes on standard error, once each."""
         for note in notes:
             print(f"note: {printable(note)}", file=sys.stderr, flush=True)
 
     def second(self, history: History, looks: Looks) -> None:
-        """Shows a frame when the interval is over; the first second has no rates and is left out."""
+        """Print a frame if the interval is over; the first second has no rates and is left out."""
         self._seconds += 1
         if self._seconds > 1 and (self._seconds - 1) % self._interval == 0:
             self.show(history.frame(self._interval), history, replace(looks, interval=self._interval))
             self._over = self._once
 
     def wait(self) -> bool:
-        """Waits."""
         if not self._over:
             time.sleep(WAKE_S)
         return not self._over
 
     def show(self, frame: Frame, history: History, looks: Looks) -> None:
-        """Shows a frame."""
         raise NotImplementedError
 
 
 class LineView(Stepped):
-    """A line an interval, as vmstat has it."""
+    """A line per interval, as in vmstat."""
 
     _number = 0
 
     def show(self, frame: Frame, history: History, looks: Looks) -> None:
-        """Prints it, and the heading now and then."""
+        """Print the frame, and the heading now and then."""
         del history, looks
         if self._number % HEADING_EVERY == 0:
             print(HEADING)
@@ -198,23 +188,19 @@ class LineView(Stepped):
 
 
 class JsonView(Stepped):
-    """An object an interval."""
+    """An object per interval."""
 
     def show(self, frame: Frame, history: History, looks: Looks) -> None:
-        """Prints it."""
         del history
         head = {"server": looks.title, "server_version": looks.version, "processors": looks.processors}
         print(json.dumps({**frame.as_json(), **head}), flush=True)
 
 
 class PageView(Stepped):
-    """One frame as text."""
-
     def __init__(self, interval: int, width: int) -> None:
-        """In lines of at most `width` columns."""
+        """Lines have at most `width` columns."""
         super().__init__(interval, once=True)
         self._width = width
 
     def show(self, frame: Frame, history: History, looks: Looks) -> None:
-        """Prints it."""
         print(text_of(frame, looks.title, looks.version, self._width, queries=history.queries), end="", flush=True)

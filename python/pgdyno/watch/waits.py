@@ -1,4 +1,4 @@
-"""Classes of waits, and the colour and letter of each: as in the active-session charts that people know."""
+"""Classes of waits, with the colour and letter of each, as in familiar charts of active sessions."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class WaitClass:
-    """What waits have in common. `style` is one of the terminal's own colours, right on dark and light ground."""
+    """A class of waits. `style` is one of the terminal's own colours, which suit dark and light backgrounds."""
 
     name: str
     style: str
     letter: str
-    """Where there are no colours."""
+    """The symbol without colours."""
 
 
 CLASSES = (
@@ -29,13 +29,13 @@ BY_NAME = {each.name: each for each in CLASSES}
 
 
 def class_of(kind: str, event: str) -> str:
-    """The class of a wait: its type, but WAL is one of its own, and rare types are `other`."""
+    """Return the class of a wait: its type, except that WAL is a class of its own, and rare types are `other`."""
     if event.lower().startswith("wal"):
         return "WAL"
     return kind if kind in BY_NAME else "other"
 
 
 def style_of(wait: str) -> str:
-    """The colour of a wait by its name, `type:event`."""
+    """Return the colour of a wait by its name, `type:event`."""
     kind, _, event = wait.partition(":")
     return BY_NAME[class_of(kind, event)].style

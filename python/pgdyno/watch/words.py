@@ -1,4 +1,4 @@
-"""Figures of a frame in words, for tiles, tables and lines."""
+"""Figures of a frame as text, for tiles, tables and lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SIZES = ((1 << 40, "TB"), (1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "kB"))
 
 
 def size(count: float | None) -> str:
-    """Bytes in PostgreSQL's units, powers of 1024: `12.3 MB`."""
+    """Return bytes in PostgreSQL's units, powers of 1024: `12.3 MB`."""
     if count is None:
         return NOTHING
     for factor, unit in _SIZES:
@@ -26,34 +26,30 @@ def size(count: float | None) -> str:
 
 
 def per_s(number: float | None, what: str = "") -> str:
-    """`120 syncs/s`; a dash for what is not known."""
+    """Return `120 syncs/s`; a dash if unknown."""
     return f"{NOTHING if number is None else numbers.short(number)}{' ' if what else ''}{what}/s"
 
 
 def percent(share: float | None) -> str:
-    """`45 %`."""
     return NOTHING if share is None else f"{share * 100:.0f} %"
 
 
 def span(seconds: float | None) -> str:
-    """`3.2s`, `1m05s`."""
     return NOTHING if seconds is None else format_duration(max(seconds, 0.0))
 
 
 def clock(at_s: float) -> str:
-    """Time of the day."""
     return time.strftime("%H:%M:%S", time.localtime(at_s))
 
 
 def figure(number: float | None) -> str:
-    """Three digits and a letter; a small whole number without a point."""
+    """Return three digits and a letter; a small integer without a point."""
     if number is None:
         return NOTHING
     return f"{number:.0f}" if number == int(number) and abs(number) < 1000 else numbers.short(number)
 
 
 def sessions_line(frame: Frame) -> str:
-    """`40 sessions, 12.3 active, 2 idle in transaction, 3 wait for locks`."""
     parts = [f"{figure(frame.sessions)} sessions", f"{figure(frame.active_sessions)} active"]
     if frame.idle_in_transaction:
         parts.append(f"{figure(frame.idle_in_transaction)} idle in transaction")
@@ -63,7 +59,7 @@ def sessions_line(frame: Frame) -> str:
 
 
 def transactions_line(frame: Frame) -> str:
-    """What stands below tps."""
+    """Return the text below tps."""
     parts = [per_s(frame.rollbacks_per_s, "rolled back")]
     if frame.oldest_transaction_s is not None:
         parts.append(f"oldest {span(frame.oldest_transaction_s)}")
@@ -73,7 +69,7 @@ def transactions_line(frame: Frame) -> str:
 
 
 def cpu_line(frame: Frame) -> str:
-    """What stands below CPU."""
+    """Return the text below CPU."""
     cpu = frame.cpu
     if cpu is None:
         return ""
@@ -82,7 +78,7 @@ def cpu_line(frame: Frame) -> str:
 
 
 def wal_line(frame: Frame) -> str:
-    """What stands below WAL."""
+    """Return the text below WAL."""
     parts = []
     if frame.wal_syncs_per_s is not None:
         parts.append(per_s(frame.wal_syncs_per_s, "syncs"))
@@ -92,14 +88,14 @@ def wal_line(frame: Frame) -> str:
 
 
 def checkpoint_line(frame: Frame) -> str:
-    """The last checkpoint, and what a crash would have to replay."""
+    """Return the last checkpoint, and the WAL that a crash would have to replay."""
     text = f"{span(frame.since_checkpoint_s)} ago, {size(frame.since_redo_bytes)} since"
     pages = frame.checkpoint_buffers_per_s
     return f"{text}, writing {per_s(pages, 'pages')}" if pages else text
 
 
 def reads_line(frame: Frame) -> str:
-    """What stands below pages read."""
+    """Return the text below pages read."""
     parts = [f"{frame.cache_hit * 100:.1f} % hit"] if frame.cache_hit is not None else []
     if frame.temp_bytes_per_s:
         parts.append(f"temp {size(frame.temp_bytes_per_s)}/s")
@@ -107,7 +103,7 @@ def reads_line(frame: Frame) -> str:
 
 
 def disk_line(disk: Disk | None) -> str:
-    """What stands below a disk."""
+    """Return the text below a disk."""
     if disk is None:
         return ""
     awaited = f", {numbers.rounded(disk.write_await_ms, 2)} ms" if disk.write_await_ms is not None else ""
@@ -115,38 +111,37 @@ def disk_line(disk: Disk | None) -> str:
 
 
 def disk_name(disk: Disk | None) -> str:
-    """`disk vda (data wal)`."""
     if disk is None:
         return "disk"
     return printable(f"disk {disk.device}{f' ({disk.holds})' if disk.holds else ''}")
 
 
 def process_name(process: Process) -> str:
-    """What a process is and does: `bench@shop UPDATE`, `checkpointer`."""
+    """Return the kind and activity of a process: `bench@shop UPDATE`, `checkpointer`."""
     first = process.who or process.kind
     return printable(f"{first} {process.activity}".strip())
 
 
 def statement_name(statement: Statement) -> str:
-    """Whose statement it is, and its command or text; its identifier tells commands apart."""
+    """Return the user of a statement, and its command or text; its identifier distinguishes statements of one
+    command.
+    """
     who = f"{statement.user}@{statement.database}"
     return printable(f"{statement.query or '?'} {statement.query_id} {who}")
 
 
 def session_name(session: Session) -> str:
-    """Whose session it is."""
     application = f" {session.application}" if session.application else ""
     return printable(f"{session.user}@{session.database}{application}")
 
 
 def session_state(session: Session) -> str:
-    """What a session does: its wait, or its state."""
+    """Return a session's wait, or its state."""
     if session.state not in ("active", "fastpath function call"):
         return printable(session.state)
     return printable(session.wait) or "CPU"
 
 
 def blocker_line(blocker: Blocker) -> str:
-    """`4711 waits for transactionid of 4712 (idle in transaction)`."""
     does = blocker.wait if blocker.state == "active" and blocker.wait else blocker.state
     return printable(f"{blocker.pid} waits for {blocker.lock} of {blocker.blocked_by} ({does or 'unknown'})")
