@@ -101,7 +101,7 @@ def test_runs_that_did_not_measure_the_same_are_refused(
     for command in ("compare", "gate"):
         refused = run("pgdyno", command, *runs)
         assert refused.returncode == ExitCode.INVALID, refused.stdout
-        assert refused.stdout.startswith("No comparison: the two runs did not measure the same\ninvalid: ")
+        assert refused.stdout.startswith("No comparison: the two runs measured different things\ninvalid: ")
         assert field in refused.stdout
         answer = json.loads(run("pgdyno", command, *runs, "--json").stdout)
         assert [each["grounds"] for each in answer["invalid"]] == ["pair"]
@@ -153,7 +153,7 @@ def test_a_confounder_is_in_the_first_line_and_in_every_form(
     runs = two_runs(tmp_path, FINGERPRINT, after)
     compared = run("pgdyno", "compare", *runs)
     assert compared.returncode == ExitCode.OK, compared.stderr
-    assert compared.stdout.splitlines()[0] == f"Confounded by {topic}: the difference may come from that"
+    assert compared.stdout.splitlines()[0] == f"Confounded by {topic}: the difference may be caused by that"
     files = ["--junit", str(tmp_path / "gate.xml"), "--md", str(tmp_path / "gate.md")]
     judged = run("pgdyno", "gate", *runs, *files)
     assert judged.returncode == ExitCode.OK, judged.stderr
@@ -222,7 +222,7 @@ def test_what_the_audit_calls_invalid_is_not_compared(run: Run, tmp_path: Path) 
     wrong = stored(tmp_path / "runs", {"pg17": 500.0, "pg18": 600.0}, busy=0.5)
     refused = run("pgdyno", "compare", wrong)
     assert refused.returncode == ExitCode.INVALID
-    assert refused.stdout.startswith("No comparison: the audit says that figures are invalid\ninvalid: ")
+    assert refused.stdout.startswith("No comparison: the audit found figures invalid\ninvalid: ")
     assert "littles-law: " in refused.stdout
     assert "faster" not in refused.stdout
     answer = json.loads(run("pgdyno", "compare", wrong, "--json").stdout)
@@ -231,7 +231,7 @@ def test_what_the_audit_calls_invalid_is_not_compared(run: Run, tmp_path: Path) 
     forced = run("pgdyno", "compare", wrong, "--force")
     assert forced.returncode == ExitCode.OK
     first, reason, _, sentence, *_ = forced.stdout.splitlines()
-    assert first == "not a claim: the audit says that figures are invalid:"
+    assert first == "not a claim: the audit found figures invalid:"
     assert "littles-law" in reason
     assert sentence.startswith("pg18 is faster than pg17")
     answer = json.loads(run("pgdyno", "compare", wrong, "--force", "--json").stdout)
@@ -287,7 +287,7 @@ def test_a_gate_does_not_judge_what_is_invalid(run: Run, tmp_path: Path) -> None
 def test_the_noise_floor_of_a_run(run: Run, tmp_path: Path) -> None:
     equal = stored(tmp_path / "runs", {"a": 500.0, "b": 500.0})
     done = run("pgdyno", "compare", equal, "--noise-floor")
-    assert done.stdout.startswith("Noise floor: two equal arms differ by no more than 0."), done.stderr
+    assert done.stdout.startswith("Noise floor: two equal arms differ by at most 0."), done.stderr
     assert (
         "pg18 is faster"
         in run("pgdyno", "compare", stored(tmp_path, {"pg17": 500, "pg18": 600}), "--floor-from", equal).stdout
@@ -319,7 +319,7 @@ def test_a_floor_that_is_none_is_refused(
     assert "pg18 is faster than pg17" in forced.stdout
     shown = run("pgdyno", "compare", floor, "--noise-floor")
     assert shown.returncode == ExitCode.INVALID
-    assert shown.stdout.startswith("Not a noise floor to compare by: ")
+    assert shown.stdout.startswith("Not usable as a noise floor: ")
     (told_json,) = json.loads(run("pgdyno", "compare", floor, "--noise-floor", "--json").stdout)
     assert why in told_json["refused"]["why"]
 

@@ -83,9 +83,9 @@ def every_form_of_its_report(stored: RunData) -> None:
         re.sub(r"\s+", " ", page.extract_text().replace("\u200b", ""))
         for page in PdfReader(io.BytesIO(report.pdf().pdf)).pages
     ]
-    for said in ("Two pairs at least make an interval", "by p99 latency", "Latency at each rate", "Validity"):
+    for said in ("An interval needs at least two pairs", "by p99 latency", "Latency at each rate", "Validity"):
         assert said in first
-    for said in ("Latency by percentile", "Price", "Nobody said what these targets cost"):
+    for said in ("Latency by percentile", "Price", "No prices given"):
         assert said in second
     for said in ("Second by second", "n = ", "seconds, 10 looks each", "Settings that differ", "Raw data"):
         assert said in " ".join(appendix)
@@ -119,7 +119,7 @@ def test_stop_after_this_trial(warm_home: Home, tmp_path: Path) -> None:
     folder = the_run(tmp_path)
     assert [trial.outcome for trial in folder.trials()] == [Outcome.FINISHED]
     assert folder.manifest.outcome is Outcome.INTERRUPTED
-    assert folder.manifest.attempts[-1].ended == "was stopped: the live page asked for it"
+    assert folder.manifest.attempts[-1].ended == "was stopped: requested on the live page"
 
 
 def test_stop_now(warm_home: Home, tmp_path: Path) -> None:

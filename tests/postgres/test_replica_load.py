@@ -122,7 +122,7 @@ def test_standbys_are_loaded_while_the_primary_is_measured(home: Home, tmp_path:
     assert {"server.log", "replica-1.log", "replica-2.log"} <= {entry.name for entry in logs.iterdir()}
     # what they wrote during the trial: none of their start
     assert "entering standby mode" not in (logs / "replica-1.log").read_text()
-    assert "Standbys beside the primary of each trial" in shown
+    assert "Standbys during each trial" in shown
     assert len({row.script for row in load_run(folder).intervals(1)}) == 1
     assert "pgdyno_2" in (folder.path / "report.html").read_text()
     ports = (tmp_path / "ports").read_text().split()

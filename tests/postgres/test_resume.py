@@ -248,9 +248,9 @@ def test_another_kernel_or_engine_is_told(warm_home: Home, tmp_path: Path, plan:
     assert "and was PostgreSQL 18.0 elsewhere in earlier trials" in said
     assert "removed what was left of 1 trial (0001-a-c1)" in said
     assert "host.tuning.swappiness is " in said
-    assert "and was 7 in earlier trials: the kernel is tuned differently" in said
+    assert "and was 7 in earlier trials: different kernel settings" in said
     settings = "servers.a.settings_changed.shared_buffers is 16MB now, and was 8MB in earlier trials"
-    assert f"{settings}: a setting that decides what a commit waits for, or what is cached; these cannot be" in said
+    assert f"{settings}: a setting that determines what a commit waits for, or what is cached; these cannot be" in said
     assert said.count("in earlier trials") == 5, said
 
 

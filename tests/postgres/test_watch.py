@@ -251,7 +251,7 @@ def test_a_server_elsewhere_is_watched_over_sql_alone(server: Server) -> None:
     finally:
         relay.close()
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("note: the server's host is not to be seen from here") == 1
+    assert done.stderr.count("note: the server's host is not visible") == 1
     assert "checkpoint" in done.stdout
     assert "processes by I/O" not in done.stdout
 

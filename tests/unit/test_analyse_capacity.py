@@ -60,7 +60,7 @@ def test_prices_have_throughputs_intervals(ratio: float, totals: tuple[float, fl
     assert math.log1p(found.high) - math.log1p(found.low) == pytest.approx(interval.high - interval.low)
     assert found.base_per_tps == pytest.approx(totals[0] / 1_001, rel=1e-3)
     (line,) = price_comparison_lines("a", "b", [found])
-    assert line.startswith("price for each tps, 1 clients: ")
+    assert line.startswith("price per tps, 1 clients: ")
 
 
 def test_latency_has_no_price() -> None:

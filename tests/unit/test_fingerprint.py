@@ -147,7 +147,7 @@ def test_a_target_that_only_one_has_is_one_line() -> None:
 def test_what_one_does_not_tell_is_neither_alike_nor_different() -> None:
     for other in (changed(host_disks={}), changed(server_configure=None), changed(server_dataset_marks=["unmarked"])):
         (found,) = comparable(BASE, other)
-        assert (found.severity, found.why) == (Severity.CAUTION, "not known of one of them")
+        assert (found.severity, found.why) == (Severity.CAUTION, "unknown for one of them")
     # a version that knew no such key, and one that has it without a value
     (found,) = comparable(BASE, changed(workload={"scripts": ["select-only"]}))
     assert found.severity is Severity.CAUTION

@@ -187,8 +187,8 @@ def test_of_three_arms_every_verdict_is_told_the_largest_settled_first() -> None
 
 def test_one_pair_is_not_enough_for_an_interval_and_no_peak_takes_its_place() -> None:
     said = answered(arms(("pg17", "pg18"), (1.0, 1.06), repeats=1))
-    assert said.text == "pg18 vs pg17 by throughput: too few results for an interval"
-    assert "Two pairs at least make an interval, six a claim" in said.details
+    assert said.text == "pg18 vs pg17 by throughput: too few finished trials for an interval"
+    assert "An interval needs at least two pairs, a claim six" in said.details
 
 
 def at_one_number_of_clients(gains: Sequence[float], repeats: int = 8, shake: float = 0.004) -> SampleRun:
@@ -283,7 +283,7 @@ def test_many_arms_are_judged_together_as_compare_does_and_the_first_are_told() 
 
 def test_of_many_arms_without_an_interval_the_others_share_a_line() -> None:
     said = answered(arms(("pg15", "pg16", "pg17", "pg18"), (1.0, 1.0, 1.0, 1.0), repeats=1))
-    assert said.details[-1] == "pg17 and pg18: too few results for an interval"
+    assert said.details[-1] == "pg17 and pg18: too few finished trials for an interval"
 
 
 def test_an_arm_without_a_result_is_named() -> None:
@@ -298,7 +298,7 @@ def test_an_arm_without_a_result_is_named() -> None:
 
 def test_a_fixed_rate_is_answered_by_its_latency() -> None:
     said = answered(at_rates([1000.0]))
-    assert said.text.startswith("At 1,000 transactions a second PostgreSQL 18.6 answers with a p99 of ")
+    assert said.text.startswith("At 1,000 transactions a second, PostgreSQL 18.6 has a p99 of ")
     assert said.details[1].startswith("noise: p99 of the trials lies between ")
     everything = "\n".join(shown(at_rates([500.0, 1000.0])))
     assert "knee" not in everything
@@ -380,7 +380,7 @@ def test_a_peak_that_was_passed_has_its_knee() -> None:
 def test_one_trial_tells_nothing_of_noise() -> None:
     said = answered(sweep(clients=(1, 4), repeats=1))
     assert said.text.endswith("(one trial, no interval)")
-    assert "one trial does not show how much trials differ" in said.details
+    assert "one trial does not show the spread between trials" in said.details
 
 
 def test_curves_that_are_no_arms_are_not_ranked() -> None:
@@ -428,7 +428,7 @@ def test_an_imported_figure_without_clients_is_an_answer() -> None:
     run = SampleRun(manifest())
     add_trial(run, "pg18", 0, 4321.0, 900, point=Point(clients=0))
     assert answered(run).text == (
-        "PostgreSQL 18.6 reaches 4,320 transactions a second (one trial, no interval); clients not told"
+        "PostgreSQL 18.6 reaches 4,320 transactions a second (one trial, no interval); clients unknown"
     )
 
 
@@ -438,7 +438,7 @@ def test_trials_that_the_audit_calls_invalid_are_left_out_of_the_answer() -> Non
     said = answered(run, [invalid().model_copy(update={"trials": [first]})])
     assert said.invalid == ()
     assert said.text.startswith("pg18 is faster than pg17 by throughput: +")
-    assert said.details[0] == f"Of {len(run.trials)} trials 1 are left out: the audit calls them invalid"
+    assert said.details[0] == f"1 of {len(run.trials)} trials are left out, because the audit found them invalid"
     everything = invalid().model_copy(update={"trials": [trial.number for trial in run.trials]})
     said = answered(run, [everything])
     assert said.invalid == (everything.message,)
@@ -451,7 +451,7 @@ def test_what_differs_besides_is_told_after_the_verdict() -> None:
     (only,) = extras.comparisons
     confounded = replace(only, confounders=(Confounder("hardware", "host.cpu", "another processor"),))
     said = answer(digest(run), replace(extras, comparisons=[confounded]))
-    assert said.details[0] == "Confounded by hardware: the difference may come from that"
+    assert said.details[0] == "Confounded by hardware: the difference may be caused by that"
 
 
 @pytest.mark.parametrize("language", [language for language in Language if language is not Language.ENGLISH])

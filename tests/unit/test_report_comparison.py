@@ -54,7 +54,8 @@ def test_the_table_fits_and_has_a_line_a_point(width: int, unicode: bool) -> Non
 def test_what_is_unsettled_says_what_it_takes() -> None:
     (found,) = compare([grid()])
     assert any(
-        "smallest detectable difference" in line and "would settle it" in line for line in comparison_lines(found, 80)
+        "smallest detectable difference" in line and "would reach a verdict" in line
+        for line in comparison_lines(found, 80)
     )
 
 
@@ -79,7 +80,7 @@ def test_pairs_to_settle_it_are_those_of_a_new_run(language: Language, paired: b
 def test_a_gate_says_the_pairs_of_a_new_run() -> None:
     found = gate(grid(), 0.03)
     for text in (gate_markdown(found), gate_junit(found)):
-        assert re.search(r"a new run of about \d+ pairs, analysed without these, would settle it", text)
+        assert re.search(r"a new run of about \d+ pairs, analysed without these, would reach a verdict", text)
         assert "more pairs" not in text
     assert gate_json(found)["points"][2]["new_run_pairs"] > FEWEST_PAIRS
 
@@ -139,6 +140,6 @@ def test_a_noise_floor_says_how_many_pairs_a_difference_takes() -> None:
     arms = arms_of((list(random.normal(1000, 5, 8)), list(random.normal(1000, 5, 8))))
     found = noise_floor(arms)
     lines = noise_lines(found)
-    assert lines[0].startswith("Noise floor: two equal arms differ by no more than ")
+    assert lines[0].startswith("Noise floor: two equal arms differ by at most ")
     assert "Pairs needed" in lines[-1]
     assert noise_json(found)["delta"] == found.delta

@@ -77,13 +77,13 @@ def trial(events: list[EventRecord], ledger: LedgerRecord | None = None) -> Tria
         (
             event(),
             (
-                "kill at 20.0 s: took 0.0506 s; nobody served for 1.72 s; 8 transactions failed (7 lost); "
+                "kill at 20.0 s: took 0.0506 s; no successful transaction for 1.72 s; 8 transactions failed (7 lost); "
                 "back within 5 % of 698 tps after 2.00 s"
             ),
         ),
         (
             event(effect=EFFECT.model_copy(update={"recovered_s": None, "failed": 0, "nobody_served_s": 0.0})),
-            "kill at 20.0 s: took 0.0506 s; somebody was always served; not back within 5 % of 698 tps",
+            "kill at 20.0 s: took 0.0506 s; never without successful transactions; not back within 5 % of 698 tps",
         ),
         (event(EventOutcome.NOT_REACHED, None, began_s=None), "kill at 20.0 s: not reached"),
         (
@@ -101,8 +101,8 @@ def test_a_ledger_is_a_line_and_several_trials_are_told_apart() -> None:
     assert disturbance_lines([trial([], LEDGER), trial([], bad), trial([])]) == [
         "trial 3, ledger: 37,599 acknowledged, 3 of them missing",
         (
-            "trial 3, ledger: 37,599 acknowledged, 3 of them missing; 2 not heard of, 1 of them committed; "
-            "1 are there twice; 4 rows are of no client"
+            "trial 3, ledger: 37,599 acknowledged, 3 of them missing; 2 without an answer, 1 of them committed; "
+            "1 are present twice; 4 rows are from no client"
         ),
     ]
 

@@ -28,8 +28,8 @@ def both(rates: tuple[float, ...] = (300.0, 900.0), clients: tuple[int, ...] = (
 
 def test_both_are_lines_by_throughput_and_said_where_they_meet() -> None:
     figure, table = told(loops_figure(digest(both())))
-    assert figure.title.startswith("At about 900 transactions a second p99 is ")
-    assert figure.title.endswith(" ms in closed loop")
+    assert figure.title.startswith("At about 900 transactions a second, p99 is ")
+    assert figure.title.endswith(" ms in a closed loop")
     for layout in Layout:
         drawn = figure.drawn(layout)
         assert drawn.count("<path") >= 2
@@ -46,14 +46,14 @@ def test_both_are_lines_by_throughput_and_said_where_they_meet() -> None:
 
 def test_of_rates_alone_the_ends_are_told() -> None:
     figure, table = told(loops_figure(digest(both(clients=()))))
-    assert figure.title.startswith("In open loop p99 is ")
+    assert figure.title.startswith("In an open loop, p99 is ")
     assert " at 300 transactions a second and " in figure.title
     assert len(table.rows) == 2
 
 
 def test_no_throughput_in_common() -> None:
     figure, _ = told(loops_figure(digest(both(rates=(30.0,), clients=(4,)))))
-    assert figure.title == "p99 in open loop and in closed loop, at different throughputs"
+    assert figure.title == "p99 in an open and in a closed loop, at different throughputs"
 
 
 def test_without_an_open_loop_the_page_says_so() -> None:
@@ -61,14 +61,14 @@ def test_without_an_open_loop_the_page_says_so() -> None:
     of = digest(run)
     assert loops_figure(of) is None
     assert is_closed(of)
-    assert "All of it in closed loop" in Page(render_html(run, "here")).text("p")
+    assert "Closed loop: a client sends" in Page(render_html(run, "here")).text("p")
 
 
 def test_the_page_has_the_picture_and_its_table() -> None:
     page = Page(render_html(both(), "here"))
     assert "At about 900 transactions a second" in page.text("h3")
-    assert "Latency by throughput; in open loop" in page.text("caption")
-    assert "All of it in closed loop" not in page.text("p")
+    assert "Latency by throughput; in an open loop" in page.text("caption")
+    assert "Closed loop: a client sends" not in page.text("p")
 
 
 def test_runs_without_a_common_point_stand_beside_each_other_and_are_not_compared() -> None:

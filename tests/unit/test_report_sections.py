@@ -116,7 +116,7 @@ def test_an_inconclusive_comparison_says_what_would_settle_it() -> None:
     page = page_of(run, extras_of(run, prices=PRICES, arms=arms))
     assert "a million" not in page.text("h1")
     assert page.text("h1").startswith("Inconclusive: pg18 vs pg17 by throughput: +")
-    assert re.search(r"a new run of about \d+ pairs, analysed without these, would settle it", page.text("p"))
+    assert re.search(r"a new run of about \d+ pairs, analysed without these, would reach a verdict", page.text("p"))
     assert "Fewer than 6 pairs: too few for a claim" in page.text("p")
 
 
@@ -160,7 +160,7 @@ def test_the_four_numbers() -> None:
     assert p99.about == "at 79 % of the peak: 16 clients"
     # 10,000 EUR over 3 years of 71,300 transactions a second
     assert price.figure == "0.00148"
-    assert (limit.figure, limit.about) == ("CPU", "78 % of active sessions on a processor, host 97 % busy")
+    assert (limit.figure, limit.about) == ("CPU", "78 % of active sessions on CPU, host 97 % busy")
 
 
 def busy(share: float) -> list[SeriesStep]:
@@ -241,7 +241,7 @@ def test_dips_have_evidence_and_a_next_experiment() -> None:
     assert "3,600 transactions lost" in found.summary
     assert len(found.tries) == 3
     (blind,) = told(dip_section(digest(run), {first: [dip]}, {}).table).rows
-    assert blind[2:4] == ("not known", "no probe looked at the server")
+    assert blind[2:4] == ("unknown", "no probe sampled the server")
 
 
 @pytest.mark.parametrize("each", [*TRIES.values(), UNEXPLAINED])
@@ -256,7 +256,7 @@ def test_a_price_names_its_rates_its_date_and_what_is_left_out() -> None:
     assert "Prices as of 2026-11-01, in EUR, over 3 years. Left out: power." in page.text("p")
     assert "pg18 server once 10,000 1" in page.text("table")
     assert "pg17 instance an hour 0.5 1" in page.text("table")
-    assert "Nobody said what these targets cost" in page_of(run, Extras()).text("p")
+    assert "No prices given" in page_of(run, Extras()).text("p")
 
 
 def test_processes_stand_by_their_io() -> None:
@@ -309,5 +309,5 @@ def test_markdown_fits_80_columns_and_its_names_break_nothing() -> None:
 def test_arms_without_an_interval_say_what_they_want() -> None:
     run = two_arms(repeats=1)
     page = page_of(run, extras_of(run))
-    assert page.text("h1") == "pg18 vs pg17 by throughput: too few results for an interval"
-    assert "Two pairs at least make an interval, six a claim." in page.text("p")
+    assert page.text("h1") == "pg18 vs pg17 by throughput: too few finished trials for an interval"
+    assert "An interval needs at least two pairs, a claim six." in page.text("p")

@@ -93,7 +93,7 @@ def test_a_run_without_a_result_is_told_too() -> None:
         add_failure(run, "pg18", clients)
     shown = lines(run, 80)
     assert "No trial finished: 8 trials failed or were interrupted" in shown
-    assert "and 3 more trials that are no result" in shown
+    assert "and 3 more trials that did not finish" in shown
 
 
 def test_a_pipe_gets_whole_plain_lines_without_pictures() -> None:

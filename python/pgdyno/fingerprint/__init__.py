@@ -1,6 +1,7 @@
-"""What must be equal for two runs to be comparable: taken while a run goes on, compared afterwards.
+"""What must be equal for two runs to be comparable: recorded during a run, compared afterwards.
 
-`fingerprint.take` and `fingerprint.host` are apart: they need servers and the doctor, which whoever compares does not.
+`fingerprint.take` and `fingerprint.host` are separate, because they need servers and the doctor, and a comparison does
+not.
 """
 
 from pgdyno.fingerprint.compare import Difference, Severity, comparable

@@ -1,4 +1,4 @@
-"""Whether two runs can be compared: every difference of their fingerprints, and how much it weighs."""
+"""Compares two fingerprints: every difference, and its severity."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from enum import StrEnum
 from pgdyno.records import Fingerprint, ServerPrint
 
 MEMORY_TOLERANCE = 0.01
-"""A kernel takes a little memory for itself, another little with every version."""
+"""A kernel reserves a little memory, and each version another amount."""
 
 
 class Severity(StrEnum):
-    """What a difference does to a comparison, the heaviest first."""
+    """The effect of a difference on a comparison, most severe first."""
 
     REFUSED = "refused"
-    """Figures measure something else: there is nothing to compare."""
+    """The figures measure different things: there is nothing to compare."""
     CONFOUNDER = "confounder"
-    """It can be the whole difference between the figures, unless it is what is compared."""
+    """It may cause the whole difference between the figures, unless it is what is compared."""
     CAUTION = "caution"
-    """It can move figures, seldom by much more than noise; or it is not known to be alike."""
+    """It may change figures, seldom by much more than noise; or equality is unknown."""
     HARMLESS = "harmless"
-    """It is as it should be between two runs, or moves nothing."""
+    """It is expected between two runs, or changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,47 +32,47 @@ class Difference:
     field: str
     """`host.cpu_model`, `servers.pg18.settings_changed.shared_buffers`."""
     a: str | None
-    """Its value in the first; None: it has none."""
+    """The value in the first; None if absent."""
     b: str | None
     severity: Severity
     why: str
 
 
 RULES: tuple[tuple[str, Severity, str], ...] = (
-    ("host.architecture", Severity.CONFOUNDER, "another architecture"),
-    ("host.cpu_model", Severity.CONFOUNDER, "another processor"),
-    ("host.cores", Severity.CONFOUNDER, "another number of processors"),
-    ("host.threads_per_core", Severity.CONFOUNDER, "processors share cores in one of them"),
-    ("host.cpu_limit", Severity.CONFOUNDER, "another limit of processor time"),
-    ("host.memory_bytes", Severity.CONFOUNDER, "another size of memory"),
-    ("host.memory_limit_bytes", Severity.CONFOUNDER, "another limit of memory"),
-    ("host.virtualisation", Severity.CONFOUNDER, "another hypervisor, or none"),
-    ("host.disks", Severity.CONFOUNDER, "other storage, or other options of it"),
-    ("host.numa_nodes", Severity.CONFOUNDER, "memory is spread differently"),
-    ("host.kernel", Severity.CONFOUNDER, "another kernel"),
-    ("host.os", Severity.HARMLESS, "another release of the system; the kernel counts by itself"),
-    ("host.boot", Severity.CONFOUNDER, "the kernel was booted differently"),
-    ("host.tuning", Severity.CONFOUNDER, "the kernel is tuned differently"),
-    ("pgdyno", Severity.HARMLESS, "another version of the laboratory"),
-    ("pgdrive", Severity.CAUTION, "another version of the generator"),
-    ("generator", Severity.CONFOUNDER, "the load comes from somewhere else"),
-    ("seed", Severity.HARMLESS, "other random values, of the same distribution"),
-    ("workload", Severity.REFUSED, "another workload"),
-    ("reset", Severity.REFUSED, "trials begin in another state"),
-    ("servers.*.version", Severity.CAUTION, "another version of the server"),
-    ("servers.*.version_full", Severity.CAUTION, "another build of the server"),
-    ("servers.*.configure", Severity.CAUTION, "the server was built differently"),
-    ("servers.*.data_checksums", Severity.CONFOUNDER, "pages carry checksums in one of them"),
-    ("servers.*.dataset_marks", Severity.REFUSED, "another dataset"),
+    ("host.architecture", Severity.CONFOUNDER, "different architectures"),
+    ("host.cpu_model", Severity.CONFOUNDER, "different processors"),
+    ("host.cores", Severity.CONFOUNDER, "different numbers of processors"),
+    ("host.threads_per_core", Severity.CONFOUNDER, "one of them has processors that share cores (SMT)"),
+    ("host.cpu_limit", Severity.CONFOUNDER, "different CPU limits"),
+    ("host.memory_bytes", Severity.CONFOUNDER, "different memory sizes"),
+    ("host.memory_limit_bytes", Severity.CONFOUNDER, "different memory limits"),
+    ("host.virtualisation", Severity.CONFOUNDER, "different hypervisors"),
+    ("host.disks", Severity.CONFOUNDER, "different storage or mount options"),
+    ("host.numa_nodes", Severity.CONFOUNDER, "different NUMA layouts"),
+    ("host.kernel", Severity.CONFOUNDER, "different kernels"),
+    ("host.os", Severity.HARMLESS, "different releases of the system; the kernel is compared separately"),
+    ("host.boot", Severity.CONFOUNDER, "different kernel boot parameters"),
+    ("host.tuning", Severity.CONFOUNDER, "different kernel settings"),
+    ("pgdyno", Severity.HARMLESS, "different versions of pgdyno"),
+    ("pgdrive", Severity.CAUTION, "different versions of pgdrive"),
+    ("generator", Severity.CONFOUNDER, "different locations of the load"),
+    ("seed", Severity.HARMLESS, "different random values with the same distribution"),
+    ("workload", Severity.REFUSED, "different workloads"),
+    ("reset", Severity.REFUSED, "different resets before trials"),
+    ("servers.*.version", Severity.CAUTION, "different server versions"),
+    ("servers.*.version_full", Severity.CAUTION, "different server builds"),
+    ("servers.*.configure", Severity.CAUTION, "different build options of the server"),
+    ("servers.*.data_checksums", Severity.CONFOUNDER, "data checksums in one of them only"),
+    ("servers.*.dataset_marks", Severity.REFUSED, "different datasets"),
     (
         "servers.*.loaded_without_wal",
         Severity.HARMLESS,
-        "loaded another way; rows, statistics and visibility are alike",
+        "loaded differently; rows, statistics and visibility are the same",
     ),
-    ("servers.*.settings_changed", Severity.CAUTION, "another setting of the server"),
+    ("servers.*.settings_changed", Severity.CAUTION, "different server settings"),
     ("servers", Severity.HARMLESS, "only one of the runs has this target"),
 )
-"""By the beginning of a field's name, where `*` stands for a target; the longest that fits counts."""
+"""By prefix of a field's name, in which `*` stands for a target; the longest match counts."""
 
 HEAVY_SETTINGS = frozenset(
     [
@@ -92,7 +92,7 @@ HEAVY_SETTINGS = frozenset(
         "jit",
     ]
 )
-"""Settings that decide what a commit waits for, what is cached, and what runs beside the load."""
+"""Settings that determine what a commit waits for, what is cached, and which processes run during the load."""
 
 
 TOPICS = {
@@ -123,7 +123,7 @@ TOPICS = {
 
 
 def topic_of(field: str) -> str:
-    """What a field is about, in a word or two: `processor`, `storage`, the name of a setting or of a variable."""
+    """Return the topic of a field in a word or two: `processor`, `storage`, the name of a setting or of a variable."""
     parts = field.split(".")
     if parts[0] == "servers" and len(parts) > 2:
         if parts[2] == "settings_changed":
@@ -140,11 +140,11 @@ def topic_of(field: str) -> str:
 
 
 def comparable(a: Fingerprint, b: Fingerprint) -> list[Difference]:
-    """How `a` and `b` differ, the heaviest first; empty when nothing does.
+    """Return the differences between `a` and `b`, most severe first; empty if there are none.
 
-    Two runs can be compared when no difference is refused; a confounder that is the very thing compared, such as
-    a setting or the processor, is for the caller to leave out. Targets are matched by name, and two runs of one
-    target each by that. What one of the two does not tell is a caution: unknown is not alike, and not different.
+    Two runs can be compared if no difference is refused; the caller leaves out a confounder that is what is compared,
+    such as a setting or the processor. Targets are matched by name, or with each other if both runs have one target.
+    What one of the two does not report is a caution: unknown means neither equal nor different.
     """
     mine, other = _matched(a, b)
     left, right = _flat(a), _flat(_named_as(b, other))
@@ -159,7 +159,7 @@ def comparable(a: Fingerprint, b: Fingerprint) -> list[Difference]:
 
 
 def _matched(a: Fingerprint, b: Fingerprint) -> tuple[Mapping[str, ServerPrint], Mapping[str, ServerPrint]]:
-    """The servers of both by a name that they share."""
+    """Return the servers of both by a common name."""
     if len(a.servers) == len(b.servers) == 1:
         (name,), (server,) = a.servers, b.servers.values()
         return a.servers, {name: server}
@@ -167,7 +167,7 @@ def _matched(a: Fingerprint, b: Fingerprint) -> tuple[Mapping[str, ServerPrint],
 
 
 def _named_as(of: Fingerprint, servers: Mapping[str, ServerPrint]) -> Fingerprint:
-    """`of` with the disks of its only target under the name that it is matched by."""
+    """Return `of` with the disks of its only target under the name by which it is matched."""
     if len(of.servers) != 1 or len(servers) != 1:
         return of
     (own,), (name,) = of.servers, servers
@@ -179,14 +179,17 @@ def _named_as(of: Fingerprint, servers: Mapping[str, ServerPrint]) -> Fingerprin
 
 
 MAY_BE_UNKNOWN = frozenset(["numa_nodes", "threads_per_core", "virtualisation", "tuning", "disks"])
-"""Fields of a host that are absent where they could not be told; limits and boot parameters are absent where none is
-set."""
+"""Fields of a host that may be absent because they are unknown; limits and boot parameters are absent if none is
+set.
+"""
 ABSENT_IS_NONE = frozenset(["variables", "files", "options", "replica_load"])
-"""Of a workload: not given, and so known. Other fields are absent in fingerprints of versions that knew none."""
+"""Fields of a workload whose absence means that they are not set. Other fields are absent in fingerprints of older
+versions.
+"""
 
 
 def _weighed(difference: Difference, a: Fingerprint, b: Fingerprint) -> Difference:
-    """`difference`, lighter where it is only that one of the two does not tell, or that one has more datasets."""
+    """Return `difference`, with a lower severity if one of the two merely does not report it, or has more datasets."""
     parts = difference.field.split(".")
     if parts[0] == "servers" and parts[-1] == "dataset_marks":
         marks = [set(each.split(", ")) - {"unmarked"} if each else set() for each in (difference.a, difference.b)]
@@ -203,7 +206,7 @@ def _weighed(difference: Difference, a: Fingerprint, b: Fingerprint) -> Differen
     return replace(difference, severity=Severity.CAUTION, why=UNKNOWN) if unknown else difference
 
 
-UNKNOWN = "not known of one of them"
+UNKNOWN = "unknown for one of them"
 
 
 def _flat(of: Fingerprint) -> dict[str, str]:
@@ -215,12 +218,12 @@ def _servers(servers: Mapping[str, ServerPrint]) -> dict[str, str]:
 
 
 def _fields(prefix: str, values: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Every value by its full name; what is None is absent."""
+    """Return every value by its full name; None values are absent."""
     for name, value in values.items():
         if isinstance(value, Mapping):
             yield from _fields(f"{prefix}{name}.", value)
         elif value is not None:
-            # datasets are loaded in the order of the trials, which says nothing of them
+            # datasets are loaded in the order of the trials, which does not matter
             listed = sorted(value) if name == "dataset_marks" and isinstance(value, list) else value
             text = ", ".join(map(str, listed)) if isinstance(listed, list) else str(listed)
             yield f"{prefix}{name}", text
@@ -255,10 +258,10 @@ def _rule(field: str) -> tuple[Severity, str]:
     if parts[0] == "servers" and len(parts) > 2:
         parts[1] = "*"
     if parts[2:3] == ["settings_changed"] and parts[-1] in HEAVY_SETTINGS:
-        return Severity.CONFOUNDER, "a setting that decides what a commit waits for, or what is cached"
+        return Severity.CONFOUNDER, "a setting that determines what a commit waits for, or what is cached"
     general = ".".join(parts)
     fitting = [rule for rule in RULES if general == rule[0] or general.startswith(f"{rule[0]}.")]
     if not fitting:
-        return Severity.CAUTION, "what it does is not known to this version of pgdyno"
+        return Severity.CAUTION, "unknown to this version of pgdyno"
     _, severity, why = max(fitting, key=lambda rule: len(rule[0]))
     return severity, why

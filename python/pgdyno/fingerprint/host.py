@@ -62,7 +62,7 @@ BOOT = frozenset(
         "tsx",
     ]
 )
-"""Parameters of the kernel's command line that change how fast it is; the rest is nobody's business."""
+"""Kernel boot parameters that affect performance; others may be private."""
 
 NUMBERS = {
     "dirty_background_bytes": "proc/sys/vm/dirty_background_bytes",
@@ -78,14 +78,14 @@ NUMBERS = {
     "zone_reclaim_mode": "proc/sys/vm/zone_reclaim_mode",
     "clock_source": f"{CLOCK}/current_clocksource",
 }
-"""Files of one word, by the name that they have in a fingerprint."""
+"""Files with one word, by their name in a fingerprint."""
 CHOICES = {"thp": f"{THP}/enabled", "thp_defrag": f"{THP}/defrag"}
-"""Files that mark one word of several."""
+"""Files that mark one of several words."""
 GOVERNORS = "sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"
 
 
 def host_print(host: Host, places: Sequence[Place], system: System | None = None) -> HostPrint:
-    """`host` with what the kernel says of limits, tuning and of the disks under `places`."""
+    """Return `host` with the kernel's limits, tuning and the disks under `places`."""
     seen = system or System()
     return HostPrint(
         cpu_model=host.cpu_model,
@@ -106,7 +106,7 @@ def host_print(host: Host, places: Sequence[Place], system: System | None = None
 
 
 def virtualisation(system: System) -> str | None:
-    """`none`, what the firmware says of the virtual machine, or `unknown hypervisor`; None: not to be told."""
+    """Return `none`, the firmware's name of the virtual machine, or `unknown hypervisor`; None if unknown."""
     below = virtualised(system)
     if not below:
         return None if below is None else "none"
@@ -116,7 +116,7 @@ def virtualisation(system: System) -> str | None:
 
 
 def boot_parameters(system: System) -> dict[str, str]:
-    """Those of `BOOT` that were given, up to the `--` behind which arguments of init stand."""
+    """Return the given parameters among `BOOT`, up to the `--` that precedes arguments of init."""
     found = {}
     for word in (system.text("proc/cmdline") or "").split():
         if word == "--":
@@ -128,7 +128,7 @@ def boot_parameters(system: System) -> dict[str, str]:
 
 
 def tuning(system: System) -> dict[str, str]:
-    """Settings of the kernel that can be changed while it runs."""
+    """Return kernel settings that can be changed at run time."""
     found = {name: system.text(path) for name, path in NUMBERS.items()}
     found |= {name: system.chosen(path) for name, path in CHOICES.items()}
     found["governor"] = ",".join(sorted(set(system.texts(GOVERNORS)))) or None
@@ -136,7 +136,7 @@ def tuning(system: System) -> dict[str, str]:
 
 
 def disks(system: System, places: Sequence[Place]) -> dict[str, str]:
-    """What lies under each of `places`, with the options of its mount."""
+    """Return the disk under each of `places`, with its mount options."""
     found: dict[str, str] = {}
     for place in places:
         mount = mount_of(system, place.path)

@@ -9,16 +9,16 @@ from pgdyno.records import Fingerprint
 
 
 def fingerprint_of(taken: Fingerprint | None) -> str:
-    """Eight hexadecimal digits of what must be alike whatever is compared: machine, storage, workload, reset.
+    """Return eight hexadecimal digits of what must be equal in any comparison: machine, storage, workload, reset.
 
-    Versions and settings of the server are left out: these are what runs are compared for.
+    Versions and settings of the server are left out, because these are what runs compare.
     """
     if taken is None:
         return ""
     host = taken.host
     alike = {
         "cpu": (host.architecture, host.cpu_model, host.cores, host.threads_per_core, host.cpu_limit),
-        # a kernel takes a little memory for itself, another little with every version
+        # a kernel reserves a little memory, and each version another amount
         "memory": (round(host.memory_bytes / 2**30), host.memory_limit_bytes, host.virtualisation),
         "disks": sorted(set(host.disks.values())),
         "generator": taken.generator,

@@ -1,4 +1,4 @@
-"""What a stored run was made on: its fingerprint, or as much of one as its manifest tells."""
+"""The fingerprint of a stored run, or what its manifest has of one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pgdyno.registry import kinds_that_are
 
 
 def print_of(manifest: Manifest) -> Fingerprint | None:
-    """The fingerprint; of a run of an earlier version what its manifest tells. None of an imported run."""
+    """Return the fingerprint; for a run of an earlier version, from its manifest. None for an imported run."""
     if manifest.fingerprint is not None:
         return manifest.fingerprint
     if manifest.host is None or manifest.imported is not None:
@@ -35,7 +35,7 @@ def print_of(manifest: Manifest) -> Fingerprint | None:
 
 
 def unknown_of(manifest: Manifest) -> list[str]:
-    """What matters to a comparison, and is not on record; nothing for a run with a fingerprint."""
+    """Return what matters to a comparison and is not recorded; empty for a run with a fingerprint."""
     if manifest.imported is not None:
         return ["hardware", "settings", "storage", "placement of the load"]
     found = [] if manifest.fingerprint is not None else ["storage", "tuning of the kernel", "limits of the machine"]

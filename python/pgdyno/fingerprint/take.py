@@ -1,4 +1,4 @@
-"""A fingerprint while its run goes on: the machine first, each server when it has started, each dataset once loaded."""
+"""Takes a fingerprint during a run: the machine first, each server when it has started, each dataset after its load."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from pgdyno.records import Fingerprint, ServerFacts, ServerPrint
 from pgdyno.targets import Server
 
 HERE, ELSEWHERE = "the same machine", "another machine"
-"""Where the load comes from, seen from the servers."""
+"""Origin of the load, relative to the servers."""
 
 
 def take_fingerprint(loaded: LoadedPlan, engine: Engine, seed: int, needs: Needs) -> Fingerprint:
-    """What is known before any server runs."""
+    """Return what is known before any server runs."""
     resolved = loaded.plan.as_resolved()
     workload = resolved["workload"] | {"files": _script_hashes(loaded)}
     if "replica_load" in resolved:
@@ -45,7 +45,7 @@ def _generator(needs: Needs, targets: int) -> str:
 
 
 def with_server(taken: Fingerprint, name: str, server: Server, facts: ServerFacts) -> Fingerprint:
-    """`taken` with the server `name`, which runs and said `facts`. Raises TargetError."""
+    """Return `taken` with the running server `name`, which reported `facts`. Raises TargetError."""
     known = taken.servers.get(name)
     printed = ServerPrint(
         version=facts.version,
@@ -60,7 +60,7 @@ def with_server(taken: Fingerprint, name: str, server: Server, facts: ServerFact
 
 
 def with_mark(taken: Fingerprint, name: str, server: Server, dataset: Dataset | None) -> Fingerprint:
-    """`taken` with what the server `name` holds by its mark; itself when `dataset` is in it, or none.
+    """Return `taken` with the dataset stamp of the server `name`; unchanged if `dataset` is in it, or None.
 
     Raises TargetError.
     """
@@ -86,7 +86,7 @@ def _title(dataset: Dataset) -> str:
 
 
 def _configure(server: Server) -> str | None:
-    """Arguments of configure, which only some roles may ask for (view pg_config, PostgreSQL 9.6)."""
+    """Return the arguments of configure, which only some roles may read (view pg_config, PostgreSQL 9.6)."""
     try:
         with server.connect() as connection:
             row = connection.execute("SELECT setting FROM pg_config WHERE name = 'CONFIGURE'").fetchone()
@@ -96,12 +96,12 @@ def _configure(server: Server) -> str | None:
 
 
 def _script_hashes(loaded: LoadedPlan) -> dict[str, str]:
-    """SHA-256 of each script that is a file."""
+    """Return the SHA-256 of each script that is a file."""
     found = {}
     for name in script_files(loaded.plan):
         try:
             found[name] = hashlib.sha256((loaded.folder / name).read_bytes()).hexdigest()
         except OSError:
-            # the engine read it a moment ago; it will say what is the matter now
+            # the engine has just read it, and will report the error
             continue
     return found

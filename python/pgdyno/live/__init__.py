@@ -1,1 +1,1 @@
-"""The archive of runs and the page of a running one, in a browser."""
+"""The archive of runs and the page of a running experiment, in a browser."""

@@ -1,4 +1,4 @@
-"""The application: the guard before all, then the archive and the running experiments."""
+"""The application: first the guard, then the archive and the running experiments."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ LOOPBACK_NAMES = ("localhost",)
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who may come in."""
+    """Access rules."""
 
     token: str | None = None
-    """None on the loopback address: whoever is on this machine."""
+    """None on the loopback address, which any user of this machine can reach."""
     names: tuple[str, ...] = LOOPBACK_NAMES
-    """Names of this host that a browser may use; addresses are always good."""
+    """Host names that a browser may use; addresses are always accepted."""
 
 
 def make_app(runs: Path, access: Access | None = None) -> Starlette:
-    """The application for the folder `runs`."""
+    """Return the application for the folder `runs`."""
     access = access or Access()
     form_token = new_token()
     enter = _Enter(access.token)
@@ -57,7 +57,7 @@ def make_app(runs: Path, access: Access | None = None) -> Starlette:
 
 
 class _Enter:
-    """Where the token is given for a cookie."""
+    """Exchanges the token for a cookie."""
 
     def __init__(self, token: str | None) -> None:
         self._token = token
@@ -74,7 +74,7 @@ class _Enter:
         if not token_fits(given, self._token):
             return HTMLResponse(page("enter", wrong=True), 401)
         answer = RedirectResponse("/", 303)
-        # a plain cookie of the session: other sites never send it, and no script reads it
+        # a plain session cookie: other sites never send it, and no script reads it
         answer.set_cookie(COOKIE, self._token, httponly=True, samesite="strict", secure=request.url.scheme == "https")
         return answer
 

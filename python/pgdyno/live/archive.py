@@ -1,4 +1,4 @@
-"""The pages of runs that are on disk."""
+"""The pages of stored runs."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from pgdyno.units import format_bytes
 
 REPORTS_KEPT = 8
 REPORT_POLICY = "sandbox allow-scripts allow-downloads allow-popups; frame-ancestors 'none'"
-"""A report brings its own policy, with the hashes of its script and style; here it is cut off from our pages, too."""
+"""A report has its own policy, with the hashes of its script and style; the sandbox also separates it from other
+pages.
+"""
 
 
 class Archive:
-    """Answers requests for runs of one folder; each in a thread of its own."""
+    """Answers requests for runs of one folder; each in its own thread."""
 
     def __init__(self, index: Index) -> None:
-        """Of the runs of `index`."""
         self._index = index
         self._reports: OrderedDict[tuple[str, object], str] = OrderedDict()
-        # one report at a time: they take memory
+        # one report at a time, because they need memory
         self._writing = threading.Lock()
 
     def routes(self) -> list[Route]:
-        """What it answers to."""
         run = "/run/{name}"
         return [
             Route("/", self.runs),
@@ -55,13 +55,13 @@ class Archive:
         ]
 
     def read_ahead(self) -> None:
-        """Reads what the list needs before somebody asks for it: of a thousand runs that is most of a second."""
+        """Read what the list needs before the first request: for a thousand runs, most of a second."""
         with suppress(PgdynoError):
             for each in self._index.runs():
                 archive_row(each, running=False)
 
     def runs(self, request: Request) -> Response:
-        """The list, narrowed by what is searched for."""
+        """Show the list of the runs that match a search."""
         every = self._index.runs()
         problem, search, found = None, Search(), every
         try:
@@ -86,7 +86,6 @@ class Archive:
         return HTMLResponse(page("archive", **context))
 
     def run(self, request: Request) -> Response:
-        """One run."""
         entry, run = self._asked(request)
         files, more = downloads.listed(run.folder.path)
         others = [each for each in self._index.runs() if each.name != entry.name and not each.problem]
@@ -103,7 +102,7 @@ class Archive:
         return HTMLResponse(page("run", **context))
 
     def report(self, request: Request) -> Response:
-        """A run's report as the code of today writes it."""
+        """Return a run's report, produced by the current version."""
         entry, run = self._asked(request)
         with self._writing:
             text = self._reports.get((entry.name, entry.key))
@@ -115,12 +114,11 @@ class Archive:
         return HTMLResponse(text, headers={"content-security-policy": REPORT_POLICY})
 
     def csv(self, request: Request) -> Response:
-        """A run's trials as CSV."""
         entry, run = self._asked(request)
         return Response(to_csv(run), media_type="text/csv", headers=_download(f"{entry.name}.csv"))
 
     def file(self, request: Request) -> Response:
-        """A file of a run, to be kept and never shown."""
+        """Return a file of a run as a download."""
         entry = self._entry(request.path_params["name"])
         found = downloads.file_of(self._index.path(entry.name), request.path_params["path"])
         if found is None:
@@ -128,11 +126,11 @@ class Archive:
         return FileResponse(found, media_type="application/octet-stream", filename=found.name)
 
     def compare(self, request: Request) -> Response:
-        """Two runs beside each other; the older one is the baseline unless the address says which."""
+        """Compare two runs; the older one is the baseline unless the address says otherwise."""
         asked = request.query_params
         names = [asked["base"], asked["other"]] if {"base", "other"} <= asked.keys() else asked.getlist("run")
         if len(names) != 2:
-            raise UsageError("two runs are compared", hint="pick two in the list")
+            raise UsageError("a comparison needs two runs", hint="select two in the list")
         entries = [self._entry(name) for name in names]
         if "base" not in asked:
             entries.sort(key=lambda each: each.started_at)
@@ -157,12 +155,12 @@ class Archive:
 
 
 def explain(_request: Request, error: Exception) -> Response:
-    """The page of what cannot be done."""
+    """Return an error page."""
     if isinstance(error, HTTPException):
         return HTMLResponse(page("message", heading="Not found", text=error.detail, hint=None), error.status_code)
     assert isinstance(error, PgdynoError)
     text = f"{error.message[:1].upper()}{error.message[1:]}."
-    return HTMLResponse(page("message", heading="That cannot be shown", text=text, hint=error.hint), 409)
+    return HTMLResponse(page("message", heading="This page cannot be shown", text=text, hint=error.hint), 409)
 
 
 EXPLAINED: dict[type[Exception] | int, Callable[[Request, Exception], Response]] = {
@@ -185,5 +183,4 @@ def _download(name: str) -> dict[str, str]:
 
 
 def runs_of(folder: Path) -> Archive:
-    """The archive of the runs in `folder`."""
     return Archive(Index(folder))

@@ -1,4 +1,4 @@
-"""What an earlier run measured at the same point, to be shown beside a running trial."""
+"""The figures of an earlier run at the same point, for comparison with a running trial."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pgdyno.store import load_run
 
 
 def earlier(index: Index, run: Path) -> Baseline:
-    """Looks in the last finished run of the same plan, and of the same fingerprint where both have one."""
+    """Search the last finished run of the same plan, and of the same fingerprint if both have one."""
     known: dict[str, list[TrialRecord]] = {}
 
     def at(slug: str, _arm: str, _clients: int) -> Json | None:
@@ -24,7 +24,7 @@ def earlier(index: Index, run: Path) -> Baseline:
             if before.name not in known:
                 known[before.name] = list(load_run(index.path(before.name)).trials)
         except PgdynoError:
-            # it is a picture beside the figures, no more
+            # the comparison is optional: an error must not break the page
             return None
         trials = [each for each in known[before.name] if _point(each.slug) == _point(slug)]
         found = mean_of([_result(each) for each in trials])
@@ -34,7 +34,7 @@ def earlier(index: Index, run: Path) -> Baseline:
 
 
 def _before(runs: list[Entry], name: str) -> Entry | None:
-    """The newest of `runs`, which are newest first, that was made as `name` is."""
+    """Return the newest of `runs`, which are newest first, with the same plan and fingerprint as `name`."""
     this = next((each for each in runs if each.name == name), None)
     if this is None:
         return None
@@ -46,7 +46,7 @@ def _before(runs: list[Entry], name: str) -> Entry | None:
 
 
 def _point(slug: str) -> str:
-    """A slug without the trial's number."""
+    """Return a slug without the trial's number."""
     return slug.partition("-")[2]
 
 

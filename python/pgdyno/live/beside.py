@@ -1,4 +1,4 @@
-"""The program of a server beside a run: `python -m pgdyno.live.beside RUN` prints its address, and serves."""
+"""The server process of a run: `python -m pgdyno.live.beside RUN` prints its address, and serves."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from pgdyno.live.lingering import LOOK_S, Idle
 from pgdyno.live.serve import config_of
 
 NICER = 10
-"""What is measured comes first."""
+"""Lower priority, so that measurements are not disturbed."""
 
 
 def main(run: Path) -> None:
-    """Serves beside `run` on the loopback address, on the usual port or a free one."""
+    """Serve `run` on the loopback address, on the usual port or a free one."""
     os.nice(NICER)
     try:
         listening = Address().listen()
@@ -34,7 +34,7 @@ def main(run: Path) -> None:
         idle = Idle(run, lambda: app.state.hub.watching)
         server = uvicorn.Server(config_of(app))
         print(f"{url_of(listening)}/live/{quote(run.name)}", flush=True)
-        # whoever started it may be gone
+        # the process that started it may have ended
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - for the rest of the process
         with suppress(KeyboardInterrupt, SystemExit):
             asyncio.run(_serve(server, listening, idle))

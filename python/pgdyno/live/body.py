@@ -1,4 +1,4 @@
-"""Bodies of requests: no longer than what our pages send."""
+"""Request bodies with a size limit."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ MOST_BYTES = 4_096
 
 
 async def body_of(request: Request) -> bytes:
-    """What was sent. Raises HTTPException when it is more than our pages send."""
+    """Return the body. Raises HTTPException if it exceeds the limit."""
     body = b""
     try:
         async for chunk in request.stream():
             body += chunk
             if len(body) > MOST_BYTES:
-                raise HTTPException(413, "That is more than a page of ours sends.")
+                raise HTTPException(413, "The request is too large.")
     except ClientDisconnect as error:
-        raise HTTPException(400, "The request broke off.") from error
+        raise HTTPException(400, "The request was incomplete.") from error
     return body

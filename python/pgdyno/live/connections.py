@@ -1,6 +1,6 @@
-"""Connections to the server: how many there may be, how long a request may take to arrive, and an answer to be read.
+"""Limits of connections: their number, the time for a request to arrive, and for an answer to be read.
 
-uvicorn waits for both for ever, and counts no connections by address.
+uvicorn waits for both indefinitely, and does not count connections by address.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import asyncio
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MOST, MOST_EACH = 256, 64
-"""Connections in all, and from one address: a browser opens six."""
+"""Connections in total, and from one address: a browser opens six."""
 REQUEST_S = 10.0
-"""From a connection's beginning, or a request's first byte, until the last of the request is here."""
+"""From the start of a connection, or a request's first byte, to the end of the request."""
 STALLED_S = 60.0
-"""How long an answer may wait for one who reads nothing of it."""
+"""How long an answer may wait for a client that does not read."""
 _BUSY = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\n"
     b"Too many connections: close some pages.\n"
@@ -22,13 +22,12 @@ _BUSY = (
 
 
 class BoundedProtocol(H11Protocol):
-    """uvicorn's own, with these bounds."""
+    """uvicorn's protocol with these limits."""
 
     _late: asyncio.TimerHandle | None = None
     _stalled: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Refuses one that is too many."""
         super().connection_made(transport)
         every = [each.client for each in self.connections if isinstance(each, BoundedProtocol) and each.client]
         same = sum(self.client is not None and each[0] == self.client[0] for each in every)
@@ -39,25 +38,21 @@ class BoundedProtocol(H11Protocol):
         self._watch()
 
     def data_received(self, data: bytes) -> None:
-        """Takes a piece of a request."""
         if self.transport.is_closing():
             return
         super().data_received(data)
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is over."""
         self._unset_late()
         self._unset_stalled()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """The other side does not read as fast as we write."""
         super().pause_writing()
         self._stalled = self.loop.call_later(STALLED_S, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """It has read."""
         self._unset_stalled()
         super().resume_writing()
 
@@ -67,7 +62,7 @@ class BoundedProtocol(H11Protocol):
             self._stalled = None
 
     def _watch(self) -> None:
-        """The clock goes from the first byte on, however slowly others follow, and ends with the last."""
+        """The timer runs from the first byte, however slowly others follow, to the last."""
         if not self._is_incomplete():
             self._unset_late()
         elif self._late is None:

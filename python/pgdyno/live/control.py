@@ -1,7 +1,7 @@
-"""What those who watch may ask of a run: files in a folder of it that only its user can write to.
+"""Requests of viewers to a run: files in a folder of the run to which only its user can write.
 
-`.control/` is there while a run goes on that was started with `--live`. A request is a file that is put there whole;
-the run removes it when it has seen it.
+`.control/` exists while a run with `--live` is in progress. A request is a file that is created atomically; the run
+removes it after reading it.
 """
 
 from __future__ import annotations
@@ -26,20 +26,18 @@ from pgdyno.report.run_events import Mark
 CONTROL = ".control"
 LOOK_S = 0.2
 LONGEST = 200
-"""Characters of what a mark says."""
-NOT_HERE = "this run takes no wishes"
+"""Characters of a mark's label."""
+NOT_HERE = "this run accepts no requests"
 
 
 class Ask(StrEnum):
-    """What may be asked."""
-
     MARK = "mark"
     STOP_AFTER = "stop-after"
     STOP_NOW = "stop-now"
 
 
 def can_ask(run: Path) -> bool:
-    """Whether the run goes on, was started with `--live`, and by this user."""
+    """Return whether the run is in progress, was started with `--live`, and by this user."""
     try:
         found = (run / CONTROL).lstat()
     except OSError:
@@ -48,9 +46,9 @@ def can_ask(run: Path) -> bool:
 
 
 def ask(run: Path, what: Ask, text: str = "") -> None:
-    """Asks the run at `run`. Raises UsageError when it takes no wishes."""
+    """Send a request to the run at `run`. Raises UsageError if it accepts none."""
     if not can_ask(run):
-        raise UsageError(NOT_HERE, hint="it has ended, or was not started with --live by the user who serves this page")
+        raise UsageError(NOT_HERE, hint="it has ended, or was not started with --live by the user who runs this server")
     name = f"{time.time_ns()}-{secrets.token_hex(4)}"
     partial = run / CONTROL / f".{name}"
     try:
@@ -61,10 +59,10 @@ def ask(run: Path, what: Ask, text: str = "") -> None:
 
 
 class Control:
-    """The run's side: a thread that looks for requests."""
+    """The run's side: a thread that reads requests."""
 
     def __init__(self, folder: Path, tell: Callable[[str, str], None]) -> None:
-        """Use `open`."""
+        """Use `open` instead."""
         self._folder = folder
         self._tell = tell
         self._lock = threading.Lock()
@@ -75,10 +73,10 @@ class Control:
 
     @classmethod
     def open(cls, run: Path, tell: Callable[[str, str], None]) -> Control | None:
-        """Takes requests for the run; `tell` hears each, with its kind. None where the folder cannot be made."""
+        """Accept requests for the run; `tell` receives each, with its kind. None if the folder cannot be created."""
         folder = run / CONTROL
         try:
-            # of a run that was killed
+            # left by a killed run
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(mode=0o700)
         except OSError:
@@ -89,17 +87,16 @@ class Control:
 
     @property
     def stop_wanted(self) -> str | None:
-        """Why there is to be no further trial."""
+        """Return why there should be no further trial."""
         return self._stop
 
     def marks(self) -> list[Mark]:
-        """Moments marked since this was last asked."""
+        """Return the moments marked since the last call."""
         with self._lock:
             marks, self._marks = self._marks, []
         return marks
 
     def close(self) -> None:
-        """Takes no more."""
         self._ended.set()
         self._thread.join()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -125,17 +122,17 @@ class Control:
                 self._marks.append(Mark(wall_us, text))
             self._tell("mark", text)
         elif what is Ask.STOP_AFTER:
-            self._stop = "the live page asked for it"
-            self._tell("note", "stops after this trial: the live page asked for it")
+            self._stop = "requested on the live page"
+            self._tell("note", "stops after this trial: requested on the live page")
         else:
-            self._tell("note", "stops now: the live page asked for it")
+            self._tell("note", "stops now: requested on the live page")
             _interrupt()
 
 
 def _interrupt() -> None:
-    """Ends the run as Ctrl-C does; as SIGTERM does where that is ignored, as in the background of a script."""
+    """End the run as Ctrl-C does; as SIGTERM does if SIGINT is ignored, as in the background of a script."""
     ignored = signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None)
     thread = threading.main_thread().ident
     assert thread is not None
-    # to that thread, which may be waiting for the engine to say something
+    # send it to that thread, which may be waiting for the engine
     signal.pthread_kill(thread, signal.SIGTERM if ignored else signal.SIGINT)

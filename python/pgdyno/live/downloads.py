@@ -1,4 +1,4 @@
-"""The files of a run that may be had: those that belong to it, and lie in it."""
+"""The files of a run that may be downloaded: those that belong to it and are in its folder."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pgdyno.store.bounded import files_below
 from pgdyno.store.storing import storing
 
 MOST = 2_000
-"""Files that a page lists."""
+"""Largest number of files that a page lists."""
 
 
 def listed(run: Path) -> tuple[list[tuple[str, int]], bool]:
-    """Path within `run` and bytes of its files, by path; and whether there are more. Raises StoreError."""
+    """Return paths within `run` and sizes of its files, by path; and whether there are more. Raises StoreError."""
     with storing("list", run):
         found = ((path, path.stat().st_size) for path in files_below(run))
         rows = list(islice(found, MOST + 1))
@@ -21,7 +21,7 @@ def listed(run: Path) -> tuple[list[tuple[str, int]], bool]:
 
 
 def file_of(run: Path, path: str) -> Path | None:
-    """The file `path` of `run`; None for what is none of its own: hidden, elsewhere, or behind a link."""
+    """Return the file `path` of `run`; None for hidden files, links, and files elsewhere."""
     whole = run / path
     parts = Path(path).parts
     if not parts or any(part == ".." or part.startswith(".") for part in parts) or Path(path).is_absolute():

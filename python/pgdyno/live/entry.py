@@ -1,4 +1,4 @@
-"""What the archive knows of a run without opening it again."""
+"""The archive's cached summary of a run."""
 
 from __future__ import annotations
 
@@ -15,42 +15,39 @@ from pgdyno.store import RunFolder
 from pgdyno.store.folder import MANIFEST, TRIALS
 
 Key = tuple[int, int, int]
-"""Time and size of a manifest, time of the folder of trials: while these stay, so does the entry."""
+"""Time and size of a manifest, time of the folder of trials: as long as these are unchanged, the entry is valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A run in the list."""
-
     name: str
     key: Key
     plan: str = ""
     workload: str = ""
     targets: tuple[str, ...] = ()
     versions: tuple[str, ...] = ()
-    """Of the servers, as they said; empty before they have started."""
+    """As the servers reported them; empty before they have started."""
     started_at: str = ""
-    """ISO 8601, UTC; of an imported run, when it was imported."""
+    """ISO 8601, UTC; for an imported run, the time of the import."""
     outcome: str | None = None
-    """None while the run goes on, or when it was killed."""
+    """None while the run is in progress, or if it was killed."""
     ended: bool = False
     trials: int = 0
     planned: int = 0
     peak_tps: float | None = None
-    """Highest throughput of a trial that is a result."""
+    """Highest throughput of a finished trial."""
     peak_clients: int | None = None
     p99_ns: float | None = None
-    """Of that trial."""
     fingerprint: str = ""
-    """Runs that have the same one come from one machine, workload and reset; empty of a run without."""
+    """Equal for runs with the same machine, workload and reset; empty for a run without a fingerprint."""
     words: str = ""
-    """What else it is found by, in lower case: machine, kernel, settings, notes."""
+    """Further search words, in lower case: machine, kernel, settings, notes."""
     problem: str | None = None
     """Why it cannot be read."""
 
     @property
     def found_by(self) -> str:
-        """All that a search looks at, in lower case."""
+        """Return all searchable text, in lower case."""
         said = (
             self.name,
             self.plan,
@@ -64,9 +61,9 @@ class Entry:
 
 
 def key_of(run: str) -> Key | None:
-    """The key of the run at the path `run`; None where there is none. Raises OSError for other troubles."""
+    """Return the key of the run at the path `run`; None if there is none. Raises OSError for other errors."""
     try:
-        manifest = os.lstat(f"{run}/{MANIFEST}")  # of thousands, and a Path takes as long again
+        manifest = os.lstat(f"{run}/{MANIFEST}")  # a Path for each of thousands would double the time
     except (FileNotFoundError, NotADirectoryError):
         return None
     try:
@@ -77,7 +74,7 @@ def key_of(run: str) -> Key | None:
 
 
 def read_entry(path: Path, key: Key) -> Entry:
-    """The run at `path`; one that cannot be read says why."""
+    """Read the run at `path`; an unreadable one has the reason."""
     try:
         folder = RunFolder.open(path)
         return _entry(path.name, key, folder.manifest, folder.trials())
@@ -123,17 +120,15 @@ def _words(manifest: Manifest) -> str:
 
 
 def started(entry: Entry) -> datetime | None:
-    """When the run began, if that is known."""
+    """Return the start of the run, if known."""
     return datetime.fromisoformat(entry.started_at) if entry.started_at else None
 
 
 def as_json(entry: Entry) -> dict[str, Any]:
-    """For the file of the index."""
     return {name: getattr(entry, name) for name in Entry.__slots__}
 
 
 def from_json(value: dict[str, Any]) -> Entry:
-    """An entry of that file. Raises KeyError, TypeError and ValueError for what is none."""
     known = {name: value[name] for name in Entry.__slots__}
     manifest_ns, size, trials_ns = known["key"]
     lists = {"targets": tuple(known["targets"]), "versions": tuple(known["versions"])}

@@ -1,4 +1,4 @@
-"""The page of a running experiment, its stream, and what may be asked of it."""
+"""The page of a running experiment, its stream of events, and requests to it."""
 
 from __future__ import annotations
 
@@ -34,20 +34,19 @@ STRIPS = [
     ("disk", "Disk"),
     ("wal", "WAL"),
 ]
-"""Pictures of a trial, by their place on the page."""
+"""Charts of a trial, by their position on the page."""
 
 
 class Experiments:
-    """Answers requests for runs that go on, of one folder."""
+    """Answers requests for running experiments in one folder."""
 
     def __init__(self, index: Index, form_token: str) -> None:
-        """Of the runs of `index`; `form_token` is what a page needs to ask for something."""
+        """`form_token` is what a page needs to send a request to a run."""
         self._index = index
         self._form_token = form_token
         self.hub = Hub(lambda run: Watched(run, earlier(index, run)))
 
     def routes(self) -> list[Route]:
-        """What it answers to."""
         return [
             Route("/live/{name}", self.page, methods=["GET"]),
             Route("/live/{name}/stream", self.stream, methods=["GET"]),
@@ -55,7 +54,7 @@ class Experiments:
         ]
 
     def page(self, request: Request) -> Response:
-        """The page; of a run that kept no journal, that of the archive."""
+        """Return the page; for a run without a journal, that of the archive."""
         name = self._name(request)
         if not (self._index.path(name) / JOURNAL).is_file():
             return RedirectResponse(f"/run/{quote(name)}", 303)
@@ -71,24 +70,24 @@ class Experiments:
         return HTMLResponse(page("live", form_token=self._form_token, **context))
 
     async def stream(self, request: Request) -> Response:
-        """What the page shows, as it changes."""
+        """Stream updates of the page."""
         name = await run_in_threadpool(self._name, request)
         who = request.client.host if request.client else ""
         if self.hub.is_full(who):
-            raise HTTPException(503, "Too many pages watch already: close some of them.")
+            raise HTTPException(503, "Too many pages are open: close some of them.")
         return EventSourceResponse(self.hub.messages(self._index.path(name), who), ping=PING_S)
 
     async def ask(self, request: Request) -> Response:
-        """A mark, or a stop."""
+        """Handle a request: a mark, or a stop."""
         client = request.client
         if client is None or not may_ask(client.host, client.port):
-            raise HTTPException(403, "Only the user who serves this page may ask that.")
+            raise HTTPException(403, "Only the user who runs this server may do that.")
         name = await run_in_threadpool(self._name, request)
         try:
             asked = parsed(await body_of(request))
             what, text = Ask(asked["what"]), str(asked.get("text") or "")
         except (ValueError, KeyError, TypeError) as error:
-            raise HTTPException(400, "That is nothing that can be asked.") from error
+            raise HTTPException(400, "Unknown request.") from error
         try:
             await run_in_threadpool(ask, self._index.path(name), what, text)
         except UsageError as error:

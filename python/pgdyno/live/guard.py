@@ -1,9 +1,9 @@
-"""Who may ask, and from where: every request passes here before anything is read for it.
+"""Access control: every request passes here before anything is read for it.
 
-Three dangers are met. A page of another site may send requests to a server on the loopback address, by its name or by
-a name of its own that it turns towards us: so the Host is checked, and whatever changes something must come from a
-page of ours. Others on the network may ask: so any other address wants a token. Names and queries of databases are
-shown: so pages may run our scripts only.
+There are three threats. A page of another site may send requests to a server on the loopback address, by its name or by
+a name of its own that it resolves to that address (DNS rebinding): so the Host is checked, and any request that changes
+something must come from a page of this server. Others on the network may send requests: so any other address requires a
+token. Names and queries of databases are displayed: so pages may run only this server's scripts.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE = "pgdyno"
 ENTER = "/enter"
-"""Where the token is given; static files beside it need none."""
+"""The page that asks for the token; its static files need none."""
 STATIC = "/static/"
 FORM_TOKEN = "x-pgdyno-form"  # noqa: S105 - the name of a header
-"""Header of requests that change something: what the page that sends them was given."""
+"""Header of requests that change something: the token that their page received."""
 READS = frozenset(["GET", "HEAD"])
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -33,7 +33,7 @@ POLICY = (
 HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
-    # with no-referrer browsers would hide the origin of our own forms, too
+    # with no-referrer, browsers would also hide the origin of this server's forms
     "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
@@ -42,12 +42,12 @@ HEADERS = {
 
 
 class Guard:
-    """ASGI middleware: refuses what is not for us, and puts the headers on every answer."""
+    """ASGI middleware: refuses unauthorised requests, and adds headers to every answer."""
 
     def __init__(self, app: ASGIApp, *, names: Iterable[str], token: str | None, form_token: str) -> None:
-        """Answers to the host `names` and to addresses; wants `token`, unless that is None.
+        """Answers to the host `names` and to addresses; requires `token`, unless that is None.
 
-        `form_token` is what pages are given for requests that change something.
+        `form_token` is what pages receive for requests that change something.
         """
         self._app = app
         self._names = frozenset(name.lower() for name in names)
@@ -55,9 +55,8 @@ class Guard:
         self._form_token = form_token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
         if scope["type"] != "http":
-            # the server's own start and end; sockets of browsers are none of ours
+            # lifespan events, not requests; this server has no websockets
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return
@@ -76,23 +75,23 @@ class Guard:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if not self._is_ours(host):
-            return _refused(421, "This server does not answer to that name: use the address that it printed.")
+            return _refused(421, "This server does not answer to this host name: use the address that it printed.")
         path, method = scope["path"], scope["method"]
         entering = path == ENTER or path.startswith(STATIC)
         if not entering and not self._may_enter(headers):
             if method in READS and headers.get("sec-fetch-dest", "document") == "document":
                 return RedirectResponse(ENTER, 303)
-            return _refused(401, "This needs the token that pgdyno printed.")
+            return _refused(401, "This address requires the token that pgdyno printed.")
         if method in READS:
             return None
         if not _same_origin(headers, host):
-            return _refused(403, "This request does not come from a page of this server.")
+            return _refused(403, "This request was not sent by a page of this server.")
         if path != ENTER and not token_fits(headers.get(FORM_TOKEN, ""), self._form_token):
-            return _refused(403, "The page is of another server: load it again.")
+            return _refused(403, "The page is from another server process: reload it.")
         return None
 
     def _is_ours(self, host: str) -> bool:
-        """Addresses always: only names can be turned towards us by others."""
+        """Addresses are always accepted: only names can be redirected by others."""
         try:
             name = urlsplit(f"//{host}").hostname or ""
         except ValueError:
@@ -110,12 +109,12 @@ class Guard:
 
 
 def token_fits(given: str, token: str) -> bool:
-    """Whether `given` is the token, compared in constant time."""
+    """Compare `given` with the token in constant time."""
     return hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())
 
 
 def new_token() -> str:
-    """A token that nobody guesses: 192 bits."""
+    """Return a random token of 192 bits."""
     return secrets.token_urlsafe(24)
 
 
@@ -128,7 +127,7 @@ def _cookie(headers: Headers) -> str:
 
 
 def _same_origin(headers: Headers, host: str) -> bool:
-    """Whether a page of ours sent it. Browsers always name the origin of what is not a plain read."""
+    """Return whether a page of this server sent it. Browsers always send the origin of anything but a plain read."""
     origin = headers.get("origin")
     if origin is None or headers.get("sec-fetch-site", "same-origin") != "same-origin":
         return False

@@ -28,14 +28,12 @@ from pgdyno.report.history import differing
 from pgdyno.store import RunData, load_run
 
 MOST_RUNS = 400
-"""The newest; the records of all their trials are read."""
+"""The newest runs; the records of all their trials are read."""
 MOST_SHOWN = 24
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeRow:
-    """A change point in a table."""
-
     run: str
     started_at: str
     change: str
@@ -46,28 +44,22 @@ class ChangeRow:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One history."""
-
     figure: Figure
     said: str
     changes: Sequence[ChangeRow]
 
 
 class Histories:
-    """Answers what a metric came to over time."""
-
     def __init__(self, index: Index) -> None:
-        """Of the runs of `index`."""
         self._index = index
         self._lock = threading.Lock()
         self._known: OrderedDict[str, tuple[Key, RunData]] = OrderedDict()
 
     def routes(self) -> list[Route]:
-        """What it answers to."""
         return [Route("/history", self.page)]
 
     def page(self, request: Request) -> Response:
-        """The histories of the runs that are searched for. Raises UsageError and StoreError."""
+        """Return the histories of the runs that match a search. Raises UsageError and StoreError."""
         search, metric = Search.of(request.query_params), metric_of(request.query_params)
         entries = [each for each in search.found(self._index.runs()) if not each.problem][:MOST_RUNS]
         runs = self._loaded(entries)
@@ -87,7 +79,7 @@ class Histories:
         return HTMLResponse(page("history", **context))
 
     def _loaded(self, entries: Sequence[Entry]) -> list[RunData]:
-        """Their records; those that did not change are not read again."""
+        """Return their records; unchanged ones come from the cache."""
         runs = []
         with self._lock:
             for each in entries:
@@ -96,7 +88,7 @@ class Histories:
                     try:
                         known = each.key, load_run(self._index.path(each.name))
                     except StoreError:
-                        # it was removed or damaged since it was listed
+                        # it was removed or damaged after it was listed
                         continue
                 self._known[each.name] = known
                 self._known.move_to_end(each.name)

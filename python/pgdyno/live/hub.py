@@ -1,4 +1,4 @@
-"""One reader a run, however many watch: what it reads is written down once and sent to all."""
+"""One reader per run for any number of viewers: each update is encoded once and sent to all."""
 
 from __future__ import annotations
 
@@ -15,33 +15,35 @@ from pgdyno.terminal import visible
 
 EVERY_S = 1.0
 QUEUED = 30
-"""Messages that wait for one who is slow; then the line is cut, and the browser comes back for all of it."""
+"""Messages queued for a slow viewer; beyond that, the connection is closed, and the browser reconnects."""
 MOST_STREAMS, MOST_STREAMS_EACH = 64, 16
-"""Streams in all, and of one address."""
+"""Streams in total, and from one address."""
 KEPT_S = 60.0
-"""So long a run is read on when nobody watches: what the probe said of a trial that ended meanwhile is in no file."""
+"""How long a run is read without viewers: the probe's samples of trials that end meanwhile are in no file."""
 
 
 class Hub:
-    """The runs that somebody watches."""
+    """The runs with viewers."""
 
     def __init__(self, make: Callable[[Path], Watched] = Watched) -> None:
-        """`make` gives what reads a run."""
+        """`make` returns the reader of a run."""
         self._make = make
         self._channels: dict[Path, _Channel] = {}
 
     @property
     def watching(self) -> int:
-        """How many watch."""
+        """Return the number of viewers."""
         return sum(len(each.queues) for each in self._channels.values())
 
     def is_full(self, who: str) -> bool:
-        """Whether another stream would be too many, of the address `who` or in all."""
+        """Return whether another stream would exceed a limit, for the address `who` or in total."""
         watching = [each for channel in self._channels.values() for each in channel.queues.values()]
         return len(watching) >= MOST_STREAMS or watching.count(who) >= MOST_STREAMS_EACH
 
     async def messages(self, run: Path, who: str = "") -> AsyncIterator[bytes]:
-        """All of the run first, then what changes; ends behind the run's end. `who` is the address of who watches."""
+        """Yield the complete state of the run first, then changes; ends after the run's end. `who` is the viewer's
+        address.
+        """
         channel = self._channels.get(run) or self._begin(run)
         queue: asyncio.Queue[bytes | None] = asyncio.Queue(QUEUED)
         channel.queues[queue] = who
@@ -57,7 +59,7 @@ class Hub:
 
     def _begin(self, run: Path) -> _Channel:
         idle = [each for each in self._channels.values() if not each.queues]
-        # what is only kept makes room: else one who opens a stream of every run would fill the memory
+        # remove channels without viewers: otherwise opening a stream of every run would exhaust memory
         if idle and len(self._channels) >= MOST_STREAMS:
             min(idle, key=lambda each: each.left_at).end()
         channel = self._channels[run] = _Channel(self._make(run), lambda: self._forget(channel))
@@ -70,7 +72,7 @@ class Hub:
 
 
 class _Channel:
-    """A run and those who watch it."""
+    """A run and its viewers."""
 
     def __init__(self, watched: Watched, forget: Callable[[], None]) -> None:
         self.watched = watched
@@ -80,13 +82,12 @@ class _Channel:
         self._forget = forget
 
     def end(self) -> None:
-        """Reads no further."""
         if self.task is not None:
             self.task.cancel()
         self._forget()
 
     async def read(self) -> None:
-        """Reads once a second until the run has ended, or nobody has watched for a while."""
+        """Read once per second until the run has ended, or nobody has watched for a while."""
         while self.queues or time.monotonic() - self.left_at < KEPT_S:
             new = await asyncio.to_thread(self.watched.poll)
             if new is not None:
@@ -94,7 +95,7 @@ class _Channel:
             elif self.watched.has_ended or not await asyncio.to_thread(is_running, self.watched.run):
                 self._send(encoded("over", {}))
                 self._send(None)
-                # who reloads the page still finds what was read
+                # a viewer who reloads the page finds what was read
                 asyncio.get_running_loop().call_later(KEPT_S, self._forget)
                 return
             await asyncio.sleep(EVERY_S)
@@ -103,7 +104,7 @@ class _Channel:
     def _send(self, message: bytes | None) -> None:
         for queue in self.queues:
             if message is None or queue.full():
-                # room for the end
+                # leave room for the end
                 with suppress(asyncio.QueueEmpty):
                     if queue.full():
                         queue.get_nowait()
@@ -113,5 +114,5 @@ class _Channel:
 
 
 def encoded(kind: str, what: Json) -> bytes:
-    """A server-sent event."""
+    """Return a server-sent event."""
     return f"event: {kind}\ndata: {visible(json.dumps(what, separators=(',', ':'), ensure_ascii=False))}\n\n".encode()

@@ -1,4 +1,4 @@
-"""The runs of a folder, read once: an entry is read again only when its run has changed."""
+"""The runs of a folder, cached: an entry is read again only if its run has changed."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from pgdyno.store.storing import storing
 
 FORMAT = 2
 UNREADABLE = (0, 0, 0)
-"""Key of what cannot be looked at."""
+"""Key of an unreadable run."""
 
 
 class Index:
-    """The runs of one folder, kept in the user's cache between two servers."""
+    """The runs of one folder, cached in the user's cache folder between two servers."""
 
     def __init__(self, parent: Path, file: Path | None = None) -> None:
-        """Of the folder `parent`; `file` is where entries are kept, in the user's cache unless given."""
+        """`file` stores the entries, by default in the user's cache folder."""
         self.parent = parent.resolve()
         self._file = file or _cache_file(self.parent)
         self._entries: dict[str, Entry] | None = None
@@ -33,7 +33,7 @@ class Index:
         self._lock = threading.Lock()
 
     def runs(self) -> list[Entry]:
-        """Every run, newest first; a folder that does not exist has none. Raises StoreError."""
+        """Return every run, newest first; a folder that does not exist has none. Raises StoreError."""
         with self._lock:
             before = self._load() if self._entries is None else self._entries
             now = self._look(before)
@@ -43,11 +43,10 @@ class Index:
         return sorted(now.values(), key=lambda each: (each.started_at, each.name), reverse=True)
 
     def get(self, name: str) -> Entry | None:
-        """The run `name` as it is now; None when the folder has none of that name. Raises StoreError."""
+        """Return the current entry of the run `name`; None if the folder has no such run. Raises StoreError."""
         return next((each for each in self.runs() if each.name == name), None)
 
     def path(self, name: str) -> Path:
-        """Where the run of an entry is."""
         return self.parent / name
 
     def _look(self, before: Mapping[str, Entry]) -> dict[str, Entry]:
@@ -61,7 +60,7 @@ class Index:
                 try:
                     key = key_of(each.path) if each.is_dir() else None
                 except OSError as error:
-                    # links that run in circles, a folder of another user: one row, not the whole list
+                    # circular links, a folder of another user: one row fails, not the whole list
                     now[each.name] = Entry(each.name, UNREADABLE, problem=f"cannot read it: {error.strerror}")
                     continue
                 if key is not None:
@@ -70,7 +69,7 @@ class Index:
         return now
 
     def _load(self) -> dict[str, Entry]:
-        """What an earlier server kept; nothing when that is of another version, or damaged."""
+        """Load the entries of an earlier server; nothing if they are of another version, or damaged."""
         try:
             kept = json.loads(self._file.read_bytes())
             if kept["made_by"] != _made_by():
@@ -83,7 +82,7 @@ class Index:
     def _save(self, entries: Mapping[str, Entry]) -> None:
         partial = self._file.with_name(f"{self._file.name}.{os.getpid()}")
         text = json.dumps({"made_by": _made_by(), "runs": [as_json(each) for each in entries.values()]})
-        # without a cache all is read again next time, and that is all
+        # without a cache, the next server reads everything again
         with suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True)
             partial.write_text(text, encoding="utf-8")

@@ -1,7 +1,7 @@
-"""The journal of a run: what it says while it goes on, a line of JSON each, for those who watch.
+"""The run journal: the progress of a run, one line of JSON per event, for viewers.
 
-`journal.jsonl` in the run folder. A line is written whole and has `e` (its kind) and `t` (seconds since 1970). Nobody
-needs it to read the run: what was measured is in the trials.
+`journal.jsonl` in the run folder. A line is written atomically and has `e` (its kind) and `t` (seconds since 1970).
+Reading the run does not need it: the measurements are in the trials.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from pgdyno.report.run_events import (
 
 JOURNAL = "journal.jsonl"
 PROGRESS_S = 0.5
-"""How often the progress of a transfer or a load is told."""
+"""Interval between progress reports of a transfer or a load."""
 TOLD = frozenset(["error", "outage", "worker_added", "workers_chosen", "event"])
-"""Events of the engine that are told as they are, but for what is long in them."""
+"""Events of the engine that are copied unchanged, except for long fields."""
 Line = bytes
 LONGEST = 500
 """Characters of a message."""
@@ -65,14 +65,12 @@ class JournalView(LiveView):
         self._said_progress = 0.0
 
     def __enter__(self) -> Self:
-        """Begin to show."""
         self._view.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End, whatever happened."""
         if self._control is not None:
             self._control.close()
         with self._lock:
@@ -96,7 +94,7 @@ class JournalView(LiveView):
         try:
             self._file = path.open("ab", buffering=0)
         except OSError as error:
-            self._view.event(Noted(f"nobody can watch this run: cannot write {path}: {error.strerror}"))
+            self._view.event(Noted(f"this run cannot be watched: cannot write {path}: {error.strerror}"))
         for line in self._waiting:
             self._write(line)
         self._waiting.clear()
@@ -161,13 +159,13 @@ class JournalView(LiveView):
         try:
             self._file.write(line)
         except OSError:
-            # a full disk is the guard's business: the run goes on unwatched
+            # another check reports a full disk: the run continues without a journal
             self._file.close()
             self._file = None
 
 
 def _health(event: Mapping[str, Any]) -> dict[str, object]:
-    """How near the generator is to its ceiling: its busiest thread, and the worst lag behind the schedule."""
+    """Return how near the generator is to its ceiling: its busiest thread, and the largest schedule lag."""
     workers = event.get("workers") or []
     lags = [each["lag_ns"]["max"] for each in workers if each.get("lag_ns")]
     return {

@@ -1,4 +1,4 @@
-"""A server that was started beside a run, and ends by itself."""
+"""A server that is started with a run, and ends by itself."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from pathlib import Path
 from pgdyno.live.running import is_running
 
 IDLE_S = 60.0
-"""How long it stays when the run has ended and nobody watches."""
+"""How long it runs after the run has ended without viewers."""
 LOOK_S = 2.0
 
 
 class Idle:
-    """Whether a server may end: its run is over, and nobody has watched or asked for a while."""
+    """Decides whether a server may end: its run has ended, and there were no viewers or requests for a while."""
 
     def __init__(self, run: Path, watching: Callable[[], int], clock: Callable[[], float] = time.monotonic) -> None:
-        """Beside the run folder `run`; `watching` says how many streams are open."""
+        """`watching` returns the number of open streams of `run`."""
         self._run = run
         self._watching = watching
         self._clock = clock
         self._used = clock()
 
     def asked(self) -> None:
-        """A request came."""
+        """Record a request."""
         self._used = self._clock()
 
     def may_end(self) -> bool:
-        """Asked now and then."""
+        """Return whether the server may end; polled."""
         if self._watching() or is_running(self._run):
             self._used = self._clock()
         return self._clock() - self._used > IDLE_S
 
 
 def serve_beside(run: Path) -> str | None:
-    """Starts a server for the folder of `run` that shows it, and goes on without it; its address.
+    """Start a server for the folder of `run` as a separate process, and return its address.
 
-    None when it could not be started.
+    None if it could not be started.
     """
     command = [sys.executable, "-m", "pgdyno.live.beside", str(run.resolve())]
     server = subprocess.Popen(
@@ -47,7 +47,7 @@ def serve_beside(run: Path) -> str | None:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        # Ctrl-C is for the run: who watches is to see its end
+        # Ctrl-C is for the run: viewers should see its end
         start_new_session=True,
     )
     assert server.stdout is not None

@@ -1,4 +1,4 @@
-"""Pages as text: every name and message on them came from outside, and is escaped."""
+"""Renders pages: every name and message on them came from outside, and is escaped."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ STATIC = {
 }
 STYLE = "look.css"
 METRICS = [(Metric.TPS.value, "throughput"), (Metric.P99.value, "p99 latency"), (Metric.MEAN.value, "mean latency")]
-"""What runs are compared by, and followed by over time."""
+"""Metrics of comparisons and histories."""
 
 
 def metric_of(asked: Mapping[str, str]) -> Metric:
-    """The metric of an address; throughput unless it says another. Raises UsageError."""
+    """Return the metric of an address; by default throughput. Raises UsageError."""
     try:
         return Metric(asked.get("metric", Metric.TPS.value))
     except ValueError as error:
@@ -65,20 +65,19 @@ def _environment() -> Environment:
 
 
 def page(name: str, /, **context: object) -> str:
-    """The page `name` with what it shows."""
     return visible(_environment().get_template(f"{name}.html.j2").render(context))
 
 
 @lru_cache(maxsize=8_192)
 def archive_row(entry: Entry, *, running: bool) -> Markup:
-    """A run's line in the list: most of a long list is as it was when it was last asked for."""
+    """Render a run's line in the list; cached, because most of a long list does not change."""
     text = _environment().get_template("archive_row.html.j2").render(each=entry, running=running)
     return Markup(text)  # noqa: S704 - the template has escaped it
 
 
 @cache
 def static(name: str) -> tuple[bytes, str] | None:
-    """A file that pages ask for, and its media type; None for no such file."""
+    """Return a static file and its media type; None if there is no such file."""
     if name == STYLE:
         return _style().encode(), "text/css"
     media_type = STATIC.get(name)
@@ -88,7 +87,7 @@ def static(name: str) -> tuple[bytes, str] | None:
 
 
 def _style() -> str:
-    """The report's colours and rules, then our own."""
+    """Return the report's colours and rules, then those of these pages."""
     light, dark = palette.variables(Theme.LIGHT), palette.variables(Theme.DARK)
     own = files("pgdyno.live").joinpath("static", "look.css").read_text(encoding="utf-8")
     return (
@@ -100,7 +99,6 @@ def _style() -> str:
 
 
 def _day(text: str | datetime | None) -> str:
-    """`2026-11-21 16:40` in UTC."""
     if not text:
         return numbers.NOTHING
     moment = datetime.fromisoformat(text) if isinstance(text, str) else text

@@ -1,4 +1,4 @@
-"""Whose a connection on the loopback address is: the kernel knows which user opened it."""
+"""Identifies the user of a connection on the loopback address, from the kernel's tables."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 
 
 def may_ask(host: str, port: int) -> bool:
-    """Whether who connects from `host` and `port` may change something: of this machine, this user and root only.
+    """Return whether the client at `host` and `port` may change something: on this machine, only this user and root.
 
-    Who comes from another machine has shown the token.
+    A client of another machine has already presented the token.
     """
     try:
         address = ipaddress.ip_address(host)
@@ -25,7 +25,7 @@ def may_ask(host: str, port: int) -> bool:
 
 
 def owner_of(port: int) -> int | None:
-    """The user whose socket on a loopback address has this port and is connected; None where that is not known."""
+    """Return the user whose connected socket on a loopback address has this port; None if unknown."""
     for table in TABLES:
         try:
             lines = table.read_text().splitlines()[1:]
@@ -45,4 +45,4 @@ _LOOPBACK = {
     "00000000000000000000000001000000",
     "0000000000000000FFFF00000100007F",
 }
-"""127.0.0.1, ::1 and the first as an address of version 6, as the kernel prints them on a little-endian machine."""
+"""127.0.0.1, ::1 and the former as an IPv6 address, as the kernel prints them on a little-endian machine."""

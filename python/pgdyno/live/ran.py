@@ -1,19 +1,20 @@
-"""How long a run has gone on, over all its attempts, from the times of its journal's lines."""
+"""Computes the duration of a run over all its attempts, from the times in its journal."""
 
 from __future__ import annotations
 
 
 class Ran:
-    """Adds up; the time between two attempts counts for nothing."""
+    """Sums durations; the time between two attempts does not count."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
         self._before_s = 0.0
         self._since: float | None = None
         self._last = 0.0
 
     def heard(self, kind: str, wall_s: float) -> None:
-        """A line of the journal: `run` begins an attempt, `end` ends it; a killed one ends with its last line."""
+        """Process a line of the journal: `run` begins an attempt, `end` ends it; a killed one ends with its last
+        line.
+        """
         if kind == "run" and self._since is not None:
             self._before_s += self._last - self._since
         if kind == "run":
@@ -25,5 +26,5 @@ class Ran:
 
     @property
     def seconds(self) -> float:
-        """Up to the last line."""
+        """Return the duration up to the last line."""
         return self._before_s + (self._last - self._since if self._since is not None else 0.0)

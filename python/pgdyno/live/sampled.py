@@ -1,4 +1,4 @@
-"""What the probe's lines come to, second by second; docs/reference/probe.md describes them."""
+"""Aggregates the probe's lines by second; docs/reference/probe.md describes them."""
 
 from __future__ import annotations
 
@@ -16,33 +16,32 @@ CLASSES = {
     "BufferPin": "lock",
     "Client": "client",
 }
-"""Classes of waits that a chart tells apart, by PostgreSQL's types; WAL is told by the wait's name."""
+"""Classes of waits in the chart, by PostgreSQL's types; WAL is recognised by the wait's name."""
 SESSIONS = (None, "client backend", "parallel worker")
-"""Types of backends whose waits are sessions; None where the probe may not see it."""
+"""Backend types whose waits count as sessions; None if the probe may not see the type."""
 OTHER, WAL = "other", "WAL"
 SHARES = ("user", "system", "iowait", "steal")
 MIB = 1 << 20
 MOST_SECONDS = 3_600
-"""That are kept; of a longer trial, the last."""
+"""Seconds that are kept; of a longer trial, the last ones."""
 
 
 def wait_class(wait_type: str | None, wait: str | None) -> str:
-    """The class of a wait."""
     if wait is not None and wait.upper().startswith("WAL"):
         return WAL
     return CLASSES.get(wait_type or "", OTHER)
 
 
 class Sampled:
-    """Collects a probe's lines of one trial; `rows` are the seconds that are whole."""
+    """Collects a probe's lines of one trial; `rows` are the complete seconds."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
         self.rows: list[dict[str, Any]] = []
-        """By second: `t` since 1970, `waits` by class (sessions, mean of the looks), `cpu` (shares of the host), `disk`
-        (highest utilisation, MiB a second written and read), `wal` (MiB a second), `marks` (words)."""
+        """By second: `t` since 1970, `waits` by class (sessions, mean of the samples), `cpu` (shares of the host),
+        `disk` (highest utilisation, MiB per second written and read), `wal` (MiB per second), `marks` (words).
+        """
         self.wait: str | None = None
-        """What most sessions waited for in the last second."""
+        """The top wait of the last second."""
         self.blocker: str | None = None
         self.process: str | None = None
         self._second: dict[str, Any] = {}
@@ -51,13 +50,13 @@ class Sampled:
         self._waits: Counter[str] = Counter()
 
     def add(self, lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Takes further lines, and gives back the seconds that they end; what is not known is left out."""
+        """Add lines, and return the seconds that they complete; unknown lines are left out."""
         before = len(self.rows)
         for line in lines:
             try:
                 self._take(line)
             except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
-                # of a later version, or none of the probe's
+                # from a later version, or not from the probe
                 continue
         new = self.rows[before:]
         del self.rows[:-MOST_SECONDS]
@@ -71,7 +70,7 @@ class Sampled:
         if line["event"] == "waits":
             self._looks += 1
             for row in line["rows"]:
-                # as in the report: the checkpointer's pauses are nobody's session
+                # as in the report: the checkpointer's pauses belong to no session
                 if row.get("backend_type") not in SESSIONS:
                     continue
                 self._sessions[wait_class(row["wait_type"], row["wait"])] += row["sessions"]
@@ -82,7 +81,7 @@ class Sampled:
             _SOURCES[line["source"]](self, line["rows"], (line.get("span_us") or 0) / 1e6)
 
     def _close(self) -> None:
-        """Ends a second that has something in it."""
+        """Complete a second that has data."""
         if self._looks:
             self._second["waits"] = {name: round(n / self._looks, 2) for name, n in self._sessions.items()}
             busiest = self._waits.most_common(1)
@@ -115,7 +114,7 @@ class Sampled:
             self._second["wal"] = round(inserted / span_s / MIB, 3)
 
     def _ended(self, rows: Sequence[Mapping[str, Any]], _span_s: float) -> None:
-        """Checkpoints and vacuums that were counted in this second."""
+        """Return the checkpoints and vacuums that were counted in this second."""
         values: Counter[str] = Counter()
         for row in rows:
             values.update({name: row["values"].get(name) or 0 for name in MARKS})
@@ -152,7 +151,7 @@ def _named(row: Mapping[str, Any]) -> str:
 
 
 def _blocker(rows: Sequence[Mapping[str, Any]]) -> str | None:
-    """Who holds up most sessions."""
+    """Return the session that blocks most others."""
     held = Counter(row["blocked_by"] for row in rows)
     if not held:
         return None

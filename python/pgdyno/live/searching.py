@@ -1,4 +1,4 @@
-"""Which runs of the archive are meant."""
+"""Searches the archive."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from pgdyno.live.entry import Entry, started
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What was asked; empty fields ask for nothing."""
+    """A search; empty fields match everything."""
 
     text: str = ""
-    """Words that must all be there: in names, machine, settings, notes."""
+    """Words that must all occur: in names, machine, settings, notes."""
     workload: str = ""
     version: str = ""
-    """A server's, or the beginning of one up to a point: 18 is any 18."""
+    """A server version, or its beginning up to a point: 18 matches any 18."""
     fingerprint: str = ""
     since: str = ""
-    """A day, as YYYY-MM-DD; in UTC, the day itself included."""
+    """A date, as YYYY-MM-DD in UTC, inclusive."""
     until: str = ""
 
     @classmethod
     def of(cls, asked: Mapping[str, str]) -> Search:
-        """From the parameters of an address. Raises UsageError for a day that is none."""
+        """Parse the parameters of an address. Raises UsageError for an invalid date."""
         search = cls(
             text=asked.get("q", "").strip(),
             workload=asked.get("workload", ""),
@@ -40,7 +40,7 @@ class Search:
         return search
 
     def found(self, entries: Iterable[Entry]) -> list[Entry]:
-        """Those of `entries` that are meant, in their order."""
+        """Return matching `entries` in order."""
         words = self.text.lower().split()
         since, until = _day(self.since), _day(self.until)
         return [each for each in entries if self._fits(each, words) and _within(each, since, until)]
@@ -72,4 +72,4 @@ def _day(text: str) -> date | None:
     try:
         return date.fromisoformat(text)
     except ValueError as error:
-        raise UsageError(f"{text!r} is no day", hint="write it as 2026-11-21") from error
+        raise UsageError(f"{text!r} is not a date", hint="write it as 2026-11-21") from error

@@ -1,4 +1,4 @@
-"""Serves until it is told to stop."""
+"""Runs the server until it is stopped."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from pgdyno.live.connections import BoundedProtocol
 from pgdyno.live.guard import ENTER, new_token
 
 CLOSE_S = 2
-"""How long answers may take that are on their way at the end."""
+"""How long answers in progress may take at the end."""
 
 
 def serve(runs: Path, address: Address, notify: Callable[[str], None]) -> None:
-    """Serves the folder `runs` on `address` until Ctrl-C or SIGTERM; `notify` gets the address.
+    """Serve the folder `runs` on `address` until Ctrl-C or SIGTERM; `notify` receives the address.
 
-    Raises UsageError when the address cannot be had.
+    Raises UsageError if the address is not available.
     """
     with address.listen() as listening:
         access = access_of(address)
@@ -32,13 +32,13 @@ def serve(runs: Path, address: Address, notify: Callable[[str], None]) -> None:
         app = make_app(runs, access)
         threading.Thread(target=app.state.archive.read_ahead, daemon=True).start()
         server = uvicorn.Server(config_of(app))
-        # that is how it is meant to end
+        # this is the normal way to end
         with suppress(KeyboardInterrupt, SystemExit):
             server.run(sockets=[listening])
 
 
 def access_of(address: Address) -> Access:
-    """A token for every address but the loopback one."""
+    """Return a token for every address except the loopback one."""
     if address.is_loopback:
         return Access()
     names = {*LOOPBACK_NAMES, address.host, socket.gethostname(), socket.getfqdn()}
@@ -46,8 +46,7 @@ def access_of(address: Address) -> Access:
 
 
 def config_of(app: Starlette) -> uvicorn.Config:
-    """How an application of ours is served."""
-    # no log of requests: their addresses may say what nobody should read there
+    # no log of requests, because their addresses may contain secrets
     return uvicorn.Config(
         app,
         access_log=False,

@@ -1,4 +1,4 @@
-"""What the archive's pages show of a run, and of two beside each other."""
+"""The content of the archive's pages: a run, and two compared runs."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ COLOURS = {Verdict.FASTER: "good", Verdict.SLOWER: "bad", Verdict.INCONCLUSIVE: 
 
 @dataclass(frozen=True, slots=True)
 class TrialRow:
-    """A trial in a table."""
-
     number: int
     series: str
     clients: int
@@ -41,7 +39,6 @@ class TrialRow:
 
 
 def trial_rows(run: RunData) -> list[TrialRow]:
-    """Every trial in order."""
     follow = following(run.manifest.plan, (trial.point for trial in run.trials))
     series = {trial.number: Series.of(trial.target, trial.point, follow) for trial in run.trials}
     names = varying(list(series.values()))
@@ -66,14 +63,14 @@ def _trial_row(trial: TrialRecord, series: str) -> TrialRow:
 
 
 def facts(manifest: Manifest) -> list[tuple[str, str]]:
-    """What the run is, by name."""
+    """Return facts about the run, by name."""
     host = manifest.host
     servers = [f"{each.name} {each.facts.version if each.facts else '(never started)'}" for each in manifest.targets]
     found = [
         ("Workload", manifest.workload),
         ("Servers", ", ".join(servers)),
         ("Plan", manifest.plan_source),
-        ("Tools", f"pgdyno {manifest.pgdyno}, pgdrive {manifest.pgdrive or 'not known'}"),
+        ("Tools", f"pgdyno {manifest.pgdyno}, pgdrive {manifest.pgdrive or 'unknown'}"),
     ]
     if host is not None:
         machine = f"{host.cpu_model}, {numbers.count(host.cores, 'core')}, {format_bytes(host.memory_bytes)}"
@@ -83,8 +80,6 @@ def facts(manifest: Manifest) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class ComparedRow:
-    """A point of a comparison."""
-
     label: str
     base: str
     other: str
@@ -98,7 +93,7 @@ class ComparedRow:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Two runs beside each other."""
+    """Two compared runs."""
 
     headline: str
     sentences: list[str]
@@ -109,17 +104,19 @@ class Compared:
 
 
 def compared(base: RunData, other: RunData, metric: Metric) -> Compared:
-    """`other` beside `base`. Raises UsageError when they have no point in common."""
+    """Compare `other` with `base`. Raises UsageError if they have no point in common."""
     (found,) = compare([arms_between(base, other, metric)])
     before, after = base.manifest.fingerprint, other.manifest.fingerprint
     known = before is not None and after is not None
     differences = comparable(before, after) if before is not None and after is not None else []
     confounded = confounded_line(found)
     sentences = [] if confounded is None else [f"{confounded}."]
-    sentences += [] if known else ["What the runs ran on is not on record: nobody can say whether it was the same."]
+    sentences += (
+        [] if known else ["The fingerprint of the runs is not recorded: they may have run on different machines."]
+    )
     sentences += [f"{each[:1].upper()}{each[1:]}." for each in map(str, found.warnings)]
     if found.unmatched:
-        sentences.append(f"In one of the runs only: {', '.join(map(str, found.unmatched))}.")
+        sentences.append(f"Only in one of the runs: {', '.join(map(str, found.unmatched))}.")
     return Compared(
         headline=sentence(found),
         sentences=sentences,
@@ -152,7 +149,7 @@ def _rows(of: Comparison) -> list[ComparedRow]:
 
 
 def _plot(interval: Interval | None, edge: float, reach: float) -> Markup:
-    """A row of a forest plot: what counts as none, no difference, the interval and its mean; from -reach to reach."""
+    """Draw a row of a forest plot from -reach to reach: the band of no difference, zero, the interval and its mean."""
 
     def at(log_ratio: float) -> float:
         return round((log_ratio / reach + 1) / 2 * (PLOT_WIDTH - 12) + 6, 1)
@@ -167,5 +164,5 @@ def _plot(interval: Interval | None, edge: float, reach: float) -> Markup:
         shapes.append(f'<line class="reach" x1="{low}" x2="{high}" y1="{middle}" y2="{middle}"/>')
         shapes.append(f'<circle class="mean" cx="{at(interval.mean)}" cy="{middle}" r="4"/>')
     size = f'width="{PLOT_WIDTH}" height="{PLOT_HEIGHT}" viewBox="0 0 {PLOT_WIDTH} {PLOT_HEIGHT}"'
-    # figures only: nothing of a name is in it
+    # only figures: no text from outside is in it
     return Markup(f'<svg class="forest" {size} aria-hidden="true">{"".join(shapes)}</svg>')  # noqa: S704

@@ -1,4 +1,4 @@
-"""A file that grows, read in whole lines as they come."""
+"""Reads a growing file in complete lines."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from pgdyno.errors import StoreError
 from pgdyno.store.bounded import open_regular, parsed
 
 LARGEST = 32 << 20
-"""Bytes that are read at once, of what was there before anybody looked; of more, the end."""
+"""Bytes of existing content that are read at once; of a larger file, the end."""
 LONGEST_LINE = 4 << 20
 """Bytes; a longer line is left out."""
 
 
 class Tail:
-    """One file from its beginning on, or from near its end where it is large."""
+    """Reads one file from its beginning, or from near its end if it is large."""
 
     def __init__(self, path: Path) -> None:
-        """Of the file at `path`, which may not be there yet."""
+        """The file at `path` may not exist yet."""
         self.path = path
         self._at: int | None = None
         self._rest = b""
 
     def lines(self) -> list[dict[str, Any]]:
-        """What has come since the last time; what is no line of JSON is left out."""
+        """Return the lines since the last call; lines that are not JSON are left out."""
         try:
             with open_regular(self.path) as file:
                 if self._at is None:
@@ -36,7 +36,7 @@ class Tail:
             return []
         self._at += len(content)
         *whole, self._rest = (self._rest + content).split(b"\n")
-        # what is longer than any line is not kept until its end comes: that is then no JSON
+        # discard a line that exceeds the limit: it is then not JSON
         self._rest = self._rest[: LONGEST_LINE + 1]
         return [line for line in map(_parsed, whole) if line is not None]
 

@@ -1,4 +1,4 @@
-"""A running experiment as those see it who watch: the journal and the probe's lines, folded into one state."""
+"""The state of a running experiment for viewers, from the journal and the probe's lines."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from pgdyno.store.writer import partial_path
 
 FEED = 200
 SECONDS = 3_600
-"""Of a trial that are kept for the charts; of a longer one, the last."""
+"""Seconds of a trial that are kept for the charts; of a longer one, the last ones."""
 FED = {"note", "mark", "engine"}
 MOST_TRIALS, MOST_ARMS, MOST_CLIENTS = 10_000, 100, 100
-"""Trials of a run that are watched, and rows and columns of its grid."""
+"""Limits: trials of a run, and rows and columns of its grid."""
 LONGEST_TEXT = 1_000
 """Characters of a message or a name."""
 
@@ -32,10 +32,10 @@ Baseline = Callable[[str, str, int], Json | None]
 
 
 class Watched:
-    """One run; `poll` reads what is new. For one thread at a time: it has a lock."""
+    """One run; `poll` reads new data. A lock serialises threads."""
 
     def __init__(self, run: Path, baseline: Baseline = lambda _slug, _arm, _clients: None) -> None:
-        """Of the run folder `run`; `baseline` is asked where the run itself has none."""
+        """`baseline` supplies figures if the run itself has none."""
         self.run = run
         self._baseline = baseline
         self._lock = threading.Lock()
@@ -53,14 +53,14 @@ class Watched:
         self._new: Json = _nothing()
 
     def poll(self) -> Json | None:
-        """What has changed since the last time; None when nothing has."""
+        """Return the changes since the last call; None without any."""
         with self._lock:
             return self._poll()
 
     def whole(self) -> Json:
-        """All of it, for one who comes now."""
+        """Return the complete state, for a new viewer."""
         with self._lock:
-            # what others have yet to hear stays new
+            # other viewers still need the pending changes
             rest = self._poll()
             if rest is not None:
                 self._new = {**rest, "changed": True}
@@ -75,7 +75,7 @@ class Watched:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the run came to its end, whatever end that was."""
+        """Return whether the run has ended."""
         return self._now["end"] is not None
 
     def _poll(self) -> Json | None:
@@ -83,7 +83,7 @@ class Watched:
             try:
                 self._take(line)
             except (LookupError, TypeError, ValueError, ArithmeticError):
-                # of another version
+                # from another version
                 continue
         samples = self._sampled.add(self._probe.lines()) if self._probe is not None else []
         new, self._new = self._new, _nothing()
@@ -163,7 +163,7 @@ class Watched:
         return {**self._now, "ran_s": ran_s, "base": self._base, "top": top, "control": can_ask(self.run)}
 
     def _base_of(self, number: int, slug: str | None, arm: str, clients: int) -> Json | None:
-        """Of this run's first arm, if this is another one; else of an earlier run."""
+        """Return the figure of this run's first arm, if this is another one; otherwise that of an earlier run."""
         first = next((each[1] for each in self._planned.values()), arm)
         if arm != first:
             at = [n for n, each in self._planned.items() if each[1:] == (first, clients) and n != number]
@@ -172,7 +172,7 @@ class Watched:
         return self._baseline(slug, arm, clients) if slug else None
 
     def _grid(self) -> Json:
-        """Arms, clients, and a cell for each pair: trials planned, those that came to something, their mean."""
+        """Return arms, clients, and a cell for each pair: trials planned, those that finished, their mean."""
         arms = list(dict.fromkeys(arm for _, arm, _ in self._planned.values()))[:MOST_ARMS]
         clients = sorted({each for _, _, each in self._planned.values()})[:MOST_CLIENTS]
         rows, columns = ({name: place for place, name in enumerate(names)} for names in (arms, clients))
@@ -211,13 +211,13 @@ _TAKEN = {
 
 
 def _worded(kind: str, text: str) -> tuple[str, str]:
-    """A note that says itself how heavy it is: that is its kind."""
+    """Split a note that begins with its severity."""
     word, colon, rest = text.partition(": ")
     return (word, rest) if kind == "note" and colon and word in ("note", "warning") else (kind, text)
 
 
 def mean_of(results: Sequence[Mapping[str, Any]]) -> Json | None:
-    """Mean throughput of those that are results, and the p99 in the middle: percentiles are not averaged."""
+    """Return the mean throughput of finished trials, and their median p99: percentiles are not averaged."""
     rates = [each["tps"] for each in results if each["outcome"] == "finished" and each["tps"] is not None]
     tails = sorted(each["p99"] for each in results if each["outcome"] == "finished" and each["p99"] is not None)
     if not rates:
@@ -226,7 +226,7 @@ def mean_of(results: Sequence[Mapping[str, Any]]) -> Json | None:
 
 
 def _figure(value: object) -> float | None:
-    """A number of a line, or none. Raises TypeError for what is neither."""
+    """Return a number of a line, or None. Raises TypeError for other values."""
     return None if value is None else _known(value)
 
 
@@ -241,7 +241,7 @@ def _text(value: object) -> str:
 
 
 def _slug(value: object) -> str:
-    """The name of a trial's folder. Raises ValueError for a path."""
+    """Return the name of a trial's folder. Raises ValueError for a path."""
     slug = str(value)
     if "/" in slug or "\0" in slug or len(slug) > LONGEST_TEXT:
         raise ValueError("no name of a folder")

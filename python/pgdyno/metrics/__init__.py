@@ -1,4 +1,4 @@
-"""A run's figures as OpenMetrics: a stored run as text with timestamps, a running one behind an endpoint."""
+"""A run's figures as OpenMetrics: a stored run as text with timestamps, a running one at an HTTP endpoint."""
 
 from pgdyno.metrics.catalogue import Catalogue, read_catalogue
 from pgdyno.metrics.stored import openmetrics

@@ -1,6 +1,6 @@
-"""What the probe's metrics are called in OpenMetrics: with their unit in the name, in base units.
+"""OpenMetrics names of the probe's metrics: with their unit in the name, in base units.
 
-Kinds and units come from `pgprobe --describe`, so that what a newer probe samples is there, too.
+Kinds and units come from `pgprobe --describe`, so that a newer probe's metrics are included.
 """
 
 from __future__ import annotations
@@ -22,37 +22,33 @@ _UNITS: Mapping[str, tuple[str, float]] = {
     "share": ("ratio", 1.0),
     "MHz": ("hertz", 1e6),
 }
-"""Base unit of each of the probe's, and what leads to it; counts have none."""
+"""OpenMetrics unit of each of the probe's, with the factor; counts have none."""
 _ROW = re.compile(r"\| `(?P<name>\w+)` \| (?P<kind>\w+) \| (?P<unit>[^|]*) \| (?P<meaning>.*) \|")
 _AS_READ = re.compile(r"[^a-zA-Z0-9_]")
 VOLATILE = frozenset({"activity", "state", "phase"})
-"""Labels that change while what they belong to stays: they would tear its line apart."""
+"""Labels whose values change during the life of an object: they would split its time series."""
 Lasting = tuple[tuple[str, str], ...]
 
 
 def lasting(labels: Mapping[str, Any]) -> Lasting:
-    """The probe's labels that tell one line from another."""
+    """Return the probe's labels that identify a time series."""
     return tuple(sorted((name, str(each)) for name, each in labels.items() if name not in VOLATILE))
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A metric family."""
-
     name: str
     """With its unit, without `_total`."""
     type: Literal["counter", "gauge", "unknown"]
     unit: str
     factor: float
-    """From the probe's unit."""
+    """Converts from the probe's unit."""
     help: str
 
 
 class Catalogue:
-    """Families of the probe's metrics."""
-
     def __init__(self, described: str) -> None:
-        """`described` is what `pgprobe --describe` prints."""
+        """`described` is the output of `pgprobe --describe`."""
         self._families: dict[tuple[str, str], Family] = {}
         for part in described.split("### ")[1:]:
             source, _, table = part.partition("\n")
@@ -61,31 +57,30 @@ class Catalogue:
                 self._families[key] = _family(*key, row["kind"], row["unit"].strip(), row["meaning"])
 
     def family(self, source: str, metric: str) -> Family:
-        """That of a metric; one that the probe does not know (any more) is of unknown type."""
+        """Return the family of a metric; a metric unknown to the probe has type unknown."""
         known = self._families.get((source, metric))
         name = _AS_READ.sub("_", f"{PREFIX}_{source}_{metric}")
         return known or Family(name, "unknown", "", 1.0, f"{source}, {metric}")
 
     def all(self) -> list[Family]:
-        """All families, in the reference's order."""
         return list(self._families.values())
 
 
 def read_catalogue() -> Catalogue:
-    """The catalogue of the installed probe. Raises EngineError."""
+    """Return the catalogue of the installed probe. Raises EngineError."""
     program = locate("pgprobe", "PGDYNO_PGPROBE", "the probe")
     try:
         done = subprocess.run(
             [program, "--describe"], capture_output=True, encoding="utf-8", errors="replace", check=True
         )
     except (OSError, subprocess.CalledProcessError) as error:
-        raise EngineError(f"{program} cannot say what its metrics are: {error}") from error
+        raise EngineError(f"{program} cannot describe its metrics: {error}") from error
     return Catalogue(done.stdout)
 
 
 def _family(source: str, metric: str, kind: str, unit: str, meaning: str) -> Family:
     base, factor = _UNITS.get(unit, ("", 1.0))
-    # `_total` at the end is a counter's
+    # `_total` at the end is reserved for counters
     name = f"{PREFIX}_{source}_{metric}".removesuffix("_total")
     if base and not name.endswith(f"_{base}"):
         name = f"{name}_{base}"

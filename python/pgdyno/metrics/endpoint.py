@@ -1,4 +1,4 @@
-"""An address where Prometheus and its kin find a running experiment's figures."""
+"""An HTTP endpoint at which Prometheus scrapes a running experiment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ _HIGHEST_PORT = 65535
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Host and port of `127.0.0.1:9187`, `[::1]:9187`, or a port alone, which is on loopback. Raises UsageError."""
+    """Return host and port of `127.0.0.1:9187`, `[::1]:9187`, or a port alone, which is on loopback. Raises
+    UsageError.
+    """
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") or LOOPBACK
     try:
@@ -39,9 +41,9 @@ def parse_address(text: str) -> tuple[str, int]:
 
 @contextmanager
 def metered(view: LiveView, address: str | None) -> Iterator[LiveView]:
-    """`view`, whose run is served at `address` while the block lasts; as it is when that is None.
+    """Yield `view` with an endpoint at `address` while the block lasts; unchanged if that is None.
 
-    Raises UsageError when nobody can listen there.
+    Raises UsageError if the address is not available.
     """
     if address is None:
         yield view
@@ -50,7 +52,7 @@ def metered(view: LiveView, address: str | None) -> Iterator[LiveView]:
     try:
         catalogue = read_catalogue()
     except EngineError:
-        # no probe, no figures of it: the run itself says so
+        # without a probe, its figures are missing: the run itself reports that
         catalogue = None
     meter = Meter(catalogue)
     registry = CollectorRegistry(auto_describe=False)

@@ -12,20 +12,20 @@ from pgdyno.analyse.histogram import LatencyHistogram, merge
 from pgdyno.metrics.text import Labels, Sample
 
 BOUNDS_S = tuple(step * 10.0**power for power in range(-5, 2) for step in (1, 2, 5))
-"""From 10 µs to 50 s, three a decade."""
+"""From 10 µs to 50 s, three per decade."""
 _BOUNDS_NS = np.array([round(bound * 1e9) for bound in BOUNDS_S], dtype=np.int64)
 
 
 @dataclass(slots=True)
 class Buckets:
-    """Counts up to each bound, since the trial's start."""
+    """Cumulative counts up to each bound, since the trial's start."""
 
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(BOUNDS_S), dtype=np.int64))
     count: int = 0
     sum_s: float = 0.0
 
     def add(self, blob: bytes | str, sum_ns: float) -> None:
-        """What happened in a second. Raises HistogramError."""
+        """Add a second. Raises HistogramError."""
         of_second = merge([blob])
         if of_second is not None:
             self.counts += _up_to_bounds(of_second)
@@ -33,7 +33,6 @@ class Buckets:
             self.sum_s += sum_ns / 1e9
 
     def samples(self, labels: Labels, at_s: float | None) -> Iterator[Sample]:
-        """As samples of a histogram."""
         for bound, count in zip(BOUNDS_S, self.counts, strict=True):
             yield "_bucket", {**labels, "le": f"{bound:.12g}"}, float(count), at_s
         yield "_bucket", {**labels, "le": "+Inf"}, float(self.count), at_s
@@ -42,7 +41,7 @@ class Buckets:
 
 
 def _up_to_bounds(histogram: LatencyHistogram) -> NDArray[np.int64]:
-    """How many are at most each bound, as exact as an HDR bucket is wide (0.1 %)."""
+    """Return how many are at most each bound, with the accuracy of an HDR bucket (0.1 %)."""
     reached = np.concatenate([[0], np.cumsum(histogram.counts)])
-    # a bucket that a bound cuts counts where its highest latency is
+    # a bucket that contains a bound counts where its highest latency is
     return np.asarray(reached[np.searchsorted(histogram.highest_ns, _BOUNDS_NS, side="right")], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Figures of a running experiment: what the engine has said, added up for whoever asks."""
+"""Accumulates the engine's figures of a running experiment."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Lines = Callable[[int], tuple[str, Path] | None]
 
 
 class Meter(Collector):
-    """A trial's figures while it runs. It is told by the run's thread and asked by those of the endpoint."""
+    """A trial's figures while it runs. The run's thread updates it, the endpoint's threads read it."""
 
     def __init__(self, catalogue: Catalogue | None) -> None:
-        """Without a `catalogue` figures of the probe are left out."""
+        """Without a `catalogue`, figures of the probe are left out."""
         self._catalogue = catalogue
         self._lock = threading.Lock()
         self._run = ""
@@ -32,38 +32,36 @@ class Meter(Collector):
         self._trial: _Running | None = None
 
     def run_began(self, name: str) -> None:
-        """The run has its name."""
         with self._lock:
             self._run = name
 
     def trial_started(self, number: int, slug: str, lines: Path | None) -> None:
-        """A trial begins, whose probe writes to `lines`."""
+        """Record the start of a trial, whose probe writes to `lines`."""
         with self._lock:
             self._trial = _Running({"run": self._run, "trial": str(number)}, slug, lines)
 
     def trial_ended(self, outcome: str) -> None:
-        """The trial is over; its figures stay until the next one begins."""
+        """Record the end of the trial; its figures stay until the next one begins."""
         with self._lock:
             self._done[outcome] = self._done.get(outcome, 0) + 1
             if self._trial is not None:
                 self._trial.phase = ""
 
     def heard(self, event: Mapping[str, Any]) -> None:
-        """The engine said this."""
         with self._lock:
             if self._trial is not None:
                 self._trial.heard(event)
 
     def collect(self) -> Iterator[Metric]:
-        """All families as of now."""
+        """Return all current families."""
         with self._lock:
             trial = self._trial
             done = [self._ended(outcome, number) for outcome, number in self._done.items()]
-            families = [with_samples("pgdyno_trials", "counter", "Trials that are over.", done)]
+            families = [with_samples("pgdyno_trials", "counter", "Completed trials.", done)]
             if trial is not None:
                 families += trial.families()
         if trial is not None and trial.sampled is not None and self._catalogue is not None:
-            # not while the run's thread waits: there may be much to read
+            # outside the lock that the run's thread needs: there may be much to read
             families += trial.sampled.families(self._catalogue, trial.labels)
         return iter([each for each in families if each.samples])
 
@@ -113,16 +111,16 @@ class _Running:
     def families(self) -> list[Metric]:
         info: Sample = ("_info", {**self.labels, "slug": self.slug}, 1.0, None)
         families = [
-            with_samples("pgdyno_trial", "info", "The trial that runs, or ran last.", [info]),
-            with_samples("pgdyno_phase", "stateset", "What the load does.", self._phases()),
-            with_samples("pgdyno_tps", "gauge", "Transactions a second, in the last second.", self._rate()),
+            with_samples("pgdyno_trial", "info", "The current trial, or the last one.", [info]),
+            with_samples("pgdyno_phase", "stateset", "State of the load.", self._phases()),
+            with_samples("pgdyno_tps", "gauge", "Transactions per second, in the last second.", self._rate()),
             with_samples(
-                "pgdyno_transactions", "counter", "Transactions, since the trial's start.", self._transactions()
+                "pgdyno_transactions", "counter", "Transactions since the start of the trial.", self._transactions()
             ),
             with_samples(
                 "pgdyno_latency_seconds",
                 "histogram",
-                "Latency from the intended start, succeeded transactions since the trial's start.",
+                "Latency from the intended start; succeeded transactions since the start of the trial.",
                 self._histograms(),
                 "seconds",
             ),

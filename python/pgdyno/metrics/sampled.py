@@ -1,4 +1,4 @@
-"""The probe's lines of the running trial, read as its file grows: counters since its start, gauges as they are."""
+"""Reads the probe's lines of the running trial from its growing file: counters since its start, current gauges."""
 
 from __future__ import annotations
 
@@ -16,15 +16,13 @@ from pgdyno.metrics.text import Labels, Sample, with_samples
 
 SECOND_US = 1_000_000
 GONE_US = 5 * SECOND_US
-"""A gauge that was not sampled for so long is no figure of now."""
+"""A gauge without a sample for this long is not current."""
 Key = tuple[str, str]
 
 
 class Sampled:
-    """What a probe has said so far."""
-
     def __init__(self, lines: Path) -> None:
-        """Of the file `lines`, which may not be there yet."""
+        """The file `lines` may not exist yet."""
         self._path = lines
         self._lock = threading.Lock()
         self._at = 0
@@ -34,7 +32,7 @@ class Sampled:
         self._looks: deque[tuple[int, Counter[tuple[str, str, str]]]] = deque()
 
     def families(self, catalogue: Catalogue, labels: Labels) -> list[Metric]:
-        """All that has come so far, with `labels` on it, and no times: it is of now."""
+        """Return all families so far, with `labels` added, and without timestamps."""
         with self._lock:
             self._read()
             return list(self._families(catalogue, labels))
@@ -49,7 +47,7 @@ class Sampled:
                     self._at += len(text)
                     self._take(text)
         except OSError:
-            # not there yet, or gone into the trial's tables
+            # it does not exist yet, or the trial's tables have replaced it
             return
 
     def _families(self, catalogue: Catalogue, labels: Labels) -> Iterator[Metric]:
@@ -85,7 +83,7 @@ class Sampled:
             elif line["event"] == "sample":
                 self._sample(line)
         except (ValueError, KeyError, TypeError):
-            # cut, or of a newer probe
+            # truncated, or from a newer probe
             return
 
     def _look(self, line: dict[str, Any]) -> None:

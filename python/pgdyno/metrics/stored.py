@@ -1,4 +1,4 @@
-"""A stored run as OpenMetrics text: every figure with the time at which it was measured."""
+"""Exports a stored run as OpenMetrics text: every figure with its timestamp."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ class _Trial:
     record: TrialRecord
     labels: dict[str, str]
     epoch_s: float
-    """Of the engine's start."""
+    """Start of the engine."""
     origin_s: float
-    """Of the first transaction."""
+    """Start of the first transaction."""
     rows: Sequence[IntervalRow]
 
     def seconds(self) -> dict[int, list[IntervalRow]]:
-        """Rows of each second, one a script."""
+        """Return the rows of each second, one per script."""
         seconds: dict[int, list[IntervalRow]] = defaultdict(list)
         for row in self.rows:
             seconds[row.second].append(row)
         return seconds
 
     def end_s(self, row: IntervalRow) -> float:
-        """When a second was over."""
+        """Return the end of a second."""
         return round(self.origin_s + row.to_us / 1e6, 6)
 
 
 def openmetrics(run: RunData, trial: int | None, catalogue: Catalogue) -> Iterator[bytes]:
-    """The text of trial number `trial`, or of all, in pieces. Raises StoreError."""
+    """Yield the text of trial number `trial`, or of all, in pieces. Raises StoreError."""
     numbers = {record.number for record in run.trials}
     if trial is not None and trial not in numbers:
         raise StoreError(f"run {run.folder.name} has no trial {trial}")
@@ -64,7 +64,7 @@ def _trial(run: RunData, record: TrialRecord) -> _Trial:
     epoch_s = epoch_us / 1e6 if epoch_us is not None else started
     if epoch_s is None:
         raise StoreError(
-            f"trial {record.number} does not say when it was", hint="imported results have no times to export by"
+            f"trial {record.number} has no start time", hint="imported results without times cannot be exported"
         )
     origin_us = whole_of("connected", events.get("connected", "{}"), "origin_us") or 0
     labels = {"run": run.folder.name, "trial": str(record.number), "target": record.target}
@@ -77,16 +77,16 @@ _TIMES = ("start", "connected")
 def _families(run: RunData, trials: Sequence[_Trial], catalogue: Catalogue) -> Iterator[Metric]:
     names = {trial.record.number: _script_names(trial.record) for trial in trials}
     yield with_samples("pgdyno_trial", "info", "Trials of the run.", [_info(run, each) for each in trials])
-    yield with_samples("pgdyno_phase", "stateset", "What the load does.", _of(trials, _phases))
+    yield with_samples("pgdyno_phase", "stateset", "State of the load.", _of(trials, _phases))
     yield with_samples(
-        "pgdyno_transactions", "counter", "Transactions, since the trial's start.", _transactions(trials, names)
+        "pgdyno_transactions", "counter", "Transactions since the start of the trial.", _transactions(trials, names)
     )
     for name, help_text in (("clients", "Connected clients."), ("in_flight", "Clients inside a transaction.")):
         yield with_samples(f"pgdyno_{name}", "gauge", help_text, _gauges(trials, name))
     yield with_samples(
         "pgdyno_latency_seconds",
         "histogram",
-        "Latency from the intended start, succeeded transactions since the trial's start.",
+        "Latency from the intended start; succeeded transactions since the start of the trial.",
         _histograms(run, trials, names),
         "seconds",
     )
@@ -215,7 +215,9 @@ _WAITS = """
 
 
 def _waits(run: RunData, trials: Sequence[_Trial]) -> Iterator[Sample]:
-    """By second of the wall clock; a wait that nobody is in has 0, so that its line ends where it ended."""
+    """Yield waits by second of the wall clock; a wait without sessions is 0, so that its series ends at the right
+    time.
+    """
     for trial in trials:
         for backend, kind, event, at_s, sessions in run.query(_WAITS.format(trial=trial.record.number)).rows:
             labels = {**trial.labels, "backend_type": backend, "wait_type": kind or "", "wait": event}
@@ -226,7 +228,7 @@ def _probed(run: RunData, trials: Sequence[_Trial], catalogue: Catalogue) -> Ite
     numbers = ", ".join(str(trial.record.number) for trial in trials) or "NULL"
     labels = {trial.record.number: trial.labels for trial in trials}
     for (source,) in run.query(f"SELECT DISTINCT source FROM series WHERE trial IN ({numbers}) ORDER BY 1").rows:  # noqa: S608
-        # a source at a time: all of a long run would not fit into memory
+        # one source at a time: all of a long run would not fit into memory
         rows = run.query(_SERIES.format(source=source.replace("'", "''"), numbers=numbers)).rows
         for metric, of_metric in groupby(rows, key=itemgetter(0)):
             family = catalogue.family(source, metric)
@@ -241,7 +243,9 @@ _SERIES = """
 
 
 def _points(rows: Iterable[Sequence[Any]], labels: Mapping[int, Labels], family: Family) -> Iterator[Sample]:
-    """Each line's points in time, one line after the other; a line is a trial and the labels that stay."""
+    """Yield the points of each series in order of time, one series after the other; a series is a trial and its lasting
+    labels.
+    """
     lines: dict[tuple[int, Lasting], list[tuple[float, float]]] = defaultdict(list)
     for _, trial, text, wall_us, value in rows:
         lines[trial, lasting(json.loads(text))].append((round(wall_us / 1e6, 6), value * family.factor))

@@ -1,4 +1,4 @@
-"""Metric families as the text that OpenMetrics 1.0 wants, one by one: a run may have millions of samples."""
+"""Formats metric families as OpenMetrics 1.0 text, one by one: a run may have millions of samples."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _One(Collector):
 
 
 def text_of(families: Iterable[Metric]) -> Iterator[bytes]:
-    """The text of `families` in pieces; those without samples are left out."""
+    """Yield the text of `families` in pieces; those without samples are left out."""
     for family in families:
         if family.samples:
             registry = CollectorRegistry(auto_describe=False)
@@ -43,7 +43,6 @@ def with_samples(
     samples: Iterable[Sample],
     unit: str = "",
 ) -> Metric:
-    """A family."""
     metric = Metric(name, help_text, kind, unit)
     for suffix, labels, value, at_s in samples:
         metric.add_sample(f"{name}{suffix}", dict(labels), value, timestamp=at_s)

@@ -1,4 +1,4 @@
-"""What published benchmarks reported: a table of figures (`NAME.csv`) and where it is from (`NAME.toml`)."""
+"""Published benchmark results: a table of figures (`NAME.csv`) with its source (`NAME.toml`)."""
 
 from pgdyno.published.figures import COLUMNS, Published, published, published_names
 

@@ -1,1 +1,1 @@
-"""What a run shows of itself: terminal tables, one offline HTML file, CSV, JSON, Markdown."""
+"""Presents a run: terminal tables, one offline HTML file, PDF, CSV, JSON, Markdown."""

@@ -1,4 +1,4 @@
-"""What is worked out of a run on demand: steadiness, dips, the Universal Scalability Law, price."""
+"""Analyses of a run on request: steadiness, dips, the Universal Scalability Law, price."""
 
 from __future__ import annotations
 
@@ -26,44 +26,40 @@ from pgdyno.report.texts import gettext, translated
 
 @dataclass(frozen=True, slots=True)
 class TrialAnalysis:
-    """A trial that is a result."""
+    """A finished trial."""
 
     trial: TrialRecord
     steady: SteadyState | None
-    """None when it is too short."""
+    """None if the trial is too short."""
     dips: tuple[Dip, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CurveAnalysis:
-    """One curve of throughput by clients."""
-
     name: str
     target: str
     clients: int
     """At its peak."""
     usl: UslFit | NotFitted
     price: Price | None
-    """At its peak; None where the price list does not have the target."""
+    """At its peak; None if the price list lacks the target."""
     capacity: Capacity | None = None
-    """At a latency target; None without one, and where no point met it."""
+    """At a latency target; None without one, and if no point met it."""
     price_at_capacity: Price | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RunAnalysis:
-    """All of it."""
-
     trials: tuple[TrialAnalysis, ...]
     curves: tuple[CurveAnalysis, ...]
     prices: PriceList | None
     of: Digest
     latency: LatencyLimit | None = None
-    """The target that capacities are of."""
+    """The target of the capacities."""
 
 
 def analyse_run(run: RunSource, prices: PriceList | None = None, latency: LatencyLimit | None = None) -> RunAnalysis:
-    """Work it out. Reads every trial's intervals once; prices are the plan's where none are given."""
+    """Analyse a run. Reads every trial's intervals once; `prices` default to the plan's."""
     of = digest(run)
     prices = prices if prices is not None else prices_of(run.manifest)
     if latency is None and prices is not None and prices.latency is not None:
@@ -88,7 +84,7 @@ def analyse_run(run: RunSource, prices: PriceList | None = None, latency: Latenc
 
 
 def analysis_lines(found: RunAnalysis) -> Iterator[str]:
-    """The analysis in sentences, a line each."""
+    """Describe the analysis in one sentence per line."""
     yield from _steady_lines(found)
     yield from _dip_lines(found)
     for curve in found.curves:
@@ -101,7 +97,7 @@ def _steady_lines(found: RunAnalysis) -> Iterator[str]:
     known = [(each.trial, each.steady) for each in found.trials if each.steady is not None]
     short = len(found.trials) - len(known)
     if short:
-        yield f"steady state: {numbers.trials(short)} measured less than {SHORTEST} s: nothing can be said"
+        yield f"steady state: {numbers.trials(short)} measured less than {SHORTEST} s: too short to classify"
     counts = Counter(steady.kind for _, steady in known)
     if counts:
         yield "steady state: " + ", ".join(f"{counts[kind]} {kind.value}" for kind in SteadyClass if counts[kind])
@@ -132,12 +128,12 @@ def _name(found: RunAnalysis, trial: TrialRecord) -> str:
 
 
 def usl_words(usl: UslFit | NotFitted) -> str:
-    """A fit, or why there is none, in a line."""
+    """Describe a fit, or why there is none, in one line."""
     if isinstance(usl, NotFitted):
         return gettext("scalability law not fitted: {reason}", reason=translated(usl.reason))
     return gettext(
-        "scalability law: contention {contention}, coherency {coherency}, peak at {clients} clients with {tps} tps; no "
-        "point further off than {error} %",
+        "scalability law: contention {contention}, coherency {coherency}, peak at {clients} clients with {tps} tps; "
+        "largest deviation of a point {error} %",
         contention=_range(usl.contention),
         coherency=_range(usl.coherency),
         clients=_range(usl.peak_clients),
@@ -157,7 +153,7 @@ def _capacity_lines(found: RunAnalysis) -> Iterator[str]:
         return
     for curve in found.curves:
         if curve.capacity is None:
-            yield f"{curve.name}: no point is known to meet {found.latency.text}"
+            yield f"{curve.name}: no measured point meets {found.latency.text}"
             continue
         of, tps = curve.capacity, curve.capacity.tps
         half = "" if tps.half is None else f" (95 %: {numbers.rounded(tps.low)} to {numbers.rounded(tps.high)})"
@@ -175,7 +171,9 @@ def _price_lines(found: RunAnalysis) -> Iterator[str]:
 
 
 def analysis_json(found: RunAnalysis) -> dict[str, Any]:
-    """The analysis for programs: transactions a second, seconds from the start of measuring (dips: of the trial)."""
+    """Return the analysis for programs: transactions per second, seconds from the start of measuring (dips: of the
+    trial).
+    """
     return {
         "trials": [
             {
@@ -231,5 +229,5 @@ def _usl_json(usl: UslFit | NotFitted) -> dict[str, Any]:
 
 
 def _finite(values: dict[str, Any]) -> dict[str, Any]:
-    """What JSON has no number for is null."""
+    """Replace what JSON has no number for by null."""
     return {name: value if math.isfinite(value) else None for name, value in values.items()}

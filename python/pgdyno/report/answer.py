@@ -1,7 +1,7 @@
 """The answer to the plan's question, as a value: the terminal ends with it; page, PDF and Markdown begin with it.
 
-With several arms it is the verdict of their comparison, as `pgdyno compare` gives it; with phases and with fixed
-rates the figures of each; of a search what it found; else the peak.
+With several arms it is the verdict of their comparison, as in `pgdyno compare`; with phases and with fixed rates the
+figures of each; for a search its result; otherwise the peak.
 """
 
 from __future__ import annotations
@@ -28,19 +28,17 @@ from pgdyno.report.tables import Table
 from pgdyno.report.texts import gettext, listed, ngettext
 
 MOST_OTHERS = 8
-"""Comparisons that are told besides the chief one."""
+"""Comparisons to show besides the chief one."""
 MOST_REASONS = 3
-"""Failures that are named where nothing else can be said."""
+"""Failures to name if there is no other result."""
 
 
 class Kind(StrEnum):
-    """What an answer is about."""
-
     NOTHING = "nothing"
     """No trial finished."""
     COMPARISON = "comparison"
     INCOMPARABLE = "incomparable"
-    """The plan has several arms, and they could not be compared."""
+    """The plan has several arms that could not be compared."""
     SEARCH = "search"
     PHASES = "phases"
     RATES = "rates"
@@ -49,37 +47,37 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is said first on a page, and last in a terminal."""
+    """The first statement of a page, and the last in a terminal."""
 
     text: str
     """One sentence, without its full stop."""
     kind: Kind
     details: tuple[str, ...] = ()
-    """Further ones: what would settle it, the other arms, how far trials lie apart."""
+    """Further sentences: how to reach a verdict, the other arms, the spread between trials."""
     table: Table | None = None
-    """Of phases, or of rates."""
+    """The table of phases, or of rates."""
     invalid: tuple[str, ...] = ()
-    """Why it does not hold, by the audit; empty when it does, and where nobody audited."""
+    """Why it is void, by the audit; empty if it is valid, or there was no audit."""
     chief: Comparison | None = None
-    """The comparison that `text` is about; None without one."""
+    """The comparison in `text`; None without one."""
 
 
 def shows_peak(of: Digest, said: Answer) -> bool:
-    """Whether one peak may stand large under the answer.
+    """Return whether the answer may show one peak as the best.
 
-    Of arms that cannot be told apart none is the best; in open loop throughput is what the plan asks for.
+    If arms cannot be distinguished, none is the best; in an open loop, the plan sets the throughput.
     """
     is_settled = said.chief is None or _verdict(said.chief) is not Verdict.INCONCLUSIVE
     return is_settled and said.table is None and not has_rates(of)
 
 
 def answer(of: Digest, extras: Extras) -> Answer:
-    """The answer of a run, or of several that are compared."""
+    """Return the answer of a run, or of several that are compared."""
     return replace(_answer(of, extras), invalid=tuple(each.message for each in refusing(extras)))
 
 
 def refusing(extras: Extras) -> list[Finding]:
-    """Findings by which an answer does not hold."""
+    """Return the findings that make an answer void."""
     whole, single = of_single_trials(extras.findings or ())
     return [each for each in (*whole, *([] if extras.left_out else single)) if each.checked]
 
@@ -117,7 +115,7 @@ def _of_one_arm(of: Digest, extras: Extras, table: Table | None) -> Answer:
 
 
 def _compared(of: Digest, extras: Extras) -> Answer:
-    """The comparison of the largest settled effect first, then what would settle it, then the others."""
+    """Show the comparison with the largest significant effect first, then how to reach a verdict, then the others."""
     chief = chief_of(extras.comparisons)
     text = sentence(chief)
     if _verdict(chief) is not Verdict.INCONCLUSIVE:
@@ -133,15 +131,15 @@ def _compared(of: Digest, extras: Extras) -> Answer:
         details.append(gettext("and {count} more", count=len(told) - MOST_OTHERS))
     without = [each.other for each in others if not _has_interval(each)]
     if without:
-        details.append(gettext("{arms}: too few results for an interval", arms=listed(without)))
+        details.append(gettext("{arms}: too few finished trials for an interval", arms=listed(without)))
     return Answer(text, Kind.COMPARISON, (*details, *search_lines(of.manifest)), chief=chief)
 
 
 def _left_out(of: Digest, extras: Extras) -> Iterator[str]:
-    """How many trials the comparison goes without."""
+    """Return how many trials the comparison leaves out."""
     if extras.left_out:
         yield gettext(
-            "Of {total} trials {count} are left out: the audit calls them invalid",
+            "{count} of {total} trials are left out, because the audit found them invalid",
             total=len(of.run.trials),
             count=len(extras.left_out),
         )
@@ -152,7 +150,7 @@ def _has_interval(of: Comparison) -> bool:
 
 
 def chief_of(comparisons: Sequence[Comparison]) -> Comparison:
-    """The comparison of the largest effect, one that is settled if there is any; the first without an interval."""
+    """Return the comparison with the largest effect, preferably a significant one; without intervals, the first."""
     told = [(each, chief.interval) for each in comparisons if (chief := each.chief) and chief.interval]
     settled = [each for each in told if _verdict(each[0]) is not Verdict.INCONCLUSIVE]
     return max(settled or told, key=lambda each: abs(each[1].mean))[0] if told else comparisons[0]
@@ -163,7 +161,7 @@ def _verdict(of: Comparison) -> Verdict:
 
 
 def _incomparable(of: Digest, extras: Extras) -> str | None:
-    """Why arms that the plan has could not be compared; None where there are none."""
+    """Return why arms of the plan could not be compared; None if the plan has none."""
     every = list(dict.fromkeys(extras.arms.values()))
     if len(every) < 2:
         return None
@@ -191,7 +189,7 @@ def _priced(text: str, extras: Extras, price: str | None) -> str:
 
 
 def _priced_arms(text: str, of: Digest, chief: Comparison, extras: Extras) -> str:
-    """Both arms' prices at their highest peaks; nothing where one of them has none."""
+    """Return both arms' prices at their highest peaks; nothing if one of them has none."""
     base, other = (_arm_price(of, arm, extras) for arm in (chief.base, chief.other))
     if base is None or other is None or extras.prices is None:
         return text
@@ -217,11 +215,11 @@ def _million(curve: ScalingCurve, extras: Extras) -> str | None:
     return numbers.rounded(price.per_million) if price is not None else None
 
 
-# ---- no result ----
+# ---- no finished trial ----
 
 
 def _reasons(of: Digest) -> Iterator[str]:
-    """Why trials failed, each reason once, with the first trial that it stopped."""
+    """Return why trials failed, each reason once, with the first trial that it stopped."""
     first: dict[str, int] = {}
     for trial in of.unfinished:
         if trial.failure is not None:

@@ -1,4 +1,4 @@
-"""The answer for programs: the same as `answer` gives, with names and figures beside its sentences."""
+"""The answer for programs: as in `answer`, with names and figures in addition to the sentences."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pgdyno.report.texts import sentence
 
 
 def answer_json(of: Digest, extras: Extras) -> dict[str, Any]:
-    """The answer of a run; `docs/reference/analysis.md` says what each key is."""
+    """Return the answer of a run; `docs/reference/analysis.md` describes the keys."""
     said = answer(of, extras)
     chief = said.chief
     others = [each for each in extras.comparisons if each is not chief]
@@ -39,7 +39,7 @@ def answer_json(of: Digest, extras: Extras) -> dict[str, Any]:
 
 
 def _peaks(of: Digest, said: Answer) -> list[dict[str, Any]]:
-    """The highest point of each series, where throughput was not what the plan gave."""
+    """Return the highest point of each series, unless the plan set the throughput."""
     if said.kind not in (Kind.PEAK, Kind.COMPARISON) or rated_points(of):
         return []
     return [
@@ -90,5 +90,5 @@ def _series(series: Series) -> dict[str, Any]:
 
 
 def estimate_json(of: Estimate | None) -> dict[str, Any] | None:
-    """A mean over trials; `half` of its interval is null for one trial."""
+    """Return a mean over trials; `half` of its interval is null for one trial."""
     return None if of is None else {**asdict(of), "confidence": CONFIDENCE}

@@ -1,4 +1,4 @@
-"""The arms of one run and their comparison: the one that `pgdyno compare RUN` prints."""
+"""The arms of one run and their comparison, as in `pgdyno compare RUN`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from pgdyno.store import RunData
 
 
 def left_out_of(of: Digest, findings: Sequence[Finding]) -> frozenset[int]:
-    """Trials that a comparison of the arms goes without, for `findings` call them invalid.
+    """Return the trials that a comparison of the arms leaves out, because `findings` are invalid.
 
-    Empty where an arm would have none left: the comparison is then shown, and does not hold.
+    Empty if an arm would have none left: the comparison is then shown, and void.
     """
     invalid = frozenset(trials_of(of_single_trials(findings)[1]))
     arms = _arms(of, invalid)
@@ -27,12 +27,12 @@ def left_out_of(of: Digest, findings: Sequence[Finding]) -> frozenset[int]:
 
 
 def comparisons_of(of: Digest, left_out: Collection[int] = ()) -> list[Comparison]:
-    """Every arm of one run against the first of them; empty where fewer than two have a result."""
+    """Return every arm of one run compared with the first of them; empty if fewer than two have a result."""
     return [each for each in compare(_arms(of, left_out)) if each.points]
 
 
 def with_confounders(comparisons: Sequence[Comparison], run: RunData) -> list[Comparison]:
-    """The comparisons of the arms of `run`, each with what else differs between its arms."""
+    """Return the comparisons of the arms of `run`, each with its confounders."""
     by = usual_split(run)
     if by is None:
         return list(comparisons)
@@ -53,7 +53,7 @@ def _arms(of: Digest, left_out: Collection[int]) -> list[Arms]:
 
 
 def arms_of(of: Digest) -> dict[Series, str]:
-    """By series of one run, the arm that `comparisons_of` knows it as; empty without arms."""
+    """Return the arm of each series of one run, as named in `comparisons_of`; empty without arms."""
     by = usual_split(of.run)
     if by is None:
         return {}

@@ -1,4 +1,4 @@
-"""Pictures of characters: bars, sparklines, and a curve of braille dots."""
+"""Charts of characters: bars, sparklines, and a curve of braille dots."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 
 
 def bar(share: float, width: int) -> str:
-    """`share` (0 to 1) of `width` cells, to an eighth of a cell; padded to `width`."""
+    """Draw `share` (0 to 1) of `width` cells, to an eighth of a cell; padded to `width`."""
     eighths = round(min(max(share, 0.0), 1.0) * width * 8)
     whole, rest = divmod(eighths, 8)
     return ("█" * whole + (_EIGHTHS[rest] if rest else "")).ljust(width)
 
 
 def sparkline(values: Sequence[float], width: int, top: float | None = None) -> str:
-    """`values` from zero to `top`, or the highest of them, in at most `width` cells; neighbours are averaged to fit."""
+    """Draw `values` from zero to `top`, or the highest of them, in at most `width` cells; neighbours are averaged to
+    fit.
+    """
     if not values or width < 1:
         return ""
     each = math.ceil(len(values) / width)
@@ -35,7 +37,7 @@ def sparkline(values: Sequence[float], width: int, top: float | None = None) -> 
 
 @dataclass(slots=True)
 class Canvas:
-    """A grid of characters, `width` x `height` cells, each of 2 x 4 dots. Places are in cells from the top left."""
+    """A grid of characters, `width` x `height` cells, each of 2 x 4 dots. Positions are in cells from the top left."""
 
     width: int
     height: int
@@ -43,17 +45,17 @@ class Canvas:
     _marks: dict[tuple[int, int], str] = field(default_factory=dict)
 
     def line(self, x1: float, y1: float, x2: float, y2: float) -> None:
-        """A line of dots between two places."""
+        """Draw a line of dots between two positions."""
         steps = max(1, round(max(abs(x2 - x1) * 2, abs(y2 - y1) * 4)))
         for at in range(steps + 1):
             self._dot(x1 + (x2 - x1) * at / steps, y1 + (y2 - y1) * at / steps)
 
     def mark(self, x: float, y: float, character: str) -> None:
-        """A character over whatever is at a place."""
+        """Draw a character over whatever is at a position."""
         self._marks[self._cell(x, y)] = character
 
     def write(self, x: int, y: int, text: str) -> bool:
-        """`text` from a cell on, if all its cells are within the grid and empty; else nothing, and False."""
+        """Write `text` from a cell on if all its cells are within the grid and empty; otherwise return False."""
         cells = [(x + at, y) for at in range(len(text))]
         around = [(x - 1, y), *cells, (x + len(text), y)]
         inside = 0 <= y < self.height and x >= 0 and x + len(text) <= self.width
@@ -63,7 +65,6 @@ class Canvas:
         return True
 
     def lines(self) -> list[str]:
-        """The grid, a text a row."""
         return ["".join(self._character(x, y) for x in range(self.width)) for y in range(self.height)]
 
     def _dot(self, x: float, y: float) -> None:
@@ -80,7 +81,7 @@ class Canvas:
 
 
 def printable(text: str) -> str:
-    """`text` without characters that could steer a terminal: names and messages come from outside."""
+    """Return `text` without characters that could control the terminal: names and messages come from outside."""
     return "".join(
         each if each.isprintable() else " " if each in "\n\t\r" else "\N{REPLACEMENT CHARACTER}" for each in text
     )

@@ -1,4 +1,4 @@
-"""Checks of the doctor in a terminal: a line a check, and below it what it means where there is something to say."""
+"""Checks of the doctor in a terminal: a line per check, with an explanation below if necessary."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ STYLES: Mapping[CheckVerdict, str] = MappingProxyType(
 GAP = 2
 VERDICT = max(len(verdict.value) for verdict in CheckVerdict)
 WIDEST = 120
-"""Longer lines are hard to read, however wide the terminal."""
+"""Longer lines are hard to read on any terminal."""
 BESIDE = 90
-"""From this width on, what was found stands beside the name, else below it."""
+"""From this width on, findings are next to the name, otherwise below it."""
 PLURALS: Mapping[CheckVerdict, str] = MappingProxyType(
     {CheckVerdict.NOTE: "notes", CheckVerdict.WARNING: "warnings", CheckVerdict.STOP: "stops"}
 )
 
 
 def check_lines(checks: Sequence[Check], width: int | None) -> list[Text]:
-    """All of `checks` in lines of at most `width` columns, and how many of each verdict; None: nobody looks."""
+    """Return `checks` in lines of at most `width` columns, and the number of each verdict; None means unlimited."""
     names = max((len(check.id) for check in checks), default=0)
     lines: list[Text] = []
     for check in checks:
@@ -71,7 +71,6 @@ def _wrapped(text: str, indent: int, width: int | None, style: str = "") -> list
 
 
 def _counts(checks: Sequence[Check]) -> Text:
-    """`20 checks: 12 good, 3 unknown, 4 notes, 1 warning`."""
     counts = Counter(check.verdict for check in checks)
     text = Text(f"{len(checks)} check{'s' if len(checks) != 1 else ''}: ")
     for at, verdict in enumerate(verdict for verdict in CheckVerdict if counts[verdict]):

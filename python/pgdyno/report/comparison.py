@@ -1,4 +1,4 @@
-"""A comparison for people: a sentence first, then a line a point with its interval drawn."""
+"""A comparison for people: a sentence first, then a line per point with a plot of its interval."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from pgdyno.report.texts import gettext, gettext_each, gettext_noop, listed, nge
 
 LABEL = 22
 WITH_FIGURES = 100
-"""Columns from which on the two figures have room beside the interval."""
+"""Width from which on the two figures are shown next to the interval."""
 NARROWEST_PLOT, WIDEST_PLOT = 8, 40
 UNSETTLED_SHOWN = 5
 
 
 def comparison_lines(of: Comparison, width: int, *, unicode: bool = True) -> list[str]:
-    """The comparison in lines that are not wrapped yet where they are sentences, and fit `width` where a table."""
+    """Return the comparison: sentences are not wrapped yet, the table fits `width`."""
     sentences = [sentence(of), *point_counts(of), *_unsettled(of)]
     table = comparison_table(of, width, unicode=unicode)
     after = ["", *sentences[2:]] if sentences[2:] else []
@@ -33,12 +33,12 @@ def comparison_lines(of: Comparison, width: int, *, unicode: bool = True) -> lis
 
 
 def sentence(of: Comparison) -> str:
-    """What is to be said in one sentence: the verdict, the difference and its interval."""
+    """Return the verdict, the difference and its interval in one sentence."""
     chief = of.chief
     base, other = printable(of.base), printable(of.other)
     told = {"other": other, "base": base, "metric": gettext(of.metric.words)}
     if chief is None or chief.interval is None:
-        return gettext("{other} vs {base} by {metric}: too few results for an interval", **told)
+        return gettext("{other} vs {base} by {metric}: too few finished trials for an interval", **told)
     verdict = gettext(_VERDICTS[chief.verdict], delta=percent(of.delta, plus=False), **told)
     change = percent(chief.change)
     level = gettext(
@@ -49,7 +49,7 @@ def sentence(of: Comparison) -> str:
         over = gettext("over {count} points", count=len(of.judged))
     pairs = ngettext("{count:,} pair", "{count:,} pairs", chief.pairs)
     if not of.paired:
-        pairs = ngettext("{count:,} trial a run", "{count:,} trials a run", chief.pairs)
+        pairs = ngettext("{count:,} trial per run", "{count:,} trials per run", chief.pairs)
     return gettext(
         "{verdict}: {change} ({interval}) {over}, {pairs}",
         verdict=verdict,
@@ -61,14 +61,14 @@ def sentence(of: Comparison) -> str:
 
 
 def confounded_line(of: Comparison) -> str | None:
-    """What stands before the sentence where more differs than what is compared; None where nothing is known to."""
+    """Return the line before the sentence if there are confounders; otherwise None."""
     if not of.confounders:
         return None
-    return gettext("Confounded by {causes}: the difference may come from that", causes=confounding(of))
+    return gettext("Confounded by {causes}: the difference may be caused by that", causes=confounding(of))
 
 
 def confounding(of: Comparison) -> str:
-    """What confounds it, each thing once."""
+    """Name the confounders, each once."""
     return listed([gettext(each) for each in dict.fromkeys(each.topic for each in of.confounders)])
 
 
@@ -89,7 +89,7 @@ _TOPICS = (
     gettext_noop("version"),
     gettext_noop("workers"),
 )
-"""Topics of confounders that are no names of settings."""
+"""Topics of confounders that are not names of settings."""
 
 _VERDICTS = {
     Verdict.FASTER: gettext_noop("{other} is faster than {base} by {metric}"),
@@ -100,7 +100,9 @@ _VERDICTS = {
 
 
 def comparison_table(of: Comparison, width: int, *, unicode: bool = True) -> list[str]:
-    """Headings and a line a point: change, interval, pairs, plot, verdict; the figures too where there is room."""
+    """Return headings and a line per point: change, interval, pairs, plot, verdict; the figures too if there is
+    room.
+    """
     figures = width >= WITH_FIGURES
     rows = [_cells(point, of, figures=figures) for point in of.points]
     names = (_cut(of.base, 14), _cut(of.other, 14)) if figures else ()
@@ -131,16 +133,16 @@ def comparison_table(of: Comparison, width: int, *, unicode: bool = True) -> lis
 
 
 def noise_lines(of: NoiseFloor) -> list[str]:
-    """What an A/A run says."""
+    """Describe an A/A run."""
     if not of.points:
-        return [f"{of.base} and {of.other} have too few pairs to say anything of the noise"]
+        return [f"{of.base} and {of.other} have too few pairs to estimate the noise"]
     refused = of.refusal
     if refused is None:
         floor, delta = percent(of.floor, plus=False), percent(of.delta, plus=False)
-        first = f"Noise floor: two equal arms differ by no more than {floor} here"
+        first = f"Noise floor: two equal arms differ by at most {floor} on this set-up"
         lines = [f"{first}; differences within ±{delta} count as none"]
     else:
-        lines = [f"Not a noise floor to compare by: {refused.why}", f"remedy: {refused.remedy}"]
+        lines = [f"Not usable as a noise floor: {refused.why}", f"remedy: {refused.remedy}"]
     lines.append("")
     rows = [["point", "difference", "interval", "one pair varies by", "pairs"]]
     for point in of.points:
@@ -158,14 +160,13 @@ def noise_lines(of: NoiseFloor) -> list[str]:
 
 
 def percent(ratio: float, *, plus: bool = True) -> str:
-    """`+4.2 %` for 0.042: two digits behind the point below 1 %, none from 100 % on."""
+    """Return `+4.2 %` for 0.042: two decimal places below 1 %, none from 100 % on."""
     size = abs(100 * ratio)
     digits = 2 if size < 0.995 else 1 if size < 99.95 else 0
     return f"{100 * ratio:{'+' if plus else ''},.{digits}f} %"
 
 
 def low_to_high(interval: Interval) -> str:
-    """`+3.1 to +5.3 %`."""
     return _to(math.expm1(interval.low), math.expm1(interval.high), plus=True)
 
 
@@ -174,7 +175,7 @@ def _to(low: float, high: float, *, plus: bool = False) -> str:
 
 
 def point_counts(of: Comparison) -> list[str]:
-    """A line that says how often each verdict came; nothing of a comparison at one point."""
+    """Return how often each verdict occurs; nothing for a comparison at one point."""
     if len(of.judged) < 2:
         return []
     counts = Counter(point.verdict for point in of.judged)
@@ -187,7 +188,7 @@ def point_counts(of: Comparison) -> list[str]:
 
 
 def _unsettled(of: Comparison) -> list[str]:
-    """What the pairs could have shown, and how many a new run takes, for each point that is inconclusive."""
+    """Return the smallest detectable difference, and the pairs of a new run, for each inconclusive point."""
     unsettled = [point for point in of.judged if point.verdict is Verdict.INCONCLUSIVE]
     lines = [
         f"{printable(str(point.label))}: no verdict: {printable(point.reason)}" for point in of.points if point.reason
@@ -204,22 +205,27 @@ def _unsettled(of: Comparison) -> list[str]:
 
 
 def new_run_words(interval: Interval | None, pairs: int | None, *, paired: bool) -> str:
-    """What new run would settle it, in words: pairs that are added to those of now would not do."""
+    """Describe the new run that would reach a verdict: adding pairs to the present ones is not valid."""
     if interval is None:
         return translated(few_pairs((), paired=paired))
     if paired and pairs is None:
-        return gettext("even a new run of 1,000 pairs would not settle it: the difference is about what counts as none")
+        return gettext(
+            "even a new run of 1,000 pairs would not reach a verdict: the difference is about as large as the "
+            "largest that counts as none"
+        )
     if pairs is None:
         return gettext(
-            "even two new runs of 1,000 trials a point would not settle it: the difference is about what counts as none"
+            "even two new runs of 1,000 trials per point would not reach a verdict: the difference is about as "
+            "large as the largest that counts as none"
         )
     if paired:
         return gettext(
-            "a new run of about {count} pairs, analysed without these, would settle it with a chance of 80 %",
+            "a new run of about {count} pairs, analysed without these, would reach a verdict with a chance of 80 %",
             count=f"{pairs:,}",
         )
     return gettext(
-        "two new runs of about {count} trials a point, analysed without these, would settle it with a chance of 80 %",
+        "two new runs of about {count} trials per point, analysed without these, would reach a verdict with a "
+        "chance of 80 %",
         count=f"{pairs:,}",
     )
 

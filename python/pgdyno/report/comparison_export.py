@@ -18,7 +18,7 @@ from pgdyno.report.comparison import confounding, low_to_high, new_run_words, pe
 
 
 def comparison_json(of: Comparison) -> dict[str, Any]:
-    """One comparison; differences are relative (0.01 is 1 %), figures transactions a second or nanoseconds."""
+    """Return one comparison; differences are relative (0.01 is 1 %), figures transactions per second or nanoseconds."""
     return {
         "base": of.base,
         "other": of.other,
@@ -35,7 +35,6 @@ def comparison_json(of: Comparison) -> dict[str, Any]:
 
 
 def point_json(point: PointComparison) -> dict[str, Any]:
-    """One point."""
     return {
         "label": str(point.label),
         "verdict": point.verdict.value,
@@ -52,7 +51,7 @@ def point_json(point: PointComparison) -> dict[str, Any]:
 
 
 def interval_json(interval: Interval) -> dict[str, Any]:
-    """Ends as relative differences."""
+    """Return the ends as relative differences."""
     return {
         "low": math.expm1(interval.low),
         "high": math.expm1(interval.high),
@@ -62,7 +61,6 @@ def interval_json(interval: Interval) -> dict[str, Any]:
 
 
 def noise_json(of: NoiseFloor) -> dict[str, Any]:
-    """A noise floor."""
     points = [
         {
             "label": str(point.label),
@@ -87,7 +85,7 @@ def noise_json(of: NoiseFloor) -> dict[str, Any]:
 
 
 def gate_json(of: Gate) -> dict[str, Any]:
-    """A gate: its comparison, with a verdict of its own for every point."""
+    """Return a gate: its comparison, with a verdict for every point."""
     points = [
         {**point_json(point.compared), "gate": point.verdict.value, "new_run_pairs": point.new_run_pairs}
         for point in of.points
@@ -101,7 +99,7 @@ def gate_json(of: Gate) -> dict[str, Any]:
 
 
 def gate_junit(of: Gate) -> str:
-    """JUnit's XML: a test case a point; a regression is a failure, an inconclusive point an error."""
+    """Return JUnit XML: a test case per point; a regression is a failure, an inconclusive point an error."""
     suite = ElementTree.Element(
         "testsuite",
         name=f"pgdyno gate {printable(of.comparison.base)} {printable(of.comparison.other)}",
@@ -131,7 +129,7 @@ def gate_junit(of: Gate) -> str:
 
 
 def gate_markdown(of: Gate) -> str:
-    """A heading with the verdict, a sentence and a table, as for a comment on a change."""
+    """Return a heading with the verdict, a sentence and a table, as for a comment on a change."""
     lines = [f"### pgdyno gate: {_escaped(gate_verdict_words(of))}", "", f"{_escaped(sentence(of.comparison))}.", ""]
     lines += [f"Allowed regression: {percent(of.limit, plus=False)} of {of.comparison.metric.words}.", ""]
     lines += ["| point | change | interval | pairs | gate |", "|---|--:|--:|--:|---|"]
@@ -147,7 +145,7 @@ def gate_markdown(of: Gate) -> str:
 
 
 def gate_verdict_words(of: Gate) -> str:
-    """The verdict, with what confounds it: `ok, confounded by processor and fsync`."""
+    """Return the verdict with its confounders: `ok, confounded by processor and fsync`."""
     return of.verdict.value + _confounded(of).replace("; ", ", ", 1)
 
 
@@ -156,7 +154,7 @@ def _confounded(of: Gate) -> str:
 
 
 def gate_words(of: Gate, point: GatePoint) -> str:
-    """One point of a gate in a sentence."""
+    """Describe one point of a gate in a sentence."""
     interval = point.compared.interval
     if point.compared.reason is not None:
         return f"{printable(str(point.compared.label))}: no verdict: {printable(point.compared.reason)}"

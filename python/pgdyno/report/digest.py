@@ -1,4 +1,4 @@
-"""All that a run shows of itself, worked out once: terminal, page and exports draw from it."""
+"""The content of all reports of a run, computed once: terminal, page and exports use it."""
 
 from __future__ import annotations
 
@@ -19,64 +19,59 @@ from pgdyno.report.texts import gettext, translated
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A warning, and the points that it is about."""
+    """A warning, and the points that it concerns."""
 
     message: str
-    """In the language of now."""
+    """In the current language."""
     points: tuple[str, ...]
-    """As people call them; empty when the run as a whole is meant."""
+    """Displayed names; empty if the note concerns the whole run."""
     warning: Message | None = None
-    """What the message is made of, where the analysis warns."""
+    """The analysis's warning behind the message, if any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """A run, analysed."""
-
     run: RunSource
     points: tuple[PointSummary, ...]
     curves: tuple[ScalingCurve, ...]
-    """One a series that has a finished trial."""
+    """One per series that has a finished trial."""
     parameters: tuple[str, ...]
-    """Parameters that differ between points, but clients: `target`, `protocol`, `settings.work_mem` and the like."""
+    """Parameters that differ between points, except clients: `target`, `protocol`, `settings.work_mem` and the like."""
     following: frozenset[str]
     """Those of them that do not split series."""
     named: Mapping[Series, Named]
 
     @property
     def manifest(self) -> Manifest:
-        """What the run is."""
         return self.run.manifest
 
     @property
     def best(self) -> ScalingCurve | None:
-        """The curve with the highest peak; None when nothing finished."""
+        """Return the curve with the highest peak; None if nothing finished."""
         return max(self.curves, key=lambda curve: curve.peak.tps.mean, default=None)
 
     @property
     def unfinished(self) -> list[TrialRecord]:
-        """Trials that are no result: failed or interrupted."""
+        """Return the trials that failed or were interrupted."""
         return [trial for trial in self.run.trials if trial.outcome is not Outcome.FINISHED]
 
     def target(self, name: str) -> TargetRecord | None:
-        """The target called `name`."""
         return next((target for target in self.manifest.targets if target.name == name), None)
 
     def series_of(self, trial: TrialRecord) -> Series:
-        """The series that `trial` belongs to."""
         return Series.of(trial.target, trial.point, self.following)
 
     def trial_name(self, trial: TrialRecord) -> str:
-        """Its series where there are several, else its target."""
+        """Return its series if there are several, otherwise its target."""
         return self.named[self.series_of(trial)].name if len(self.named) > 1 else trial.target
 
     def point_name(self, point: PointSummary) -> str:
-        """`16 clients`, with the series before it where there are several."""
-        clients = numbers.clients(point.clients) if point.clients else gettext("clients not told")
+        """Return `16 clients`, preceded by the series if there are several."""
+        clients = numbers.clients(point.clients) if point.clients else gettext("clients unknown")
         return f"{self.named[point.series].name}, {clients}" if len(self.named) > 1 else clients
 
     def server_name(self, series: Series) -> str:
-        """`PostgreSQL 18.6` as the server said; the target's name when it never started."""
+        """Return `PostgreSQL 18.6` as the server reports it; the target's name if it never started."""
         target = self.target(series.target)
         return (
             f"PostgreSQL {target.facts.version}" if target is not None and target.facts is not None else series.target
@@ -97,7 +92,7 @@ def digest(run: RunSource) -> Digest:
 
 
 def notes(of: Digest) -> list[Note]:
-    """Every warning, those that say the same of several points as one; what concerns the whole run first."""
+    """Return every warning; the same warning about several points once; those on the whole run first."""
     manifest = of.manifest
     run_notes = []
     if manifest.outcome is None:
@@ -111,7 +106,7 @@ def notes(of: Digest) -> list[Note]:
     elif len(of.run.trials) < manifest.trials_planned:
         run_notes.append(
             gettext(
-                "{count} of {planned} planned trials were made",
+                "{count} of {planned} planned trials ran",
                 count=len(of.run.trials),
                 planned=manifest.trials_planned,
             )
@@ -130,6 +125,6 @@ def notes(of: Digest) -> list[Note]:
 
 
 def _where(names: Sequence[str], points: int) -> tuple[str, ...]:
-    """No list where it would name every point there is."""
+    """Return no list if it would name every point."""
     there = tuple(name for name in names if name)
     return () if len(there) == points and points > 1 else there

@@ -1,4 +1,4 @@
-"""What events of the plan did, and what became of acknowledged transactions, in lines."""
+"""The effects of the plan's events, and the commit ledger's results, in lines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pgdyno.report.texts import gettext, ngettext
 
 
 def disturbance_lines(trials: Sequence[TrialRecord]) -> list[str]:
-    """A line for each event and each ledger of `trials`, in their order; empty when there are none."""
+    """Return a line for each event and each ledger of `trials`, in order; empty if there are none."""
     lines: list[str] = []
     for trial in trials:
         where = gettext("trial {number}, ", number=trial.number) if len(trials) > 1 else ""
@@ -36,7 +36,7 @@ def _parts(event: EventRecord) -> Iterable[str]:
     if event.outcome is EventOutcome.FAILED:
         yield gettext("failed: {message}", message=event.message)
     elif event.outcome is EventOutcome.UNFINISHED:
-        yield gettext("unfinished at the trial's end")
+        yield gettext("unfinished at the end of the trial")
     else:
         yield gettext("took {seconds}", seconds=_seconds(event.seconds or 0))
     effect = event.effect
@@ -44,9 +44,9 @@ def _parts(event: EventRecord) -> Iterable[str]:
         return
     nobody_s = effect.nobody_served_s
     if nobody_s:
-        yield gettext("nobody served for {seconds}", seconds=_seconds(nobody_s))
+        yield gettext("no successful transaction for {seconds}", seconds=_seconds(nobody_s))
     else:
-        yield gettext("somebody was always served")
+        yield gettext("never without successful transactions")
     if effect.failed:
         lost = gettext(" ({count} lost)", count=f"{effect.lost:,}") if effect.lost else ""
         yield ngettext("{count:,} transaction failed", "{count:,} transactions failed", effect.failed) + lost
@@ -69,13 +69,13 @@ def _ledger(ledger: LedgerRecord) -> str:
     ]
     if ledger.unknown:
         unknown = {"count": f"{ledger.unknown:,}", "committed": f"{ledger.unknown_present:,}"}
-        parts.append(gettext("{count} not heard of, {committed} of them committed", **unknown))
+        parts.append(gettext("{count} without an answer, {committed} of them committed", **unknown))
     if ledger.refused_present:
-        parts.append(gettext("{count} that failed are there", count=f"{ledger.refused_present:,}"))
+        parts.append(gettext("{count} reported as failed are present", count=f"{ledger.refused_present:,}"))
     if ledger.duplicates:
-        parts.append(gettext("{count} are there twice", count=f"{ledger.duplicates:,}"))
+        parts.append(gettext("{count} are present twice", count=f"{ledger.duplicates:,}"))
     if ledger.strange:
-        parts.append(gettext("{count} rows are of no client", count=f"{ledger.strange:,}"))
+        parts.append(gettext("{count} rows are from no client", count=f"{ledger.strange:,}"))
     return gettext("; ").join(parts)
 
 

@@ -1,4 +1,4 @@
-"""A run for other programs: JSON, CSV and Markdown. Figures are whole here, not rounded."""
+"""A run for other programs: JSON, CSV and Markdown. Figures are not rounded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pgdyno.report.texts import gettext, gettext_each, gettext_noop
 from pgdyno.report.wrapping import set_cell, wrapped
 
 FORMAT = 1
-"""Of the JSON and the CSV; a column may be added at the end without a new number."""
+"""Format of the JSON and the CSV; adding a column at the end does not change the number."""
 
 CSV_HEADER = (
     "target", "workload", "scale", "clients", "workers", "protocol", "repeat", "outcome", "tps",
@@ -33,20 +33,20 @@ CSV_HEADER = (
     "in_flight", "retried", "retries", "clients_aborted", "trial", "started_at", "ended_at", "run", "server_version",
     "failure", "rate", "settings", "variables",
 )  # fmt: skip
-"""`docs/reference/csv.md` says what each is; a test compares the two."""
+"""A test compares this list with `docs/reference/csv.md`."""
 
 COLUMNS = 80
-"""What Markdown is padded for; without room for it, cells stand close."""
+"""Width for which Markdown is padded; beyond it, cells are not padded."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def csv_head() -> str:
-    """The first line of what `to_csv` gives."""
+    """Return the first line of the output of `to_csv`."""
     return ",".join(CSV_HEADER) + "\n"
 
 
 def to_csv(run: RunSource) -> str:
-    """A row a trial in the order in which they ran, failed ones with their reason and without figures."""
+    """Return a row per trial in order of execution; failed ones have their reason and no figures."""
     out = io.StringIO()
     writer = csv.DictWriter(out, CSV_HEADER, lineterminator="\n")
     writer.writeheader()
@@ -87,7 +87,7 @@ def _trial_row(trial: TrialRecord) -> dict[str, Any]:
 
 
 def _assignments(values: Mapping[str, str]) -> str:
-    """`work_mem=4MB; jit=off`: in one cell."""
+    """Return `work_mem=4MB; jit=off`, in one cell."""
     return "; ".join(f"{name}={value}" for name, value in values.items())
 
 
@@ -98,14 +98,14 @@ def _latency_ms(latency: Latency) -> dict[str, float]:
 
 
 def _cell(value: object) -> object:
-    """Floats with six decimals at most; a text that a spreadsheet would take for a formula gets an apostrophe."""
+    """Return floats with at most six decimals; text that a spreadsheet would read as a formula gets an apostrophe."""
     if isinstance(value, float):
         return f"{value:.6f}".rstrip("0").rstrip(".")
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
 def to_json(of: Digest, extras: Extras) -> str:
-    """The run as analysed: answer, manifest, curves, points and trials; latencies in nanoseconds."""
+    """Return the analysed run: answer, manifest, curves, points and trials; latencies in nanoseconds."""
     document = {
         "format": FORMAT,
         "answer": answer_json(of, extras),
@@ -167,12 +167,14 @@ def _point(point: PointSummary) -> dict[str, Any]:
 
 
 def to_markdown(run: RunSource) -> str:
-    """The table of points, within 80 columns while names are short; cells are padded, so it reads as text too."""
+    """Return the table of points, within 80 columns if names are short; cells are padded, so that it is readable as
+    text.
+    """
     return points_markdown(digest(run))
 
 
 def points_markdown(of: Digest) -> str:
-    """The same of a run that is analysed already."""
+    """Return the same for an analysed run."""
     headings = [*map(parameter_heading, of.parameters), *gettext_each(*_FIGURES)]
     table = [headings, *([escaped(cell) for cell in _cells(row)] for row in point_rows(of))]
     named = len(of.parameters)
@@ -201,7 +203,7 @@ _FIGURES = (
     gettext_noop("errors"),
 )
 _DISPENSABLE = ("max ms", "p50 ms", "p95 ms", "errors")
-"""Columns that go, in this order, where names are long."""
+"""Columns to drop, in this order, if names are long."""
 
 
 def _widths(table: Sequence[Sequence[str]]) -> list[int]:
@@ -209,7 +211,7 @@ def _widths(table: Sequence[Sequence[str]]) -> list[int]:
 
 
 def _width(table: Sequence[Sequence[str]], between: int) -> int:
-    """Columns of a row, with `between` characters for each cell's borders."""
+    """Return the width of a row, with `between` characters for each cell's borders."""
     widths = _widths(table)
     return sum(widths) + between * len(widths) + 1
 
@@ -227,7 +229,7 @@ def _markdown_row(cells: Sequence[str], widths: Sequence[int], named: int, pad: 
 
 
 def escaped(cell: str) -> str:
-    """A name that can break neither the table nor the page that it is put on."""
+    """Escape a name so that it can break neither the table nor the page."""
     for character in "\\|<>`*_[]":
         cell = cell.replace(character, "\\" + character)
     return " ".join(cell.split())

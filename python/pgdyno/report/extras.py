@@ -1,4 +1,4 @@
-"""What stands on a page beside the run's own figures; each part may be absent, and the page says so."""
+"""The content of a page besides the run's own figures; each part may be absent, and the page says so."""
 
 from __future__ import annotations
 
@@ -21,56 +21,54 @@ from pgdyno.store.limits import SeenBeside
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What the probe saw beside one trial, in steps of its own."""
+    """Samples of the probe during one trial, in steps of their own."""
 
     step_s: float
     series: Sequence[SeriesStep] = ()
     waits: Sequence[WaitStep] = ()
     minutes: Sequence[SeriesStep] = ()
-    """Of a rented server: CloudWatch's figures."""
+    """CloudWatch's figures of a rented server."""
     load: Sequence[WaitStep] = ()
-    """Likewise: active sessions by Performance Insights."""
+    """Active sessions by Performance Insights, of a rented server."""
     checkpoints: Sequence[LoggedCheckpoint] = ()
-    """Likewise: in the server's log."""
+    """Checkpoints in the log of a rented server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extras:
-    """All of it."""
-
     findings: Sequence[Finding] | None = None
-    """None: nobody audited."""
+    """None without an audit."""
     comparisons: Sequence[Comparison] = ()
     arms: Mapping[Series, str] = field(default_factory=dict)
     """The arm of the comparisons that each series belongs to."""
     left_out: Collection[int] = ()
-    """Trials that the comparisons go without, for the audit calls them invalid."""
+    """Trials that the comparisons leave out, because the audit found them invalid."""
     alike_settings: Collection[str] = ()
-    """Settings that only some targets changed, to what is the default of the others."""
+    """Settings that only some targets changed, to the default of the others."""
     apart: Sequence[str] = ()
-    """Runs that have no point in common with the first: they stand beside it, and are not compared."""
+    """Runs that have no point in common with the first: they are shown, and not compared."""
     published: Published | None = None
     prices: PriceList | None = None
     besides: Mapping[int, Beside] = field(default_factory=dict)
     """By trial; those with a probe."""
     processes: Mapping[int, Sequence[ProcessSum]] = field(default_factory=dict)
-    """By trial, of the trials that stand for a peak."""
+    """By trial, for trials that represent a peak."""
     tables: Mapping[int, Sequence[TableSum]] = field(default_factory=dict)
     server_statements: Mapping[int, Sequence[ServerStatementSum]] = field(default_factory=dict)
-    """Likewise."""
+    """The same."""
     differences: Sequence[Difference] = ()
-    """Of the fingerprints of the runs that are set beside each other."""
+    """Differences between the fingerprints of the runs."""
     limits: Mapping[int, SeenBeside] = field(default_factory=dict)
-    """What the probe saw on average, by trial; of those that stand for a peak."""
+    """Averages of the probe, by trial, for trials that represent a peak."""
     explained: Mapping[int, Sequence[ExplainedDip]] = field(default_factory=dict)
-    """Dips with what coincides, by trial; of those whose probe looked at the server."""
+    """Dips with what coincides, by trial, for trials with a probe of the server."""
     dips: Mapping[int, Sequence[Dip]] | None = None
-    """By finished trial; None: nobody looked yet."""
+    """By finished trial; None if not computed."""
     unseen: int = 0
-    """Trials with a probe whose samples were not read: of a large sweep, what stands for each point is."""
+    """Trials with a probe whose samples were not read: of a large sweep, only those that represent a point are."""
 
     def ranks(self, best: Series, worst: Series) -> bool:
-        """Whether a title may name `best` as the higher one: of arms only where their comparison is settled so."""
+        """Return whether a title may rank `best` first: for arms, only if their comparison is significant."""
         names = self.arms.get(best), self.arms.get(worst)
         verdicts = {(each.base, each.other): each.chief.verdict for each in self.comparisons if each.chief is not None}
         is_faster = verdicts.get((names[1] or "", names[0] or "")) is Verdict.FASTER

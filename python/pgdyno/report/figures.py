@@ -1,4 +1,4 @@
-"""The pictures of the page: which are drawn, of what, in which order."""
+"""The charts of the page: selection, content and order."""
 
 from __future__ import annotations
 
@@ -32,43 +32,40 @@ from pgdyno.report.svg import Drawing, element, line
 from pgdyno.report.texts import gettext
 
 BOTH_LAYOUTS_UP_TO = 12
-"""Strips; with more of them the narrow form is left out of the folded ones, to keep the file small."""
+"""With more strips than this, the folded ones have no narrow form, to keep the file small."""
 STRIPS_AT_MOST = 40
 NO_FITS: Mapping[Series, UslFit | NotFitted] = MappingProxyType({})
 BANDS_UP_TO = 4
-"""Curves with the band of the Universal Scalability Law."""
+"""Largest number of curves with the band of the Universal Scalability Law."""
 COLUMNS = {Layout.WIDE: 6, Layout.NARROW: 3, Layout.PRINT: 4}
-"""Trials side by side in a strip."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A picture under the sentence that it shows; drawn when a page asks for one of its forms."""
+    """A chart with the sentence that it supports; drawn when a page requests one of its forms."""
 
     name: str
     title: str
     drawn: Callable[[Layout], Markup]
-    """One drawing, or several under one another."""
+    """One drawing, or several in a column."""
     has_narrow: bool = True
-    """Else the wide form scrolls where there is little room."""
+    """Otherwise the wide form scrolls on narrow screens."""
 
     @property
     def wide(self) -> Markup:
-        """For a page with room."""
         return self.drawn(Layout.WIDE)
 
     @property
     def narrow(self) -> Markup | None:
-        """For a page with little."""
         return self.drawn(Layout.NARROW) if self.has_narrow else None
 
 
 def curves_figure(
     of: Digest, fits: Mapping[Series, UslFit | NotFitted] = NO_FITS, extras: Extras = NO_EXTRAS
 ) -> Figure | None:
-    """Throughput by clients; where only one number of clients was tried, the series beside each other.
+    """Return throughput by clients; if only one number of clients was tried, the series in rows.
 
-    None in open loop, where throughput is what the plan asks for.
+    None in an open loop, in which the plan sets the throughput.
     """
     if has_rates(of):
         return None
@@ -87,7 +84,7 @@ def curves_figure(
 
 
 def latency_figure(of: Digest) -> Figure | None:
-    """Latency by clients; None with fewer than two points to join."""
+    """Return latency by clients; None with fewer than two points."""
     points = [point for point in of.points if latency_drawn(point)]
     if not latency_there(of):
         return None
@@ -98,7 +95,7 @@ def latency_figure(of: Digest) -> Figure | None:
 
 
 def usl_bands(of: Digest, fits: Mapping[Series, UslFit | NotFitted]) -> dict[Series, UslBand]:
-    """Bands of the fitted law, of few curves: more of them would hide each other."""
+    """Return the bands of the fitted law for few curves: more would hide each other."""
     if len(of.curves) > BANDS_UP_TO:
         return {}
     bands = {each.series: curve_band(each, fits[each.series]) for each in of.curves if each.series in fits}
@@ -106,20 +103,20 @@ def usl_bands(of: Digest, fits: Mapping[Series, UslFit | NotFitted]) -> dict[Ser
 
 
 def sides_of(of: Digest) -> tuple[float, float]:
-    """Room left and right of both charts by clients: they stand under one another, on one axis."""
+    """Return the room left and right of both charts by clients: they are aligned on one axis."""
     most = max((point.tps.high for curve in of.curves for point in curve.points), default=0.0)
     left = max(label_column([f"{tick:,.0f}" for tick in linear_ticks(most)]), label_column(["0.0005"]))
-    # of one curve, the percentiles below are named at their ends
+    # a single curve's percentiles are named at their ends
     return left, room_for([name for name, _ in PERCENTILES]) if len(of.curves) == 1 and latency_there(of) else 8.0
 
 
 def latency_there(of: Digest) -> bool:
-    """Whether there is a chart of latency by clients."""
+    """Return whether there is a chart of latency by clients."""
     return len({point.clients for point in of.points if latency_drawn(point)}) > 1
 
 
 def spectrum_figure(of: Digest) -> Figure | None:
-    """Spectra of each series' peak; of the only series: its first, knee, peak and last point."""
+    """Return spectra of each series' peak; for a single series, of its first, knee, peak and last point."""
     if len(of.curves) == 1:
         chosen = [
             (point, Look(_colour(of, point), at % len(MARKERS))) for at, point in enumerate(_chosen(of.curves[0]))
@@ -154,7 +151,7 @@ def _short_name(of: Digest, point: PointSummary) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Strips:
-    """The timelines: those of the points that the headline is about, and the rest."""
+    """The timelines: those of the points in the headline, and the rest."""
 
     shown: tuple[Figure, ...]
     folded: tuple[Figure, ...]
@@ -163,7 +160,7 @@ class Strips:
 
 
 def timeline_figures(of: Digest) -> Strips:
-    """A strip a point. Peaks (and knee and last point of an only series) are shown with their p99."""
+    """Return a strip per point. Peaks (and knee and last point of a single series) are shown with their p99."""
     first = {id(curve.peak.summary) for curve in of.curves}
     if len(of.curves) == 1:
         curve = of.curves[0]
@@ -214,7 +211,6 @@ def _problem(trial: TrialRecord) -> str | None:
 
 
 def drawn_figure(name: str, title: str, draw: Callable[[Layout], Drawing]) -> Figure:
-    """A picture of one drawing."""
     return Figure(name, title, lambda layout: _render(draw(layout), name, layout))
 
 
@@ -223,12 +219,12 @@ def _render(drawing: Drawing, name: str, layout: Layout) -> Markup:
 
 
 def legend(of: Digest) -> Sequence[tuple[str, Look]]:
-    """Names and looks of the series, where there are several."""
+    """Return names and looks of the series, if there are several."""
     return [(each.name, each.look) for each in of.named.values()] if len(of.named) > 1 else []
 
 
 def swatch(look: Look) -> Markup:
-    """A series' line and mark, for the legend."""
+    """Return a series' line and mark, for the legend."""
     return element(
         "svg",
         line(0, 8, 28, 8, look.line),

@@ -1,4 +1,4 @@
-"""Findings of the audit in a line each."""
+"""Findings of the audit, one line each."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from pgdyno.audit import Finding, Severity
 
 STYLES = {Severity.INVALID: "bold red", Severity.CAUTION: "yellow"}
-"""Notes are left to `pgdyno audit`."""
+"""Notes are shown only by `pgdyno audit`."""
 
 
 def finding_lines(findings: Sequence[Finding]) -> Iterator[tuple[str, str]]:
-    """Style and text of each line, an empty one first; nothing where all is well."""
+    """Return style and text of each line, an empty one first; nothing if all is well."""
     heavy = [finding for finding in findings if finding.checked and finding.severity in STYLES]
     if not heavy:
         return

@@ -1,4 +1,4 @@
-"""A forest plot in characters: an interval a line, on one scale, with zero and what counts as no difference."""
+"""A forest plot in characters: an interval per line, on one scale, with zero and the band of no difference."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from pgdyno.analyse.interval import Interval
 
 @dataclass(frozen=True, slots=True)
 class Glyphs:
-    """Characters of the plot."""
-
     zero: str
     edge: str
     line: str
     crossed: str
-    """The line where it goes over zero."""
+    """The line at zero."""
     mean: str
 
 
@@ -36,13 +34,13 @@ class Forest:
 
     @classmethod
     def of(cls, intervals: list[Interval], edge: float, width: int, glyphs: Glyphs = UNICODE) -> Forest:
-        """A scale that holds all `intervals`, and ±`edge`."""
+        """Return a scale that contains all `intervals`, and ±`edge`."""
         low = min([each.low for each in intervals] + [-1.5 * edge])
         high = max([each.high for each in intervals] + [1.5 * edge])
         return cls(low, high, width, edge, glyphs)
 
     def line(self, interval: Interval | None) -> str:
-        """One interval; zero and ±edge behind it."""
+        """Draw one interval, with zero and ±edge behind it."""
         cells = [" "] * self.width
         for at, glyph in ((-self.edge, self.glyphs.edge), (self.edge, self.glyphs.edge), (0.0, self.glyphs.zero)):
             cells[self._cell(at)] = glyph

@@ -16,7 +16,7 @@ WIDEST = 60
 
 
 def history_lines(of: History, metric: Metric, differences: Mapping[int, Sequence[str]]) -> Iterator[str]:
-    """A heading, the course, and a line for each change; `differences` of the runs beside it, by its index."""
+    """Return a heading, the course, and a line for each change with `differences` of the runs, by its index."""
     first, last = of.points[0], of.points[-1]
     yield (
         f"{printable(of.workload)}, {printable(of.label)}: {metric.words} of {len(of.points)} runs, "
@@ -25,9 +25,9 @@ def history_lines(of: History, metric: Metric, differences: Mapping[int, Sequenc
     figures = [point.figure for point in of.points]
     yield f"  {sparkline(figures, WIDEST)}  {_shown(min(figures), metric)} to {_shown(max(figures), metric)}"
     if of.changes is None:
-        yield f"  {len(of.points)} runs are too few for change points; {FEWEST_RUNS} are the least"
+        yield f"  {len(of.points)} runs are too few for change points, which need at least {FEWEST_RUNS}"
     elif not of.changes:
-        yield "  no change of its level"
+        yield "  no change of level"
     for change in of.changes or ():
         point = of.points[change.at]
         yield (
@@ -39,7 +39,7 @@ def history_lines(of: History, metric: Metric, differences: Mapping[int, Sequenc
 
 
 def differing(before: Manifest, after: Manifest) -> list[str]:
-    """What the fingerprints of two runs say that could have made a change; nothing where one has none."""
+    """Return differences between the fingerprints of two runs that may explain a change; nothing if one has none."""
     if before.fingerprint is None or after.fingerprint is None:
         return []
     return [

@@ -1,7 +1,7 @@
-"""The report: one HTML file that asks no other for anything.
+"""The report: one HTML file that loads nothing else.
 
-Every name and message on it came from outside (a plan, a server) and is escaped; the policy in its
-head allows its own style and script by their hashes, and nothing else.
+Every name and message on it came from outside (a plan, a server) and is escaped; the policy in its head allows only its
+own style and script, by their hashes.
 """
 
 from __future__ import annotations
@@ -52,25 +52,25 @@ from pgdyno.report.workload_tables import sweep_table, tpcc_table
 Content = dict[str, Any]
 """Values by their names in the templates."""
 POINTS_NAMED = 6
-"""Points that a note names; of more it says how many."""
+"""Points that a note names; beyond that it shows their number."""
 _KEPT_TOGETHER = re.compile(
     r"(?<=\d) (?=%|(?:clients?|ms|tps|cores?|trials?|workers?)\b)|(?<=\bn) (?==)|(?<=\bn =) (?=\d)"
 )
-"""Spaces of a heading at which a line must not end: between a figure and its unit."""
+"""Spaces of a heading at which a line must not break: between a figure and its unit."""
 
 
 def render_html(run: RunSource, location: str, extras: Extras | None = None) -> str:
-    """The page of `run`; `location` is what it calls the run folder."""
+    """Return the page of `run`; `location` is the displayed path of the run folder."""
     return render_digest(digest(run), location, extras or Extras())
 
 
 def render_digest(of: Digest, location: str, extras: Extras) -> str:
-    """The page of a run that is analysed already."""
+    """Return the page of an analysed run."""
     return render_content(report_content(of, location, extras))
 
 
 def render_content(content: Content) -> str:
-    """The page of what `report_content` worked out."""
+    """Return the page of the output of `report_content`."""
     style, script = page_style(), page_file("script.js") + page_file("timeline.js")
     context = {
         "language": current_language().value,
@@ -85,7 +85,7 @@ def render_content(content: Content) -> str:
 
 
 def report_content(of: Digest, location: str, extras: Extras) -> Content:
-    """What every section says, by its name in the templates; the page and the PDF are made of it."""
+    """Return the content of every section, by its name in the templates; page and PDF are made of it."""
     return {
         "of": of,
         "manifest": of.manifest,
@@ -109,7 +109,6 @@ def report_content(of: Digest, location: str, extras: Extras) -> Content:
 
 
 def _claim(of: Digest, extras: Extras) -> dict[str, object]:
-    """The verdict, the four numbers, the validity strip, the comparison."""
     judged = validity(extras.findings) if extras.findings is not None else None
     said = answer(of, extras)
     return {
@@ -133,7 +132,6 @@ def _claim(of: Digest, extras: Extras) -> dict[str, object]:
 
 
 def _curves(of: Digest, extras: Extras) -> dict[str, object]:
-    """Scaling and latency."""
     fits = {curve.series: fit_curve(curve) for curve in of.curves[: figures.BANDS_UP_TO]}
     usl = [(of.named[series].name, fit) for series, fit in fits.items()]
     return {
@@ -149,7 +147,6 @@ def _curves(of: Digest, extras: Extras) -> dict[str, object]:
 
 
 def _times(of: Digest, extras: Extras) -> dict[str, object]:
-    """The timeline and the dips."""
     dips = extras.dips if extras.dips is not None else dips_of(of)
     chosen = median_trial(of, of.best.peak.summary).number if of.best is not None else 0
     steps = Steps.of(len(of.run.trials), probed=bool(extras.besides), rented=rented_count(of.run.trials))
@@ -163,7 +160,6 @@ def _times(of: Digest, extras: Extras) -> dict[str, object]:
 
 
 def _about(of: Digest, extras: Extras) -> dict[str, object]:
-    """Statements, processes, price, differences, plan, environment."""
     differing, settings = settings_tables(of.manifest.targets, extras.alike_settings)
     return {
         "statements": tables.statement_table(of),
@@ -200,12 +196,12 @@ def _apart(extras: Extras) -> list[Note]:
 
 
 def _described(text: str | None) -> str:
-    """What the plan says of itself, as a sentence."""
+    """Return the plan's description as a sentence."""
     return "" if not text else text if text.endswith((".", "?", "!")) else f"{text}."
 
 
 def policy(style: str, script: str) -> str:
-    """Content-Security-Policy of a page with exactly this style and this script."""
+    """Return the Content-Security-Policy of a page with exactly this style and this script."""
     return (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
         "base-uri 'none'; form-action 'none'"
@@ -217,12 +213,11 @@ def _hash(text: str) -> str:
 
 
 def page_file(name: str) -> str:
-    """A file of the page's: template, style or script."""
     return files("pgdyno.report").joinpath("page", name).read_text(encoding="utf-8")
 
 
 def page_style() -> str:
-    """Colours for both grounds, the charts' rules, then the page's own."""
+    """Return the colours of both themes, the charts' rules, then the page's own."""
     light, dark = palette.variables(Theme.LIGHT), palette.variables(Theme.DARK)
     themes = (
         f":root{{{light}color-scheme:light}}\n"
@@ -253,7 +248,7 @@ def _environment(_: Language) -> Environment:
 
 
 def _marked(text: str, **values: object) -> Markup:
-    """A text of the page whose placeholders may be markup; everything else is escaped."""
+    """Return a text of the page whose placeholders may be markup; everything else is escaped."""
     return escape(gettext(text)).format(**values)
 
 
@@ -266,12 +261,12 @@ def _link(to: str, text: str) -> Markup:
 
 
 def joined(text: str) -> str:
-    """`text` whose lines do not end between a figure and its unit."""
+    """Return `text` in which no line breaks between a figure and its unit."""
     return _KEPT_TOGETHER.sub("\u00a0", text)
 
 
 def where(points: Sequence[str]) -> str:
-    """Some names, or how many there are."""
+    """Return some names, or their number."""
     if len(points) <= POINTS_NAMED:
         return "; ".join(points)
     return gettext(
@@ -282,7 +277,7 @@ def where(points: Sequence[str]) -> str:
 
 
 def _rows(of: Digest) -> list[tuple[tables.PointRow, Markup, Markup]]:
-    """Cells of each point, its bar and its sparkline."""
+    """Return the cells of each point, its bar and its sparkline."""
     highest = max((point.tps.high for point in of.points if point.tps is not None), default=0.0)
     rows = []
     for row in tables.point_rows(of):
@@ -303,7 +298,7 @@ def _query(location: str) -> str:
 
 
 def _sections(context: Content) -> list[tuple[str, str]]:
-    """Links to what this page has."""
+    """Return links to the sections of this page."""
     sections = [
         ("validity", gettext("Validity"), context["validity"]),
         ("comparison", gettext("Comparison"), context["comparisons"] or context["published"]),

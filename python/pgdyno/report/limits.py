@@ -1,4 +1,4 @@
-"""What limited each trial as far as the probe knows: in a word, in a sentence, in a table of all."""
+"""What limited each trial according to the probe: in a word, in a sentence, in a table of all."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pgdyno.store.limits import SeenBeside
 from pgdyno.units import format_bytes
 
 BUSY = 0.85
-"""Share of the host's processor time from which on it is full."""
+"""Share of the host's CPU time from which on the host counts as busy."""
 DISK_FULL = 0.9
-"""Share of a disk's time with a request in flight, likewise."""
+"""Share of a disk's time with a request in flight, from which on the disk counts as busy."""
 MUCH_STEAL = 0.05
 MOST = 0.5
-"""Share of active sessions that is called most of them."""
+"""Share of active sessions that counts as most of them."""
 CLASSES = ("CPU", "I/O", "WAL", "Lock", "LWLock", "Client", gettext_noop("other"))
-"""Classes of waits, in the order in which pictures stack them."""
+"""Classes of waits, in the order in which charts stack them."""
 MOST_ROWS = 24
 HEADINGS = ("trial", "CPU", "steal", "active", "WAL/s", "disk", "top wait", "limit")
 _NAME, _WAIT = 26, 24
@@ -28,27 +28,25 @@ _NAME, _WAIT = 26, 24
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What limited a trial."""
-
     word: str
-    """`CPU`, `WAL`; `not known`."""
+    """`CPU`, `WAL`; `unknown`."""
     about: str
     """The figures behind it."""
 
 
-NOTHING_ALONE = gettext_noop("nothing alone")
-NOT_KNOWN = gettext_noop("not known")
+NOTHING_ALONE = gettext_noop("none found")
+NOT_KNOWN = gettext_noop("unknown")
 
 
 def wait_class(wait_type: str, wait: str) -> str:
-    """The class that a wait is drawn as: what writes or syncs WAL is apart from other I/O."""
+    """Return the class in which a wait is drawn: writing and syncing WAL is separate from other I/O."""
     if wait.upper().startswith("WAL"):
         return "WAL"
     return {"CPU": "CPU", "IO": "I/O", "Lock": "Lock", "LWLock": "LWLock", "Client": "Client"}.get(wait_type, "other")
 
 
 def limit_of(seen: SeenBeside | None) -> Limit:
-    """What most active sessions of the measured part did, and whether the host had time left."""
+    """Return what most active sessions of the measured part did, and whether the host was busy."""
     if seen is None:
         return Limit(gettext(NOT_KNOWN), gettext("no probe"))
     shares = _shares(seen)
@@ -58,7 +56,7 @@ def limit_of(seen: SeenBeside | None) -> Limit:
         top = next(wait or kind for kind, wait, _ in seen.waits if wait_class(kind, wait) == chief)
         share = _percent(shares[chief])
         if chief == "CPU":
-            about.append(gettext("{share} of active sessions on a processor", share=share))
+            about.append(gettext("{share} of active sessions on CPU", share=share))
         else:
             about.append(gettext("{share} of active sessions waiting: {wait}", share=share, wait=top))
     if seen.cpu is not None:
@@ -67,7 +65,9 @@ def limit_of(seen: SeenBeside | None) -> Limit:
         about.append(gettext("{share} of its time stolen", share=_percent(seen.steal)))
     if seen.disk_utilisation is not None and seen.disk_utilisation >= MOST:
         about.append(gettext("disk {share} busy", share=_percent(seen.disk_utilisation)))
-    return Limit(gettext(_word(seen, shares)), gettext(", ").join(about) or gettext("the probe saw no active session"))
+    return Limit(
+        gettext(_word(seen, shares)), gettext(", ").join(about) or gettext("no active session in the probe's samples")
+    )
 
 
 def _word(seen: SeenBeside, shares: Mapping[str, float]) -> str:
@@ -86,7 +86,7 @@ def _word(seen: SeenBeside, shares: Mapping[str, float]) -> str:
 
 
 def _shares(seen: SeenBeside) -> dict[str, float]:
-    """Share of each class of all active sessions."""
+    """Return the share of each class of all active sessions."""
     total = sum(sessions for _, _, sessions in seen.waits)
     shares: dict[str, float] = {}
     for kind, wait, sessions in seen.waits:
@@ -97,12 +97,12 @@ def _shares(seen: SeenBeside) -> dict[str, float]:
 
 
 def limit_lines(trials: Sequence[SeenBeside]) -> list[str]:
-    """The table, a line a trial; nothing without a probe."""
+    """Return the table, a line per trial; nothing without a probe."""
     if not trials:
         return []
     rows = [HEADINGS, *(_row(seen) for seen in trials[:MOST_ROWS])]
     widths = [max(len(row[at]) for row in rows) for at in range(len(HEADINGS))]
-    lines = ["as the probe saw the server while it was measured:", *(_line(row, widths) for row in rows)]
+    lines = ["in the probe's samples of the server while it was measured:", *(_line(row, widths) for row in rows)]
     more = len(trials) - MOST_ROWS
     return [*lines, f"and {ngettext('{count:,} more trial', '{count:,} more trials', more)}"] if more > 0 else lines
 

@@ -1,4 +1,4 @@
-"""What a running experiment shows: one line that changes in a terminal, a line a trial elsewhere, or nothing."""
+"""The progress of a running experiment: one changing line in a terminal, a line per trial elsewhere, or nothing."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ SPARKLINE = 12
 BAR = 20
 SHORTEST_PICTURE = 4
 WANTED_LABEL = 30
-"""Columns of a label that come before the picture and the phase."""
+"""Columns of a label that take precedence over chart and phase."""
 GAP = "  "
 PHASE = "italic"
 EVERY_S = 10.0
-"""Where lines cannot change, how long it is quiet between two of a trial."""
+"""Interval between two lines of a trial if lines cannot change."""
 
 
 class LiveView(ABC):
@@ -48,7 +48,6 @@ class LiveView(ABC):
     """
 
     def __enter__(self) -> Self:
-        """Begin to show."""
         return self
 
     def __exit__(  # noqa: B027 - most views hold nothing
@@ -62,29 +61,29 @@ class LiveView(ABC):
 
 
 def live_view(console: Console, *, quiet: bool = False) -> LiveView:
-    """The view that suits `console`."""
+    """Return the view for `console`."""
     if quiet:
         return QuietView()
     return TerminalView(console) if console.is_terminal and not console.is_dumb_terminal else PlainView(console)
 
 
 class TimeLeft:
-    """How long the rest of a run takes: the trials to come at their plan's length, or at what trials took if longer."""
+    """The remaining time of a run: remaining trials count with their planned length, or the actual one if longer."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """`clock` gives seconds of any origin."""
+        """`clock` returns seconds from any origin."""
         self._clock = clock
         self._starts: list[float] = []
         self._later = 0
         self._seconds: float | None = None
 
     def trial_started(self, later: int, seconds: float | None) -> None:
-        """A trial begins, and `later` ones come behind it."""
+        """Record the start of a trial, with `later` ones after it."""
         self._starts.append(self._clock())
         self._later, self._seconds = later, seconds
 
     def left_s(self) -> float | None:
-        """Seconds until the last trial ends; None when nothing tells."""
+        """Return the seconds until the last trial ends; None if unknown."""
         if not self._starts:
             return None
         took = (self._starts[-1] - self._starts[0]) / (len(self._starts) - 1) if len(self._starts) > 1 else None
@@ -97,10 +96,9 @@ class TimeLeft:
 
 
 class TerminalView(LiveView):
-    """One line at the bottom that follows the trial; lines above it for what is over."""
+    """One line at the bottom that follows the trial; lines above it for completed ones."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` is for tests."""
         self._console = console
         self._left = TimeLeft(clock)
         self._set_up = ""
@@ -111,29 +109,27 @@ class TerminalView(LiveView):
         self._phase = ""
         self._rates: deque[float] = deque(maxlen=SPARKLINE)
         self._p99_ms: float | None = None
-        # asks for the line at once, so it comes last
+        # it requests the line at once, so it comes last
         self._live = Live(console=console, refresh_per_second=4, transient=True, get_renderable=self.line)
 
     def __enter__(self) -> Self:
-        """Begin to show."""
         self._live.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Take the line away."""
         self._live.stop()
 
     def line(self) -> Text:
-        """The line as it is now, cut to the console's width."""
+        """Return the current line, cut to the console's width."""
         line = self._trial_line() if self._running else Text(self._set_up).append(self._transfer, ACCENT)
         line.truncate(self._console.width, overflow="ellipsis")
         return line
 
     def _trial_line(self) -> Text:
-        # where there is little room the picture is shortened, then the phase goes, then the picture, and at last the
-        # label is cut: the figures are what one looks at
+        # with little room, shorten the chart, then drop the phase, then the chart, and finally cut the label:
+        # the figures matter most
         forms = [(phase, blocks) for phase in (True, False) for blocks in range(SPARKLINE, SHORTEST_PICTURE - 1, -1)]
         wanted = min(len(self._label), WANTED_LABEL)
         parts = self._figures(phase=False, blocks=0)
@@ -211,10 +207,12 @@ def _rows(load: RowsDone) -> str:
 
 
 class PlainView(LiveView):
-    """For files, pipes and dumb terminals: a line for what is prepared, one now and then of a trial, one at its end."""
+    """For files, pipes and dumb terminals: a line for each preparation, one now and then for a trial, one at its
+    end.
+    """
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
-        """Writes to `console` without colour or control characters; `clock` is for tests."""
+        """Write to `console` without colour or control characters; `clock` is for tests."""
         self._console = console
         self._clock = clock
         self._left = TimeLeft(clock)
@@ -261,13 +259,13 @@ class QuietView(LiveView):
 
 
 def result(outcome: Outcome, tps: float | None, p99_ms: float | None) -> str:
-    """`71.3k tps  p99 2.10 ms`; the outcome first where the trial is no result."""
+    """Return `71.3k tps  p99 2.10 ms`; preceded by the outcome if the trial did not finish."""
     said = figures(tps, p99_ms)
     return said if outcome is Outcome.FINISHED else GAP.join([outcome.value, said]).strip()
 
 
 def figures(tps: float | None, p99_ms: float | None) -> str:
-    """`71.3k tps  p99 2.10 ms`; what is not known is left out."""
+    """Return `71.3k tps  p99 2.10 ms` without unknown figures."""
     said = [] if tps is None else [f"{numbers.short(tps)} tps"]
     if p99_ms is not None:
         said.append(f"p99 {numbers.rounded(p99_ms)} ms")
@@ -275,7 +273,6 @@ def figures(tps: float | None, p99_ms: float | None) -> str:
 
 
 def clock_time(seconds: float) -> str:
-    """`11:40`, `1:02:09`."""
     minutes, secs = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{secs:02d}" if hours else f"{minutes}:{secs:02d}"

@@ -1,4 +1,4 @@
-"""The report in Markdown of 80 columns, for a mailing list or a pull request: it reads as text, too."""
+"""The report in Markdown of 80 columns, for a mailing list or a pull request: also readable as text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pgdyno.report.wrapping import wrapped
 
 
 def markdown_of(of: Digest, extras: Extras) -> str:
-    """Verdict, four numbers, findings, comparisons, the table of points and its notes."""
+    """Return verdict, four numbers, findings, comparisons, the table of points and its notes."""
     blocks: list[Sequence[str]] = []
     said = answer(of, extras)
     text = escape(said.text)

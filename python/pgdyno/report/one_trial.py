@@ -15,9 +15,10 @@ from pgdyno.store import RunData
 
 
 def one_trial(run: RunData, number: int | None, most: int) -> tuple[dict[str, Any], int | None]:
-    """Trial `number`, or the median one of the highest peak, in at most `most` steps; and the host's processors.
+    """Return trial `number`, by default the median one of the highest peak, in at most `most` steps; and the host's
+    processors.
 
-    Raises UsageError where there is no such trial, StoreError.
+    Raises UsageError if there is no such trial, StoreError.
     """
     gathered = Gathered(run)
     of = digest(gathered)

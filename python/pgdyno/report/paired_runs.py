@@ -1,4 +1,4 @@
-"""Two runs as the report and the archive compare them: with everything that confounds the comparison."""
+"""Two runs as the report and the archive compare them, with all confounders."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ StoredRun = RunData | Gathered
 
 
 def arms_between(base: StoredRun, other: StoredRun, metric: Metric) -> Arms:
-    """`analyse.pairs.between` with confounders. Raises UsageError.
+    """Return `analyse.pairs.between` with confounders. Raises UsageError.
 
-    `pgdyno compare` refuses runs that did not measure the same; a page that has been asked for both shows them, and
-    says so in the same place.
+    `pgdyno compare` refuses runs that measured different things; a page for both shows them, and names the reasons in
+    the same place.
     """
     found = pairing_between(base, other)
     refused = [Confounder(topic_of(each.field), each.field, words_of(each)) for each in found.refused]

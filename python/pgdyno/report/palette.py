@@ -1,7 +1,7 @@
-"""Colours, markers and dashes: one meaning each, the same in every picture of a report.
+"""Colours, markers and dashes: one meaning each, the same in every chart of a report.
 
-Targets take the colours of Okabe and Ito (https://jfly.uni-koeln.de/color/) in fixed order. On a dark
-ground the blue and the purple are too dim to read, so each has a lighter form there.
+Targets have the colours of Okabe and Ito (https://jfly.uni-koeln.de/color/) in fixed order. On a dark background the
+blue and the purple are too dim to read, so each has a lighter form there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pgdyno.report.svg import FONT_SIZE
 
 
 class Theme(StrEnum):
-    """Ground that colours are seen on."""
+    """The background."""
 
     LIGHT = "light"
     DARK = "dark"
@@ -63,46 +63,44 @@ FONTS = {
     "ja": "'Hiragino Sans','Yu Gothic','Meiryo','Noto Sans CJK JP','Noto Sans JP'",
     "zh": "'PingFang SC','Microsoft YaHei','Noto Sans CJK SC','Noto Sans SC'",
 }
-"""Of the system, by language: Chinese and Japanese draw the same characters differently."""
+"""System fonts by language: Chinese and Japanese draw the same characters differently."""
 MARKERS = ("circle", "square", "triangle", "diamond", "down", "cross")
 DASHES = ("none", "7 3", "2 3", "9 3 2 3", "12 4", "4 2 1 2")
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How one series is drawn."""
-
     colour: int
-    """Place in TARGETS: the target's."""
+    """Index in TARGETS: the target's."""
     shape: int
-    """Place in MARKERS and DASHES: the series'."""
+    """Index in MARKERS and DASHES: the series'."""
 
     @property
     def line(self) -> str:
-        """CSS classes of its lines."""
+        """Return the CSS classes of its lines."""
         return f"s t{self.colour} d{self.shape}"
 
     @property
     def mark(self) -> str:
-        """CSS class of its markers and names."""
+        """Return the CSS class of its markers and names."""
         return f"f{self.colour}"
 
 
 def looks(targets: Sequence[str], series: Sequence[Series]) -> dict[Series, Look]:
-    """A look for each of `series`: the colour by its target's place in the plan, the shape by its own."""
+    """Return a look for each of `series`: the colour by its target's position in the plan, the shape by its own."""
     colour = {name: at % len(TARGETS[Theme.LIGHT]) for at, name in enumerate(targets)}
     return {each: Look(colour.get(each.target, 0), at % len(MARKERS)) for at, each in enumerate(series)}
 
 
 def variables(theme: Theme) -> str:
-    """CSS declarations of every colour on `theme`'s ground."""
+    """Return CSS declarations of every colour in `theme`."""
     inks = [f"--{name}:{value}" for name, value in INK[theme].items()]
     targets = [f"--t{at}:{value}" for at, value in enumerate(TARGETS[theme])]
     return ";".join([*inks, *targets]) + ";"
 
 
 def fonts() -> str:
-    """CSS declarations of the fonts, by the language of the page."""
+    """Return CSS declarations of the fonts, by the language of the page."""
     latin, general = FONT.rsplit(",", 1)
     rules = [f":root{{--font:{FONT}}}"]
     rules += [f":root:lang({language}){{--font:{latin},{names},{general}}}" for language, names in FONTS.items()]
@@ -110,7 +108,7 @@ def fonts() -> str:
 
 
 def chart_css(theme: Theme | None = None) -> str:
-    """Rules for the classes that drawings use: colours as variables, or those of `theme` written out."""
+    """Return rules for the classes in drawings: colours as variables, or those of `theme` written out."""
 
     def colour(name: str) -> str:
         if theme is None:

@@ -1,4 +1,4 @@
-"""The peak of each series in words: what a run of one arm answers."""
+"""The peak of each series in words: the answer of a run of one arm."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ class Peak:
     """The point of highest throughput of a series."""
 
     name: str
-    """Of the series; of the only one, its server."""
+    """The series' name; for a single one, its server's."""
     tps: Estimate
     point: PointSummary
 
     @property
     def clients(self) -> str:
-        """How many there are, in words: an import may not know."""
-        return numbers.clients(self.point.clients) if self.point.clients else gettext("clients not told")
+        """Return the number of clients in words: an import may not know it."""
+        return numbers.clients(self.point.clients) if self.point.clients else gettext("clients unknown")
 
 
 def peaks(of: Digest) -> list[Peak]:
-    """A peak for each series that has a result. An imported point without clients is on no curve, and counts."""
+    """Return a peak for each series that has a result. An imported point without clients is on no curve, but counts."""
     highest = {
         curve.series: Peak(of.named[curve.series].name, curve.peak.tps, curve.peak.summary) for curve in of.curves
     }
@@ -46,13 +46,13 @@ def peaks(of: Digest) -> list[Peak]:
 
 
 def peaks_text(of: Digest) -> str:
-    """The peak of the only series; of several, between which values they lie: no rank, as none was tested."""
+    """Return the peak of the only series; for several, the range of peaks: no rank, because none was tested."""
     found = peaks(of)
     if len(found) == 1:
         only = found[0]
         if not only.point.clients:
             return gettext(
-                "{server} reaches {tps} transactions a second ({interval}); clients not told",
+                "{server} reaches {tps} transactions a second ({interval}); clients unknown",
                 server=only.name,
                 tps=numbers.estimate(only.tps),
                 interval=interval(only.tps),
@@ -76,7 +76,7 @@ def peaks_text(of: Digest) -> str:
 
 
 def edges(of: Digest) -> Iterator[str]:
-    """Where the peak was not reached: the answer is then a lower bound."""
+    """Return the series whose peak was not reached: the answer is then a lower bound."""
     for curve in of.curves:
         for warning in curve.warnings:
             if warning.id == PEAK_AT_EDGE:
@@ -85,7 +85,7 @@ def edges(of: Digest) -> Iterator[str]:
 
 
 def _knee(of: Digest) -> Iterator[str]:
-    """The knee of a curve that comes down again, or that it is not determined; nothing of one that still rises."""
+    """Describe the knee of a curve that falls again, or that it is not determined; nothing for one that still rises."""
     for curve in of.curves:
         if curve.peak is curve.points[-1] or curve.knee is curve.peak:
             continue
@@ -97,7 +97,7 @@ def _knee(of: Digest) -> Iterator[str]:
 
 
 def spread(of: Digest) -> Iterator[str]:
-    """Noise: how far the trials of the only peak lie apart; of several series, the peak of each with its interval."""
+    """Describe noise: the spread of trials at the only peak; for several series, the peak of each with its interval."""
     found = peaks(of)
     if len(found) > 1:
         for peak in found[:MOST_NAMED]:
@@ -114,7 +114,7 @@ def spread(of: Digest) -> Iterator[str]:
     yield from _knee(of)
     rates = found[0].point.tps_by_trial
     if len(rates) < 2:
-        yield gettext("one trial does not show how much trials differ")
+        yield gettext("one trial does not show the spread between trials")
         return
     low, high = min(rates), max(rates)
     low_text, high_text = numbers.apart(low, high)

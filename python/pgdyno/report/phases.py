@@ -1,4 +1,4 @@
-"""Phases: what a run whose load changes over time answers, phase by phase."""
+"""Phases: the answer of a run whose load changes over time, by phase."""
 
 from __future__ import annotations
 
@@ -25,22 +25,21 @@ class Phase:
 
     @property
     def tps(self) -> Estimate:
-        """Mean over the trials."""
         return mean_interval([each.tps for each in self.trials])
 
     def percentiles_ns(self, name: str) -> list[int]:
-        """The percentile `name` of each trial that has one: percentiles of several are not averaged."""
+        """Return the percentile `name` of each trial that has one: percentiles of several are not averaged."""
         each = [getattr(figures.latency_ns, name) for figures in self.trials if figures.latency_ns is not None]
         return sorted(value for value in each if value is not None)
 
     @property
     def unserved(self) -> int:
-        """Transactions that were due and not served."""
+        """Return the transactions that were due and not served."""
         return sum(each.failed + each.skipped + each.unstarted for each in self.trials)
 
 
 def phases_of(of: Digest) -> list[Phase]:
-    """Phases of every point that has a result, in their order; empty without phases, and in older records."""
+    """Return the phases of every point that has a result, in order; empty without phases, and in older records."""
     found: list[Phase] = []
     for point in of.points:
         kept = [
@@ -53,7 +52,7 @@ def phases_of(of: Digest) -> list[Phase]:
 
 
 def phases_text(of: Digest) -> str | None:
-    """Between which values throughput and p99 of the phases lie; None without phases."""
+    """Return the ranges of throughput and p99 over the phases; None without phases."""
     counted = [phase for phase in phases_of(of) if phase.result]
     if not counted:
         return None
@@ -77,7 +76,7 @@ def phases_text(of: Digest) -> str | None:
 
 
 def phase_table(of: Digest) -> Table | None:
-    """A row a phase of each point; None without phases."""
+    """Return a row per phase of each point; None without phases."""
     phases = phases_of(of)
     if not phases:
         return None
@@ -86,7 +85,7 @@ def phase_table(of: Digest) -> Table | None:
     rows = tuple(
         (
             *((of.point_name(phase.point),) if several else ()),
-            phase.name if phase.result else gettext("{phase} (no result)", phase=phase.name),
+            phase.name if phase.result else gettext("{phase} (not counted)", phase=phase.name),
             _asked(asked.get(phase.name, {}).get("rate")),
             numbers.estimate(phase.tps),
             numbers.half(phase.tps),
@@ -110,14 +109,14 @@ def phase_table(of: Digest) -> Table | None:
 
 
 def _span(values: Sequence[str]) -> str:
-    """The first and the last of `values`, which ascend; one where they are alike."""
+    """Return the first and the last of the ascending `values`; one if they are equal."""
     if not values:
         return numbers.NOTHING
     return values[0] if values[0] == values[-1] else numbers.between(values[0], values[-1])
 
 
 def _asked(rate: float | Mapping[str, float] | None) -> str:
-    """`500 to 5,000`; a dash in closed loop."""
+    """Return `500 to 5,000`; a dash in a closed loop."""
     if rate is None:
         return numbers.NOTHING
     ends = (rate["from"], rate["to"]) if isinstance(rate, Mapping) else (rate, rate)

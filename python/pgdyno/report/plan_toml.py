@@ -17,11 +17,11 @@ _SECONDS = {
     ("event", "for"),
     ("hooks", "timeout"),
 }
-"""Keys that a manifest keeps as seconds, and a plan wants with a unit."""
+"""Keys that a manifest stores as seconds, and a plan requires with a unit."""
 
 
 def plan_toml(plan: Mapping[str, Any]) -> str:
-    """`plan` as it could stand in a file; keys without a value are left out, for TOML has no null."""
+    """Return `plan` as a file; keys without a value are left out, because TOML has no null."""
     lines: list[str] = []
     _table(lines, (), plan)
     return "\n".join(lines).strip() + "\n"
@@ -63,7 +63,7 @@ def _value(path: tuple[str, ...], value: object) -> str:
 
 
 def _text(text: str) -> str:
-    """A basic string; control characters escaped, so that what is shown is what stands there."""
+    """Return a basic string with escaped control characters."""
     return '"' + "".join(_ESCAPES.get(each) or (each if each.isprintable() else _unicode(each)) for each in text) + '"'
 
 

@@ -1,4 +1,4 @@
-"""What preparing trials took, in a line."""
+"""The duration of preparing trials, in a line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pgdyno.units import format_duration
 
 
 def preparation_line(trials: Sequence[TrialRecord]) -> str:
-    """`Preparing 18 trials took 42s (0.1s to 31s each; reset: vacuum)`; empty when no trial says."""
+    """Return `Preparing 18 trials took 42s (0.1s to 31s each; reset: vacuum)`; empty if no trial has the data."""
     known = [trial.prepare for trial in trials if trial.prepare is not None]
     if not known:
         return ""

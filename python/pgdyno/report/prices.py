@@ -1,4 +1,4 @@
-"""Prices beside throughput: at the peak of each curve, and at a latency target."""
+"""Prices of throughput: at the peak of each curve, and at a latency target."""
 
 from __future__ import annotations
 
@@ -17,28 +17,26 @@ from pgdyno.report.digest import Digest
 
 @dataclass(frozen=True, slots=True)
 class PricedCurve:
-    """One curve of throughput by clients."""
-
     name: str
     target: str
     clients: int
     """At its peak."""
     price: Price | None
-    """At its peak; None where the price list does not have the target."""
+    """At its peak; None if the price list lacks the target."""
     limit: LatencyLimit | None
     capacity: Capacity | None
-    """At `limit`; None where no point met it."""
+    """At `limit`; None if no point met it."""
     at_capacity: Price | None
 
 
 def priced_curves(of: Digest, prices: PriceList, latency: LatencyLimit | None = None) -> list[PricedCurve]:
-    """Every curve; `latency` stands for the price list's target."""
+    """Return every curve; `latency` overrides the price list's target."""
     told = latency_limit(prices.latency) if prices.latency is not None else None
     return [_priced(of, curve, prices, latency or told) for curve in of.curves]
 
 
 def capacity_of(of: Digest, curve: ScalingCurve, limit: LatencyLimit) -> Capacity | None:
-    """The capacity of a curve; rates of an open loop are points of it."""
+    """Return the capacity of a curve; rates of an open loop are points of it."""
     series = replace(curve.series, rate=None)
     return capacity_at([point for point in of.points if replace(point.series, rate=None) == series], limit)
 
@@ -53,7 +51,7 @@ def _priced(of: Digest, curve: ScalingCurve, prices: PriceList, limit: LatencyLi
 
 
 def price_lines(curves: Sequence[PricedCurve], prices: PriceList) -> Iterator[str]:
-    """A line each, and what the prices are as of."""
+    """Return a line each, and the date of the prices."""
     for curve in curves:
         price = curve.price
         if price is None:
@@ -72,7 +70,7 @@ def price_lines(curves: Sequence[PricedCurve], prices: PriceList) -> Iterator[st
 
 def _at_limit(curve: PricedCurve, limit: LatencyLimit) -> str:
     if curve.capacity is None or curve.at_capacity is None:
-        return f"{curve.name}: no point is known to meet {limit.text}"
+        return f"{curve.name}: no measured point meets {limit.text}"
     point = curve.capacity.point.point
     where = numbers.clients(point.clients) if point.rate is None else f"rate {point.rate:,.10g}"
     loop = ", closed loop" if curve.capacity.closed_loop else ""
@@ -82,7 +80,7 @@ def _at_limit(curve: PricedCurve, limit: LatencyLimit) -> str:
 def _each(price: Price) -> str:
     each = _money(price.per_tps, price.per_tps_low, price.per_tps_high)
     million = _money(price.per_million, price.per_million_low, price.per_million_high)
-    return f"{each} for each tps, {million} for a million transactions"
+    return f"{each} per tps, {million} per million transactions"
 
 
 def _money(value: float, low: float, high: float) -> str:
@@ -91,17 +89,17 @@ def _money(value: float, low: float, high: float) -> str:
 
 
 def price_comparison_lines(base: str, other: str, found: Sequence[PriceComparison]) -> Iterator[str]:
-    """What the other arm's throughput costs beside the base's, a line a point."""
+    """Compare the price of the other arm's throughput with the base's, a line per point."""
     for each in found:
         interval = f"{percent(each.low, plus=True).removesuffix(' %')} to {percent(each.high, plus=True)}"
         yield (
-            f"price for each tps, {each.label}: {numbers.rounded(each.other_per_tps)} beside "
+            f"price per tps, {each.label}: {numbers.rounded(each.other_per_tps)} vs "
             f"{numbers.rounded(each.base_per_tps)}, {percent(each.change)} ({100 * each.level:.3g} % interval "
             f"{interval}): {other} is {_WORDS[each.verdict]} {base}"
         )
 
 
 _WORDS = {
-    "cheaper": "cheaper than", "dearer": "dearer than", "same": "as dear as",
-    "inconclusive": "not told apart by price from",
+    "cheaper": "cheaper than", "dearer": "more expensive than", "same": "as expensive as",
+    "inconclusive": "indistinguishable by price from",
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""What others published beside what was measured, for a terminal."""
+"""Published figures compared with the measured ones, for a terminal."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ HEADINGS = ("point", "published for", "measured", "published", "measured / publi
 
 
 def asked_for(manifest: Manifest) -> Published | None:
-    """The figures that the plan names in [published]; None without any that this version knows."""
+    """Return the figures that the plan names in [published]; None without any that this version knows."""
     asked = manifest.plan.get("published") or {}
     name = asked.get("data") if isinstance(asked, Mapping) else None
     return published(name) if name in published_names() else None
 
 
 def published_lines(of: Digest) -> list[str]:
-    """The source, then a row for each point and what was published for it; nothing when the plan names no figures."""
+    """Return the source, then a row for each point and its published figure; nothing if the plan names no figures."""
     data = asked_for(of.manifest)
     if data is None:
         return []
@@ -42,7 +42,7 @@ def published_lines(of: Digest) -> list[str]:
 
 
 def _row(same: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """One row of the figures for one point and target: of several, the lowest and the highest."""
+    """Return one row of the figures for one point and target: for several, the lowest and the highest."""
     point, target, measured, *_ = same[0]
     return (point, target, measured, _span([row[3] for row in same]), _span([row[4] for row in same]))
 
@@ -57,7 +57,7 @@ def _span(cells: Sequence[str]) -> str:
 
 
 def _theirs(data: Published) -> str:
-    """`scale 100, clients 64`: what the published points are."""
+    """Describe the published points: `scale 100, clients 64`."""
     found = []
     for name in ("scale", "warehouses", "clients"):
         values = sorted({float(row[name]) for row in data.rows if name in row})

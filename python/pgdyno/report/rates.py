@@ -1,4 +1,4 @@
-"""Fixed rates: what a run in open loop answers is the latency at each rate, and whether the server kept up."""
+"""Fixed rates: the answer of an open-loop run is the latency at each rate, and whether the server kept up."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pgdyno.report.tables import Table
 from pgdyno.report.texts import gettext, gettext_each, listed
 
 NAMED_AT_MOST = 4
-"""Rates that one sentence names one by one."""
+"""Rates that one sentence names individually."""
 KEPT_UP = 0.99
-"""Share of the due transactions that a server serves which keeps up with its rate."""
+"""A server keeps up with a rate if it serves this share of the due transactions."""
 
 
 def has_rates(of: Digest) -> bool:
-    """Whether every point has a rate: then throughput is what the plan asks for, and has neither peak nor knee."""
+    """Return whether every point has a rate: then the plan sets the throughput, which has neither peak nor knee."""
     return bool(of.points) and all(point.point.rate is not None for point in of.points)
 
 
 def rates_text(of: Digest) -> str | None:
-    """Latency at the rate, or p99 at each of several; None where a point has no rate."""
+    """Return the latency at the rate, or p99 at each of several; None if a point has no rate."""
     points = rated_points(of)
     if not points:
         return None
@@ -32,7 +32,7 @@ def rates_text(of: Digest) -> str | None:
         latency, n = points[0].latency, len(points[0].finished)
         assert latency is not None
         return gettext(
-            "At {rate} transactions a second {name} answers with a p99 of {p99} ms and a p50 of {p50} ms ({trials})",
+            "At {rate} transactions a second, {name} has a p99 of {p99} ms and a p50 of {p50} ms ({trials})",
             rate=_rate(points[0]),
             name=name,
             p99=numbers.ms(latency.p99_ns),
@@ -40,7 +40,7 @@ def rates_text(of: Digest) -> str | None:
             trials=numbers.trials(n),
         )
     chosen = points if len(points) <= NAMED_AT_MOST else [points[0], points[-1]]
-    # several points at one rate differ in something else, which a name says
+    # several points at one rate differ in something else, which a name shows
     by_name = len({point.point.rate for point in points}) < len(points)
     parts = [
         gettext(
@@ -56,9 +56,9 @@ def rates_text(of: Digest) -> str | None:
 
 
 def kept_up(of: Digest) -> Iterator[str]:
-    """Of each server or arm the rates that it kept up with, then those that it did not."""
+    """Return for each server or arm the rates that it kept up with, then the others."""
     if of.manifest.search:
-        # it goes beyond what the server keeps up with, and says up to where that is
+        # shows the highest rate that the server keeps up with
         return
     names = [name for name in varying(list(of.named)) if name != "rate"]
     by_name: dict[str, list[PointSummary]] = {}
@@ -89,7 +89,7 @@ def kept_up(of: Digest) -> Iterator[str]:
 
 
 def unserved(of: Digest) -> Iterator[str]:
-    """Whether the server kept up with each rate, and how far p99 of trials lies apart at the only rate."""
+    """Return whether the server kept up with each rate, and the spread of p99 between trials at the only rate."""
     yield from kept_up(of)
     points = rated_points(of)
     if len(points) == 1:
@@ -106,11 +106,11 @@ def unserved(of: Digest) -> Iterator[str]:
                 high=numbers.ms(max(known)),
             )
         else:
-            yield gettext("one trial does not show how much trials differ")
+            yield gettext("one trial does not show the spread between trials")
 
 
 def rate_table(of: Digest) -> Table | None:
-    """A row a point: what was due, what was served, latency from the intended start. None where a point has no rate."""
+    """Return a row per point: due, served, latency from the intended start. None if a point has no rate."""
     points = rated_points(of)
     if len(points) < 2:
         return None
@@ -134,7 +134,7 @@ def rate_table(of: Digest) -> Table | None:
 
 
 def rated_points(of: Digest) -> Sequence[PointSummary]:
-    """Points that have a result, by their rates; none where a point has no rate."""
+    """Return the points that have a result, by their rates; none if a point has no rate."""
     if not has_rates(of):
         return []
     there = [point for point in of.points if point.latency is not None and point.tps is not None]
@@ -142,7 +142,7 @@ def rated_points(of: Digest) -> Sequence[PointSummary]:
 
 
 def served_share(of: Digest, point: PointSummary) -> float:
-    """Of the transactions that were due, those that were served."""
+    """Return the served share of the due transactions."""
     summaries = [trial.summary for trial in of.run.trials if trial.number in point.finished and trial.summary]
     due = sum((each.scheduled or 0) - (each.in_flight or 0) + each.unstarted for each in summaries)
     return sum(each.succeeded or 0 for each in summaries) / due if due else 1.0

@@ -1,4 +1,4 @@
-"""What a run's rented servers have really cost, by their hours."""
+"""The actual cost of a run's rented servers, by their hours."""
 
 from __future__ import annotations
 
@@ -15,27 +15,29 @@ from pgdyno.units import format_duration
 
 @dataclass(frozen=True, slots=True)
 class Rent:
-    """Of one target, all attempts together."""
+    """The rental of one target, all attempts together."""
 
     target: str
     instances: str
     hours: float
     amount: float | None
-    """None: nobody says what it costs an hour."""
+    """None if the hourly price is unknown."""
     currency: str
     prices: str
-    """Where its price is from, and as of when; empty: nobody says."""
+    """Origin and date of its price; empty if unknown."""
     transactions: int
-    """That succeeded in the measured parts of its finished trials."""
+    """Succeeded transactions in the measured parts of its finished trials."""
 
     @property
     def per_million(self) -> float | None:
-        """What a million of them has cost, with all that is around the trials; None without any, or without a price."""
+        """Return the cost per million transactions, including the time around the trials; None without any, or without
+        a price.
+        """
         return None if self.amount is None or not self.transactions else 1e6 * self.amount / self.transactions
 
 
 def rents(manifest: Manifest, trials: Sequence[TrialRecord]) -> list[Rent]:
-    """By target, in the manifest's order; empty where nothing was rented."""
+    """Return rentals by target, in the manifest's order; empty if nothing was rented."""
     found: dict[str, list[RentRecord]] = {}
     for each in manifest.rented:
         found.setdefault(each.target, []).append(each)
@@ -65,16 +67,11 @@ def _source(record: RentRecord) -> str:
 
 
 def rent_lines(manifest: Manifest, trials: Sequence[TrialRecord]) -> Iterator[str]:
-    """A line a target."""
     for each in rents(manifest, trials):
-        paid = (
-            "nobody says what that costs" if each.amount is None else f"{each.amount:,.4f} {each.currency}{_by(each)}"
-        )
-        million = (
-            "" if each.per_million is None else f", {numbers.rounded(each.per_million)} for a million transactions"
-        )
+        paid = "cost unknown" if each.amount is None else f"{each.amount:,.4f} {each.currency}{_by(each)}"
+        million = "" if each.per_million is None else f", {numbers.rounded(each.per_million)} per million transactions"
         # the generator serves none
-        measured = f"; {each.transactions:,} transactions were measured{million}" if each.transactions else ""
+        measured = f"; {each.transactions:,} transactions measured{million}" if each.transactions else ""
         yield f"{each.target}: {each.instances}, rented for {format_duration(each.hours * 3600)}: {paid}{measured}"
 
 
@@ -83,7 +80,7 @@ def _by(each: Rent) -> str:
 
 
 def rent_table(manifest: Manifest, trials: Sequence[TrialRecord]) -> Table | None:
-    """The same for a report; None where nothing was rented."""
+    """Return the same for a report; None if nothing was rented."""
     found = rents(manifest, trials)
     if not found:
         return None
@@ -94,7 +91,7 @@ def rent_table(manifest: Manifest, trials: Sequence[TrialRecord]) -> Table | Non
         gettext("rented for"),
         gettext("paid, {currency}", currency=currency),
         gettext("transactions measured"),
-        gettext("a million transactions, {currency}", currency=currency),
+        gettext("per million transactions, {currency}", currency=currency),
     )
     rows = tuple(
         (
@@ -113,7 +110,7 @@ def rent_table(manifest: Manifest, trials: Sequence[TrialRecord]) -> Table | Non
 def _caption(found: Sequence[Rent]) -> str:
     prices = "; ".join(dict.fromkeys(each.prices for each in found if each.prices))
     if not prices:
-        return gettext("What this run has really cost, from the first request to the last trial's end")
+        return gettext("Actual cost of this run, from the first request to the end of the last trial")
     return gettext(
-        "What this run has really cost, from the first request to the last trial's end, by {prices}", prices=prices
+        "Actual cost of this run, from the first request to the end of the last trial, by {prices}", prices=prices
     )

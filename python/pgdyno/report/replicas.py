@@ -1,4 +1,4 @@
-"""Standbys of trials: what ran on them, and how far they were behind; apart from the figures of their primary."""
+"""Standbys of trials: their load and their lag; separate from the figures of their primary."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pgdyno.report import numbers
 from pgdyno.report.tables import Table
 from pgdyno.report.texts import gettext, gettext_each, gettext_noop
 
-CAPTION = gettext_noop("Standbys beside the primary of each trial; behind and lag at their highest")
+CAPTION = gettext_noop("Standbys during each trial; largest replay lag, in kB and ms")
 TEXT_COLUMNS = 2
 MOST_LINES = 12
-"""In a terminal; the HTML report has all."""
+"""Limit in a terminal; the HTML report has all."""
 
 
 def replica_table(trials: Sequence[TrialRecord]) -> Table | None:
-    """A row a trial and standby; None without standbys."""
+    """Return a row per trial and standby; None without standbys."""
     rows = []
     for trial in trials:
         loads = {each.name: each for each in trial.replica_load}
@@ -34,11 +34,11 @@ def replica_table(trials: Sequence[TrialRecord]) -> Table | None:
 
 
 def replica_lines(trials: Sequence[TrialRecord]) -> list[str]:
-    """The same for a terminal, the first of them; empty without standbys."""
+    """Return the first of the rows for a terminal; empty without standbys."""
     table = replica_table(trials)
     if table is None:
         return []
-    # what they wait for has no room in 80 columns
+    # 80 columns have no room for their waits
     headings, *shown = [row[:-1] for row in (table.headings, *table.rows[:MOST_LINES])]
     widths = [max(map(len, column)) for column in zip(headings, *shown, strict=True)]
     lines = [f"{table.caption}:", *(_padded(row, widths) for row in (headings, *shown))]
@@ -77,7 +77,7 @@ def _lag(lag: ReplicaLag | None) -> tuple[str, str]:
 
 
 def _activity(probe: StandbyProbeRecord | None) -> tuple[str, str]:
-    """Active sessions of clients, and what was waited for the most, by others, too."""
+    """Return active sessions of clients, and the top wait, including other backends."""
     if probe is None or probe.active is None:
         return (numbers.NOTHING,) * 2
     top = next(iter(probe.waits.items()), None)

@@ -1,4 +1,4 @@
-"""From figures to places on a drawing, and where the ticks go."""
+"""Maps figures to positions on a drawing, and chooses ticks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Maps `low`…`high` onto `start`…`end` (which may run backwards), evenly after `transform`."""
+    """Maps `low`…`high` to `start`…`end` (which may run backwards), linearly after `transform`."""
 
     low: float
     high: float
@@ -18,7 +18,7 @@ class Scale:
     transform: Callable[[float], float] = float
 
     def __call__(self, value: float) -> float:
-        """The place of `value`; beyond the ends it is that of the end."""
+        """Return the position of `value`, limited to the ends."""
         low, high = self.transform(self.low), self.transform(self.high)
         if high == low:
             return (self.start + self.end) / 2
@@ -31,7 +31,7 @@ WHOLE_STEPS = (1, 2, 5, 10)
 
 
 def linear_ticks(high: float, wanted: int = 5, steps: Sequence[float] = STEPS) -> list[float]:
-    """0 and round steps (one of `steps` times a power of ten), the last at `high` or above it."""
+    """Return 0 and round steps (one of `steps` times a power of ten), the last at or above `high`."""
     if high <= 0:
         return [0.0, 1.0]
     raw = high / wanted
@@ -41,7 +41,7 @@ def linear_ticks(high: float, wanted: int = 5, steps: Sequence[float] = STEPS) -
 
 
 def log_ticks(low: float, high: float, most: int = 7) -> list[float]:
-    """Ticks of a log axis from at or under `low` to at or above `high`: 1, 2, 5 a decade, or fewer."""
+    """Return ticks of a log axis from at or below `low` to at or above `high`: 1, 2, 5 per decade, or fewer."""
     for mantissas in ((1, 2, 5), (1, 3), (1,)):
         ticks = _decades(low, high, mantissas)
         if len(ticks) <= most:
@@ -63,9 +63,10 @@ FEW_CLIENTS = 14
 
 
 def client_ticks(clients: Sequence[int], scale: Scale, widths: Callable[[int], float]) -> list[int]:
-    """Which of the measured `clients` get a label: the ends first, then powers of two, then the rest if they are few.
+    """Return the measured `clients` that get a label: the ends first, then powers of two, then the rest if they are
+    few.
 
-    `widths` tells how wide a label is, its distance to the next one included.
+    `widths` are the widths of labels, including the distance to the next one.
     """
     chosen: list[int] = []
     by_rank = sorted(set(clients), key=lambda each: (each not in (min(clients), max(clients)), each & (each - 1) != 0))

@@ -1,7 +1,7 @@
-"""SVG by hand: elements that escape what they hold, and drawings that say what they show.
+"""SVG elements with escaped content, and drawings with descriptions.
 
-Colours are CSS classes (`palette.py`), never attributes: a page sets them for light and dark, and
-`Drawing.standalone` carries its own for use outside of one.
+Colours are CSS classes (`palette.py`), never attributes: a page sets them for light and dark, and `Drawing.standalone`
+carries its own for use outside of one.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ FONT_SIZE = 13.0
 
 
 def number(value: float) -> str:
-    """A coordinate: one decimal, no trailing zero."""
+    """Return a coordinate: one decimal, no trailing zero."""
     text = f"{value:.1f}"
     return text.removesuffix(".0")
 
 
 def element(tag: str, *children: str, **attributes: str | float | None) -> Markup:
-    """`<tag attributes>children</tag>`: text is escaped, Markup is taken as it is.
+    """Return `<tag attributes>children</tag>`: text is escaped, Markup is inserted unchanged.
 
     An attribute's `_` becomes `-`, except one at the end (`class_`); None leaves it out.
     """
@@ -37,30 +37,29 @@ def element(tag: str, *children: str, **attributes: str | float | None) -> Marku
 
 
 def text(x: float, y: float, content: str, class_: str = "tick", anchor: str = "start") -> Markup:
-    """A label with its baseline at `y`."""
+    """Draw a label with its baseline at `y`."""
     return element("text", content, x=x, y=y, class_=class_, text_anchor=None if anchor == "start" else anchor)
 
 
 def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
-    """A straight line."""
     return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
 
 
 def path(points: Sequence[tuple[float, float]], class_: str, *, close: bool = False) -> Markup:
-    """A line through `points`."""
+    """Draw a line through `points`."""
     steps = " ".join(f"{number(x)},{number(y)}" for x, y in points)
     return element("path", d=f"M{steps}{'Z' if close else ''}", class_=class_)
 
 
 def text_width(content: str, size: float = FONT_SIZE * 1.08) -> float:
-    """About how wide, in bold, `content` is set; rather too wide than too narrow, for labels must not touch."""
+    """Estimate the width of `content` in bold; an overestimate, so that labels do not touch."""
     narrow = sum(character in " .,:;'|!()[]ijlt" for character in content)
     wide = sum(character in "MWmw@%" or ord(character) > 0x2E80 for character in content)
     return size * (0.62 * (len(content) - narrow - wide) + 0.33 * narrow + 0.95 * wide)
 
 
 def shortened(content: str, width: float) -> str:
-    """`content`, cut with an ellipsis to what fits in `width`."""
+    """Return `content`, cut with an ellipsis to fit `width`."""
     if text_width(content) <= width:
         return content
     kept = content
@@ -70,7 +69,7 @@ def shortened(content: str, width: float) -> str:
 
 
 def squeezed(content: str, width: float) -> str:
-    """The same cut in its midst: what tells names of one run apart is often at their end."""
+    """Return `content`, cut in the middle: names of one run often differ at their ends."""
     if text_width(content) <= width:
         return content
     middle, left_out = len(content) // 2, 1
@@ -85,22 +84,22 @@ def squeezed(content: str, width: float) -> str:
 
 @dataclass(slots=True)
 class Drawing:
-    """A picture being made."""
+    """A drawing under construction."""
 
     width: float
     height: float
     title: str
-    """The sentence that it shows."""
+    """The sentence that it supports."""
     description: str
-    """What is drawn, for who cannot see it; the figures are in the table beside it."""
+    """A description for screen readers; the table has the figures."""
     parts: list[Markup] = field(default_factory=list)
 
     def add(self, *parts: Markup) -> None:
-        """Draw `parts` over what is there."""
+        """Draw `parts` over the existing content."""
         self.parts += parts
 
     def render(self, name: str, class_: str = "chart", style: str | None = None) -> Markup:
-        """The SVG; `name` must be the only one of its page. `style` is CSS to carry inside."""
+        """Render the SVG; `name` must be unique on its page. `style` is CSS to include."""
         title, description = f"{name}-title", f"{name}-desc"
         return element(
             "svg",

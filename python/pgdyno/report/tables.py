@@ -1,4 +1,4 @@
-"""The table of points, as text: the page, the terminal and Markdown show the same cells."""
+"""The table of points, as text: page, terminal and Markdown show the same cells."""
 
 from __future__ import annotations
 
@@ -16,25 +16,23 @@ PERCENTILES = ("p50, ms", "p95, ms", "p99, ms")
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Text in rows; the unit of a column stands in its heading."""
+    """Text in rows; the heading of a column has the unit."""
 
     caption: str
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     text_columns: int = 1
-    """So many columns from the left name the row; the rest are figures."""
+    """The first columns, which name the row; the rest are figures."""
 
 
 @dataclass(frozen=True, slots=True)
 class PointRow:
-    """Cells of a point that every table of points has."""
-
     point: PointSummary
     names: tuple[str, ...]
-    """Values of the parameters that vary, in their order."""
+    """Values of the parameters that vary, in order."""
     clients: str
     mark: str
-    """`peak`, `knee`, `peak, knee`, or nothing."""
+    """`peak`, `knee`, `peak, knee`, or empty."""
     tps: str
     half: str
     mean: str
@@ -44,11 +42,11 @@ class PointRow:
     max: str
     errors: str
     trials: str
-    """Finished ones; `2 of 3` where not all did."""
+    """Finished ones; `2 of 3` if some did not finish."""
 
 
 def point_rows(of: Digest) -> list[PointRow]:
-    """A row a point, in the order of the digest."""
+    """Return a row per point, in the order of the digest."""
     return [_point_row(of, point) for point in of.points]
 
 
@@ -75,21 +73,23 @@ def _point_row(of: Digest, point: PointSummary) -> PointRow:
 
 
 def parameter_heading(name: str) -> str:
-    """A parameter over its column; names of the plan are the same in every language."""
+    """Return the heading of a parameter; names of the plan are the same in every language."""
     return gettext("target") if name == "target" else heading(name)
 
 
 def parameter_cells(point: PointSummary, parameters: Sequence[str]) -> tuple[str, ...]:
-    """Values of `parameters` for `point`; `default` where the plan leaves one open, no rate is a closed loop."""
+    """Return the values of `parameters` for `point`; `default` if the plan does not set one; no rate is a closed
+    loop.
+    """
     values = [(name, point.series.target if name == "target" else point.point.parameter(name)) for name in parameters]
     left_open = {"rate": gettext("closed loop")}
     return tuple(left_open.get(name, gettext("default")) if value is None else text(value) for name, value in values)
 
 
 def mark(of: Digest, point: PointSummary) -> str:
-    """What `point` is on its curve."""
+    """Return the place of `point` on its curve."""
     curve = next((curve for curve in of.curves if curve.series == point.series), None)
-    # in open loop throughput is what the plan asks for
+    # in an open loop, the plan sets the throughput
     if curve is None or len(curve.points) < 2 or point.point.rate is not None:
         return ""
     marked = ((gettext("peak"), curve.peak), (gettext("knee"), curve.knee))
@@ -97,7 +97,7 @@ def mark(of: Digest, point: PointSummary) -> str:
 
 
 def spectrum_table(of: Digest) -> Table:
-    """Latency by percentile for every point, milliseconds."""
+    """Return latency by percentile for every point, in milliseconds."""
     percentiles = (50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99)
     rows = []
     for point in of.points:
@@ -110,7 +110,7 @@ def spectrum_table(of: Digest) -> Table:
 
 
 def statement_table(of: Digest) -> Table | None:
-    """Statements of one trial of the highest peak: the one of median throughput, for percentiles are not averaged."""
+    """Return the statements of the median trial of the highest peak, because percentiles are not averaged."""
     if of.best is None:
         return None
     point = of.best.peak.summary
@@ -133,7 +133,7 @@ def statement_table(of: Digest) -> Table | None:
 
 
 def trial_table(of: Digest) -> Table:
-    """Every trial in the order in which they ran."""
+    """Return every trial in order of execution."""
     rows = []
     for trial in of.run.trials:
         summary = trial.summary

@@ -1,4 +1,4 @@
-"""A run in a terminal: the plan's question, table of points, curve, what to know before believing it, the answer."""
+"""A run in a terminal: the plan's question, table of points, curve, caveats, the answer."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ GAP = 2
 RANK_UNDER_BARS = 7
 """Columns of this rank or higher give way to the bars."""
 UNLIMITED = 10_000
-"""Width where nobody looks: nothing is left out of a file or a pipe."""
+"""Width of a file or a pipe, in which nothing is left out."""
 FAILURES_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column of the table: heading over cells. The lower `rank`, the longer it stays where room is short."""
+    """A column of the table: heading over cells. Columns of a lower `rank` are kept longer if room is short."""
 
     heading: str
     unit: str
@@ -57,14 +57,14 @@ class _Column:
 
     @property
     def width(self) -> int:
-        """Its widest cell."""
+        """Return the width of its widest cell."""
         return max(len(self.heading), len(self.unit), *(len(cell) for cell in self.cells))
 
 
 def print_report(of: Digest, console: Console, extras: Extras, last: Sequence[str] = ()) -> None:
-    """Write `of` to `console`; without pictures and colours where that is no terminal, or not Unicode.
+    """Write `of` to `console`; without charts and colours if that is not a terminal, or not Unicode.
 
-    `last` are lines of the command that come before the answer, which ends it all.
+    `last` are lines of the command that precede the final answer.
     """
     width = console.width if console.is_terminal else None
     body = report_lines(of, width, unicode=_unicode(console), extras=extras)
@@ -73,7 +73,7 @@ def print_report(of: Digest, console: Console, extras: Extras, last: Sequence[st
 
 
 def answer_lines(of: Answer, width: int | None) -> list[Text]:
-    """The answer, an empty line first, in lines of at most `width` columns; None: nobody looks, so whole lines."""
+    """Return the answer after an empty line, in lines of at most `width` columns; None means unlimited."""
     room = width or UNLIMITED
     lines = [Text("")]
     if of.table is not None:
@@ -88,7 +88,7 @@ def answer_lines(of: Answer, width: int | None) -> list[Text]:
 
 
 def report_lines(of: Digest, width: int | None, *, unicode: bool = True, extras: Extras = NO_EXTRAS) -> list[Text]:
-    """The report, all but its answer, in lines of at most `width` columns; None: whole lines, no pictures."""
+    """Return the report except its answer, in lines of at most `width` columns; None: unlimited, and no charts."""
     pictures = width is not None and unicode
     room = width or UNLIMITED
     lines = [Text(line, "bold") for line in _wrapped(words.question(of), room)]
@@ -122,7 +122,9 @@ def report_lines(of: Digest, width: int | None, *, unicode: bool = True, extras:
 
 
 def _table_lines(table: Table, room: int, above: str = "") -> list[Text]:
-    """A table under its caption, a sentence a row where it is too wide; a row with ABOVE in it in the style `above`."""
+    """Return a table with its caption; a sentence per row if it is too wide; rows that contain ABOVE in the style
+    `above`.
+    """
     lines = [Text(line, "bold") for line in _wrapped(table.caption, room)]
     whole = [printable(line) for line in text_lines(table)]
     fits = max(cell_len(line) for line in whole) <= room
@@ -191,13 +193,13 @@ def _columns(of: Digest, rows: Sequence[PointRow], *, pictures: bool) -> list[_C
 
 
 def _fitting(columns: list[_Column], room: int, *, pictures: bool) -> list[_Column]:
-    """As many of `columns` as fit, those of the highest rank left out first; then names are cut."""
+    """Return as many of `columns` as fit, leaving out those of the highest rank first; then cut names."""
     kept = columns if room == UNLIMITED else [_narrowed(column, NAME) for column in columns]
     bars = NARROWEST_BAR + GAP if pictures else 0
     while _width(kept) + bars > room and any(column.rank >= RANK_UNDER_BARS for column in kept):
         kept.pop(max(range(len(kept)), key=lambda at: kept[at].rank))
     while _width(kept) > room and any(column.rank for column in kept):
-        # of the same rank, the one further right goes
+        # among equal ranks, the rightmost column goes first
         kept.pop(max(range(len(kept)), key=lambda at: (kept[at].rank, at)))
     over = _width(kept) - room
     for at, column in enumerate(kept):
@@ -208,7 +210,7 @@ def _fitting(columns: list[_Column], room: int, *, pictures: bool) -> list[_Colu
 
 
 def _narrowed(column: _Column, width: int) -> _Column:
-    """`column` with its names cut to `width`; one of figures is left as it is."""
+    """Return `column` with its names cut to `width`; a column of figures is unchanged."""
     return replace(column, cells=[_cut(cell, width) for cell in column.cells]) if column.left else column
 
 
@@ -251,7 +253,7 @@ def _failures(of: Digest, room: int) -> list[Text]:
         )
         lines += [Text(line, RED) for line in _wrapped(text, room, indent=8)]
     if len(of.unfinished) > FAILURES_SHOWN:
-        lines.append(Text(f"and {len(of.unfinished) - FAILURES_SHOWN} more trials that are no result", RED))
+        lines.append(Text(f"and {len(of.unfinished) - FAILURES_SHOWN} more trials that did not finish", RED))
     return [Text(""), *lines] if lines else []
 
 
@@ -260,7 +262,7 @@ def _cut(text: str, width: int) -> str:
 
 
 def _wrapped(text: str, room: int, indent: int = 0) -> list[str]:
-    """`text` in lines of at most `room` columns, at spaces where there are any; later lines indented."""
+    """Return `text` in lines of at most `room` columns, broken at spaces if possible; later lines indented."""
     lines, line = [], ""
     for word in re.split(" (?!%)", printable(text)):
         rest = word

@@ -1,4 +1,4 @@
-"""Throughput by clients for a terminal: a braille line a series, peak and knee marked."""
+"""Throughput by clients for a terminal: a braille line per series, peak and knee marked."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ HEIGHT = 10
 AXIS = "  clients"
 MARKS = ("●", "■", "▲", "◆", "▼", "✚")
 NARROWEST = 40
-"""Columns under which there is no room for a picture."""
+"""Least width of a chart."""
 
 
 def scaling_lines(curves: Sequence[ScalingCurve], named: Mapping[Series, Named], width: int) -> list[str]:
-    """The picture, a text a line; nothing when no curve has two points, or there is no room for it."""
+    """Return the chart, one text per line; nothing if no curve has two points, or there is no room."""
     if width < NARROWEST or all(len(curve.points) < 2 for curve in curves):
         return []
     ticks = linear_ticks(max(point.tps.high for curve in curves for point in curve.points), 4)
@@ -58,7 +58,7 @@ def _cut(name: str, width: int) -> str:
 
 
 def _annotate(canvas: Canvas, curve: ScalingCurve, x: Scale, y: Scale) -> None:
-    """`peak` and `knee` beside their points, where there is room."""
+    """Label `peak` and `knee` at their points, if there is room."""
     same = curve.knee is curve.peak
     words = [(curve.peak, "peak, knee" if same else "peak")]
     if curve.knee is not None and not same:
@@ -70,7 +70,7 @@ def _annotate(canvas: Canvas, curve: ScalingCurve, x: Scale, y: Scale) -> None:
 
 
 def _axis(clients: Sequence[int], x: Scale, left: int, width: int) -> list[str]:
-    """The line under the picture, and under it the numbers of clients, as many as have room."""
+    """Return the axis, and below it the numbers of clients, as many as fit."""
     rule, labels = ["─"] * width, [" "] * width
     for each in clients:
         rule[int(x(each))] = "┴"

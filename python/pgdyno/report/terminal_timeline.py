@@ -1,7 +1,7 @@
 """One trial over time for a terminal: throughput, p99, active sessions by wait, processors, disks and WAL.
 
-It draws the same steps as the page's timeline (`sections/times.py`). Where nobody looks, or there is no Unicode, the
-same stands in plain lines.
+It draws the same steps as the page's timeline (`sections/times.py`). Without a terminal or Unicode, it uses plain
+lines.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pgdyno.report.blocks import printable, sparkline
 from pgdyno.report.scale import WHOLE_STEPS, linear_ticks
 
 LABELS = 8
-"""Columns left of the pictures."""
+"""Columns left of the charts."""
 NARROWEST = 30
 HEIGHT = 6
 LOWER = 4
-"""Rows of throughput, and of what stands below it."""
+"""Rows of throughput, and of the charts below it."""
 MOST_PLAIN = 60
 """Lines of the plain form; longer trials have longer steps."""
 COLOURS = {
@@ -35,14 +35,14 @@ Values = Sequence[float | None]
 
 
 def steps_for(width: int | None) -> int:
-    """How many steps a trial may be cut into."""
+    """Return the number of steps of a trial."""
     return MOST_PLAIN if width is None else max(width - LABELS - 1, NARROWEST)
 
 
 def timeline_lines(
     trial: Mapping[str, Any], cores: int | None, width: int | None, *, colours: bool = True
 ) -> Iterator[Text]:
-    """The trial (as the page's timeline has it) in at most `width` columns; plain lines where that is None.
+    """Return the trial (as in the page's timeline) in at most `width` columns; plain lines if that is None.
 
     Without `colours`, waits are drawn by letters.
     """
@@ -95,7 +95,7 @@ def _labelled(label: str) -> Text:
 
 
 def _waits_title(waits: Mapping[str, Sequence[float]], cores: int | None, *, colours: bool) -> Text:
-    """`active sessions: CPU 62 %, WAL 20 % (of 8 processors)`, each in its colour."""
+    """Return `active sessions: CPU 62 %, WAL 20 % (of 8 processors)`, each in its colour."""
     total = sum(map(sum, waits.values())) or 1.0
     title = Text("active sessions: ")
     for at, (name, values) in enumerate(sorted(waits.items(), key=lambda each: -sum(each[1]))):
@@ -113,7 +113,7 @@ def _stacked(waits: Mapping[str, Sequence[float]], height: int, wide: int, *, co
         line = _labelled(labels.get(row, ""))
         for step in steps:
             filled = min(max(round((sum(step) / top * height - row) * 8), 0), 8)
-            # the class in the middle of what is filled gives the cell its colour
+            # the class in the middle of the filled part gives the cell its colour
             at, place = 0, (row + filled / 16) / height * top
             while at < len(step) - 1 and place >= step[at]:
                 place -= step[at]
@@ -125,14 +125,14 @@ def _stacked(waits: Mapping[str, Sequence[float]], height: int, wide: int, *, co
 
 
 def _axis(trial: Mapping[str, Any], wide: int) -> Text:
-    """Seconds under the steps, and how much of them is the warm-up."""
+    """Return the axis of seconds, with the length of the warm-up."""
     count = len(trial["tps"])
     width, seconds = count * wide, count * trial["step"]
     labels = [" "] * (width + 8)
     end = f"{seconds:g} s"
     free = width - len(end)
     labels[free:width] = end
-    # the end is always told; a round second before it where its figure has room
+    # always show the end; a round second before it if there is room
     for tick in linear_ticks(seconds, 5 if width >= 60 else 2, WHOLE_STEPS):
         text, start = f"{tick:g}", round(tick / seconds * width)
         if start + len(text) < free:
@@ -141,7 +141,7 @@ def _axis(trial: Mapping[str, Any], wide: int) -> Text:
 
 
 def _rows(trial: Mapping[str, Any], wide: int) -> Iterator[Text]:
-    """Processors, disks, WAL: a line each."""
+    """Return processors, disks and WAL, a line each."""
     cpu = [values for name, values in trial.get("cpu", {}).items() if name != "iowait"]
     rows: list[tuple[str, Values, str]] = []
     if cpu:
@@ -158,7 +158,7 @@ def _rows(trial: Mapping[str, Any], wide: int) -> Iterator[Text]:
 
 
 def _happened(trial: Mapping[str, Any], wide: int) -> Iterator[Text]:
-    """Dips and marks under the steps that they are in, then in words."""
+    """Return dips and marks under their steps, then in words."""
     count, step = len(trial["tps"]), trial["step"]
     for name, spans, character, style in (
         ("dips", trial["dips"], "━", "yellow"),
@@ -178,7 +178,7 @@ def _happened(trial: Mapping[str, Any], wide: int) -> Iterator[Text]:
 
 
 def _plain(trial: Mapping[str, Any]) -> Iterator[str]:
-    """A line a step: figures and what happened in it."""
+    """Return a line per step with its figures and events."""
     columns: dict[str, Values] = {"tps": trial["tps"], "p99, ms": trial["p99"]}
     if trial.get("waits"):
         columns["active"] = [float(f"{sum(step):.3g}") for step in zip(*trial["waits"].values(), strict=True)]
@@ -198,7 +198,7 @@ def _plain(trial: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _summed(parts: Sequence[Values]) -> Values:
-    """Parts added up, to three digits; None where there is none of them."""
+    """Return the sum of the parts, to three digits; None without any."""
     return [
         float(f"{sum(each or 0.0 for each in step):.3g}") if any(each is not None for each in step) else None
         for step in zip(*parts, strict=True)
@@ -210,7 +210,7 @@ def _figure(value: float | None) -> str:
 
 
 def _in_step(trial: Mapping[str, Any], at: int) -> str:
-    """What happened in a step, behind its figures."""
+    """Return the events of a step, after its figures."""
     begin, end = at * trial["step"], (at + 1) * trial["step"]
     said = ["warm-up"] if begin < trial["warm"] else []
     said += ["dip"] if any(first < end and last > begin for first, last in trial["dips"]) else []

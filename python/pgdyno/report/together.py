@@ -13,20 +13,20 @@ from pgdyno.store.tables import HistogramRow, IntervalRow, StatementRow
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a trial of the whole is from."""
+    """The origin of a trial."""
 
     run: RunSource
     number: int
 
 
 class Together:
-    """Runs read as one; trials are numbered through."""
+    """Runs read as one; trials have consecutive numbers."""
 
     def __init__(self, runs: Sequence[RunSource]) -> None:
-        """Reads records only. Raises UsageError for fewer than one run, or the same one twice."""
+        """Read records only. Raises UsageError for fewer than one run, or the same one twice."""
         names = [run.manifest.run for run in runs]
         if len(set(names)) < len(names):
-            raise UsageError(f"a run stands beside itself: {', '.join(names)}", hint="name each run once")
+            raise UsageError(f"a run is named twice: {', '.join(names)}", hint="name each run once")
         self._names = target_names(runs)
         self._places: dict[int, _Place] = {}
         self._trials: list[TrialRecord] = []
@@ -40,31 +40,28 @@ class Together:
 
     @property
     def manifest(self) -> Manifest:
-        """The first run's, with the targets of all."""
+        """Return the first run's manifest, with the targets of all."""
         return self._manifest
 
     @property
     def trials(self) -> Sequence[TrialRecord]:
-        """Of all runs, one run after the other."""
+        """Return the trials of all runs, one run after the other."""
         return self._trials
 
     def own_number(self, trial: int) -> tuple[RunSource, int]:
-        """The run that trial number `trial` is from, and its number there."""
+        """Return the run of trial number `trial`, and its number there."""
         place = self._places[trial]
         return place.run, place.number
 
     def intervals(self, trial: int) -> Sequence[IntervalRow]:
-        """Seconds of a trial."""
         run, number = self.own_number(trial)
         return [replace(row, trial=trial) for row in run.intervals(number)]
 
     def histograms(self, trial: int, *, totals: bool) -> Sequence[HistogramRow]:
-        """Histograms of a trial."""
         run, number = self.own_number(trial)
         return [replace(row, trial=trial) for row in run.histograms(number, totals=totals)]
 
     def statements(self, trial: int) -> Sequence[StatementRow]:
-        """Statements of a trial."""
         run, number = self.own_number(trial)
         return [replace(row, trial=trial) for row in run.statements(number)]
 
@@ -98,7 +95,7 @@ class Together:
 
 
 def target_names(runs: Sequence[RunSource]) -> list[dict[str, str]]:
-    """Each run's targets as the whole calls them: `pg18` where only one run has it, else `pg18 (quick-3f9a)`."""
+    """Return new names for each run's targets: `pg18` if only one run has it, otherwise `pg18 (quick-3f9a)`."""
     used = [
         dict.fromkeys([*(each.name for each in run.manifest.targets), *(t.target for t in run.trials)]) for run in runs
     ]
@@ -116,6 +113,6 @@ def target_names(runs: Sequence[RunSource]) -> list[dict[str, str]]:
 
 
 def short_name(run: str) -> str:
-    """A run's name without its time: `quick-3f9a` of `20261120T101500Z-quick-3f9a`."""
+    """Return a run's name without its time: `quick-3f9a` of `20261120T101500Z-quick-3f9a`."""
     time, dash, rest = run.partition("-")
     return rest if dash and time[:8].isdigit() else run

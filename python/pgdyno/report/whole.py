@@ -1,4 +1,4 @@
-"""The whole report of stored runs: everything that a page needs is read, judged and drawn here."""
+"""The complete report of stored runs: reads, judges and draws everything that a page needs."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ from pgdyno.terminal import visible
 
 _Sum = TypeVar("_Sum", ProcessSum, TableSum, ServerStatementSum)
 MOST_PROBED = 300
-"""Trials whose waits, processors and disks are read: ten seconds are enough to wait for a page."""
+"""Trials whose waits, processors and disks are read, so that a page takes at most about ten seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class WholeReport:
-    """A report worked out once, to be written in each of its forms."""
+    """A report that is computed once and written in several forms."""
 
     of: Digest
     extras: Extras
@@ -58,17 +58,14 @@ class WholeReport:
     language: Language
 
     def html(self) -> str:
-        """One page that works offline."""
         with without_collector(), use_language(self.language):
             return visible(render_content(self.content))
 
     def pdf(self) -> Paper:
-        """The same on paper. Raises UsageError without typst, and without a font for the language."""
         with without_collector(), use_language(self.language):
             return pdf_of(self.content)
 
     def markdown(self) -> str:
-        """The same in 80 columns of Markdown."""
         with use_language(self.language):
             return visible(markdown_of(self.of, self.extras))
 
@@ -76,7 +73,7 @@ class WholeReport:
 def whole_report(
     runs: Sequence[RunData], prices: PriceList | None = None, language: Language = Language.ENGLISH
 ) -> WholeReport:
-    """The report of one run, or of several beside the first. Raises StoreError and UsageError."""
+    """Return the report of one run, or of several with the first as the baseline. Raises StoreError and UsageError."""
     with without_collector(), use_language(language):
         of, extras = everything(runs, prices)
         location = ", ".join(run.folder.location for run in runs)
@@ -84,13 +81,16 @@ def whole_report(
 
 
 def report_html(runs: Sequence[RunData], prices: PriceList | None = None) -> str:
-    """The page of one run, or of several beside the first, in English. Raises StoreError and UsageError."""
+    """Return the English page of one run, or of several with the first as the baseline. Raises StoreError and
+    UsageError.
+    """
     with without_collector():
         return whole_report(runs, prices).html()
 
 
 def judged_run(run: RunData) -> tuple[Digest, Extras]:
-    """What the answer of one run needs: its comparisons, findings and prices, without what probes saw. Quick.
+    """Return what the answer of one run needs: its comparisons, findings and prices, without the probe's samples, which
+    are slow to read.
 
     Raises StoreError.
     """
@@ -101,9 +101,10 @@ def judged_run(run: RunData) -> tuple[Digest, Extras]:
 
 
 def everything(runs: Sequence[RunData], prices: PriceList | None = None) -> tuple[Digest, Extras]:
-    """What a report is made of, its texts in the language of now (`use_language`). Raises StoreError and UsageError.
+    """Return the content of a report, with texts in the active language (`use_language`). Raises StoreError and
+    UsageError.
 
-    Prices are those of the plan where none are given.
+    `prices` default to the plan's.
     """
     gathered = [Gathered(run) for run in runs]
     source: RunSource = gathered[0] if len(gathered) == 1 else Together(gathered)
@@ -148,7 +149,7 @@ def _extras(
     subjects: Sequence[Subject],
     prices: PriceList | None = None,
 ) -> Extras:
-    """What the answer needs."""
+    """Return what the answer needs."""
     findings = _audited(subjects)
     left_out = left_out_of(of, findings) if len(runs) == 1 else frozenset()
     return Extras(
@@ -163,14 +164,14 @@ def _extras(
 
 
 def _alike_settings(run: Gathered) -> set[str]:
-    """Settings that only some targets changed, to what is the default of the others."""
+    """Return settings that only some targets changed, to the default of the others."""
     told = {each.name: each.facts.settings_changed for each in run.manifest.targets if each.facts is not None}
     names = {name for settings in told.values() for name in settings}
     return alike_settings(run, told, {name for name in names if len({each.get(name) for each in told.values()}) > 1})
 
 
 def _own_numbers(runs: Sequence[Gathered]) -> dict[int, tuple[int, int]]:
-    """By the number that the report gives a trial: which run it is from, and its number there."""
+    """Return the run and the original number of each trial of the report."""
     if len(runs) == 1:
         return {trial.number: (0, trial.number) for trial in runs[0].trials}
     every = [(at, trial.number) for at, run in enumerate(runs) for trial in run.trials]
@@ -178,7 +179,9 @@ def _own_numbers(runs: Sequence[Gathered]) -> dict[int, tuple[int, int]]:
 
 
 def _courses(of: Digest, own: Mapping[int, tuple[int, int]], at: int) -> dict[int, Timeline]:
-    """Finished trials of the run at place `at` second by second, by their own numbers: the digest has made them."""
+    """Return finished trials of the run at index `at` second by second, by their original numbers, as computed by the
+    digest.
+    """
     return {
         own[trial.number][1]: trial_timeline(of.run, trial.number)
         for trial in of.run.trials
@@ -187,7 +190,9 @@ def _courses(of: Digest, own: Mapping[int, tuple[int, int]], at: int) -> dict[in
 
 
 def _planned_prices(runs: Sequence[Gathered], source: RunSource) -> PriceList | None:
-    """Of the plans: the first that has some, and those of the same currency and length; named as the targets are."""
+    """Return the prices of the plans: of the first that has some, and of those with the same currency and period; with
+    the report's names of targets.
+    """
     found: PriceList | None = None
     names = target_names(runs) if isinstance(source, Together) else [{}]
     for run, shown in zip(runs, names, strict=True):
@@ -203,7 +208,7 @@ def _planned_prices(runs: Sequence[Gathered], source: RunSource) -> PriceList | 
 
 
 def _own_prices(prices: PriceList | None, shown: Mapping[str, str]) -> PriceList | None:
-    """`prices` by the names that a run gives its targets; `shown` are those of the report, where they are others."""
+    """Return `prices` by the names that a run gives its targets; `shown` are those of the report, if they differ."""
     if prices is None or not shown:
         return prices
     own = {name: prices.target[called] for name, called in shown.items() if called in prices.target}
@@ -211,7 +216,9 @@ def _own_prices(prices: PriceList | None, shown: Mapping[str, str]) -> PriceList
 
 
 def _seen(of: Digest, dips: Mapping[int, Sequence[Dip]]) -> set[int]:
-    """Trials whose probe's samples are read: all; of a large sweep those that stand for points, and those that dip."""
+    """Return trials whose probe's samples are read: all; for a large sweep those that represent points, and those with
+    the deepest dips.
+    """
     numbers = [trial.number for trial in of.run.trials if trial.is_seen]
     if len(numbers) <= MOST_PROBED:
         return set(numbers)
@@ -232,7 +239,7 @@ def _of_run(finding: Finding, run: str) -> Finding:
 
 
 def _compared(of: Digest, runs: Sequence[Gathered], left_out: Collection[int]) -> list[Comparison]:
-    """Every further run beside the first; of one run, its arms beside the first of them."""
+    """Compare every further run with the first; for one run, its arms with the first of them."""
     if len(runs) == 1:
         return with_confounders(comparisons_of(of, left_out), runs[0].run)
     metric = usual_metric(runs[0])
@@ -241,7 +248,7 @@ def _compared(of: Digest, runs: Sequence[Gathered], left_out: Collection[int]) -
 
 
 def _is_apart(base: Gathered, other: Gathered) -> bool:
-    """Whether two runs have no point in common: a load in closed loop and one in open loop, for instance."""
+    """Return whether two runs have no point in common: for instance a closed-loop and an open-loop load."""
     if any(measures_otherwise(each.name) for each in differing_parameters(base.trials, other.trials)):
         return True
     try:
@@ -252,7 +259,7 @@ def _is_apart(base: Gathered, other: Gathered) -> bool:
 
 
 def _arms(of: Digest, runs: Sequence[Gathered]) -> dict[Series, str]:
-    """By series, the arm that `_compared` knows it as: its run; of one run, what it has of what is compared."""
+    """Return the arm of each series, as in `_compared`: its run; for one run, the compared values."""
     if len(runs) == 1:
         return arms_of(of)
     shown = [(run.manifest.run, set(names.values())) for run, names in zip(runs, target_names(runs), strict=True)]
@@ -260,7 +267,7 @@ def _arms(of: Digest, runs: Sequence[Gathered]) -> dict[Series, str]:
 
 
 def besides_of(runs: Sequence[Gathered], steps: Steps, seen: Collection[int]) -> dict[int, Beside]:
-    """What probes saw beside the trials of `seen`, in steps. Raises StoreError."""
+    """Return the probe's samples of the trials of `seen`, in steps. Raises StoreError."""
     found: dict[int, Beside] = {}
     first = 1
     for run in runs:
@@ -285,7 +292,7 @@ def besides_of(runs: Sequence[Gathered], steps: Steps, seen: Collection[int]) ->
 
 
 def _at_peak(of: Digest, source: RunSource, read: Callable[[RunData, int], list[_Sum]]) -> dict[int, Sequence[_Sum]]:
-    """What `read` gives of the trial that stands for the highest peak, by its number."""
+    """Return the result of `read` for the trial that represents the highest peak, by its number."""
     best = of.best
     if best is None:
         return {}

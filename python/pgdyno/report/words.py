@@ -1,4 +1,6 @@
-"""Sentences computed from the data: headlines and the titles of charts. Measured first, meaning after."""
+"""Sentences computed from the data: headlines and the titles of charts. The measurement comes first, its meaning
+after.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +20,18 @@ from pgdyno.report.texts import gettext, listed, ngettext
 from pgdyno.units import format_duration, format_significant
 
 NAMED_AT_MOST = 3
-"""Series that a title names one by one."""
+"""Series that a title names individually."""
 
 
 def question(of: Digest) -> str:
-    """What the plan asks: its name, and its description where it has one."""
+    """Return the plan's question: its name, with its description if it has one."""
     plan = of.manifest.plan
     name = plan.get("name") or of.manifest.workload
     return f"{name}: {plan['description']}" if plan.get("description") else name
 
 
 def nothing_finished(of: Digest) -> str:
-    """Why a run without a result has none."""
+    """Return why a run has no result."""
     count = len(of.run.trials)
     if not count:
         return gettext("No trial has ended yet")
@@ -41,7 +43,7 @@ def nothing_finished(of: Digest) -> str:
 
 
 def interval(tps: Estimate) -> str:
-    """`95 %: 70,100 to 72,500, n = 3`, or that there is none."""
+    """Return `95 %: 70,100 to 72,500, n = 3`, or that there is no interval."""
     return (
         gettext("one trial, no interval")
         if tps.half is None
@@ -50,13 +52,13 @@ def interval(tps: Estimate) -> str:
 
 
 def conditions(of: Digest) -> str:
-    """Under the headline: what was run, for how long, how often, and where."""
+    """Return the line under the headline: workload, duration, repeats, and machine."""
     parts = [of.manifest.workload]
     parts += _same_everywhere(of)
     parts += [_length(trial) for trial in of.run.trials[:1] if trial.imported is None]
     repeats = max((trial.repeat for trial in of.run.trials), default=0)
     if repeats:
-        parts.append(ngettext("one trial a point", "{count:,} trials a point", repeats))
+        parts.append(ngettext("one trial per point", "{count:,} trials per point", repeats))
     generators = max((len(trial.generator.hosts) for trial in of.run.trials if trial.generator is not None), default=0)
     if generators:
         parts.append(ngettext("{count:,} generator", "{count:,} generators", generators))
@@ -64,7 +66,7 @@ def conditions(of: Digest) -> str:
     where = (
         f"{host.cpu_model}, {ngettext('{count:,} core', '{count:,} cores', host.cores)}"
         if host is not None
-        else gettext("machine not known")
+        else gettext("machine unknown")
     )
     if imported is not None:
         names = ", ".join(PurePath(file.path).name for file in imported.files)
@@ -73,7 +75,7 @@ def conditions(of: Digest) -> str:
 
 
 def _same_everywhere(of: Digest) -> list[str]:
-    """Parameters in which all points are alike."""
+    """Return the parameters that are the same at all points."""
     if not of.points:
         return []
     point = of.points[0].point
@@ -89,7 +91,7 @@ def _parameter(name: str, value: float | str) -> str:
 def _length(trial: TrialRecord) -> str:
     if trial.duration_s is None:
         many = format_significant(trial.transactions or 0)
-        length = gettext("trials of {count} transactions a client", count=many)
+        length = gettext("trials of {count} transactions per client", count=many)
     else:
         length = gettext("trials of {duration}", duration=format_duration(trial.duration_s))
     warmup = format_duration(trial.warmup_s)
@@ -97,7 +99,7 @@ def _length(trial: TrialRecord) -> str:
 
 
 def scaling_title(of: Digest, extras: Extras = NO_EXTRAS) -> str:
-    """What the curve of throughput shows; of many, the highest by name only where the comparison settles it."""
+    """Describe the curve of throughput; of several, name the highest only if the comparison is significant."""
     curves = of.curves
     if len(curves) == 1:
         return _one_curve(curves[0])
@@ -118,7 +120,7 @@ def scaling_title(of: Digest, extras: Extras = NO_EXTRAS) -> str:
 
 
 def _peak_of(of: Digest, curve: ScalingCurve, *, whole: bool) -> str:
-    """`pg18 peaks at 71,300 transactions a second with 16 clients`; the unit only in the first of several."""
+    """Return `pg18 peaks at 71,300 transactions a second with 16 clients`; the unit only in the first of several."""
     clients = numbers.clients(curve.peak.clients)
     told = {"name": of.named[curve.series].name, "tps": numbers.estimate(curve.peak.tps), "clients": clients}
     if curve.peak is curve.points[-1]:
@@ -171,7 +173,7 @@ def _one_curve(curve: ScalingCurve) -> str:
 
 
 def dots_title(of: Digest, points: Sequence[ScalingPoint], extras: Extras = NO_EXTRAS) -> str:
-    """What throughput at the only number of clients shows; who has the most only where the comparison settles it."""
+    """Describe throughput at the only number of clients; name the highest only if the comparison is significant."""
     ordered = sorted(points, key=lambda point: -point.tps.mean)
     first, last = ordered[0], ordered[-1]
     if not extras.ranks(first.summary.series, last.summary.series):
@@ -190,14 +192,14 @@ def dots_title(of: Digest, points: Sequence[ScalingPoint], extras: Extras = NO_E
         least=numbers.estimate(last.tps),
     )
     if extras.comparisons or first.tps.half is None or last.tps.half is None:
-        # pairs are compared by their ratios, whose interval the answer has
+        # pairs are compared by their ratios, whose interval the answer shows
         return said
     overlap = first.tps.overlaps(last.tps)
     return said + (gettext("; their intervals overlap") if overlap else gettext("; their intervals do not overlap"))
 
 
 def latency_title(of: Digest) -> str:
-    """What latency by clients shows: p99 at the ends and at the peak, or at each peak."""
+    """Describe latency by clients: p99 at the ends and at the peak, or at each peak."""
     if len(of.curves) == 1:
         curve = of.curves[0]
         parts = []
@@ -238,10 +240,10 @@ def latency_title(of: Digest) -> str:
 
 
 def spectrum_title(line: SpectrumLine) -> str:
-    """What the spectrum of the best point shows."""
+    """Describe the spectrum of the best point."""
     half, rare = line.histogram.percentile_ns(50), line.histogram.percentile_ns(99.9)
     return gettext(
-        "{name}: half of the transactions take {half} ms or less, one in 1,000 more than {rare} ms",
+        "{name}: half of the transactions take at most {half} ms, one in 1,000 more than {rare} ms",
         name=line.name,
         half=numbers.ms(half),
         rare=numbers.ms(rare),
@@ -249,7 +251,7 @@ def spectrum_title(line: SpectrumLine) -> str:
 
 
 def timeline_title(name: str, timelines: Sequence[Timeline]) -> str:
-    """What a point's trials show: the range of their means, and the slowest second."""
+    """Describe a point's trials: the range of their means, and the slowest second."""
     means, slowest = [], None
     for timeline in timelines:
         measured = timeline.measured()

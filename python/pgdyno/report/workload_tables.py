@@ -1,4 +1,4 @@
-"""Tables of workloads that count more than transactions: sysbench's sweep, TPC-C's orders a minute.
+"""Tables of workloads that count more than transactions: sysbench's sweep, TPC-C's orders per minute.
 
 A row is a trial: percentiles of several are not averaged.
 """
@@ -17,11 +17,11 @@ from pgdyno.report.texts import gettext, gettext_each
 from pgdyno.report.wrapping import set_cell, wrapped
 
 SWEEP_HEADINGS = ("thc", "elaptime", "reads", "writes", "others", "tps", "qps", "errs", "min", "avg", "max", "p95")
-"""As published sweeps of sysbench have them: threads, seconds, counts, rates, milliseconds."""
+"""As in published sweeps of sysbench: threads, seconds, counts, rates, milliseconds."""
 
 
 def sweep_table(of: Digest) -> Table | None:
-    """Trials of sysbench's scripts and workloads, by series and clients; None when there are none."""
+    """Return trials of sysbench's scripts and workloads, by series and clients; None if there are none."""
     counted = [trial for trial in of.run.trials if trial.summary is not None and trial.summary.statements is not None]
     rows = []
     for trial in _in_order(of, counted):
@@ -48,7 +48,9 @@ def _sweep_cells(trial: TrialRecord, summary: Summary, counts: StatementCounts) 
 
 
 def tpcc_table(of: Digest) -> Table | None:
-    """Orders and transactions a minute, and 90th percentiles against the standard's limits; None without TPC-C."""
+    """Return orders and transactions per minute, and 90th percentiles with the standard's limits; None without
+    TPC-C.
+    """
     rows: list[tuple[str, ...]] = []
     headings: tuple[str, ...] = ()
     for trial in _in_order(of, of.run.trials):
@@ -61,7 +63,7 @@ def tpcc_table(of: Digest) -> Table | None:
             name = of.trial_name(trial)
             rows.append((name, f"{trial.point.clients:,}", str(trial.number), *_tpcc_cells(figures)))
     caption = gettext(
-        "TPC-C: new orders and transactions a minute, and the 90th percentile of each type, in ms, beside its limit"
+        "TPC-C: new orders and transactions a minute, and the 90th percentile of each type, in ms, with its limit"
     )
     return Table(caption, headings, tuple(rows)) if rows else None
 
@@ -74,7 +76,7 @@ def _tpcc_cells(figures: TpccFigures) -> Iterable[str]:
 
 
 def _in_order(of: Digest, trials: Sequence[TrialRecord]) -> list[TrialRecord]:
-    """By series as they come, in each by clients."""
+    """Sort by series in order of occurrence, then by clients."""
     places = {name: at for at, name in enumerate(dict.fromkeys(of.trial_name(trial) for trial in of.run.trials))}
     return sorted(trials, key=lambda trial: (places[of.trial_name(trial)], trial.point.clients, trial.repeat))
 
@@ -89,7 +91,7 @@ def _names(of: Digest, trial: TrialRecord) -> tuple[str, ...]:
 
 
 def text_lines(table: Table) -> list[str]:
-    """The table as text: names to the left, figures to the right, in columns as wide as they need."""
+    """Return the table as text: names to the left, figures to the right, in columns as wide as they need."""
     rows = (table.headings, *table.rows)
     widths = [max(cell_len(row[at]) for row in rows) for at in range(len(table.headings))]
     return ["  ".join(_padded(row, widths, table.text_columns)).rstrip() for row in rows]
@@ -101,13 +103,13 @@ def _padded(row: Sequence[str], widths: Sequence[int], text_columns: int) -> Ite
 
 
 def sentences(table: Table) -> list[str]:
-    """A line a row, with the headings in it: for where the table is too wide."""
+    """Return a line per row, with the headings in it, for a table that is too wide."""
     pairs = [zip(table.headings, row, strict=True) for row in table.rows]
     return [", ".join(f"{heading} {cell}" for heading, cell in row) for row in pairs]
 
 
 def table_lines(table: Table, width: int) -> list[str]:
-    """The table as text of at most `width` columns: its rows, or sentences where these are too wide."""
+    """Return the table as text of at most `width` columns: its rows, or sentences if these are too wide."""
     rows = text_lines(table)
     if max(cell_len(row) for row in rows) <= width:
         return rows

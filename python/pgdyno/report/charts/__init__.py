@@ -1,1 +1,1 @@
-"""One chart a file: figures in, a `Drawing` out."""
+"""One chart per file: figures in, a `Drawing` out."""

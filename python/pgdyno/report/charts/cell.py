@@ -1,4 +1,4 @@
-"""Small pictures inside of a table: a bar with its interval, and a sparkline."""
+"""Small charts inside a table: a bar with its interval, and a sparkline."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEIGHT = 18.0
 
 
 def bar(value: Estimate, highest: float, look: Look) -> Markup:
-    """`value` as a bar from zero to `highest`, its interval across the end. The cell beside it has the figure."""
+    """Draw `value` as a bar from zero to `highest`, with its interval across the end. The next cell has the figure."""
     scale = BAR_WIDTH / highest if highest > 0 else 0.0
     parts = [element("rect", x=0, y=4, width=value.mean * scale, height=10, class_=f"{look.mark} faint")]
     if value.half is not None:
@@ -26,7 +26,7 @@ def bar(value: Estimate, highest: float, look: Look) -> Markup:
 
 
 def sparkline(seconds: Sequence[float], look: Look) -> Markup:
-    """Throughput by second, from zero; at most one step a unit of width."""
+    """Draw throughput by second, from zero; at most one step per unit of width."""
     if len(seconds) < 2 or max(seconds) <= 0:
         return Markup("")
     each = max(1, -(-len(seconds) // int(SPARK_WIDTH / 2)))
@@ -40,7 +40,7 @@ def sparkline(seconds: Sequence[float], look: Look) -> Markup:
 
 
 def _cell(width: float, *parts: Markup) -> Markup:
-    """A picture that only repeats what its row says: hidden from screen readers."""
+    """Wrap a chart that only repeats its row, hidden from screen readers."""
     return element(
         "svg",
         *parts,

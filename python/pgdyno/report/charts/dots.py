@@ -1,4 +1,4 @@
-"""Throughput of several series at the same clients: a dot and its interval each, under one another."""
+"""Throughput of several series at the same clients: a dot and its interval each, in rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROW = 34.0
 
 
 def dots_chart(points: Sequence[ScalingPoint], named: Mapping[Series, Named], title: str, layout: Layout) -> Drawing:
-    """A row a series, throughput from zero."""
+    """Draw one row per series, with throughput from zero."""
     parts = [f"{named[point.summary.series].name}: {numbers.estimate(point.tps)}" for point in points]
     drawing = Drawing(
         layout.width,

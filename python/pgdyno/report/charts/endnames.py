@@ -1,4 +1,4 @@
-"""Names at the ends of lines, in place of a legend."""
+"""Names at the ends of lines, instead of a legend."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ from pgdyno.report.palette import Look
 from pgdyno.report.svg import Drawing, element, path, squeezed, text, text_width
 
 MOST_ROOM = 200.0
-"""At most this wide are names; longer ones are cut in their midst, the table has them whole."""
+"""Largest width of a name; longer ones are shortened in the middle, and complete in the table."""
 _LEADER = 14.0
 _NEAR = 4.0
-"""A name this near to the height of its line needs no leader."""
+"""A name within this distance of its line needs no leader."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineEnd:
-    """Where a line ends, and what it is called."""
-
     x: float
     y: float
     look: Look
@@ -29,12 +27,12 @@ class LineEnd:
 
 
 def room_for(names: Sequence[str]) -> float:
-    """Width to keep free at the right of the axes."""
+    """Return the width to reserve at the right of the axes."""
     return min(max((text_width(name) for name in names), default=0.0) + _LEADER + 8, MOST_ROOM)
 
 
 def name_ends(drawing: Drawing, ends: Sequence[LineEnd], box: Box, room: float) -> None:
-    """Each name beside its line's end, moved only so far that names do not touch; then a leader joins the two."""
+    """Draw each name next to its line's end, moved only as far as needed to avoid contact, with a leader if moved."""
     heights = spread([end.y for end in ends], box.top, box.bottom)
     for end, height in zip(ends, heights, strict=True):
         if abs(height - end.y) > _NEAR or box.right - end.x > 24:

@@ -1,4 +1,4 @@
-"""Differences with their intervals under one another, beside the band that counts as none."""
+"""Differences with their intervals in rows, with the band that counts as no difference."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOP = 26.0
 
 
 def forest_chart(of: Comparison, look: Look, title: str, layout: Layout) -> Drawing:
-    """A row a point and one for all of them: other / base - 1 on a log axis, ±delta shaded."""
+    """Draw one row per point and one for all of them: other / base - 1 on a log axis, ±delta shaded."""
     points = [*of.points[:MOST_ROWS], *([of.overall] if of.overall is not None else [])]
     drawing = Drawing(layout.width, TOP + ROW * len(points) + 48, title, _description(of))
     narrow = layout is Layout.NARROW
@@ -83,12 +83,12 @@ def _ends(of: Comparison, points: Sequence[PointComparison]) -> tuple[float, flo
     low = min([-edge, *(each.low for each in intervals)])
     high = max([edge, *(each.high for each in intervals)])
     room = 0.04 * (high - low)
-    # one wild interval must not press the others flat
+    # one very wide interval must not compress the others
     return max(low - room, math.log(0.05)), min(high + room, math.log(20))
 
 
 def _ticks(low: float, high: float, wanted: int) -> list[float]:
-    """Round changes between two logarithms of ratios, 0 among them."""
+    """Return round changes between two logarithms of ratios, including 0."""
     from_, to = math.expm1(low), math.expm1(high)
     raw = (to - from_) / wanted
     power = 10.0 ** math.floor(math.log10(raw))

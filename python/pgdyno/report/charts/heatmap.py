@@ -1,4 +1,4 @@
-"""Latency over time: how many transactions of each step took how long."""
+"""Latency over time: the number of transactions by step and latency."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from pgdyno.report.texts import gettext, gettext_noop
 
 COLUMNS = 75
 LEVELS = 6
-"""Shades, each of half the share of the next."""
+"""Shades, each for half the share of the next."""
 
 
 def heatmap_chart(heat: Heatmap, look: Look, title: str, layout: Layout) -> Drawing:
-    """Time to the right, latency (log) up; the stronger the colour, the larger the share of its step of time."""
+    """Draw time to the right, latency (log) upwards; a stronger colour is a larger share of the step's transactions."""
     drawing = Drawing(layout.width, CHART_HEIGHT + 10, title, _description(heat))
     ends, edges_ms = (*heat.seconds, heat.end_s), [edge / 1e6 for edge in heat.edges_ns]
     ticks = log_ticks(edges_ms[0], edges_ms[-1])
@@ -53,13 +53,13 @@ def heatmap_chart(heat: Heatmap, look: Look, title: str, layout: Layout) -> Draw
 
 
 def _axis_title(room: float) -> str:
-    """What stands over the axis; without the word on colours where it has no room."""
-    whole = gettext("latency, ms (log); the stronger the colour, the larger its share")
+    """Return the title of the axis; without the remark on colours if there is no room."""
+    whole = gettext("latency, ms (log); a stronger colour is a larger share")
     return whole if text_width(whole) <= room else gettext("latency, ms (log)")
 
 
 def _cells(shares: NDArray[np.float64], level: int, x: Sequence[float], y: Sequence[float]) -> str:
-    """Cells of one shade as one path, neighbours in time joined: the strongest holds shares from 1 / 4 on."""
+    """Draw cells of one shade as one path, joining neighbours in time: the strongest covers shares from 1 / 4 on."""
     low = 0.0 if level == 0 else 0.25 / 2 ** (LEVELS - 1 - level)
     high = math.inf if level == LEVELS - 1 else 0.25 / 2 ** (LEVELS - 2 - level)
     chosen = (shares > low) & (shares <= high) if level == 0 else (shares >= low) & (shares < high)

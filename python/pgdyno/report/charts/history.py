@@ -17,7 +17,7 @@ from pgdyno.report.texts import gettext_noop
 
 
 def history_chart(of: History, metric: Metric, title: str, layout: Layout) -> Drawing:
-    """Runs from left to right in their order, the figure from zero; levels as lines, changes with their size."""
+    """Draw runs from left to right in order, the figure from zero; levels as lines, changes with their size."""
     unit = 1.0 if metric is Metric.TPS else 1e6
     figures = [point.figure / unit for point in of.points]
     drawing = Drawing(layout.width, CHART_HEIGHT, title, _description(of))
@@ -56,7 +56,7 @@ def _levels(drawing: Drawing, of: History, figures: Sequence[float], x: Scale, y
 
 
 def _days(drawing: Drawing, of: History, x: Scale, box: Box) -> None:
-    """The days of the first and the last run, and of changes where there is room."""
+    """Draw the dates of the first and the last run, and of changes if there is room."""
     free = box.left
     last = len(of.points) - 1
     wanted = sorted({0, last, *(each.at for each in of.changes or ())})

@@ -1,4 +1,4 @@
-"""Labels that touch neither each other nor what they stand beside."""
+"""Places labels so that they touch neither each other nor the marks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LINE_HEIGHT = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Rect:
-    """A piece of the drawing that is taken."""
+    """An occupied area of the drawing."""
 
     left: float
     top: float
@@ -21,7 +21,7 @@ class Rect:
     bottom: float
 
     def meets(self, other: Rect) -> bool:
-        """Whether the two have an area in common."""
+        """Return whether the two overlap."""
         return (
             self.left < other.right and other.left < self.right and self.top < other.bottom and other.top < self.bottom
         )
@@ -29,7 +29,7 @@ class Rect:
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Where a label goes: its anchor point on the baseline."""
+    """The position of a label: its anchor point on the baseline."""
 
     x: float
     y: float
@@ -44,11 +44,11 @@ class Placer:
     taken: list[Rect] = field(default_factory=list)
 
     def take_mark(self, x: float, y: float, radius: float = 5.0) -> None:
-        """Keep labels off a mark."""
+        """Keep labels away from a mark."""
         self.taken.append(Rect(x - radius, y - radius, x + radius, y + radius))
 
     def take_line(self, points: Sequence[tuple[float, float]]) -> None:
-        """Keep labels off a line: small squares along it."""
+        """Keep labels away from a line: small squares along it."""
         for (x1, y1), (x2, y2) in pairwise(points):
             steps = max(1, int(max(abs(x2 - x1), abs(y2 - y1)) / 4))
             for at in range(steps + 1):
@@ -56,7 +56,7 @@ class Placer:
                 self.taken.append(Rect(x - 2, y - 2, x + 2, y + 2))
 
     def place(self, content: str, x: float, y: float, gap: float = 10.0) -> Spot | None:
-        """Room for `content` near a mark: above, below, beside, then further off; None when there is none."""
+        """Find room for `content` near a mark: above, below, at the side, then further away; None if there is none."""
         width = text_width(content)
         for away in (gap, gap + 14, gap + 30, gap + 48):
             for spot, left in (
@@ -86,10 +86,10 @@ class Placer:
 
 
 def spread(wanted: Sequence[float], low: float, high: float, distance: float = LINE_HEIGHT) -> list[float]:
-    """Heights as near to `wanted` as keeps them `distance` apart and between `low` and `high`, in their order.
+    """Return heights as near to `wanted` as possible, `distance` apart and between `low` and `high`, in order.
 
-    Neighbours that would touch are joined into a block around their mean, as long as any touch. Where
-    there is no room for all, they stand closer.
+    Neighbours that would touch are joined into a block around their mean, repeatedly. Without room for all, they are
+    closer together.
     """
     if not wanted:
         return []
@@ -112,7 +112,7 @@ def spread(wanted: Sequence[float], low: float, high: float, distance: float = L
 
 
 def _top(block: Sequence[int], wanted: Sequence[float], distance: float, low: float, high: float) -> float:
-    """Height of a block's first label: its mean where wanted, but inside of the bounds."""
+    """Return the height of a block's first label: its mean where wanted, but within the bounds."""
     length = (len(block) - 1) * distance
     middle = sum(wanted[at] for at in block) / len(block)
     return max(min(middle - length / 2, high - length), low)

@@ -25,7 +25,7 @@ PERCENTILES: Sequence[tuple[str, Callable[[PointLatency], int | None]]] = (
 )
 TRANSACTIONS = gettext_noop("n = {count} transactions a point")
 LEAST_MS = 1e-4
-"""What a latency of nothing is drawn as: a log axis has no zero."""
+"""Latencies of zero are drawn as this: a log axis has no zero."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +38,14 @@ class _Line:
 
 
 def latency_drawn(point: PointSummary) -> bool:
-    """Whether `point` has every percentile of the chart: imported ones seldom have."""
+    """Return whether `point` has every percentile of the chart: imported ones seldom do."""
     return point.latency is not None and all(of(point.latency) is not None for _, of in PERCENTILES)
 
 
 def latency_chart(
     points: Sequence[PointSummary], named: Mapping[Series, Named], title: str, layout: Layout, least: float = 0.0
 ) -> Drawing:
-    """p50, p95 and p99 (log) by clients (log2) of the only series; of several, the p99 of each.
+    """Draw p50, p95 and p99 (log) by clients (log2) of a single series; for several, the p99 of each.
 
     `least` is the least room for the axis' labels.
     """
@@ -89,7 +89,7 @@ def _one_panel(
     title: str,
     layout: Layout,
 ) -> Drawing:
-    """Percentiles of one series, told apart by dash and marker, each named at its end."""
+    """Draw percentiles of one series, told apart by dash and marker, each named at its end."""
     drawing = Drawing(layout.width, CHART_HEIGHT + 10, title, _description(lines))
     room = room_for(list(lines))
     box = Box(left, 30, layout.width - room, CHART_HEIGHT - 30)
@@ -106,7 +106,7 @@ def _one_panel(
 
 
 def _several(lines: Sequence[_Line], clients: Sequence[int], left: float, title: str, layout: Layout) -> Drawing:
-    """The p99 of every series, each named at its end where there is room, as its throughput above is."""
+    """Draw the p99 of every series, each named at its end if there is room, as in the throughput chart above."""
     drawing = Drawing(layout.width, CHART_HEIGHT + 10, title, _description({"p99": lines}))
     values = [value for each in lines for _, value in each.points]
     ticks = log_ticks(min(values), max(values))
@@ -135,7 +135,6 @@ def _draw(drawing: Drawing, each: _Line, look: Look, x: Scale, y: Scale, name: s
 
 
 def tick_ms(milliseconds: float) -> str:
-    """A label of an axis of latency."""
     return f"{milliseconds:,.10g}" if milliseconds < 1000 else f"{milliseconds:,.0f}"
 
 

@@ -1,4 +1,4 @@
-"""p99 by throughput: what a load in open loop sees beside one in closed loop."""
+"""p99 by throughput: open loop vs closed loop."""
 
 from __future__ import annotations
 
@@ -19,12 +19,10 @@ from pgdyno.report.texts import gettext
 
 @dataclass(frozen=True, slots=True)
 class LoopPoint:
-    """One point of a load."""
-
     tps: float
     p99_ms: float
     told: str
-    """Its clients, and its rate in open loop."""
+    """Its clients, and its rate in an open loop."""
     transactions: int
 
 
@@ -34,13 +32,13 @@ class LoopLine:
 
     name: str
     short_name: str
-    """For where there is little room."""
+    """For narrow charts."""
     look: Look
     points: Sequence[LoopPoint]
 
 
 def loops_chart(lines: Sequence[LoopLine], title: str, layout: Layout) -> Drawing:
-    """p99 (log) by throughput (from zero); a line a target and kind of load."""
+    """Draw p99 (log) by throughput (from zero); a line per target and kind of load."""
     drawing = Drawing(layout.width, CHART_HEIGHT + 10, title, _description(lines))
     points = [point for each in lines for point in each.points]
     latencies = [max(point.p99_ms, LEAST_MS) for point in points]

@@ -1,4 +1,4 @@
-"""Marks at a measured point: one shape a series, so that colour is not all that tells them apart."""
+"""Marks at a measured point: one shape per series, so that colour is not the only distinction."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RADIUS = 4.0
 
 
 def marker(x: float, y: float, look: Look, tooltip: str | None = None, radius: float = RADIUS) -> Markup:
-    """The mark of `look` centred on a place; `tooltip` is shown when it is pointed at."""
+    """Draw the mark of `look` at a position, with a `tooltip`."""
     hint = [element("title", tooltip)] if tooltip is not None else []
     shape = MARKERS[look.shape]
     if shape == "circle":
@@ -31,7 +31,7 @@ def marker(x: float, y: float, look: Look, tooltip: str | None = None, radius: f
 
 
 def whisker(x: float, low: float, high: float, look: Look, cap: float = 3.5) -> Markup:
-    """An upright interval with caps, between two heights."""
+    """Draw an upright interval with caps, between two heights."""
     class_ = f"w t{look.colour}"
     return (
         line(x, low, x, high, class_)

@@ -1,4 +1,4 @@
-"""Throughput by clients: a line a series, its intervals, peak and knee."""
+"""Throughput by clients: a line per series, its intervals, peak and knee."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NO_BANDS: Mapping[Series, UslBand] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What every chart needs to know of a series: its name and its look."""
+    """Name and look of a series, which every chart needs."""
 
     name: str
     look: Look
@@ -40,7 +40,7 @@ def scaling_chart(
     bands: Mapping[Series, UslBand] = NO_BANDS,
     sides: tuple[float, float] = (0.0, 8.0),
 ) -> Drawing:
-    """Throughput (from zero) by clients (log2) of every curve, each with at least one point.
+    """Draw throughput (from zero) by clients (log2) of every curve, each with at least one point.
 
     `bands` are of the fitted scalability law, `sides` is the least room left and right of the axes.
     """
@@ -77,7 +77,7 @@ def scaling_chart(
 
 
 def _band(drawing: Drawing, band: UslBand, named: Named, x: Scale, y: Scale) -> None:
-    """The fitted law with its 95 % band, behind what was measured."""
+    """Draw the fitted law with its 95 % band, behind the measured points."""
     highs = [(x(at), y(value)) for at, value in zip(band.clients, band.high, strict=True)]
     lows = [(x(at), y(value)) for at, value in zip(band.clients, band.low, strict=True)]
     hint = element("title", gettext("{name}: fitted scalability law with its 95 % band", name=named.name))
@@ -87,12 +87,12 @@ def _band(drawing: Drawing, band: UslBand, named: Named, x: Scale, y: Scale) -> 
 
 
 def clients_scale(clients: Sequence[int], box: Box) -> Scale:
-    """Clients on log2, a little off the axes so that marks at the ends are whole."""
+    """Scale clients by log2, with a margin so that marks at the ends are complete."""
     return Scale(min(clients), max(clients), box.left + 14, box.right - 14, math.log2)
 
 
 def clients_axis(drawing: Drawing, box: Box, scale: Scale, clients: Sequence[int], *, titled: bool = True) -> None:
-    """Ticks at the measured clients, as many labels as fit, and the axis' name."""
+    """Draw ticks at the measured clients, as many labels as fit, and the axis' name."""
     for each in set(clients):
         drawing.add(line(scale(each), box.bottom, scale(each), box.bottom + 4, "axis"))
     for tick in client_ticks(clients, scale, lambda each: text_width(f"{each:,}") + 12):
@@ -121,7 +121,7 @@ def _tooltip(point: ScalingPoint, name: str) -> str:
 
 
 def _annotate(drawing: Drawing, curve: ScalingCurve, x: Scale, y: Scale, box: Box, placer: Placer) -> None:
-    """Peak and knee of the only curve, in words beside their points."""
+    """Label peak and knee of the only curve next to their points."""
     same = curve.peak is curve.knee
     marks = [
         (curve.peak, f"{gettext('peak and knee') if same else gettext('peak')} {numbers.estimate(curve.peak.tps)}")
@@ -141,14 +141,14 @@ def _annotate(drawing: Drawing, curve: ScalingCurve, x: Scale, y: Scale, box: Bo
 
 
 def _band_key(drawing: Drawing, curve: ScalingCurve, named: Mapping[Series, Named], box: Box) -> None:
-    """What the band is, under the axis; drawn, for fonts that have no such sign."""
+    """Draw the band's legend under the axis, because fonts lack such a symbol."""
     y, colour = box.bottom + 36, f"f{named[curve.series].look.colour} area"
     drawing.add(element("rect", x=box.left, y=y - 10, width=16, height=11, class_=colour))
     drawing.add(text(box.left + 22, y, gettext("fitted scalability law, 95 %"), "quiet"))
 
 
 def _marks_key(drawing: Drawing, box: Box) -> None:
-    """What a ring and a bar say, under the axis."""
+    """Explain ring and bar under the axis."""
     y, peak = box.bottom + 36, gettext("peak")
     drawing.add(element("circle", cx=box.left + 6, cy=y - 4.5, r=5.5, class_="ring"))
     drawing.add(text(box.left + 17, y, peak, "quiet"))
@@ -157,7 +157,7 @@ def _marks_key(drawing: Drawing, box: Box) -> None:
 
 
 def _ring(drawing: Drawing, curve: ScalingCurve, look: Look, x: Scale, y: Scale) -> None:
-    """Peak and knee of one of several curves: a ring, and a bar under the point."""
+    """Mark peak and knee of one of several curves: a ring, and a bar under the point."""
     peak, knee = curve.peak, curve.knee
     colour = f"ring t{look.colour}"
     drawing.add(element("circle", cx=x(peak.clients), cy=y(peak.tps.mean), r=7.5, class_=colour))

@@ -1,4 +1,4 @@
-"""The percentile spectrum: latency by percentile on the HDR axis, a line a point."""
+"""The percentile spectrum: latency by percentile on the HDR axis, a line per point."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ TICKS = (0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999)
 
 @dataclass(frozen=True, slots=True)
 class SpectrumLine:
-    """One point's spectrum, and how it is named and drawn."""
+    """One point's spectrum with its name and look."""
 
     name: str
     short_name: str
-    """For where there is little room."""
+    """For narrow charts."""
     look: Look
     histogram: LatencyHistogram
 
 
 def spectrum_chart(lines: Sequence[SpectrumLine], title: str, layout: Layout) -> Drawing:
-    """Latency (log) by percentile; each of `lines` ends in its largest latency."""
+    """Draw latency (log) by percentile; each of `lines` ends at its largest latency."""
     drawing = Drawing(layout.width, CHART_HEIGHT + 10, title, _description(lines))
     curves = [[_in_ms(point) for point in spectrum(each.histogram)] for each in lines]
     every = [value for curve in curves for _, value in curve]
     furthest = max(axis for curve in curves for axis, _ in curve if math.isfinite(axis))
-    # the largest latency is at 100 %, which this axis never reaches: it stands half a step past the last
+    # the largest latency is at 100 %, which this axis never reaches: draw it half a step after the last
     end = max(furthest, axis_of(90)) + 0.25
     names = [each.name if layout is not Layout.NARROW else each.short_name for each in lines]
     room = room_for(names)
@@ -64,7 +64,7 @@ def _in_ms(point: SpectrumPoint) -> tuple[float, float]:
 
 
 def _percentile_axis(drawing: Drawing, box: Box, x: Scale, furthest: float) -> None:
-    # 50 is nearest to 0 and the first to go where there is little room; "max" stands at the end
+    # with little room, drop 50 first, because it is nearest to 0; "max" is at the end
     taken = [(x(x.high), text_width(gettext("max")))]
     for tick in sorted((tick for tick in TICKS if axis_of(tick) <= furthest), key=lambda tick: (tick == 50, tick)):
         place, width = x(axis_of(tick)), text_width(f"{tick:g}")

@@ -1,4 +1,4 @@
-"""The timeline of one trial on paper: a strip a measure, from the data that the page's script draws on a screen."""
+"""The timeline of one trial on paper: a strip per measure, from the same data as the page's script."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HEIGHT = 130.0
 NAMES = 134.0
 """Room at the right for the names of lines."""
 ROWS = 3
-"""Of words of marks."""
+"""Rows of words of marks."""
 COLOURS = {
     "CPU": "f2",
     "I/O": "f0",
@@ -51,23 +51,23 @@ class Strip:
     stacked: bool = False
     log: bool = False
     top: float | None = None
-    """Upper end of the axis, where it is known."""
+    """Upper end of the axis, if fixed."""
     rule: float | None = None
-    """A dashed line: the processors over the sessions."""
+    """A dashed line: the number of processors in the chart of sessions."""
     colour: int | None = None
-    """The target's; None: a line has its own."""
+    """The target's colour; None if each line has its own."""
     gaps: Sequence[Sequence[int]] = ()
-    """Stretches of steps of which nothing is known."""
+    """Ranges of steps without data."""
     n: str | None = None
-    """How many values stand behind it, where that is not a step each."""
+    """Sample size, if it is not one per step."""
     hz: int | None = None
-    """Looks a second that its steps are means of; None where they are none of looks."""
+    """Samples per second that each step averages; None if its values are not samples."""
 
 
 def strip_figures(trial: Mapping[str, Any], cores: int | None) -> list[Figure]:
-    """Pictures of a trial as `timeline_data` has it: throughput, p99, and what the probe saw beside it."""
+    """Return the charts of a trial from `timeline_data`: throughput, p99, and the probe's samples."""
     strips = _strips(trial, cores)
-    # one room for the labels of all, so that a second is at one place in each
+    # reserve the same width for the labels of all, so that a second has the same position in each
     left = label_column([_tick(tick) for strip in strips for tick in _ticks(strip)])
     named = any(strip.stacked or len(strip.lines) > 1 for strip in strips)
     sides = (left, NAMES if named else 10.0)
@@ -182,7 +182,7 @@ def _drawn(
 
 
 def _n(trial: Mapping[str, Any], strip: Strip) -> str:
-    """How many values stand behind it."""
+    """Return the sample size."""
     if strip.n is not None:
         return strip.n
     there = sum(any(value is not None for value in step) for step in zip(*strip.lines.values(), strict=True))
@@ -209,7 +209,7 @@ def _tick(value: float) -> str:
 
 
 def _ground(drawing: Drawing, trial: Mapping[str, Any], box: Box, x: Scale) -> None:
-    """Warm-up and dips behind all else."""
+    """Draw warm-up and dips behind everything else."""
     spans = [("shade", 0.0, trial["warm"])] if trial["warm"] > 0 else []
     for class_, begin, end in [*spans, *(("dip", *dip) for dip in trial["dips"])]:
         width = max(x(end) - x(begin), 1.0)
@@ -226,7 +226,7 @@ def _stack(drawing: Drawing, strip: Strip, step: float, x: Scale, y: Scale) -> N
         drawing.add(path([*edge, *reversed(back)], COLOURS.get(name, "f4"), close=True))
         ends.append((name, (edge[-1][1] + back[-1][1]) / 2, COLOURS.get(name, "f4")))
         under = over
-    # the topmost first, as the names stand beside them
+    # the topmost first, like the names at the side
     _names(drawing, list(reversed(ends)), x.end)
 
 
@@ -244,7 +244,7 @@ def _lines(drawing: Drawing, strip: Strip, step: float, x: Scale, y: Scale) -> N
 
 
 def _names(drawing: Drawing, ends: Sequence[tuple[str, float, str]], right: float) -> None:
-    """A swatch and a name for each line, beside its end."""
+    """Draw a swatch and a name for each line, next to its end."""
     heights = spread([y for _, y, _ in ends], 20, HEIGHT - 16)
     for (name, _, class_), height in zip(ends, heights, strict=True):
         drawing.add(element("rect", x=right + 8, y=height - 5, width=9, height=9, class_=class_))
@@ -252,7 +252,7 @@ def _names(drawing: Drawing, ends: Sequence[tuple[str, float, str]], right: floa
 
 
 def _marks(drawing: Drawing, trial: Mapping[str, Any], box: Box, x: Scale, *, named: bool) -> None:
-    """A line each; words in three rows, where they do not touch."""
+    """Draw a line for each mark, with words in three rows that do not touch."""
     free = [0.0] * ROWS
     for second, word in trial["marks"]:
         at, wide = x(second), text_width(word)

@@ -1,4 +1,4 @@
-"""A point's trials second by second: throughput, and under it the p99, on one axis of time."""
+"""A point's trials second by second: throughput, and below it the p99, on one time axis."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class TrialStrip:
     number: int
     timeline: Timeline
     problem: str | None = None
-    """Why it is not a result; its panel says so."""
+    """Why the trial did not finish; its panel shows it."""
 
     @property
     def name(self) -> str:
-        """`trial 3`, over its panel."""
+        """Return `trial 3`, the title of its panel."""
         return gettext("trial {number}", number=self.number)
 
     def heading(self, width: float) -> str:
-        """Its name, and its problem behind it, in a shorter form where there is little room."""
+        """Return its name with its problem, shorter if there is little room."""
         if self.problem is None:
             return shortened(self.name, width)
         whole = f"{self.name}: {self.problem}"
@@ -52,12 +52,11 @@ def timeline_chart(
     with_p99: bool,
     among: Sequence[TrialStrip] = (),
 ) -> Drawing:
-    """`strips` side by side, at most `columns`, on one throughput axis from zero; warm-up is shaded.
+    """Draw `strips` side by side, at most `columns`, on one throughput axis from zero; warm-up is shaded.
 
-    `among` are all strips of the point where these are one row of them: rows have the same axes.
-
-    Where there are more seconds than half the units of width, the line is the mean of steps of whole seconds,
-    and a band behind it reaches from the slowest to the fastest second of each step.
+    `among` are all strips of the point if these are one row of them: rows have the same axes. With more seconds than
+    half the units of width, the line is the mean of steps of whole seconds, and a band reaches from the slowest to the
+    fastest second of each step.
     """
     every = [second for strip in among or strips for second in strip.timeline.seconds]
     p99 = [second.p99_ns for second in every if second.p99_ns is not None]
@@ -123,7 +122,7 @@ def _panel(drawing: Drawing, strip: TrialStrip, look: Look, x: Scale, box: Box, 
         return
     steps = _stepped(strip.timeline.seconds, box.width)
     if len(steps) < len(strip.timeline.seconds):
-        # what the means hide: the slowest and the fastest second of each step
+        # the means hide the slowest and the fastest second of each step
         highs, lows = [(x(step.at_s), y(step.high)) for step in steps], [(x(step.at_s), y(step.low)) for step in steps]
         drawing.add(path([*highs, *reversed(lows)], f"f{look.colour} area", close=True))
     places = [(x(step.at_s), y(step.mean)) for step in steps]
@@ -132,7 +131,7 @@ def _panel(drawing: Drawing, strip: TrialStrip, look: Look, x: Scale, box: Box, 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """Throughput of some neighbouring seconds."""
+    """Throughput of adjacent seconds."""
 
     at_s: float
     mean: float
@@ -141,7 +140,7 @@ class _Step:
 
 
 def _stepped(seconds: Sequence[TimelineSecond], width: float) -> list[_Step]:
-    """Each second, or as many of them together as leave a step two units of width."""
+    """Return each second, or groups of seconds that leave a step two units of width."""
     each = max(1, math.ceil(len(seconds) * 2 / width))
     steps = []
     for at in range(0, len(seconds), each):
@@ -153,7 +152,7 @@ def _stepped(seconds: Sequence[TimelineSecond], width: float) -> list[_Step]:
 
 
 def _p99(drawing: Drawing, strip: TrialStrip, look: Look, x: Scale, y: Scale, width: float) -> None:
-    """The p99 of each second; of as many seconds as leave a step two units of width, the highest."""
+    """Return the p99 of each second; for groups of seconds, the highest."""
     there = [(second, second.p99_ns) for second in strip.timeline.seconds if second.p99_ns is not None]
     each = max(1, math.ceil(len(there) * 2 / width))
     places = []

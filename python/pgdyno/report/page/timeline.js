@@ -115,7 +115,7 @@
     svg.appendChild(make("text", { x: width - RIGHT, y: TOP - 3, "text-anchor": "end", "class": "quiet" }, counted(strip)));
     (strip.gaps || []).forEach(function (gap) {
       var rect = make("rect", { x: x(gap[0] * shown.step), y: TOP, width: x(gap[1] * shown.step) - x(gap[0] * shown.step), height: BOTTOM - TOP, "class": "shade" });
-      rect.appendChild(make("title", {}, gettext("nothing is told")));
+      rect.appendChild(make("title", {}, gettext("no data")));
       svg.appendChild(rect);
     });
     ticks.forEach(function (tick) {

@@ -1,1 +1,1 @@
-"""The report on paper: pages of blocks, and typst that sets them."""
+"""The report on paper: pages of blocks, typeset by typst."""

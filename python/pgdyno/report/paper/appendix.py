@@ -1,4 +1,4 @@
-"""What stands behind the two pages, in the order of the HTML report."""
+"""The appendix after the two pages, in the order of the HTML report."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pgdyno.report.texts import capital, gettext, ngettext, sentence
 
 
 def appendix(content: Content) -> list[Block]:
-    """Every section that has something to say."""
+    """Return every section that has content."""
     return list(chain.from_iterable(section(content) for section in _SECTIONS))
 
 
@@ -44,7 +44,7 @@ def _validity(content: Content) -> Iterator[Block]:
                 yield from [heading(name, 2)] if name else []
                 yield {"kind": "reasons", "rows": [_reason(each) for each in reasons], "keep": 0}
     if content["notes"]:
-        yield heading(gettext("Before believing it"))
+        yield heading(gettext("Caveats"))
         yield listed(told_notes(content))
 
 
@@ -78,7 +78,7 @@ def _comparison(content: Content) -> Iterator[Block]:
             "quiet",
         )
     if content["published"]:
-        yield heading(gettext("Published beside measured"), 2)
+        yield heading(gettext("Published vs measured"), 2)
         yield table(content["published"])
         yield listed(content["published_notes"])
 
@@ -178,13 +178,13 @@ def _statements(content: Content) -> Iterator[Block]:
 
 def _failed(content: Content) -> Iterator[Block]:
     if content["unfinished"]:
-        yield heading(gettext("Trials that are no result"))
+        yield heading(gettext("Trials that did not finish"))
         yield table(content["failed_table"])
 
 
 def _differences(content: Content) -> Iterator[Block]:
     if content["cost"] is not None:
-        yield heading(gettext("Its rates"))
+        yield heading(gettext("Throughput"))
         yield table(content["cost"].rates)
     if content["differences"] or content["settings"]:
         yield heading(gettext("Differences"))
@@ -205,7 +205,7 @@ def _plan(content: Content) -> Iterator[Block]:
     yield from [line(sentence(content["prepared"]), "quiet")] if content["prepared"] else []
     if manifest.imported is None:
         yield code(content["plan"])
-        yield heading(gettext("To run it again"), 2)
+        yield heading(gettext("To repeat the run"), 2)
         yield line(gettext("Save the plan above as {file}, then:", file="plan.toml"))
         yield code(content["again"])
 
@@ -225,7 +225,6 @@ def _environment(content: Content) -> Iterator[Block]:
 
 
 def _tables(*tables: Table | None) -> Iterator[Block]:
-    """Those that there are."""
     yield from (table(each) for each in tables if each is not None)
 
 

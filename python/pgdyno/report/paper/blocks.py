@@ -1,4 +1,4 @@
-"""What a printed page is made of: values that the typst template sets. No text in them is ever markup."""
+"""The blocks of a printed page: values that the typst template sets. No text in them is markup."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pgdyno.report.tables import Table
 from pgdyno.report.texts import Language, current_language, gettext
 
 Block = dict[str, Any]
-"""`kind` says which; `keep` is 0 for what a page cannot do without, and the higher, the sooner it is left out."""
+"""`kind` selects the layout; `keep` is 0 if the page needs the block; otherwise, higher values are left out first."""
 
 MOST_ROWS = 400
-"""Of a table: more of them nobody reads on paper."""
+"""Largest number of rows of a table on paper."""
 LONG_CELL = 48
-"""Characters; longer ones are words, whatever their column holds."""
+"""Characters; longer cells count as text, whatever their column."""
 TEXT_FONT, CODE_FONT = "Libertinus Serif", "DejaVu Sans Mono"
-"""Both come with typst: a report in English looks the same wherever it is set."""
+"""Both come with typst: an English report looks the same on every machine."""
 _UNBROKEN = 14
 _TOKEN = re.compile(rf"\S{{{_UNBROKEN + 1},}}")
 _JOINT = re.compile(r"(?<=[/_.,=:;&?)\]}-])(?=\w)")
@@ -31,37 +31,32 @@ _DRAWING = re.compile(r"<svg\b.*?</svg>", re.DOTALL)
 
 
 def heading(text: str, level: int = 1, *, keep: int = 0) -> Block:
-    """A heading of a section, or of a part of it."""
     return {"kind": "heading", "text": text, "level": level, "keep": keep}
 
 
 def line(text: str, look: str = "plain", *, keep: int = 0) -> Block:
-    """A paragraph; `look` is plain, quiet, strong or bad."""
+    """Return a paragraph; `look` is plain, quiet, strong or bad."""
     return {"kind": "text", "text": breakable(joined(text)), "look": look, "keep": keep}
 
 
 def listed(lines: Iterable[str], *, keep: int = 0) -> Block:
-    """A list of sentences."""
     return {"kind": "list", "lines": [breakable(line) for line in lines], "keep": keep}
 
 
 def code(text: str) -> Block:
-    """Lines as they are typed."""
     return {"kind": "code", "text": text.rstrip("\n"), "keep": 0}
 
 
 def pairs(rows: Sequence[tuple[str, str]]) -> Block:
-    """Names and what they are."""
     return {"kind": "pairs", "rows": [[name, breakable(value)] for name, value in rows], "keep": 0}
 
 
 def figure(of: Figure, *, keep: int = 0) -> Block:
-    """A picture under its sentence."""
     return {"kind": "figure", "title": joined(of.title), "drawings": drawings(of.drawn(Layout.PRINT)), "keep": keep}
 
 
 def drawings(markup: str) -> list[str]:
-    """Each drawing of `markup`, with the colours that it has on white."""
+    """Return each drawing of `markup`, with its colours on white."""
     return [_standalone(each) for each in _DRAWING.findall(markup)]
 
 
@@ -77,20 +72,20 @@ def _style(language: Language) -> str:
 
 
 def text_fonts(language: Language) -> list[str]:
-    """What text is set in, the first that has a letter; other languages' fonts are those of the system."""
+    """Return the fonts of text, in order of preference; other languages' fonts come from the system."""
     others = palette.FONTS.get(language.value, "")
     return [TEXT_FONT, *(name.strip("'") for name in others.split(",") if name)]
 
 
 def table(of: Table, *, keep: int = 0) -> Block:
-    """A table; one that is too long for paper ends with a word about it."""
+    """Return a table; one that is too long for paper ends with a remark."""
     return rows_table(of.caption, of.headings, of.rows, of.text_columns, keep=keep)
 
 
 def rows_table(
     caption: str, headings: Sequence[str], rows: Sequence[Sequence[str | Block]], words: int, *, keep: int = 0
 ) -> Block:
-    """The same of rows; a cell may be a drawing. `words` columns from the left name a row, the rest are figures."""
+    """Return a table from rows; a cell may be a drawing. The first `words` columns name a row, the rest are figures."""
     if len(rows) > MOST_ROWS:
         caption = gettext(
             "{caption}; the first {count} of {all} rows: the HTML report has all",
@@ -109,7 +104,7 @@ def rows_table(
 
 
 def breakable(text: str) -> str:
-    """`text` with places at which a long name may be broken: nothing runs over the edge of a cell."""
+    """Return `text` with places at which a long name may break, so that it fits its cell."""
     return _TOKEN.sub(lambda token: _broken(token.group()), text)
 
 

@@ -1,4 +1,4 @@
-"""The two pages that stand alone: the claim and whether it holds; then how it scales, how fast, at what price."""
+"""The two first pages: the claim and its validity; then scaling, latency, price."""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ MOST_REASONS = 5
 
 
 def first_page(content: Content) -> list[Block]:
-    """Verdict, four numbers, validity, comparison."""
     return list(chain(_verdict(content), _validity(content["validity"]), _notes(content), _comparison(content)))
 
 
 def second_page(content: Content) -> list[Block]:
-    """Scaling, latency, price."""
     blocks = []
     if content["curves"] or content["latency"]:
         blocks.append(heading(gettext("Scaling") if content["latency"] else gettext("Throughput")))
@@ -38,7 +36,7 @@ def second_page(content: Content) -> list[Block]:
         blocks.append(line(gettext("The price list has none of these targets.")))
     else:
         nobody = gettext(
-            "Nobody said what these targets cost: {key} in the plan, or {command}, sets a price beside each peak.",
+            "No prices given: to show a price next to each peak, set {key} in the plan, or use {command}.",
             key="[price]",
             command="pgdyno report RUN --price FILE",
         )
@@ -60,8 +58,8 @@ def _verdict(content: Content) -> Iterator[Block]:
         yield table(content["answered"])
     if content["unfinished"]:
         failed = ngettext(
-            "{count:,} of {all} trials is no result",
-            "{count:,} of {all} trials are no result",
+            "{count:,} of {all} trials did not finish",
+            "{count:,} of {all} trials did not finish",
             len(content["unfinished"]),
             all=len(content["trials"]),
         )
@@ -104,12 +102,12 @@ def _short(message: str) -> Block:
 
 def _notes(content: Content) -> Iterator[Block]:
     if content["notes"]:
-        yield heading(gettext("Before believing it"), keep=5)
+        yield heading(gettext("Caveats"), keep=5)
         yield listed(told_notes(content), keep=5)
 
 
 def told_notes(content: Content) -> Iterator[str]:
-    """Every warning with its points."""
+    """Return every warning with its points."""
     for note in content["notes"]:
         yield capital(note.message) + (f": {where(note.points)}" if note.points else "") + "."
 
@@ -121,7 +119,7 @@ def _comparison(content: Content) -> Iterator[Block]:
             yield heading(gettext("Peak and knee of each series"), keep=1)
             yield table(content["peaks"], keep=1)
         return
-    # of many, the page has the first ones
+    # the page shows the first of many
     chief = comparisons[content["chief"] if content["chief"] < len(comparisons) else 0]
     yield heading(gettext("Comparison"), keep=2)
     if chief.figure is not None:

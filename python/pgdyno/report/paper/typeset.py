@@ -1,4 +1,4 @@
-"""PDF of a report: blocks as JSON, set by typst with the template beside this file."""
+"""PDF of a report: blocks as JSON, set by typst with the template in this folder."""
 
 from __future__ import annotations
 
@@ -24,31 +24,29 @@ from pgdyno.terminal import visible
 
 NO_TYPST = "the PDF report is set by typst, which is not installed"
 _NOT_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
-"""Characters that neither a PDF nor a drawing may hold."""
+"""Characters that neither a PDF nor a drawing may contain."""
 _UNKNOWN = re.compile(r'the text `"(.*?)"` could not be displayed')
 _ESCAPE = re.compile(r"\\(?:u\{([0-9a-f]+)\}|(.))")
-"""Of typst's messages: characters that cannot be seen are written as their numbers."""
+"""In typst's messages, invisible characters are written as their numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """A report that is set."""
-
     pdf: bytes
     missing: str
-    """Characters that no font here has, each once; they are written as their numbers."""
+    """Characters that no available font has, each once; they are written as their numbers."""
 
 
 def pdf_of(content: Content) -> Paper:
-    """The report on A4: two pages that stand alone, and an appendix. The same data make the same bytes.
+    """Return the report on A4: two pages, and an appendix. The same data give the same bytes.
 
-    Raises UsageError when typst is not installed, or no font here has the letters of the report's language.
+    Raises UsageError if typst is not installed, or no available font has the letters of the report's language.
     """
     return typeset(printed(content), content["manifest"].started_at)
 
 
 def printed(content: Content) -> dict[str, Any]:
-    """What the template sets."""
+    """Return the template's input."""
     manifest: Manifest = content["manifest"]
     started = manifest.started_at
     digits, language = fingerprint_of(manifest.fingerprint), current_language()
@@ -71,7 +69,7 @@ def printed(content: Content) -> dict[str, Any]:
 
 
 def typeset(report: Mapping[str, Any], made: datetime) -> Paper:
-    """PDF/UA of what `printed` gave; `made` is the time that it carries."""
+    """Return the PDF/UA of the output of `printed`; `made` is its timestamp."""
     need_typst()
     missing: set[str] = set()
     while True:
@@ -87,7 +85,7 @@ def typeset(report: Mapping[str, Any], made: datetime) -> Paper:
 
 
 def need_typst() -> None:
-    """Raises UsageError when typst is not installed."""
+    """Raise UsageError if typst is not installed."""
     try:
         import typst  # noqa: F401
     except ImportError as error:
@@ -95,13 +93,13 @@ def need_typst() -> None:
 
 
 def _compiled(report: Mapping[str, Any], made: datetime) -> tuple[bytes, set[str]] | tuple[None, set[str]]:
-    """The PDF, or the characters that keep it from being one."""
+    """Return the PDF, or the characters that prevent it."""
     import typst
 
     template = files("pgdyno.report").joinpath("paper", "report.typ").read_bytes()
     inputs = {"report": json.dumps(report, ensure_ascii=False)}
     try:
-        # a PDF for screen readers may have no character that is an empty box: typst refuses to make one
+        # an accessible PDF may have no character without a glyph: typst refuses to create it
         pdf = typst.compile(template, sys_inputs=inputs, pdf_standards="ua-1", timestamp=int(made.timestamp()))
     except typst.TypstError as error:
         unknown = {each for text in _UNKNOWN.findall(error.diagnostic) for each in _ESCAPE.sub(_unescaped, text)}
@@ -116,7 +114,7 @@ def _unescaped(escape: re.Match[str]) -> str:
 
 
 def _clean(value: Any, missing: Set[str]) -> Any:  # noqa: ANN401 - JSON of any shape
-    """`value` with nothing that is no text, and with `missing` characters as their numbers."""
+    """Return `value` without invalid characters, and with `missing` characters as their numbers."""
     if isinstance(value, str):
         text = _NOT_TEXT.sub("\ufffd", visible(value))
         return "".join(f"\\u{ord(each):04x}" if each in missing else each for each in text) if missing else text

@@ -1,1 +1,1 @@
-"""What each section of the report says: values that a template sets, no markup but drawings."""
+"""The content of each section of the report: values that a template sets, without markup except drawings."""

@@ -1,4 +1,4 @@
-"""What ran where: trials that are no result, errors, the machine, the servers."""
+"""Environment: trials that did not finish, errors, the machine, the servers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pgdyno.store.beside import ProcessSum
 from pgdyno.units import format_bytes
 
 LEAST_CPU_US = 10_000
-"""Of a process that neither read nor wrote; with less it did nothing."""
+"""Least CPU time of a process that neither read nor wrote."""
 
 
 def failed_table(of: Digest) -> Table:
-    """Trials that are no result, and why."""
+    """Return the trials that did not finish, with reasons."""
     rows = []
     for trial in of.unfinished:
         failure = trial.failure
@@ -34,11 +34,11 @@ def failed_table(of: Digest) -> Table:
             )
         )
     headings = (*gettext_each("trial", "series", "point", "outcome", "stage"), "SQLSTATE", *gettext_each("why", "hint"))
-    return Table(gettext("They count for nothing in the figures above"), headings, tuple(rows), 8)
+    return Table(gettext("They do not count in the figures above"), headings, tuple(rows), 8)
 
 
 def process_table(trial: int, sums: Sequence[ProcessSum]) -> Table:
-    """Processes of a trial by kind, most I/O first."""
+    """Return the processes of a trial by kind, most I/O first."""
     total = sum(each.read_bytes + each.written_bytes for each in sums) or 1.0
     rows = tuple(
         (
@@ -51,9 +51,7 @@ def process_table(trial: int, sums: Sequence[ProcessSum]) -> Table:
         for each in sums
         if each.read_bytes + each.written_bytes > 0 or each.cpu_us >= LEAST_CPU_US
     )
-    caption = gettext(
-        "Processes of the server in trial {number} by what they read from devices and wrote, whole trial", number=trial
-    )
+    caption = gettext("Processes of the server in trial {number} by device reads and writes, whole trial", number=trial)
     return Table(caption, gettext_each("process", "read, MB", "written, MB", "share of I/O, %", "CPU, s"), rows)
 
 
@@ -62,7 +60,7 @@ def _point(trial: TrialRecord) -> str:
 
 
 def error_table(of: Digest) -> Table | None:
-    """Errors that servers sent, by point; None without any."""
+    """Return errors from servers, by point; None without any."""
     rows = tuple(
         (of.point_name(point), error.sqlstate or numbers.NOTHING, error.message, f"{error.count:,}")
         for point in of.points
@@ -73,11 +71,10 @@ def error_table(of: Digest) -> Table | None:
 
 
 def host_facts(of: Digest) -> list[tuple[str, str]]:
-    """The machine, and what measured."""
     host = of.manifest.host
     if host is None:
         return [
-            (gettext("Machine"), gettext("not known: the run was imported")),
+            (gettext("Machine"), gettext("unknown: the run was imported")),
             (gettext("Tools"), f"pgdyno {of.manifest.pgdyno}"),
         ]
     return [
@@ -91,7 +88,6 @@ def host_facts(of: Digest) -> list[tuple[str, str]]:
 
 
 def server_table(targets: Sequence[TargetRecord]) -> Table:
-    """What each target turned out to be."""
     rows = []
     for target in targets:
         facts = target.facts
@@ -101,5 +97,5 @@ def server_table(targets: Sequence[TargetRecord]) -> Table:
         size = numbers.NOTHING if facts.cluster_bytes is None else format_bytes(facts.cluster_bytes)
         checksums = "on" if facts.data_checksums else "off"
         rows.append((target.name, target.kind, facts.version, checksums, size, facts.version_full))
-    headings = gettext_each("target", "kind", "version", "checksums", "cluster", "as the server says")
+    headings = gettext_each("target", "kind", "version", "checksums", "cluster", "as reported by the server")
     return Table(gettext("Servers"), headings, tuple(rows), 6)

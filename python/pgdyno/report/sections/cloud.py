@@ -1,4 +1,4 @@
-"""What Amazon told of a rented server, as strips of the timeline: drawn as they stand here, on page and paper."""
+"""Amazon's figures of a rented server, as strips of the timeline, on page and paper."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pgdyno.store.beside import WaitStep
 
 Values = Sequence[float | None]
 FIGURES_A_STEP = 12
-"""Of one trial, about."""
+"""Approximate number of steps per trial."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """A strip: its lines' metrics with their names, and what they are multiplied with."""
+    """A strip: its lines' metrics with their names and factors."""
 
     title: str
     unit: str
@@ -85,12 +85,12 @@ _STRIPS = (
 
 
 def rented_count(trials: Sequence[TrialRecord]) -> int:
-    """Trials that such strips may be drawn of."""
+    """Return the number of trials that may have such strips."""
     return sum(trial.way is not None and trial.way.instance is not None for trial in trials)
 
 
 def range_words(values: Values, skip: int) -> str:
-    """Lowest and highest of `values` behind the first `skip`: `3 to 7`."""
+    """Return the lowest and highest of `values` after the first `skip`: `3 to 7`."""
     there = [value for value in values[skip:] if value is not None]
     if not there:
         return gettext("nothing")
@@ -99,7 +99,7 @@ def range_words(values: Values, skip: int) -> str:
 
 
 def cloud_strips(beside: Beside, count: int, skip: int) -> list[dict[str, Any]]:
-    """Strips of a trial of `count` steps, of which `skip` are warm-up; none where nothing was told."""
+    """Return the strips of a trial of `count` steps, of which `skip` are warm-up; none without data."""
     return [*_load(beside.load, count, skip), *_minutes(beside, count, skip)]
 
 
@@ -152,7 +152,7 @@ def _load(load: Sequence[WaitStep], count: int, skip: int) -> Iterator[dict[str,
 
 
 def _gaps(known: Sequence[bool]) -> list[list[int]]:
-    """Stretches of steps of which nothing is known: the first, and the one behind the last."""
+    """Return the ranges of steps without data, as half-open ranges."""
     found: list[list[int]] = []
     for at, there in enumerate(known):
         if there:

@@ -1,4 +1,4 @@
-"""The comparison: what is to be said of it, its table and forest plot, and what others published."""
+"""The comparison: its statement, its table and forest plot, and published figures."""
 
 from __future__ import annotations
 
@@ -22,46 +22,46 @@ from pgdyno.report.texts import gettext, gettext_each, gettext_noop, translated
 MOST_COMPARISONS = 8
 MOST_PUBLISHED = 200
 TITLES = {
-    Verdict.FASTER: gettext_noop("{other} is faster: the interval over all lies right of the band"),
-    Verdict.SLOWER: gettext_noop("{other} is slower: the interval over all lies left of the band"),
-    Verdict.SAME: gettext_noop("{other} is the same: the interval over all lies within the band"),
+    Verdict.FASTER: gettext_noop("{other} is faster: the overall interval is right of the band"),
+    Verdict.SLOWER: gettext_noop("{other} is slower: the overall interval is left of the band"),
+    Verdict.SAME: gettext_noop("{other} is the same: the overall interval is within the band"),
     Verdict.INCONCLUSIVE: gettext_noop(
-        "Inconclusive: the interval over all crosses an edge of the band, or has too few pairs"
+        "Inconclusive: the overall interval crosses an edge of the band, or there are too few pairs"
     ),
 }
 TITLES_OF_ONE = {
-    Verdict.FASTER: gettext_noop("{other} is faster: the interval lies right of the band"),
-    Verdict.SLOWER: gettext_noop("{other} is slower: the interval lies left of the band"),
-    Verdict.SAME: gettext_noop("{other} is the same: the interval lies within the band"),
-    Verdict.INCONCLUSIVE: gettext_noop("Inconclusive: the interval crosses an edge of the band, or has too few pairs"),
+    Verdict.FASTER: gettext_noop("{other} is faster: the interval is right of the band"),
+    Verdict.SLOWER: gettext_noop("{other} is slower: the interval is left of the band"),
+    Verdict.SAME: gettext_noop("{other} is the same: the interval is within the band"),
+    Verdict.INCONCLUSIVE: gettext_noop(
+        "Inconclusive: the interval crosses an edge of the band, or there are too few pairs"
+    ),
 }
-"""Of a comparison at one point."""
+"""Titles of a comparison at one point."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One comparison as the page shows it."""
-
     verdict: str
     """faster, slower, same, inconclusive."""
     sentence: str
     settle: str
-    """What would settle it; empty where it is settled."""
+    """How to reach a verdict; empty if there is one."""
     warnings: Sequence[str]
     figure: Figure | None
     table: Table
 
 
 def compared(of: Digest, comparisons: Sequence[Comparison]) -> list[Compared]:
-    """The first of `comparisons`."""
+    """Return the content for the first of `comparisons`."""
     return [_compared(of, each, at) for at, each in enumerate(comparisons[:MOST_COMPARISONS])]
 
 
 def settling(of: Comparison) -> str:
-    """What would settle an inconclusive comparison; empty where it is settled."""
+    """Return how to reach a verdict on an inconclusive comparison; empty if there is one."""
     chief = of.chief
     if chief is None or chief.interval is None:
-        return gettext("Two pairs at least make an interval, six a claim")
+        return gettext("An interval needs at least two pairs, a claim six")
     if chief.verdict is not Verdict.INCONCLUSIVE:
         return ""
     needed = new_run_words(chief.interval, chief.new_run_pairs, paired=of.paired)
@@ -91,7 +91,7 @@ def _compared(of: Digest, each: Comparison, at: int) -> Compared:
 
 
 def _confounded(of: Comparison) -> list[str]:
-    """What confounds it, in a line, then each thing with its values."""
+    """Return the confounders in a line, then each with its values."""
     line = confounded_line(of)
     return [] if line is None else [line, *(each.message for each in of.confounders)]
 
@@ -132,16 +132,18 @@ def _table(of: Comparison) -> Table:
             **told,
         )
     if len(of.points) > MOST_ROWS:
-        caption += gettext(". The picture has the first {count} points", count=MOST_ROWS)
+        caption += gettext(". The chart shows the first {count} points", count=MOST_ROWS)
     names = (f"{of.base}, {unit}", f"{of.other}, {unit}")
-    pairs = gettext("n, pairs") if of.paired else gettext("n, trials a run")
+    pairs = gettext("n, pairs") if of.paired else gettext("n, trials per run")
     figures = gettext_each("change, %", "interval, %")
     headings = (*gettext_each("point", "verdict"), *names, *figures, pairs, gettext("detectable, %"))
     return Table(caption, headings, tuple(rows), 2)
 
 
 def published_table(of: Digest, data: Published) -> Table | None:
-    """Each measured point beside what others printed at the same clients, scale and variables; None without any."""
+    """Return each measured point with the published figure at the same clients, scale and variables; None without
+    any.
+    """
     rows = [
         _beside(of, point, row)
         for point in of.points
@@ -154,7 +156,7 @@ def published_table(of: Digest, data: Published) -> Table | None:
     source = data.source
     when = f", {source.measured}" if source.measured else ""
     caption = gettext(
-        "Measured here beside “{title}” ({publisher}{when}, PostgreSQL {version})",
+        "This run vs “{title}” ({publisher}{when}, PostgreSQL {version})",
         title=source.title,
         publisher=source.publisher,
         when=when,

@@ -1,4 +1,4 @@
-"""The price: what it comes to, its rates, dates and what is left out."""
+"""The price: its total, its rates, dates and exclusions."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from pgdyno.report.texts import gettext, gettext_each
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What the section shows."""
-
     summary: str
     table: Table
     at_target: Table | None
@@ -27,7 +25,7 @@ class Cost:
 
 
 def cost_section(of: Digest, prices: PriceList) -> Cost | None:
-    """None where the list has none of the targets."""
+    """Return None if the list has none of the targets."""
     rows = []
     for curve in of.curves:
         price = curve_price(curve, prices)
@@ -50,13 +48,13 @@ def cost_section(of: Digest, prices: PriceList) -> Cost | None:
     currency = prices.currency
     told = {"currency": currency, "span": numbers.span_of_years(prices.years)}
     table = Table(
-        gettext("Price at each peak, as if it served so much all the time; the interval is that of the throughput"),
+        gettext("Price at each peak, for that throughput all the time; the interval is that of the throughput"),
         (
             gettext("series"),
             gettext("total over {span}, {currency}", **told),
             gettext("at, tps"),
-            gettext("for each tps, {currency}", **told),
-            gettext("a million transactions, {currency}", **told),
+            gettext("per tps, {currency}", **told),
+            gettext("per million transactions, {currency}", **told),
             gettext("interval"),
         ),
         tuple(rows),
@@ -67,7 +65,7 @@ def cost_section(of: Digest, prices: PriceList) -> Cost | None:
     if prices.left_out:
         left = gettext(" Left out: {parts}.", parts=gettext(", ").join(prices.left_out))
     else:
-        left = gettext(" Nothing is said to be left out.")
+        left = gettext(" The price list names no exclusions.")
     used = {curve.series.target for curve in of.curves}
     rates = [row for name, costs in prices.target.items() if name in used for row in _rates(name, costs)]
     paid = (*gettext_each("target", "what", "paid"), gettext("amount, {currency}", currency=currency), gettext("count"))
@@ -75,22 +73,22 @@ def cost_section(of: Digest, prices: PriceList) -> Cost | None:
 
 
 def _at_targets(of: Digest, prices: PriceList) -> Table | None:
-    """The price where a latency target is just met; None where the list has no target."""
+    """Return the price at the latency target; None if the list has no target."""
     limit = latency_limit(prices.latency) if prices.latency is not None else None
     if limit is None:
         return None
     rows = tuple(_at_target(curve) for curve in priced_curves(of, prices) if curve.price is not None)
     headings = (
         *gettext_each("series", "point", "tps"),
-        gettext("for each tps, {currency}", currency=prices.currency),
-        gettext("a million transactions, {currency}", currency=prices.currency),
+        gettext("per tps, {currency}", currency=prices.currency),
+        gettext("per million transactions, {currency}", currency=prices.currency),
     )
     return Table(gettext("Price at the highest throughput that meets {limit}", limit=limit.text), headings, rows, 2)
 
 
 def _at_target(curve: PricedCurve) -> tuple[str, ...]:
     if curve.capacity is None or curve.at_capacity is None:
-        return (curve.name, gettext("no point is known to meet it"), *[numbers.NOTHING] * 3)
+        return (curve.name, gettext("no measured point meets it"), *[numbers.NOTHING] * 3)
     point, price = curve.capacity.point.point, curve.at_capacity
     where = [numbers.clients(point.clients)]
     where += [gettext("rate {rate}", rate=f"{point.rate:,.10g}")] if point.rate is not None else []
@@ -108,21 +106,21 @@ def _rates(name: str, costs: Costs) -> Sequence[tuple[str, ...]]:
         (
             name,
             part.name or gettext("subscription"),
-            gettext("a {unit} and year", unit=part.per),
+            gettext("per {unit} and year", unit=part.per),
             f"{part.amount:,.10g}",
             f"{part.count:g}",
         )
         for part in costs.subscription
     ]
     rows += [
-        (name, part.name or gettext("instance"), gettext("an hour"), f"{part.amount:,.10g}", f"{part.count:g}")
+        (name, part.name or gettext("instance"), gettext("per hour"), f"{part.amount:,.10g}", f"{part.count:g}")
         for part in costs.hourly
     ]
     rows += [
         (
             name,
             part.name or part.unit,
-            gettext("a {unit} and month", unit=part.unit),
+            gettext("per {unit} and month", unit=part.unit),
             f"{part.amount:,.10g}",
             f"{part.count:g}",
         )

@@ -1,4 +1,4 @@
-"""Settings and environment as a difference between what is compared; the full list stands behind it."""
+"""Settings and environment as differences between the compared arms; the complete list follows."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pgdyno.report.texts import gettext, gettext_each
 
 
 def settings_tables(targets: Sequence[TargetRecord], alike: Collection[str] = ()) -> tuple[Table | None, Table | None]:
-    """Settings that differ between targets, and all that are not the server's default; a column a target.
+    """Return settings that differ between targets, and all that are not the server's default; a column per target.
 
-    `alike` are names of settings whose values are the same, although only some targets changed them.
+    `alike` are names of settings with equal values, although only some targets changed them.
     """
     started = [(target.name, target.facts.settings_changed) for target in targets if target.facts is not None]
     names = sorted({name for _, settings in started for name in settings})
@@ -37,7 +37,7 @@ def settings_tables(targets: Sequence[TargetRecord], alike: Collection[str] = ()
 
 
 def environment_table(differences: Sequence[Difference]) -> Table | None:
-    """Where the fingerprints of runs differ, the heaviest first."""
+    """Return the differences between fingerprints of runs, most severe first."""
     if not differences:
         return None
     rows = tuple(
@@ -45,11 +45,11 @@ def environment_table(differences: Sequence[Difference]) -> Table | None:
         for each in differences
     )
     headings = gettext_each("field", "weight", "first", "other", "why it matters")
-    return Table(gettext("What differs between the runs"), headings, rows, 5)
+    return Table(gettext("Differences between the runs"), headings, rows, 5)
 
 
 def asked_differences(targets: Sequence[TargetRecord]) -> Table | None:
-    """What the plan asks of each target, where that differs."""
+    """Return differences between the targets in the plan."""
     if len(targets) < 2:
         return None
     flat = {target.name: dict(_flat("", masked_plan(target.asked))) for target in targets}
@@ -58,7 +58,7 @@ def asked_differences(targets: Sequence[TargetRecord]) -> Table | None:
     differing = tuple(row for row in rows if len(set(row[1:])) > 1)
     headings = (gettext("of the plan"), *flat)
     return (
-        Table(gettext("What the plan asks of targets, where it differs"), headings, differing, len(headings))
+        Table(gettext("Settings of targets in the plan that differ"), headings, differing, len(headings))
         if differing
         else None
     )

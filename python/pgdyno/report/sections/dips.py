@@ -16,7 +16,7 @@ from pgdyno.report.texts import gettext, gettext_each, gettext_noop, ngettext
 
 MOST_DIPS = 40
 MOST_CAUSES = 3
-"""Of a dip; the strongest are named."""
+"""Causes to name per dip; the strongest come first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,79 +26,76 @@ class Try:
     cause: str
     why: str
     fragment: str
-    """Of a plan, in TOML."""
+    """A fragment of a plan, in TOML."""
 
 
 TRIES: Mapping[Cause, Try] = MappingProxyType(
     {
         Cause.PLANNED: Try(
             Cause.PLANNED.value,
-            gettext_noop("if the plan's event makes the dip, it comes with the event and goes without it"),
+            gettext_noop("if the plan's event causes the dip, it disappears without the event"),
             "[trial]\nrepeats = 10        # once with the event, once without it\n",
         ),
         Cause.CHECKPOINT: Try(
             Cause.CHECKPOINT.value,
-            gettext_noop("if checkpoints make the dips, fewer of them make fewer dips"),
+            gettext_noop("if checkpoints cause the dips, fewer checkpoints cause fewer dips"),
             '[sweep.settings]\nmax_wal_size = ["1GB", "16GB"]\ncheckpoint_timeout = ["5min", "30min"]\n',
         ),
         Cause.FULL_PAGES: Try(
             Cause.FULL_PAGES.value,
             gettext_noop(
-                "if whole pages in the WAL make the dips, compressed ones or rarer checkpoints make them flatter"
+                "if full-page images in the WAL cause the dips, compressing them or rarer checkpoints make the dips "
+                "flatter"
             ),
             '[sweep.settings]\nwal_compression = ["off", "lz4"]\ncheckpoint_timeout = ["5min", "30min"]\n',
         ),
         Cause.COMMIT: Try(
             Cause.COMMIT.value,
-            gettext_noop("if sessions wait for WAL, less of it or a commit that does not wait closes the dips"),
+            gettext_noop("if sessions wait for WAL, less WAL or an asynchronous commit removes the dips"),
             '[sweep.settings]\nwal_compression = ["off", "lz4"]\nsynchronous_commit = ["on", "off"]\n',
         ),
         Cause.LOCKS: Try(
             Cause.LOCKS.value,
-            gettext_noop("if sessions wait for rows, more rows for each session close the dips"),
+            gettext_noop("if sessions wait for row locks, more rows per session remove the dips"),
             "[workload]\nscale = 1000        # ten times the clients at least\n",
         ),
         Cause.LIGHT_LOCKS: Try(
             Cause.LIGHT_LOCKS.value,
-            gettext_noop("if sessions wait for each other, fewer of them wait less"),
+            gettext_noop("if sessions wait for each other, fewer sessions wait less"),
             "[sweep]\nclients = [8, 16, 32]\n",
         ),
         Cause.STORAGE: Try(
             Cause.STORAGE.value,
-            gettext_noop("if sessions wait for pages, more of them in memory closes the dips"),
+            gettext_noop("if sessions wait for reads, a larger cache removes the dips"),
             '[sweep.settings]\nshared_buffers = ["256MB", "2GB"]\n',
         ),
         Cause.VACUUM: Try(
             Cause.VACUUM.value,
-            gettext_noop("if vacuum makes the dips, a slower one makes them flatter"),
+            gettext_noop("if vacuum causes the dips, a slower vacuum makes them flatter"),
             '[sweep.settings]\nautovacuum_vacuum_cost_delay = ["2ms", "20ms"]\n',
         ),
         Cause.STEAL: Try(
             Cause.STEAL.value,
-            gettext_noop("if the hypervisor took the processors, the dips come back at other times"),
+            gettext_noop("if the hypervisor took CPU time, the dips recur at other times"),
             "[trial]\nrepeats = 10        # does it come back at the same second?\n",
         ),
         Cause.GENERATOR: Try(
             Cause.GENERATOR.value,
-            gettext_noop("if the generator could do no more, more workers close the dips"),
+            gettext_noop("if the generator was at its limit, more workers remove the dips"),
             "[sweep]\nworkers = [4, 8]\n",
         ),
     }
 )
 UNEXPLAINED = Try(
     gettext_noop("unexplained"),
-    gettext_noop(
-        "a dip that comes back at the same second has a cause in the server, one that does not has it in the machine"
-    ),
+    gettext_noop("a dip that recurs at the same second has its cause in the server, any other in the machine"),
     '[trial]\nrepeats = 10\nduration = "120s"\n',
 )
-NOT_LOOKED = gettext_noop("not known")
+NOT_LOOKED = gettext_noop("unknown")
 
 
 @dataclass(frozen=True, slots=True)
 class Dips:
-    """What the section shows."""
-
     summary: str
     table: Table | None
     tries: Sequence[Try]
@@ -106,26 +103,26 @@ class Dips:
 
 
 def dips_of(of: Digest) -> dict[int, Sequence[Dip]]:
-    """Dips of every finished trial."""
     return {
         trial.number: trial_dips(of.run, trial.number) for trial in of.run.trials if trial.outcome is Outcome.FINISHED
     }
 
 
 def costliest(dips: Mapping[int, Sequence[Dip]]) -> list[tuple[int, Dip]]:
-    """Trial and dip, the largest loss first."""
+    """Return trial and dip, the largest loss first."""
     return sorted(((number, dip) for number, found in dips.items() for dip in found), key=lambda pair: -pair[1].loss)
 
 
 def dip_section(of: Digest, dips: Mapping[int, Sequence[Dip]], explained: Mapping[int, Sequence[ExplainedDip]]) -> Dips:
-    """The costliest first; `explained` are trials whose probe looked at the server."""
+    """Return the most expensive dips first; `explained` are trials with a probe of the server."""
     every = costliest(dips)
     if not every:
         return Dips(
             ngettext("None in {count:,} finished trial.", "None in {count:,} finished trials.", len(dips)), None, ()
         )
     summary = gettext(
-        "{dips} in {trials} of {all}: {lost} transactions lost. A dip is 2 s or more well under the rolling median.",
+        "{dips} in {trials} of {all}: {lost} transactions lost. A dip is a period of at least 2 s well below the "
+        "rolling median.",
         dips=ngettext("{count:,} dip", "{count:,} dips", len(every)),
         trials=numbers.trials(sum(bool(each) for each in dips.values())),
         all=f"{len(dips):,}",
@@ -141,10 +138,10 @@ def dip_section(of: Digest, dips: Mapping[int, Sequence[Dip]], explained: Mappin
         times = (f"{dip.from_s:.0f}", f"{dip.to_s:.0f}", f"{100 * dip.depth:.0f}", f"{dip.loss:,.0f}")
         rows.append((str(number), where, cause, evidence, *times))
     headings = gettext_each("trial", "point", "coincides with", "evidence", "from, s", "to, s", "deepest, %", "lost")
-    caption = gettext("Dips by transactions lost; times count the warm-up")
+    caption = gettext("Dips by transactions lost; times include the warm-up")
     if len(every) > MOST_DIPS:
         caption = gettext(
-            "Dips by transactions lost, the {count} that cost most of {all}; times count the warm-up",
+            "Dips by transactions lost, the {count} most expensive of {all}; times include the warm-up",
             count=MOST_DIPS,
             all=f"{len(every):,}",
         )
@@ -156,14 +153,14 @@ def _said(of: Try) -> Try:
 
 
 def _explained(dip: Dip, explained: Sequence[ExplainedDip] | None) -> tuple[str, str, Try | None]:
-    """What coincides with a dip, its figures, and what to try; nothing to try where nobody looked."""
+    """Return what coincides with a dip, its figures, and what to try; nothing to try without a probe."""
     if explained is None:
-        return gettext(NOT_LOOKED), gettext("no probe looked at the server"), None
+        return gettext(NOT_LOOKED), gettext("no probe sampled the server"), None
     found = next((each.coincidences for each in explained if each.dip == dip), ())
     if not found:
         return (
             gettext(UNEXPLAINED.cause),
-            gettext("nothing that the probe saw was different from quiet seconds"),
+            gettext("nothing in the probe's data differs from quiet seconds"),
             UNEXPLAINED,
         )
     figures = [_figures(each, alone=len(found) == 1) for each in found[:MOST_CAUSES]]

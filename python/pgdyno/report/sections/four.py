@@ -16,7 +16,7 @@ from pgdyno.report.tables import Table
 from pgdyno.report.texts import gettext, gettext_each
 
 LOAD = 0.8
-"""Share of the peak at which latency is told: a server that is run at its peak has no room for a rush."""
+"""Share of the peak at which latency is reported: a server at its peak has no reserve for a rush."""
 FEWEST, MOST = 0.65, 0.9
 """Shares of the peak that are near enough to it."""
 
@@ -34,7 +34,7 @@ class BigNumber:
 
 
 def four_numbers(of: Digest, curve: ScalingCurve, extras: Extras) -> list[BigNumber]:
-    """Of one curve: the only one, or that of the highest peak."""
+    """Return the numbers of one curve: the only one, or that of the highest peak."""
     peak, told = curve.peak, numbers.clients(curve.peak.clients)
     interval = f"± {numbers.half(peak.tps)}" if peak.tps.half is not None else gettext("one trial")
     about = [gettext("at {clients}", clients=told), interval]
@@ -52,7 +52,7 @@ def four_numbers(of: Digest, curve: ScalingCurve, extras: Extras) -> list[BigNum
 
 
 def near(of: Digest, curve: ScalingCurve) -> PointSummary | None:
-    """The point of the curve's target nearest to 80 % of the peak, below the peak's clients or at a rate."""
+    """Return the point of the curve's target nearest to 80 % of the peak, below the peak's clients or at a rate."""
     peak = curve.peak
     there = [
         (abs(point.tps.mean / peak.tps.mean - LOAD), point)
@@ -82,7 +82,7 @@ def _latency(curve: ScalingCurve, point: PointSummary | None) -> BigNumber:
     latency = peak.summary.latency
     p99 = numbers.ms(latency.p99_ns if latency is not None else None)
     if len(curve.points) > 1:
-        return BigNumber(gettext("p99 at the peak"), p99, "ms", gettext("no point lies near 80 % of the peak"))
+        return BigNumber(gettext("p99 at the peak"), p99, "ms", gettext("no point is near 80 % of the peak"))
     p999 = f"p99.9 {numbers.ms(latency.p999_ns)}, p50 {numbers.ms(latency.p50_ns)}" if latency is not None else ""
     return BigNumber("p99", p99, "ms", p999 or gettext("nothing succeeded"))
 
@@ -102,28 +102,27 @@ def _price(curve: ScalingCurve, prices: PriceList | None) -> BigNumber:
 
 
 def curve_price(curve: ScalingCurve, prices: PriceList | None) -> Price | None:
-    """The price at a curve's peak; None where the list does not have its target."""
+    """Return the price at a curve's peak; None if the list lacks its target."""
     costs = prices.target.get(curve.series.target) if prices is not None else None
     return price_of(costs, prices.years, curve.peak.tps) if prices is not None and costs is not None else None
 
 
 def median_trial(of: Digest, point: PointSummary) -> TrialRecord:
-    """The finished trial of median throughput: what stands for a point where trials cannot be averaged."""
+    """Return the finished trial of median throughput: it represents a point where trials cannot be averaged."""
     by_tps = sorted(zip(point.tps_by_trial, point.finished, strict=True))
     number = by_tps[(len(by_tps) - 1) // 2][1]
     return next(trial for trial in of.run.trials if trial.number == number)
 
 
 def limit_at(of: Digest, curve: ScalingCurve, extras: Extras) -> Limit:
-    """What limited the median trial of a curve's peak."""
     trial = median_trial(of, curve.peak.summary)
     if trial.point.rate is not None:
-        return Limit(gettext("the rate"), gettext("in open loop throughput is what the plan asks for"))
+        return Limit(gettext("the rate"), gettext("in an open loop, the plan sets the throughput"))
     return limit_of(extras.limits.get(trial.number))
 
 
 def peaks_table(of: Digest, extras: Extras) -> Table:
-    """The four numbers and the knee, a row a series."""
+    """Return the four numbers and the knee, a row per series."""
     rows = []
     for curve in of.curves:
         peak, latency, point = curve.peak, curve.peak.summary.latency, near(of, curve)
@@ -148,6 +147,7 @@ def peaks_table(of: Digest, extras: Extras) -> Table:
     headings = gettext_each("series", "server", "limited by", "peak, tps")
     more = gettext_each("clients at it", "knee, clients", "p99 near 80 %, ms", "p99 at it, ms")
     caption = gettext(
-        "Peak and knee of each; ± is half of the 95 % interval. A difference between peaks is no paired comparison"
+        "Peak and knee of each; ± is half of the 95 % interval. The difference between two peaks is not a paired "
+        "comparison"
     )
     return Table(caption, (*headings, "±", *more, *money, gettext("errors")), tuple(rows), 3)

@@ -1,4 +1,4 @@
-"""What each of several generators had of the load."""
+"""The share of each of several generators in the load."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pgdyno.report.texts import gettext, gettext_each
 
 
 def generator_table(of: Digest) -> Table | None:
-    """Of the median trial of the highest peak; None where one generator made the load."""
+    """Return the generators of the median trial of the highest peak; None if there was only one."""
     if of.best is None:
         return None
     trial = median_trial(of, of.best.peak.summary)
@@ -24,13 +24,13 @@ def generator_table(of: Digest) -> Table | None:
         "CPU, s",
         "busiest worker, %",
         "ceiling, tps",
-        "began late, ms",
+        "start delay, ms",
         "clock ahead, ms",
-        "heard late, ms",
+        "report delay, ms",
     )
     caption = gettext(
-        "Generators of trial {number}: CPU is the engine's, the ceiling is against a server that answers at once, a "
-        "clock is exact to half of the round trip",
+        "Generators of trial {number}: CPU is the engine's; the ceiling is against a null server; a clock is "
+        "accurate to half of the round trip",
         number=trial.number,
     )
     return Table(caption, headings, tuple(_cells(each) for each in hosts), 2) if hosts else None

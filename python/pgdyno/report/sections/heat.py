@@ -1,4 +1,4 @@
-"""The heatmap of the trial that stands for a curve's peak."""
+"""The heatmap of the trial that represents a curve's peak."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FEWEST_SECONDS = 3
 
 
 def heat_figures(of: Digest) -> list[tuple[Figure, Table]]:
-    """A heatmap and its table for each of the highest curves; none where no histogram of seconds was kept."""
+    """Return a heatmap and its table for each of the highest curves; none without histograms of seconds."""
     ordered = sorted(of.curves, key=lambda curve: -curve.peak.tps.mean)[:MOST_CURVES]
     made = [_figure(of, curve, at) for at, curve in enumerate(ordered)]
     return [each for each in made if each is not None]
@@ -61,7 +61,7 @@ def _figure(of: Digest, curve: ScalingCurve, at: int) -> tuple[Figure, Table] | 
     ]
     headings = (*gettext_each("from, s", "transactions"), "p50, ms", "p90, ms", "p99, ms", gettext("max, ms"))
     caption = gettext(
-        "Trial {number} by time, warm-up counted; n = {count}", number=trial.number, count=f"{heat.counts.sum():,}"
+        "Trial {number} by time, including warm-up; n = {count}", number=trial.number, count=f"{heat.counts.sum():,}"
     )
     table = Table(caption, headings, tuple(rows))
     return drawn_figure(f"heat-{at}", title, lambda layout: heatmap_chart(heat, look, title, layout)), table

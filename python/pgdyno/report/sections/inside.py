@@ -1,4 +1,4 @@
-"""Statements as the server counted them, and tables as they grew, of the trial that stands for the peak."""
+"""Statements as counted by the server, and growth of tables, in the trial that represents the peak."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pgdyno.report.texts import gettext, gettext_each
 from pgdyno.store.inside import ServerStatementSum, TableSum
 
 _TEXT = 160
-"""Characters of a statement that are shown."""
+"""Displayed characters of a statement."""
 
 
 def server_statement_table(trial: int, sums: Sequence[ServerStatementSum]) -> Table:
-    """A row a statement, the one that took the longest first."""
+    """Return a row per statement, the one with the most time first."""
     rows = tuple(
         (
             " ".join(each.text.split())[:_TEXT] or numbers.NOTHING,
@@ -28,14 +28,14 @@ def server_statement_table(trial: int, sums: Sequence[ServerStatementSum]) -> Ta
         for each in sums
     )
     caption = gettext(
-        "Statements of trial {number} as the server counted them (pg_stat_statements), whole trial", number=trial
+        "Statements of trial {number} as counted by the server (pg_stat_statements), whole trial", number=trial
     )
     headings = gettext_each("statement", "calls", "share of time, %", "mean, ms", "rows", "blocks read", "WAL, MB")
     return Table(caption, headings, rows)
 
 
 def growth_table(trial: int, sums: Sequence[TableSum]) -> Table:
-    """A row a table, the one that changed most first."""
+    """Return a row per table, the one that changed most first."""
     rows = tuple(
         (
             each.name,
@@ -52,8 +52,8 @@ def growth_table(trial: int, sums: Sequence[TableSum]) -> Table:
         for each in sums
     )
     caption = gettext(
-        "Tables of trial {number} that changed most, whole trial; sizes with indexes and TOAST, HOT is the share of "
-        "updates without new index entries",
+        "Tables of trial {number} that changed most, whole trial; sizes include indexes and TOAST, HOT is the share "
+        "of updates without new index entries",
         number=trial,
     )
     headings = (

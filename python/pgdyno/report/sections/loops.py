@@ -1,4 +1,4 @@
-"""Open loop against closed loop: p99 by throughput, and its table."""
+"""Open loop vs closed loop: p99 by throughput, and its table."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pgdyno.report.tables import Table
 from pgdyno.report.texts import gettext, gettext_each
 
 NEAR = 0.1
-"""Throughputs that differ by at most so much are beside each other."""
+"""Throughputs that differ by at most this ratio are comparable."""
 
 _Load = tuple[Series, bool]
-"""A series without its rate, and whether the load is in open loop."""
+"""A series without its rate, and whether the load is an open loop."""
 
 
 def loops_figure(of: Digest) -> tuple[Figure, Table] | None:
-    """None without a point in open loop, or with no second point beside it."""
+    """Return None without a point in an open loop, or without a second point to compare."""
     points = [point for point in of.points if _drawn(point)]
     if len(points) < 2 or not any(_is_open(point) for point in points):
         return None
@@ -39,7 +39,7 @@ def loops_figure(of: Digest) -> tuple[Figure, Table] | None:
 
 
 def is_closed(of: Digest) -> bool:
-    """Whether every point is known to be in closed loop."""
+    """Return whether every point is known to be a closed loop."""
     return bool(of.points) and of.manifest.imported is None and not any(_is_open(point) for point in of.points)
 
 
@@ -91,7 +91,7 @@ def _title(loads: dict[_Load, list[PointSummary]]) -> str:
     if not closed:
         low, high = min(opened, key=_tps), max(opened, key=_tps)
         return gettext(
-            "In open loop p99 is {low} ms at {fewest} transactions a second and {high} ms at {most}",
+            "In an open loop, p99 is {low} ms at {fewest} transactions a second and {high} ms at {most}",
             low=numbers.ms(_p99_ns(low)),
             fewest=numbers.rounded(_tps(low)),
             high=numbers.ms(_p99_ns(high)),
@@ -99,10 +99,10 @@ def _title(loads: dict[_Load, list[PointSummary]]) -> str:
         )
     beside = [(one, other) for one in opened for other in closed if abs(_tps(one) - _tps(other)) <= NEAR * _tps(other)]
     if not beside:
-        return gettext("p99 in open loop and in closed loop, at different throughputs")
+        return gettext("p99 in an open and in a closed loop, at different throughputs")
     one, other = max(beside, key=lambda pair: (_tps(pair[0]), -abs(_tps(pair[0]) - _tps(pair[1]))))
     return gettext(
-        "At about {tps} transactions a second p99 is {open} ms in open loop and {closed} ms in closed loop",
+        "At about {tps} transactions a second, p99 is {open} ms in an open loop and {closed} ms in a closed loop",
         tps=numbers.rounded(_tps(one), 2),
         open=numbers.ms(_p99_ns(one)),
         closed=numbers.ms(_p99_ns(other)),
@@ -129,5 +129,5 @@ def _table(of: Digest, loads: dict[_Load, list[PointSummary]]) -> Table:
                 )
             )
     headings = (*gettext_each("series", "loop", "clients", "rate"), "tps", "p50, ms", "p99, ms", "p99.9, ms")
-    caption = gettext("Latency by throughput; in open loop it counts from when a transaction was to begin")
+    caption = gettext("Latency by throughput; in an open loop, it counts from the intended start of a transaction")
     return Table(caption, (*headings, gettext("transactions")), tuple(rows), 2)

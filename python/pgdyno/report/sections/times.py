@@ -1,4 +1,4 @@
-"""The timeline of every trial as data that the page's script draws: a bounded number of steps each."""
+"""The timeline of every trial as data for the page's script: a bounded number of steps each."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from pgdyno.store.beside import SeriesStep
 MOST_STEPS = 240
 FEWEST_STEPS = 40
 BYTES = 1_600_000
-"""About what the data of all trials may weigh."""
+"""Approximate size of the data of all trials."""
 CPU = ("user", "system", "irq", "iowait", "steal")
-"""In the order in which they are stacked."""
+"""In stacking order."""
 FIGURE_BYTES = 5
 FIGURES_A_STEP = 18
 """Throughput, p99, waits, processors, disks and WAL together."""
@@ -47,7 +47,7 @@ _SAID = re.compile(r'\bgettext\("((?:[^"\\]|\\.)*)"')
 
 @cache
 def script_texts() -> tuple[str, ...]:
-    """What the page's scripts say: `gettext("...")` in them."""
+    """Return the texts of the page's scripts: `gettext("...")` in them."""
     scripts = (files("pgdyno.report").joinpath("page", name) for name in ("script.js", "timeline.js"))
     found = [text for script in scripts for text in _SAID.findall(script.read_text(encoding="utf-8"))]
     return tuple(dict.fromkeys([*found, *CLASSES, *CPU]))
@@ -55,19 +55,19 @@ def script_texts() -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """How trials are cut into steps."""
+    """The division of trials into steps."""
 
     most: int
 
     @classmethod
     def of(cls, trials: int, *, probed: bool, rented: int = 0) -> Steps:
-        """So many that all trials together stay within BYTES; of `rented` ones Amazon told more."""
+        """Return as many steps as keep all trials within BYTES; `rented` trials have additional figures of Amazon."""
         figures = trials * (FIGURES_A_STEP if probed else 3) + rented * OF_CLOUD
         share = BYTES // max(figures * FIGURE_BYTES, 1)
         return cls(min(max(share, FEWEST_STEPS), MOST_STEPS))
 
     def width_s(self, trial: TrialRecord) -> float:
-        """Whole seconds a step of `trial`."""
+        """Return the length of a step of `trial`, in whole seconds."""
         length = trial.warmup_s + (trial.duration_s or 600.0)
         return float(max(1, math.ceil(length / self.most)))
 
@@ -75,7 +75,7 @@ class Steps:
 def timeline_data(
     of: Digest, besides: Mapping[int, Beside], dips: Mapping[int, Sequence[Dip]], chosen: int, steps: Steps
 ) -> dict[str, Any]:
-    """Every trial that has seconds, the one to show first named."""
+    """Return every trial that has seconds, with the one to show first."""
     trials = []
     for trial in of.run.trials:
         percentiles = trial.number == chosen or _is_cheap(trial)
@@ -93,27 +93,27 @@ def timeline_data(
 
 
 def timeline_json(data: Mapping[str, Any]) -> str:
-    """`timeline_data` as JSON that is safe inside of a script element."""
+    """Return `timeline_data` as JSON that is safe inside a script element."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
-    # what would end the element, or begin another, is written as JSON's escapes
+    # escape what would end the element, or begin another
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e").replace("\u2028", "\\u2028")
 
 
 def _is_cheap(trial: TrialRecord) -> bool:
-    """Whether the p99 of each second is there already: of several scripts, histograms would have to be merged."""
+    """Return whether the p99 of each second is stored: with several scripts, histograms would have to be merged."""
     return trial.summary is None or len(trial.summary.scripts) <= 1
 
 
 def trial_data(
     of: Digest, trial: TrialRecord, beside: Beside | None, dips: Sequence[Dip], steps: Steps, *, percentiles: bool
 ) -> dict[str, Any] | None:
-    """One trial in steps, as the page's script has it; None of one that has no seconds."""
+    """Return one trial in steps, in the format of the page's script; None without seconds."""
     timeline = trial_timeline(of.run, trial.number, percentiles=percentiles)
     if not timeline.seconds:
         return None
     width = steps.width_s(trial)
     tps, low, p99 = _stepped(timeline.seconds, width)
-    clients = numbers.clients(trial.point.clients) if trial.point.clients else gettext("clients not told")
+    clients = numbers.clients(trial.point.clients) if trial.point.clients else gettext("clients unknown")
     name = gettext(
         "{name}, {clients}, repeat {number}", name=of.trial_name(trial), clients=clients, number=trial.repeat
     )
@@ -144,7 +144,7 @@ def trial_data(
 
 
 def _stepped(seconds: Sequence[TimelineSecond], width: float) -> tuple[list[Any], list[Any], list[Any]]:
-    """Mean and lowest throughput, and highest p99 (ms), of each step; None where a step has no second."""
+    """Return mean and lowest throughput, and highest p99 (ms), of each step; None if a step has no second."""
     groups: dict[int, list[TimelineSecond]] = defaultdict(list)
     for second in seconds:
         groups[int((second.from_s + 1e-3) / width)].append(second)
@@ -178,7 +178,7 @@ def _beside(beside: Beside, count: int) -> dict[str, Any]:
 
 
 def _line(each: SeriesStep) -> tuple[str, str, float] | None:
-    """The strip that a metric is drawn in, its name there, and what it is multiplied with."""
+    """Return the strip of a metric, its name there, and its factor."""
     if each.source == "cpu":
         return "cpu", each.metric, 100
     if each.metric == "utilisation":
@@ -189,7 +189,7 @@ def _line(each: SeriesStep) -> tuple[str, str, float] | None:
 
 
 def _marks(trial: TrialRecord, beside: Beside | None) -> list[list[Any]]:
-    """What happened: seconds, and a word."""
+    """Return marks: seconds, and a word."""
     marks: list[list[Any]] = [
         [round(trial.warmup_s + event.began_s, 1), event.do] for event in trial.events if event.began_s is not None
     ]
@@ -199,7 +199,7 @@ def _marks(trial: TrialRecord, beside: Beside | None) -> list[list[Any]]:
             for each in beside.series
             if each.metric in MARKS and each.source in ("checkpoints", "tables") and each.value > 0
         ]
-        # the probe's counters have them, too
+        # the probe's counters include them, too
         if not any(each.source == "checkpoints" for each in beside.series):
             marks += [
                 [round(each.at_s, 1), gettext(MARKS["timed" if each.reason == "time" else "requested"])]
@@ -214,7 +214,7 @@ def _shorts(values: Sequence[float | None]) -> list[Any]:
 
 
 def _short(value: float) -> float | int:
-    """Three digits, four of a throughput: as many as a picture shows."""
+    """Return three digits, four for a throughput: the resolution of a chart."""
     if value == 0 or not math.isfinite(value):
         return 0
     rounded = float(f"{value:.4g}" if abs(value) >= 1000 else f"{value:.3g}")

@@ -14,8 +14,6 @@ EVIDENCE_SHOWN = 4
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """One rule."""
-
     rule: str
     name: str
     """In the language of the report."""
@@ -28,8 +26,6 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One finding, in words."""
-
     rule: str
     name: str
     word: str
@@ -42,16 +38,14 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Validity:
-    """All of them."""
-
     summary: str
     gates: Sequence[Gate]
     reasons: Sequence[Reason]
-    """Invalid and cautions, the heaviest first."""
+    """Invalid findings and cautions, most severe first."""
     notes: Sequence[Reason]
     unchecked: Sequence[Reason]
     invalid: Sequence[str]
-    """What makes the claim void; empty when it stands."""
+    """What makes the claim void; empty if it stands."""
 
 
 _MARKS = {
@@ -64,7 +58,7 @@ NOT_CHECKED, PASSED = gettext_noop("not checked"), gettext_noop("passed")
 
 
 def validity(findings: Sequence[Finding]) -> Validity:
-    """What an audit found, rule by rule."""
+    """Return the result of an audit, rule by rule."""
     gates = [_gate(rule.id, [finding for finding in findings if finding.rule == rule.id]) for rule in RULES]
     checked = [finding for finding in findings if finding.checked]
     words = [gate.word for gate in gates]
@@ -82,7 +76,7 @@ def validity(findings: Sequence[Finding]) -> Validity:
 
 
 def _counts(words: Sequence[str]) -> list[str]:
-    """How many gates there are of each word."""
+    """Return the number of gates by word."""
     invalid, cautions, notes, passed, unchecked = (
         words.count(gettext(word)) for word in (*(_MARKS[each][0] for each in _HEAVIEST_FIRST), PASSED, NOT_CHECKED)
     )
@@ -107,7 +101,7 @@ def _gate(rule: str, findings: Sequence[Finding]) -> Gate:
 
 
 def rule_name(rule: str) -> str:
-    """The name of a rule: in English its id, in another language words of it."""
+    """Return the name of a rule: in English its id, in another language its translation."""
     return gettext(rule)
 
 
