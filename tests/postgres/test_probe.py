@@ -220,7 +220,7 @@ def test_a_restart_is_a_gap_and_not_a_figure(server: Server) -> None:
         seen = len(probe.of("sample", "database"))
         probe.wait_for("sample", "database", seen + 2)
         probe.wait_for("sample", "process", len(probe.of("sample", "process")) + 1)
-    lost = [line for line in probe.of("gap", "server") if "session was lost" in line["message"]]
+    lost = [line for line in probe.of("gap", "server") if line.get("reason") == "session_lost"]
     assert lost
     _, again = probe.of("connected")
     assert began <= lost[0]["wall_us"] / 1e6 <= again["wall_us"] / 1e6

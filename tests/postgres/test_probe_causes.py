@@ -134,7 +134,7 @@ def test_a_killed_backend_is_found_with_its_process_and_its_second(disturbed: Se
     # the log is read ten times a second
     assert killed <= crash[0]["wall_us"] / 1e6 <= over
     assert any("ready to accept connections" in line["message"] for line in probe.of("log"))
-    lost = [line for line in probe.of("gap", "server") if "session was lost" in line["message"]]
+    lost = [line for line in probe.of("gap", "server") if line.get("reason") == "session_lost"]
     assert lost
     assert killed <= lost[0]["wall_us"] / 1e6 <= probe.of("connected")[1]["wall_us"] / 1e6
     seen = [

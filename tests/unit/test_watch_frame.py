@@ -65,7 +65,7 @@ def test_a_server_that_goes_away_is_away_until_it_is_back() -> None:
     for each in (start(), connected(), *second(1)):
         fold.take(each)
     assert [bucket.away for bucket in fold.finished(1.6)] == [None]
-    fold.take(line("gap", 1.7, source="server", message="the session was lost: closed"))
+    fold.take(line("gap", 1.7, source="server", message="the session was lost: closed", reason="session_lost"))
     fold.take(line("warning", 1.8, source="server", message="could not connect: refused"))
     assert [bucket.away for bucket in fold.finished(3.6)] == ["could not connect: refused"] * 2
     fold.take(connected(3.7))

@@ -23,6 +23,24 @@ pub struct Output {
     failure: OnceLock<io::Error>,
 }
 
+/// What a warning or a gap is about, for programs: the key `reason` of its line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// The server that was named has no process.
+    ServerDown,
+    /// The connection to the server broke.
+    SessionLost,
+}
+
+impl Reason {
+    fn name(self) -> &'static str {
+        match self {
+            Self::ServerDown => "server_down",
+            Self::SessionLost => "session_lost",
+        }
+    }
+}
+
 impl Output {
     /// Writes lines to `sink`, with times of `clock`.
     #[must_use]
@@ -85,13 +103,13 @@ impl Output {
             self.write("sample", sample.at, sample.fields());
         }
         if sample.reset {
-            self.gap(sample.source.name, sample.at, "counters went back");
+            self.gap(sample.source.name, sample.at, "counters went back", None);
         }
     }
 
-    /// Reports that a source lacks something, once for each reason.
-    pub fn warning(&self, source: &str, message: &str) {
-        self.about("warning", source, self.clock.now(), message);
+    /// Reports that a source lacks something, once for each problem.
+    pub fn warning(&self, source: &str, message: &str, reason: Option<Reason>) {
+        self.about("warning", source, self.clock.now(), message, reason);
     }
 
     /// Answers a line of the parent: `clock ID` requests the current time; other lines request
@@ -107,21 +125,24 @@ impl Output {
     }
 
     /// Reports that figures of `source` are missing from the last sample up to `at`.
-    pub fn gap(&self, source: &str, at: Stamp, message: &str) {
-        self.about("gap", source, at, message);
+    pub fn gap(&self, source: &str, at: Stamp, message: &str, reason: Option<Reason>) {
+        self.about("gap", source, at, message, reason);
     }
 
     /// Counts and reports samples that were left out.
     pub fn missed(&self, source: &str, samples: u32) {
         self.late.fetch_add(samples.into(), Ordering::Relaxed);
         let message = format!("{samples} samples left out: their time had passed");
-        self.gap(source, self.clock.now(), &message);
+        self.gap(source, self.clock.now(), &message, None);
     }
 
-    fn about(&self, event: &str, source: &str, at: Stamp, message: &str) {
+    fn about(&self, event: &str, source: &str, at: Stamp, message: &str, reason: Option<Reason>) {
         let mut fields = Map::new();
         fields.insert("source".into(), source.into());
         fields.insert("message".into(), message.into());
+        if let Some(reason) = reason {
+            fields.insert("reason".into(), reason.name().into());
+        }
         self.write(event, at, fields);
     }
 

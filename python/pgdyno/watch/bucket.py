@@ -15,8 +15,8 @@ SILENT_S = 4.0
 """After this long without an answer, a server counts as away, even if its connection exists."""
 
 
-_GONE = ("postmaster.pid", "is not running", "there is no process")
-"""The probe's messages about the processes of a server that is down."""
+SESSION_LOST, SERVER_DOWN = "session_lost", "server_down"
+"""Reasons of the probe's warnings and gaps."""
 CLIENTS = ("client backend", "parallel worker")
 """Backend types of the load; others work in the background."""
 
@@ -155,10 +155,10 @@ class Fold:
         return done
 
     def _problem(self, line: Line, *, is_gap: bool) -> None:
-        source, message = line["source"], str(line["message"])
-        if source == "server" and (not is_gap or message.startswith("the session was lost")):
+        source, message, reason = line["source"], str(line["message"]), line.get("reason")
+        if source == "server" and (not is_gap or reason == SESSION_LOST):
             self._away = message
-        elif not is_gap and not any(words in message for words in _GONE):
+        elif not is_gap and reason != SERVER_DOWN:
             self.note(f"{source}: {message}")
 
     def _put(self, line: Line) -> None:

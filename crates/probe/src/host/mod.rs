@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::catalogue::{Source, source};
 use crate::clock::Stamp;
-use crate::output::Output;
+use crate::output::{Output, Reason};
 use crate::probe_cost::Queries;
 use crate::probe_stop::Stop;
 use crate::sample::{Differ, Reading};
@@ -121,7 +121,10 @@ impl<'a> Host<'a> {
                     self.server(pid);
                     group_of = pid.to_string();
                 }
-                Err(problem) => return self.lacks("process", problem),
+                Err(absent) => {
+                    let reason = absent.is_down.then_some(Reason::ServerDown);
+                    return self.warn_once("process", absent.problem, reason);
+                }
             }
         }
         self.take("cgroup", |host| cgroup::cgroup(&host.files, &group_of));
@@ -176,10 +179,14 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Reports once why a source has no samples.
     fn lacks(&mut self, name: &'static str, problem: String) {
+        self.warn_once(name, problem, None);
+    }
+
+    /// Writes one warning for each problem of a source.
+    fn warn_once(&mut self, name: &'static str, problem: String, reason: Option<Reason>) {
         if self.said.insert((name, problem.clone())) {
-            self.output.warning(name, &problem);
+            self.output.warning(name, &problem, reason);
         }
     }
 }

@@ -24,6 +24,30 @@ pub struct Postmaster {
     pid: Option<u32>,
 }
 
+/// Why the server's process is not known.
+#[derive(Debug)]
+pub struct Absent {
+    pub problem: String,
+    /// Whether the server that was named does not run, as far as its files and processes show.
+    pub is_down: bool,
+}
+
+impl Absent {
+    fn down(problem: String) -> Self {
+        Self {
+            problem,
+            is_down: true,
+        }
+    }
+
+    fn unknown(problem: String) -> Self {
+        Self {
+            problem,
+            is_down: false,
+        }
+    }
+}
+
 impl Postmaster {
     /// For a server that is identified in this way.
     #[must_use]
@@ -41,12 +65,12 @@ impl Postmaster {
     ///
     /// # Errors
     /// There is no such process.
-    pub fn pid(&mut self, files: &Files) -> Result<u32, String> {
+    pub fn pid(&mut self, files: &Files) -> Result<u32, Absent> {
         self.pid = match &self.known {
             Known::No => None,
             Known::Pid(pid) => Some(*pid),
             // a small file, and the only one that shows a restart immediately
-            Known::Data(data) => Some(from_file(data)?),
+            Known::Data(data) => Some(from_file(data).map_err(Absent::down)?),
             Known::ClusterName(name) => self
                 .pid
                 .filter(|pid| files.path(&format!("proc/{pid}")).exists())
@@ -56,12 +80,14 @@ impl Postmaster {
             .pid
             .filter(|pid| files.path(&format!("proc/{pid}")).exists());
         alive.ok_or_else(|| match &self.known {
-            Known::No => "no server was named".into(),
-            Known::Pid(pid) => format!("there is no process {pid}"),
-            Known::Data(data) => format!("the server of {} is not running", data.display()),
-            Known::ClusterName(name) => {
-                format!("no process has the cluster's name {name:?} in its title")
+            Known::No => Absent::unknown("no server was named".into()),
+            Known::Pid(pid) => Absent::down(format!("there is no process {pid}")),
+            Known::Data(data) => {
+                Absent::down(format!("the server of {} is not running", data.display()))
             }
+            Known::ClusterName(name) => Absent::unknown(format!(
+                "no process has the cluster's name {name:?} in its title"
+            )),
         })
     }
 }

@@ -109,7 +109,8 @@ impl<'a> Log<'a> {
         };
         if lines.skipped > 0 {
             let message = format!("{} bytes of the server's log were not read", lines.skipped);
-            self.output.gap("log", self.output.clock().now(), &message);
+            self.output
+                .gap("log", self.output.clock().now(), &message, None);
         }
         for line in lines.text.lines() {
             if let Some(entry) = format.read(line) {
@@ -135,7 +136,7 @@ impl<'a> Log<'a> {
 
     fn lacks(&mut self, problem: String) {
         if self.said.insert(problem.clone()) {
-            self.output.warning("log", &problem);
+            self.output.warning("log", &problem, None);
         }
     }
 }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use pgdyno_connect::{Params, ResultSet, SessionError};
 use serde_json::{Map, Value};
 
-use crate::output::Output;
+use crate::output::{Output, Reason};
 use crate::probe_cost::Queries;
 use crate::probe_stop::Stop;
 use crate::ticks::Ticks;
@@ -308,8 +308,9 @@ impl<'a> Server<'a> {
             self.lacks(source, error.to_string());
         } else {
             let message = format!("the session was lost: {error}");
+            let at = self.output.clock().now();
             self.output
-                .gap("server", self.output.clock().now(), &message);
+                .gap("server", at, &message, Some(Reason::SessionLost));
             self.session = None;
             self.counters.forget();
             self.next_attempt = Instant::now();
@@ -319,7 +320,7 @@ impl<'a> Server<'a> {
     /// Reports once why a source has no samples.
     fn lacks(&mut self, source: &'static str, problem: String) {
         if self.said.insert((source, problem.clone())) {
-            self.output.warning(source, &problem);
+            self.output.warning(source, &problem, None);
         }
     }
 }
