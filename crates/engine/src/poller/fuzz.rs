@@ -6,15 +6,17 @@
 //! that a lost, repeated or misplaced byte is detected. At the end, everything must have arrived,
 //! and every end must have been reported once.
 
-use std::io::{self, Read, Write};
+mod link;
+mod step;
+
+use std::io;
 use std::net::Shutdown;
-use std::ops::Range;
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::LazyLock;
 
 use rustix::net::sockopt::set_socket_send_buffer_size;
 
+use self::link::{IN, Link, OUT, Place, bytes};
+use self::step::{Reaction, STEP_BYTES, Step};
 use super::{Epoll, Handler, Next, Poller, Released, Uring};
 use crate::clock::{Clock, Nanos, SECOND};
 
@@ -23,9 +25,6 @@ const SLOTS: usize = 4;
 /// How many pollers there are, between which clients move.
 const POLLERS: usize = 2;
 const MOST_STEPS: usize = 100;
-const STEP_BYTES: usize = 3;
-/// How much one step sends or writes: around the sizes of buffers, and more than a socket takes.
-const LENGTHS: [usize; 8] = [1, 100, 2047, 2048, 2049, 20_000, 70_000, 300_000];
 /// How much one connection carries in each direction: less than a poller keeps for a stuck one.
 const MOST_BYTES: usize = 1 << 20;
 /// How long, and in how many rounds, nothing may happen while something is missing: a busy machine
@@ -59,258 +58,6 @@ fn play<P: Poller>(data: &[u8]) -> Vec<String> {
 const SMALL_BUFFERS: u8 = 1;
 const SMALL_PEER_BUFFERS: u8 = 2;
 const DROPPED: u8 = 4;
-
-/// One step of a play, on the connection in a slot.
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    /// One turn of a poller.
-    Turn { poller: usize },
-    /// A poller is flushed.
-    Flush { poller: usize },
-    /// Opens a new connection in this slot, in place of one that may be there, under the same
-    /// token.
-    Connect,
-    /// The load sends.
-    Send(usize),
-    /// Makes the load react after it has received this many more bytes.
-    React(usize, Reaction),
-    /// The load closes the connection.
-    Close,
-    /// Makes the poller release the connection.
-    Release,
-    /// Makes the other poller take over a released connection.
-    Adopt,
-    /// Makes the peer write as much as fits now, and the rest when there is room.
-    Write(usize),
-    /// Makes the peer read at most this many of the available bytes.
-    Read(usize),
-    /// Makes the peer shut down its writing side.
-    EndWriting,
-    /// Makes the peer shut down its reading side.
-    EndReading,
-    /// Makes the peer close its socket.
-    Leave,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Reaction {
-    Send(usize),
-    Close,
-}
-
-impl Step {
-    /// Returns the slot and the step.
-    fn from_bytes([kind, which, size]: [u8; STEP_BYTES]) -> (usize, Self) {
-        let poller = usize::from(which) % POLLERS;
-        let length = LENGTHS[usize::from(size) % LENGTHS.len()];
-        let step = match kind % 16 {
-            0 => Self::Connect,
-            1 => Self::Flush { poller },
-            2 | 3 => Self::Send(length),
-            4 | 5 => Self::React(
-                LENGTHS[usize::from(which >> 4) % LENGTHS.len()],
-                match size {
-                    0..200 => Reaction::Send(length),
-                    200.. => Reaction::Close,
-                },
-            ),
-            6 => Self::Close,
-            7 => Self::Release,
-            8 => Self::Adopt,
-            9 | 10 => Self::Write(length),
-            11 => Self::Read(length),
-            12 => Self::EndWriting,
-            13 => match size {
-                0..128 => Self::Leave,
-                128.. => Self::EndReading,
-            },
-            _ => Self::Turn { poller },
-        };
-        (usize::from(which >> 1) % SLOTS, step)
-    }
-}
-
-/// Which side has our end of a connection.
-#[derive(Debug)]
-enum Place {
-    /// A poller has it, under a token.
-    With(usize, usize),
-    /// This poller has released it.
-    LetGo(usize, OwnedFd),
-    /// The load has closed it.
-    Closed,
-    /// The poller has reported its end.
-    Ended,
-}
-
-/// A connection with its peer.
-#[derive(Debug)]
-struct Link {
-    number: usize,
-    place: Place,
-    peer: Option<UnixStream>,
-    /// The handler's message, as positions in everything that it sends.
-    outgoing: Range<usize>,
-    /// Whether the poller may still need the message.
-    is_outgoing_kept: bool,
-    /// How many bytes the load sends, and how many of them the peer has read.
-    sent: usize,
-    read: usize,
-    /// How many bytes the peer wants to write, how many its socket has taken, and how many the
-    /// handler has received.
-    wanted: usize,
-    written: usize,
-    received: usize,
-    /// Indexed by the number of received bytes.
-    reactions: Vec<(usize, Reaction)>,
-    peer_ended_writing: bool,
-    peer_ended_reading: bool,
-    /// Whether the load closed the connection at a step, perhaps before it had received everything.
-    is_cut: bool,
-}
-
-/// Bytes of one direction of a connection; no two connections or directions have the same.
-fn bytes(number: usize, direction: usize, range: Range<usize>) -> &'static [u8] {
-    /// A prime, so that the loss of a block of bytes is noticed.
-    const PERIOD: usize = 65_521;
-    static NOISE: LazyLock<Vec<u8>> = LazyLock::new(|| {
-        let mut state = 0x9e37_79b9_u32;
-        let period: Vec<u8> = std::iter::repeat_with(|| {
-            state ^= state << 13;
-            state ^= state >> 17;
-            state ^= state << 5;
-            state as u8
-        })
-        .take(PERIOD)
-        .collect();
-        period.repeat(MOST_BYTES / PERIOD + 2)
-    });
-    let begin = (number * 2 + direction) * 7919 % PERIOD;
-    &NOISE[begin + range.start..begin + range.end]
-}
-
-/// The directions of [`bytes`].
-const OUT: usize = 0;
-const IN: usize = 1;
-
-impl Link {
-    fn new(number: usize, place: Place, peer: UnixStream) -> Self {
-        Self {
-            number,
-            place,
-            peer: Some(peer),
-            outgoing: 0..0,
-            is_outgoing_kept: false,
-            sent: 0,
-            read: 0,
-            wanted: 0,
-            written: 0,
-            received: 0,
-            reactions: Vec::new(),
-            peer_ended_writing: false,
-            peer_ended_reading: false,
-            is_cut: false,
-        }
-    }
-
-    fn is_open(&self) -> bool {
-        matches!(self.place, Place::With(..) | Place::LetGo(..))
-    }
-
-    /// Writes the handler's next message.
-    fn compose(&mut self, length: usize) {
-        let end = (self.sent + length).min(MOST_BYTES);
-        self.outgoing = self.sent..end;
-        self.sent = end;
-    }
-
-    /// Lets the peer write as much as fits of what it wants to write.
-    fn write(&mut self) {
-        while let Some(mut peer) = self.peer.as_ref() {
-            if self.written == self.wanted || self.peer_ended_writing {
-                return;
-            }
-            match peer.write(bytes(self.number, IN, self.written..self.wanted)) {
-                Ok(count) => self.written += count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => {
-                    assert!(!self.is_open(), "the peer cannot write: {error}");
-                    self.wanted = self.written;
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Lets the peer read at most `length` bytes; returns whether it reached the end.
-    fn read(&mut self, length: usize) -> bool {
-        let mut buffer = vec![0; length.min(64 * 1024)];
-        let end = self.read + length;
-        while let Some(mut peer) = self.peer.as_ref()
-            && self.read < end
-            && !self.peer_ended_reading
-        {
-            let room = buffer.len().min(end - self.read);
-            match peer.read(&mut buffer[..room]) {
-                Ok(0) => {
-                    assert!(!self.is_open(), "an end while it was open: {self:?}");
-                    return true;
-                }
-                Ok(count) => {
-                    assert!(self.read + count <= self.sent, "more than was sent");
-                    let expected = bytes(self.number, OUT, self.read..self.read + count);
-                    assert!(buffer[..count] == *expected, "other bytes were sent");
-                    self.read += count;
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
-                // comes after everything that was sent, when we close with unread bytes
-                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
-                    assert!(!self.is_open(), "reset while it was open: {self:?}");
-                    return true;
-                }
-                Err(error) => panic!("the peer cannot read: {error}"),
-            }
-        }
-        false
-    }
-
-    /// Whether nothing is missing.
-    fn is_settled(&mut self) -> bool {
-        self.write();
-        let is_at_end = self.read(usize::MAX / 2);
-        let peer_reads = self.peer.is_some() && !self.peer_ended_reading;
-        match self.place {
-            Place::With(..) => {
-                let peer_writes = self.peer.is_some() && !self.peer_ended_writing;
-                peer_writes
-                    && self.received == self.wanted
-                    && (!peer_reads || self.read == self.sent)
-            }
-            Place::LetGo(..) => false,
-            Place::Closed => !peer_reads || is_at_end,
-            Place::Ended => self.received == self.wanted && (!peer_reads || is_at_end),
-        }
-    }
-
-    /// What all pollers must agree on.
-    fn outcome(&self) -> String {
-        let Self {
-            number,
-            received,
-            sent,
-            read,
-            ..
-        } = self;
-        match self.place {
-            _ if self.is_cut => format!("{number}: cut"),
-            Place::Closed => format!("{number}: closed"),
-            // the load may have wanted to send more after the end
-            Place::Ended => format!("{number}: ended, {received} received"),
-            _ if self.peer_ended_reading => format!("{number}: {received} received, {sent} sent"),
-            _ => format!("{number}: {received} received, {sent} sent, {read} read"),
-        }
-    }
-}
 
 /// All connections of a play, and which poller has each of them.
 #[derive(Default)]

@@ -1,0 +1,77 @@
+//! The steps of a play, decoded from fuzzed bytes.
+
+use super::{POLLERS, SLOTS};
+
+pub(super) const STEP_BYTES: usize = 3;
+/// How much one step sends or writes: around the sizes of buffers, and more than a socket takes.
+const LENGTHS: [usize; 8] = [1, 100, 2047, 2048, 2049, 20_000, 70_000, 300_000];
+
+/// One step of a play, on the connection in a slot.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step {
+    /// One turn of a poller.
+    Turn { poller: usize },
+    /// A poller is flushed.
+    Flush { poller: usize },
+    /// Opens a new connection in this slot, in place of one that may be there, under the same
+    /// token.
+    Connect,
+    /// The load sends.
+    Send(usize),
+    /// Makes the load react after it has received this many more bytes.
+    React(usize, Reaction),
+    /// The load closes the connection.
+    Close,
+    /// Makes the poller release the connection.
+    Release,
+    /// Makes the other poller take over a released connection.
+    Adopt,
+    /// Makes the peer write as much as fits now, and the rest when there is room.
+    Write(usize),
+    /// Makes the peer read at most this many of the available bytes.
+    Read(usize),
+    /// Makes the peer shut down its writing side.
+    EndWriting,
+    /// Makes the peer shut down its reading side.
+    EndReading,
+    /// Makes the peer close its socket.
+    Leave,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Reaction {
+    Send(usize),
+    Close,
+}
+
+impl Step {
+    /// Returns the slot and the step.
+    pub(super) fn from_bytes([kind, which, size]: [u8; STEP_BYTES]) -> (usize, Self) {
+        let poller = usize::from(which) % POLLERS;
+        let length = LENGTHS[usize::from(size) % LENGTHS.len()];
+        let step = match kind % 16 {
+            0 => Self::Connect,
+            1 => Self::Flush { poller },
+            2 | 3 => Self::Send(length),
+            4 | 5 => Self::React(
+                LENGTHS[usize::from(which >> 4) % LENGTHS.len()],
+                match size {
+                    0..200 => Reaction::Send(length),
+                    200.. => Reaction::Close,
+                },
+            ),
+            6 => Self::Close,
+            7 => Self::Release,
+            8 => Self::Adopt,
+            9 | 10 => Self::Write(length),
+            11 => Self::Read(length),
+            12 => Self::EndWriting,
+            13 => match size {
+                0..128 => Self::Leave,
+                128.. => Self::EndReading,
+            },
+            _ => Self::Turn { poller },
+        };
+        (usize::from(which >> 1) % SLOTS, step)
+    }
+}
