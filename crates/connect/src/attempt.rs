@@ -8,7 +8,7 @@ use pgdyno_wire::{Progress, SqlState, Startup, StartupError, TxStatus};
 
 use crate::cancel_token::CancelToken;
 use crate::connect_error::{Attempt, Cause, ConnectError};
-use crate::encryption::{self, Failure, Way};
+use crate::encryption::{self, Encryption, Failure};
 use crate::env::name_of;
 use crate::hosts::{Endpoint, Host, Place};
 use crate::modes::{LoadBalance, TargetSessionAttrs};
@@ -115,11 +115,11 @@ fn try_target(
     attempts: &mut Vec<Attempt>,
 ) -> Result<Session, Next> {
     let unix = matches!(target.endpoint, Endpoint::Unix(_));
-    let mut ways = encryption::ways(params.sslmode, unix).iter().peekable();
-    while let Some(&way) = ways.next() {
+    let mut allowed = encryption::allowed(params.sslmode, unix).iter().peekable();
+    while let Some(&encryption) = allowed.next() {
         let deadline = params.connect_timeout.map(|limit| Instant::now() + limit);
         let patience = Patience::new(deadline, params.interrupt.clone());
-        let failure = match try_way(params, host, &target.endpoint, way, &patience) {
+        let failure = match try_encryption(params, host, &target.endpoint, encryption, &patience) {
             Ok(mut session) => match check_kind(&mut session, wanted) {
                 Ok(()) => return Ok(session),
                 Err(cause) => Failure::last(cause),
@@ -131,23 +131,23 @@ fn try_target(
             what: target.what.clone(),
             cause: failure.cause,
         });
-        if !failure.is_ways || ways.peek().is_none() {
+        if !failure.depends_on_encryption || allowed.peek().is_none() {
             return Err(next);
         }
     }
     Err(Next::Nothing)
 }
 
-fn try_way(
+fn try_encryption(
     params: &Params,
     host: &Host,
     endpoint: &Endpoint,
-    way: Way,
+    encryption: Encryption,
     patience: &Patience,
 ) -> Result<Session, Failure> {
     let stream = open(params, endpoint, patience).map_err(Failure::last)?;
-    let (mut stream, channel) = encryption::take(params, host, stream, way, patience)?;
-    let is_asked = way == Way::Plain || stream.is_encrypted();
+    let (mut stream, channel) = encryption::take(params, host, stream, encryption, patience)?;
+    let is_asked = encryption == Encryption::Plain || stream.is_encrypted();
     let mut startup = params.startup_over(host, channel);
     let (unread, status) = match start(&mut stream, &mut startup, patience) {
         Ok(ready) => ready,
@@ -156,7 +156,7 @@ fn try_way(
                 if error.sqlstate() == SqlState::INVALID_PASSWORD);
             let from_file = params.password.is_none() && startup.used_password();
             return Err(Failure {
-                is_ways: is_asked && encryption::may_matter(&error, &startup),
+                depends_on_encryption: is_asked && encryption::may_matter(&error, &startup),
                 cause: Cause::Startup {
                     error,
                     password_file: host.password_file.clone().filter(|_| refused && from_file),

@@ -13,11 +13,11 @@ use crate::tls::{Negotiated, TlsError, negotiate};
 
 /// An encryption for an attempt to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Encryption {
     /// Without TLS.
     Plain,
     /// With TLS if the server supports it.
-    TlsIfThere,
+    TlsIfSupported,
     /// With TLS.
     Tls,
 }
@@ -26,7 +26,7 @@ pub(crate) enum Way {
 pub(crate) struct Failure {
     pub cause: Cause,
     /// Whether an attempt with another encryption may succeed at the same address.
-    pub is_ways: bool,
+    pub depends_on_encryption: bool,
 }
 
 impl Failure {
@@ -34,19 +34,19 @@ impl Failure {
     pub fn last(cause: Cause) -> Self {
         Failure {
             cause,
-            is_ways: false,
+            depends_on_encryption: false,
         }
     }
 }
 
 /// The encryptions to try, in order.
-pub(crate) fn ways(mode: SslMode, unix: bool) -> &'static [Way] {
+pub(crate) fn allowed(mode: SslMode, unix: bool) -> &'static [Encryption] {
     match mode {
-        _ if unix => &[Way::Plain],
-        SslMode::Disable => &[Way::Plain],
-        SslMode::Allow => &[Way::Plain, Way::TlsIfThere],
-        SslMode::Prefer => &[Way::TlsIfThere, Way::Plain],
-        SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => &[Way::Tls],
+        _ if unix => &[Encryption::Plain],
+        SslMode::Disable => &[Encryption::Plain],
+        SslMode::Allow => &[Encryption::Plain, Encryption::TlsIfSupported],
+        SslMode::Prefer => &[Encryption::TlsIfSupported, Encryption::Plain],
+        SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => &[Encryption::Tls],
     }
 }
 
@@ -55,18 +55,20 @@ pub(crate) fn take(
     params: &Params,
     host: &Host,
     stream: Stream,
-    way: Way,
+    encryption: Encryption,
     patience: &Patience,
 ) -> Result<(Stream, Channel), Failure> {
-    if way == Way::Plain {
+    if encryption == Encryption::Plain {
         return Ok((stream, Channel::Plain));
     }
     match negotiate(params, host, stream, patience) {
         Ok(Negotiated::Encrypted(stream, channel)) => Ok((stream, channel)),
-        Ok(Negotiated::Refused(stream)) if way == Way::TlsIfThere => Ok((stream, Channel::Plain)),
+        Ok(Negotiated::Refused(stream)) if encryption == Encryption::TlsIfSupported => {
+            Ok((stream, Channel::Plain))
+        }
         Ok(Negotiated::Refused(_)) => Err(Failure::last(TlsError::Unsupported.into())),
         Err(cause) => Err(Failure {
-            is_ways: is_of_tls(&cause),
+            depends_on_encryption: is_of_tls(&cause),
             cause,
         }),
     }
@@ -113,7 +115,7 @@ pub(crate) fn encrypt(
     stream: Stream,
     patience: &Patience,
 ) -> Result<Stream, Cause> {
-    let taken = take(params, host, stream, Way::Tls, patience);
+    let taken = take(params, host, stream, Encryption::Tls, patience);
     taken
         .map(|(stream, _)| stream)
         .map_err(|failure| failure.cause)
@@ -126,9 +128,9 @@ mod tests {
     #[test]
     fn unix_sockets_are_never_encrypted() {
         for mode in [SslMode::Prefer, SslMode::Require, SslMode::VerifyFull] {
-            assert_eq!(ways(mode, true), [Way::Plain]);
-            assert_ne!(ways(mode, false), [Way::Plain]);
+            assert_eq!(allowed(mode, true), [Encryption::Plain]);
+            assert_ne!(allowed(mode, false), [Encryption::Plain]);
         }
-        assert_eq!(ways(SslMode::Disable, false), [Way::Plain]);
+        assert_eq!(allowed(SslMode::Disable, false), [Encryption::Plain]);
     }
 }

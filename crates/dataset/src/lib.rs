@@ -24,7 +24,7 @@ pub mod tpcc;
 pub use dataset::{Dataset, Manner, Part, RowSource, Stages, Table};
 pub use load::load;
 pub use load_error::LoadError;
-pub use load_order::{Beginning, Chunks, Connect, Order, Pieces, Way};
+pub use load_order::{Beginning, Chunks, Connect, LoadMode, Order, Pieces};
 pub use load_watcher::{Rows, Watcher};
 pub use mark::Mark;
 pub use sbtest::Sbtest;

@@ -14,7 +14,7 @@ use crate::dataset::{Dataset, Manner, Stages, Table};
 use crate::ledgered_statement::Undo;
 use crate::load_error::LoadError;
 use crate::load_ledger::{self, Identity, Ledger, Sent, Writer};
-use crate::load_order::{Beginning, Chunks, Connect, Order, Pieces, Way};
+use crate::load_order::{Beginning, Chunks, Connect, LoadMode, Order, Pieces};
 use crate::load_watcher::Watcher;
 use crate::mark;
 use crate::parallel_jobs::at_once;
@@ -92,7 +92,7 @@ impl<W: Watcher> Load<'_, W> {
                 letter: step.letter(),
             });
         }
-        if let Way::Chunks(chunks) = order.way {
+        if let LoadMode::Chunks(chunks) = order.mode {
             self.begin(chunks)?;
         }
         let first = self.ledger.as_ref().map_or(0, |ledger| ledger.position);
@@ -107,7 +107,7 @@ impl<W: Watcher> Load<'_, W> {
                 .step_done(*step, elapsed, sent.rows, sent.bytes);
             times.push((*step, elapsed));
         }
-        if let Way::Chunks(_) = order.way {
+        if let LoadMode::Chunks(_) = order.mode {
             self.finish()?;
         }
         Ok(times)
@@ -162,16 +162,16 @@ impl<W: Watcher> Load<'_, W> {
     }
 
     fn step(&mut self, step: Step, position: usize) -> Result<(), LoadError> {
-        let manner = match self.order.way {
-            Way::OneTransaction => Manner::Serial,
-            Way::Chunks(_) => Manner::Parallel,
+        let manner = match self.order.mode {
+            LoadMode::OneTransaction => Manner::Serial,
+            LoadMode::Chunks(_) => Manner::Parallel,
         };
         match step {
             Step::Drop => self.execute_all(self.dataset.drop_tables()),
             Step::CreateTables => self.create_tables(),
-            Step::GenerateHere => match self.order.way {
-                Way::OneTransaction => self.generate_at_once(Self::copy),
-                Way::Chunks(chunks) => self.generate_in_chunks(chunks, position),
+            Step::GenerateHere => match self.order.mode {
+                LoadMode::OneTransaction => self.generate_at_once(Self::copy),
+                LoadMode::Chunks(chunks) => self.generate_in_chunks(chunks, position),
             },
             Step::GenerateInServer => {
                 let statements = self.dataset.insert_selects().unwrap_or_default();
@@ -307,7 +307,7 @@ impl<W: Watcher> Load<'_, W> {
     /// Carries out statements stage by stage; for a load in chunks, several of a stage in parallel,
     /// without those that the ledger lists as done.
     fn in_stages(&mut self, stages: Stages, position: usize, undo: Undo) -> Result<(), LoadError> {
-        let Way::Chunks(chunks) = self.order.way else {
+        let LoadMode::Chunks(chunks) = self.order.mode else {
             return self.execute_all(stages.into_iter().flatten());
         };
         let mut item = 0;

@@ -13,14 +13,14 @@ pub struct Order {
     /// The steps, in order.
     pub steps: Vec<Step>,
     /// How the load is made.
-    pub way: Way,
+    pub mode: LoadMode,
     /// Version of the program, for the dataset stamp.
     pub program_version: &'static str,
 }
 
 /// How a load is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum LoadMode {
     /// As pgbench does it: over one connection, with all rows in one transaction, and without a
     /// trace in the server except the tables.
     OneTransaction,

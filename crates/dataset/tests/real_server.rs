@@ -9,7 +9,7 @@ use std::time::Duration;
 use pgdyno_connect::{Env, Params, Session};
 use pgdyno_dataset::mark::Reading;
 use pgdyno_dataset::{
-    Beginning, Chunks, Dataset, Mark, Order, Pieces, Rows, Sbtest, Step, Watcher, Way, load,
+    Beginning, Chunks, Dataset, LoadMode, Mark, Order, Pieces, Rows, Sbtest, Step, Watcher, load,
 };
 
 #[derive(Default)]
@@ -44,7 +44,7 @@ fn params() -> Params {
 fn order(beginning: Beginning) -> Order {
     Order {
         steps: Step::DEFAULT.to_vec(),
-        way: Way::Chunks(Chunks {
+        mode: LoadMode::Chunks(Chunks {
             workers: 3,
             pieces: Pieces::Rows(100),
             beginning,

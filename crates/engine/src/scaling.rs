@@ -74,8 +74,8 @@ impl Rule {
         };
         Self {
             fewest: first_workers(clients, cores),
-            most: whole(tried, clients),
-            most_busy: whole(ours, clients),
+            most: even_workers(tried, clients),
+            most_busy: even_workers(ours, clients),
             ..Self::up_to(1)
         }
     }
@@ -83,8 +83,8 @@ impl Rule {
     /// The possible numbers of workers for `clients` clients, in ascending order.
     #[must_use]
     pub fn numbers(&self, clients: usize) -> Vec<usize> {
-        let most = whole(self.most, clients);
-        let fewest = whole(self.fewest, clients);
+        let most = even_workers(self.most, clients);
+        let fewest = even_workers(self.fewest, clients);
         let fewer = std::iter::successors(Some(fewest), |number| Some(2 * number));
         fewer
             .take_while(|number| *number < most)
@@ -116,7 +116,7 @@ pub enum Nearness {
 /// The largest number of workers up to `number` that divides `clients` evenly after any change: a
 /// power of two, or one for each client.
 #[must_use]
-pub fn whole(number: usize, clients: usize) -> usize {
+pub fn even_workers(number: usize, clients: usize) -> usize {
     if number >= clients {
         return clients;
     }
@@ -162,7 +162,7 @@ pub fn decide(
 ) -> Option<Growth> {
     let settling = rule.settling.as_nanos() as Nanos;
     let count = workers.iter().filter(|worker| worker.clients > 0).count();
-    let next = whole(2 * count, clients);
+    let next = even_workers(2 * count, clients);
     if count == 0 || next > rule.most_busy || last.is_some_and(|last| to < last + settling) {
         return None;
     }

@@ -83,10 +83,10 @@ impl Kind {
                 OptionValue::Int(number.into())
             }
             Self::Size => {
-                let number = whole(text).filter(|number| *number >= 0);
+                let number = integer(text).filter(|number| *number >= 0);
                 OptionValue::Int(number.ok_or("a size such as 4096 or 16K")?)
             }
-            Self::Double => match whole(text) {
+            Self::Double => match integer(text) {
                 Some(number) => OptionValue::Int(number),
                 None => OptionValue::Double(
                     text.parse()
@@ -117,7 +117,7 @@ impl IntoLua for OptionValue {
 }
 
 /// An integer, with sysbench's suffixes K, M, G and T for powers of 1024.
-fn whole(text: &str) -> Option<i64> {
+fn integer(text: &str) -> Option<i64> {
     let (digits, shift) = match text.as_bytes().last()?.to_ascii_uppercase() {
         b'K' => (&text[..text.len() - 1], 10),
         b'M' => (&text[..text.len() - 1], 20),

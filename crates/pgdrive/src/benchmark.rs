@@ -58,7 +58,7 @@ fn open(options: &Benchmark, clock: Clock) -> Result<Opened, Failure> {
         .map_err(|error| Failure::new(format!("could not watch for signals: {error}")))?;
     let lines = options
         .parent_lease
-        .then(|| lease.hear_parent(options.lease));
+        .then(|| lease.read_parent(options.lease));
     let events = Events::open(options.events.as_ref(), clock)
         .map_err(|error| Failure::new(format!("could not create the events file: {error}")))?;
     let start = lines.filter(|_| options.await_start);

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pgdyno_connect::{Params, Session};
-use pgdyno_dataset::{LoadError, Order, Step, Way};
+use pgdyno_dataset::{LoadError, LoadMode, Order, Step};
 use pgdyno_engine::clock::Clock;
 use serde_json::json;
 
@@ -20,7 +20,7 @@ use crate::options::Initialize;
 use crate::outputs::Outputs;
 use crate::run_events::cpu_us;
 use crate::tpcc;
-use load_progress::{Cadence, Told, say};
+use load_progress::{Cadence, LoadReporter, say};
 
 /// Creates the dataset; reports every failure before it returns.
 pub fn run(options: &Initialize, messages: &Messages) -> Exit {
@@ -81,10 +81,10 @@ fn load(options: &Initialize, messages: &Messages, events: &mut Events) -> Resul
     };
     let order = Order {
         steps: options.steps.clone(),
-        way: options.way,
+        mode: options.mode,
         program_version: env!("CARGO_PKG_VERSION"),
     };
-    let mut told = Told::new(cadence(options), events, messages);
+    let mut told = LoadReporter::new(cadence(options), events, messages);
     let dataset = options.dataset.dataset();
     let result = pgdyno_dataset::load(
         &mut session,
@@ -125,10 +125,10 @@ fn take_lease(options: &Initialize) -> Result<Lease, Failure> {
 }
 
 fn cadence(options: &Initialize) -> Cadence {
-    match (options.quiet, options.way) {
+    match (options.quiet, options.mode) {
         (true, _) => Cadence::Quiet,
-        (false, Way::OneTransaction) => Cadence::Rows,
-        (false, Way::Chunks(_)) => Cadence::Seconds,
+        (false, LoadMode::OneTransaction) => Cadence::Rows,
+        (false, LoadMode::Chunks(_)) => Cadence::Seconds,
     }
 }
 

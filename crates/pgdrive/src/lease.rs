@@ -41,13 +41,13 @@ impl Lease {
 
     /// Also ends the lease when standard input closes.
     pub fn end_with_parent(&self) {
-        let _ = self.hear_parent(None);
+        let _ = self.read_parent(None);
     }
 
     /// Ends the lease when standard input closes and, with a `limit`, when no line has arrived for
     /// that time; returns the lines.
     #[must_use]
-    pub fn hear_parent(&self, limit: Option<Duration>) -> Receiver<String> {
+    pub fn read_parent(&self, limit: Option<Duration>) -> Receiver<String> {
         let (tell, lines) = mpsc::channel();
         let (renew, renewed) = mpsc::channel();
         let stop = Arc::clone(&self.stop);

@@ -19,7 +19,7 @@ use crate::events::Events;
 use crate::histogram_log::HistogramLog;
 use crate::lua_reports::Reports;
 use crate::messages::{Messages, plain};
-use crate::outages::OutageTeller;
+use crate::outages::OutageReporter;
 use crate::outputs::Outputs;
 use crate::prepared_load::Load;
 use crate::progress::Progress;
@@ -30,7 +30,7 @@ pub struct Watcher<'a> {
     pub events: &'a mut Events,
     pub histogram: Option<HistogramLog>,
     pub verbose_errors: bool,
-    pub outages: OutageTeller,
+    pub outages: OutageReporter,
     /// The client that gave up first.
     pub first_aborted: Option<usize>,
     pub progress: Option<Progress>,

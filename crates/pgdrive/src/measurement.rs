@@ -27,12 +27,12 @@ use crate::lua;
 use crate::lua_reports::{self, Reports};
 use crate::messages::{Failure, Messages, plain};
 use crate::options::Benchmark;
-use crate::outages::OutageTeller;
+use crate::outages::OutageReporter;
 use crate::outputs::{Outputs, unwritten};
 use crate::prepared_load::{Load, summary_out};
 use crate::progress::{Columns, Progress};
 use crate::run_events::{end_event, end_without_report};
-use crate::summary::{self, Shown};
+use crate::summary::{self, SummaryContext};
 use crate::tpcc::tpcc_load::Ready;
 use crate::tpcc::tpcc_result::Figures;
 use crate::workers::warn_of_ceiling;
@@ -143,7 +143,7 @@ fn drive(
         events,
         histogram,
         verbose_errors: options.verbose_errors,
-        outages: OutageTeller::default(),
+        outages: OutageReporter::default(),
         first_aborted: None,
         progress,
         reports,
@@ -305,7 +305,7 @@ impl Finished<'_> {
 
     fn write_summary(&self, events: &Events) -> io::Result<()> {
         let (options, load) = (self.run.options, self.load);
-        let shown = Shown {
+        let shown = SummaryContext {
             spec: &load.spec,
             scale: load.scale,
             partitions: load.database.partitions.as_ref(),

@@ -20,13 +20,13 @@ const MOST_ABORTED_SAID: u64 = 20;
 
 /// Reports outages, and no more than a person can read.
 #[derive(Debug, Default)]
-pub struct OutageTeller {
+pub struct OutageReporter {
     origin: Nanos,
     said: u64,
     aborted: u64,
 }
 
-impl OutageTeller {
+impl OutageReporter {
     pub fn begin(&mut self, origin: Nanos) {
         self.origin = origin;
     }
@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn of_many_that_give_up_some_are_said() {
-        let mut teller = OutageTeller::default();
+        let mut teller = OutageReporter::default();
         let said = (0..10_000).filter(|_| teller.says_aborted()).count();
         assert_eq!(said, 20);
     }

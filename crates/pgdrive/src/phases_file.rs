@@ -26,7 +26,7 @@ const MOST_PHASES: usize = 100;
 
 /// The parts of the command line to which phases refer.
 #[derive(Debug)]
-pub struct Around {
+pub struct PhaseContext {
     /// All scripts, in order.
     pub scripts: Vec<Script>,
     /// -c
@@ -54,7 +54,7 @@ pub fn apply(options: &Benchmark) -> Result<Benchmark, Failure> {
     };
     let names = scripts::names(&options.scripts)?;
     let weights = options.scripts.iter().map(|script| script.weight);
-    let around = Around {
+    let context = PhaseContext {
         scripts: names
             .into_iter()
             .zip(weights)
@@ -69,7 +69,7 @@ pub fn apply(options: &Benchmark) -> Result<Benchmark, Failure> {
         workers: options.workers.first() * options.part.map_or(1, |part| part.of),
     };
     let text = scripts::read(path)?;
-    let phases = parse(path, &text, &around)?;
+    let phases = parse(path, &text, &context)?;
     options.arrivals = match (phases.is_open(), options.spacing) {
         (true, spacing) => Arrivals::Phased(spacing.unwrap_or(Spacing::Poisson)),
         (false, None) => Arrivals::Closed,
@@ -90,10 +90,10 @@ pub fn apply(options: &Benchmark) -> Result<Benchmark, Failure> {
 /// # Errors
 /// All errors in the file, each on a line of its own: file, line, phase, field, the error and the
 /// correct form.
-pub fn parse(path: &str, text: &str, around: &Around) -> Result<Phases, Failure> {
+pub fn parse(path: &str, text: &str, context: &PhaseContext) -> Result<Phases, Failure> {
     let mut reader = Reader {
         text,
-        around,
+        context,
         problems: Vec::new(),
     };
     let (document, broken) = DeTable::parse_recoverable(text);
@@ -121,7 +121,7 @@ pub fn parse(path: &str, text: &str, around: &Around) -> Result<Phases, Failure>
 
 struct Reader<'a> {
     text: &'a str,
-    around: &'a Around,
+    context: &'a PhaseContext,
     /// Line and message.
     problems: Vec<(usize, String)>,
 }
@@ -184,13 +184,13 @@ impl Reader<'_> {
     }
 
     fn phase(&mut self, place: &str, at: usize, fields: &DeTable<'_>) -> PhaseSpec {
-        let around = self.around;
+        let context = self.context;
         let mut spec = PhaseSpec {
             name: String::new(),
             duration: Duration::ZERO,
             rate_per_s: None,
-            clients: Ramp::constant(around.clients as f64),
-            weights: around.scripts.iter().map(|script| script.weight).collect(),
+            clients: Ramp::constant(context.clients as f64),
+            weights: context.scripts.iter().map(|script| script.weight).collect(),
             result: true,
         };
         for (key, value) in fields {
@@ -207,7 +207,7 @@ impl Reader<'_> {
                     spec.rate_per_s = Some(rate.unwrap_or(Ramp::constant(1.0)));
                 }
                 "clients" => {
-                    let most = around.clients as f64;
+                    let most = context.clients as f64;
                     let right = format!(
                         "write a whole number up to {most} (-c), or {{ from = 1, to = {most} }}"
                     );
@@ -307,8 +307,8 @@ impl Reader<'_> {
     }
 
     fn mix(&mut self, field: &str, value: &Value<'_>) -> Vec<u32> {
-        let around = self.around;
-        let mut weights = vec![0; around.scripts.len()];
+        let context = self.context;
+        let mut weights = vec![0; context.scripts.len()];
         let Some(table) = value.get_ref().as_table() else {
             let what =
                 "is no table; write the weight of each script, such as { \"select-only\" = 9 }";
@@ -345,7 +345,7 @@ impl Reader<'_> {
 
     /// Finds a script by one of its names, or by its number in the summary.
     fn script(&self, name: &str) -> Result<usize, String> {
-        let scripts = &self.around.scripts;
+        let scripts = &self.context.scripts;
         let mut named = (0..scripts.len()).filter(|number| {
             let script = &scripts[*number];
             script.name == name || script.title == name
@@ -400,7 +400,7 @@ impl Reader<'_> {
             }
             return self.results(phases);
         };
-        let workers = self.around.workers as f64;
+        let workers = self.context.workers as f64;
         for (at, place, spec) in phases {
             if spec.rate_per_s.is_none() {
                 let what = format!(

@@ -18,7 +18,7 @@ use crate::phase_summary;
 
 /// What the summary contains in addition to the report.
 #[derive(Debug)]
-pub struct Shown<'a> {
+pub struct SummaryContext<'a> {
     pub spec: &'a Spec,
     /// Value of `:scale`.
     pub scale: i64,
@@ -44,7 +44,7 @@ pub struct Shown<'a> {
 ///
 /// # Errors
 /// `out` cannot be written to.
-pub fn write(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::Result<()> {
+pub fn write(out: &mut impl Write, shown: &SummaryContext<'_>, report: &Report) -> io::Result<()> {
     head(out, shown, report)?;
     let counts = report.counts();
     length(out, shown, &counts)?;
@@ -74,7 +74,7 @@ pub fn write(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::Re
 }
 
 /// Writes the limit of the load, and how many transactions succeeded.
-fn length(out: &mut impl Write, shown: &Shown<'_>, counts: &Counts) -> io::Result<()> {
+fn length(out: &mut impl Write, shown: &SummaryContext<'_>, counts: &Counts) -> io::Result<()> {
     match shown.spec.limit {
         Limit::Transactions(each) => {
             writeln!(out, "number of transactions per client: {each}")?;
@@ -100,7 +100,12 @@ fn length(out: &mut impl Write, shown: &Shown<'_>, counts: &Counts) -> io::Resul
 }
 
 /// Writes the mean latency of `total` transactions, and the schedule lag.
-fn latency(out: &mut impl Write, shown: &Shown<'_>, report: &Report, total: u64) -> io::Result<()> {
+fn latency(
+    out: &mut impl Write,
+    shown: &SummaryContext<'_>,
+    report: &Report,
+    total: u64,
+) -> io::Result<()> {
     let counts = report.counts();
     if let Some(limit) = shown.spec.latency_limit {
         writeln!(
@@ -134,14 +139,14 @@ fn latency(out: &mut impl Write, shown: &Shown<'_>, report: &Report, total: u64)
     Ok(())
 }
 
-fn outages(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::Result<()> {
+fn outages(out: &mut impl Write, shown: &SummaryContext<'_>, report: &Report) -> io::Result<()> {
     match &report.outages {
         Some(outages) => outages::summary(out, outages, shown.origin),
         None => Ok(()),
     }
 }
 
-fn throughput(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::Result<()> {
+fn throughput(out: &mut impl Write, shown: &SummaryContext<'_>, report: &Report) -> io::Result<()> {
     let tps = report.tps();
     match shown.spec.sessions {
         Sessions::Kept => {
@@ -157,7 +162,7 @@ fn throughput(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::R
     }
 }
 
-fn head(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::Result<()> {
+fn head(out: &mut impl Write, shown: &SummaryContext<'_>, report: &Report) -> io::Result<()> {
     let name = match &shown.spec.programs[..] {
         [one] => &one.program.name,
         _ => "multiple scripts",
@@ -219,7 +224,7 @@ fn percent(part: u64, of: u64) -> f64 {
 fn failures(
     out: &mut impl Write,
     prefix: &str,
-    shown: &Shown<'_>,
+    shown: &SummaryContext<'_>,
     counts: &Counts,
 ) -> io::Result<()> {
     let total = total(counts);
@@ -268,7 +273,7 @@ fn simple_stats(out: &mut impl Write, prefix: &str, moments: &Moments) -> io::Re
 
 fn scripts(
     out: &mut impl Write,
-    shown: &Shown<'_>,
+    shown: &SummaryContext<'_>,
     report: &Report,
     total_of_all: u64,
 ) -> io::Result<()> {
@@ -304,7 +309,7 @@ fn scripts(
 
 fn script(
     out: &mut impl Write,
-    shown: &Shown<'_>,
+    shown: &SummaryContext<'_>,
     report: &Report,
     number: usize,
     record: &ScriptRecord,
@@ -353,7 +358,7 @@ fn script(
 
 fn commands(
     out: &mut impl Write,
-    shown: &Shown<'_>,
+    shown: &SummaryContext<'_>,
     script: usize,
     records: &[Option<CommandRecord>],
 ) -> io::Result<()> {
@@ -372,7 +377,7 @@ fn commands(
 
 fn command_percentiles(
     out: &mut impl Write,
-    shown: &Shown<'_>,
+    shown: &SummaryContext<'_>,
     script: usize,
     report: &Report,
     percentiles: &Percentiles,

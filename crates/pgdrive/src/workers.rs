@@ -8,7 +8,7 @@ use std::thread::available_parallelism;
 use pgdyno_connect::{Host, Params, Place};
 use pgdyno_engine::clock::SECOND;
 use pgdyno_engine::report::Report;
-use pgdyno_engine::scaling::{Nearness, Rule, Scaling, are_few, first_workers, whole};
+use pgdyno_engine::scaling::{Nearness, Rule, Scaling, are_few, even_workers, first_workers};
 use pgdyno_engine::spec::{Io, Spec};
 
 use crate::called_as::CalledAs;
@@ -53,7 +53,7 @@ impl Workers {
             (None, None, _) if called_as == CalledAs::Pgbench => Ok(Self::Fixed(1)),
             (None, None, Some(_)) => Ok(Self::Fixed(first)),
             (None, most, None) => Ok(Self::Automatic {
-                first: whole(first.min(most.unwrap_or(first)), clients),
+                first: even_workers(first.min(most.unwrap_or(first)), clients),
                 most,
             }),
         }
@@ -85,7 +85,7 @@ impl Workers {
             Self::Fixed(_) => Scaling::Fixed,
             Self::Automatic { most, .. } => {
                 let rule = match most {
-                    Some(most) => Rule::up_to(whole(most, clients)),
+                    Some(most) => Rule::up_to(even_workers(most, clients)),
                     None => Rule::of(clients, cores(), nearness(params)),
                 };
                 Scaling::Automatic(Rule { busy_share, ..rule })

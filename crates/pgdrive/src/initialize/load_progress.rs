@@ -52,7 +52,7 @@ struct About {
 }
 
 /// Reports the progress of a load to the user and as events.
-pub struct Told<'a> {
+pub struct LoadReporter<'a> {
     events: &'a mut Events,
     messages: &'a Messages,
     cadence: Cadence,
@@ -66,7 +66,7 @@ pub struct Told<'a> {
     resumable: bool,
 }
 
-impl<'a> Told<'a> {
+impl<'a> LoadReporter<'a> {
     /// Begins before the first step.
     pub fn new(cadence: Cadence, events: &'a mut Events, messages: &'a Messages) -> Self {
         let terminal = std::io::stderr().is_terminal();
@@ -161,7 +161,7 @@ impl<'a> Told<'a> {
     }
 }
 
-impl Watcher for Told<'_> {
+impl Watcher for LoadReporter<'_> {
     fn step(&mut self, step: Step) {
         say(step.progress());
         self.step = step;
@@ -256,7 +256,7 @@ mod tests {
     fn due(cadence: Cadence, all: &[Rows<'_>]) -> Vec<bool> {
         let mut events = Events::open(None, Clock::start()).expect("no file");
         let messages = Messages::new("pgdrive");
-        let mut told = Told::new(cadence, &mut events, &messages);
+        let mut told = LoadReporter::new(cadence, &mut events, &messages);
         let answers = all.iter().map(|rows| {
             told.shown = 0;
             told.rows(rows);

@@ -272,7 +272,7 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     .short('c')
     .takes("NUM")
     .set(|given, value| {
-        given.load.clients = value.whole(1, I32)? as usize;
+        given.load.clients = value.integer(1, I32)? as usize;
         Ok(())
     }),
     row("connect", "establish new connection for each transaction")
@@ -297,7 +297,7 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     .short('j')
     .takes("NUM")
     .set(|given, value| {
-        given.jobs = Some(value.whole(1, I32)? as usize);
+        given.jobs = Some(value.integer(1, I32)? as usize);
         Ok(())
     }),
     row("log", "write transaction times to log file")
@@ -335,7 +335,7 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         .short('P')
         .takes("NUM")
         .set(|given, value| {
-            given.load.progress_s = Some(value.whole(1, I32)? as u64);
+            given.load.progress_s = Some(value.integer(1, I32)? as u64);
             Ok(())
         }),
     row(
@@ -363,7 +363,7 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     .short('s')
     .takes("NUM")
     .set(|given, value| {
-        given.load.scale = Some(value.whole(1, I32)?);
+        given.load.scale = Some(value.integer(1, I32)?);
         Ok(())
     })
     .in_any_mode(),
@@ -374,7 +374,7 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     .short('t')
     .takes("NUM")
     .set(|given, value| {
-        given.transactions = Some(value.whole(1, I32)? as u64);
+        given.transactions = Some(value.integer(1, I32)? as u64);
         Ok(())
     })
     .not_with(Conflict::new(
@@ -386,7 +386,7 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         .takes("NUM")
         .set(|given, value| {
             given.duration = Some(match value.called_as {
-                CalledAs::Pgbench => Duration::from_secs(value.whole(1, I32)? as u64),
+                CalledAs::Pgbench => Duration::from_secs(value.integer(1, I32)? as u64),
                 CalledAs::Pgdrive => value.seconds()?,
             });
             Ok(())
@@ -401,7 +401,7 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     row("aggregate-interval", "aggregate data over NUM seconds")
         .takes("NUM")
         .set(|given, value| {
-            given.log.interval_s = Some(value.whole(1, I32)? as u64);
+            given.log.interval_s = Some(value.integer(1, I32)? as u64);
             Ok(())
         }),
     row("continue-on-error", "continue running after an SQL error")
@@ -658,11 +658,11 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     row(
         "max-workers",
         "limit the automatic number of threads (default: the\n\
-         CPU cores, or half of them with a server on this host)",
+         CPU cores, or half of them if the server is local)",
     )
     .takes("NUM")
     .set(|given, value| {
-        given.max_workers = Some(value.whole(1, I32)? as usize);
+        given.max_workers = Some(value.integer(1, I32)? as usize);
         Ok(())
     }),
     row(
@@ -672,7 +672,7 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     )
     .takes("PERCENT")
     .set(|given, value| {
-        given.load.busy_share = value.whole(1, 100)? as f64 / 100.0;
+        given.load.busy_share = value.integer(1, 100)? as f64 / 100.0;
         Ok(())
     }),
     row(

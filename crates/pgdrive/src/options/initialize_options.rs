@@ -3,7 +3,7 @@
 use std::thread::available_parallelism;
 
 use pgdyno_dataset::pgbench::{Method, Partitions, Persistence, Schema};
-use pgdyno_dataset::{Beginning, Chunks, Dataset, Pieces, Sbtest, Step, Table, Tpcc, Way};
+use pgdyno_dataset::{Beginning, Chunks, Dataset, LoadMode, Pieces, Sbtest, Step, Table, Tpcc};
 
 use super::option_row::Row;
 use super::option_values::{Connection, EventSink, I32, Seed, partition_method, partitions, steps};
@@ -49,7 +49,7 @@ pub struct Initialize {
     /// are divided
     pub dataset: DatasetChoice,
     /// --load-workers, --load-chunk, --resume
-    pub way: Way,
+    pub mode: LoadMode,
     /// -q
     pub quiet: bool,
     /// --tpcc-check
@@ -120,7 +120,7 @@ pub(super) const ROWS: &[Row<InitializeOptions>] = &[
         .short('F')
         .takes("NUM")
         .set(|given, value| {
-            given.fillfactor = Some(value.whole(10, 100)? as u32);
+            given.fillfactor = Some(value.integer(10, 100)? as u32);
             Ok(())
         }),
     row("no-vacuum", "do not run VACUUM during initialization")
@@ -134,7 +134,7 @@ pub(super) const ROWS: &[Row<InitializeOptions>] = &[
         .short('s')
         .takes("NUM")
         .set(|given, value| {
-            given.scale = Some(value.whole(1, I32)?);
+            given.scale = Some(value.integer(1, I32)?);
             Ok(())
         })
         .in_any_mode(),
@@ -184,7 +184,7 @@ pub(super) const ROWS: &[Row<InitializeOptions>] = &[
     row("tables", "number of tables of dataset sbtest (default: 1)")
         .takes("NUM")
         .set(|given, value| {
-            given.sizes.tables = Some(value.whole(1, 100_000)? as u32);
+            given.sizes.tables = Some(value.integer(1, 100_000)? as u32);
             Ok(())
         })
         .in_any_mode()
@@ -196,7 +196,7 @@ pub(super) const ROWS: &[Row<InitializeOptions>] = &[
     )
     .takes("NUM")
     .set(|given, value| {
-        given.sizes.table_size = Some(value.whole(1, I32)? as u32);
+        given.sizes.table_size = Some(value.integer(1, I32)? as u32);
         Ok(())
     })
     .in_any_mode()
@@ -208,7 +208,7 @@ pub(super) const ROWS: &[Row<InitializeOptions>] = &[
     )
     .takes("NUM")
     .set(|given, value| {
-        given.workers = Some(value.whole(1, 1_000)? as usize);
+        given.workers = Some(value.integer(1, 1_000)? as usize);
         Ok(())
     })
     .not_in_pgbench(),
@@ -219,7 +219,7 @@ pub(super) const ROWS: &[Row<InitializeOptions>] = &[
     )
     .takes("NUM")
     .set(|given, value| {
-        given.chunk_rows = Some(value.whole(0, I32)? as u64);
+        given.chunk_rows = Some(value.integer(0, I32)? as u64);
         Ok(())
     })
     .not_in_pgbench(),
@@ -354,12 +354,12 @@ impl InitializeOptions {
         }
     }
 
-    pub fn way(&self, called_as: CalledAs, dataset: &dyn Dataset) -> Way {
+    pub fn mode(&self, called_as: CalledAs, dataset: &dyn Dataset) -> LoadMode {
         if called_as == CalledAs::Pgbench {
-            return Way::OneTransaction;
+            return LoadMode::OneTransaction;
         }
         let cores = available_parallelism().map_or(1, usize::from);
-        Way::Chunks(Chunks {
+        LoadMode::Chunks(Chunks {
             workers: self.workers.unwrap_or(cores.min(WORKERS_MOST)),
             pieces: self.pieces(&dataset.tables()),
             beginning: if self.resume {
@@ -406,16 +406,16 @@ mod tests {
     }
 
     fn chunks(args: &[&str]) -> Chunks {
-        match init_as(CalledAs::Pgdrive, args).expect("a load").way {
-            Way::Chunks(chunks) => chunks,
-            Way::OneTransaction => panic!("in one transaction"),
+        match init_as(CalledAs::Pgdrive, args).expect("a load").mode {
+            LoadMode::Chunks(chunks) => chunks,
+            LoadMode::OneTransaction => panic!("in one transaction"),
         }
     }
 
     #[test]
     fn under_pgbenchs_name_a_load_is_pgbenchs() {
         let init = init_as(CalledAs::Pgbench, &["-s", "9"]).expect("a load");
-        assert_eq!(init.way, Way::OneTransaction);
+        assert_eq!(init.mode, LoadMode::OneTransaction);
         for option in [
             "dataset",
             "tables",

@@ -141,7 +141,7 @@ impl Value<'_> {
         Failure::new(format!("{} must be in range {least}..{most}", self.option))
     }
 
-    pub fn whole(&self, least: i64, most: i64) -> Result<i64, Failure> {
+    pub fn integer(&self, least: i64, most: i64) -> Result<i64, Failure> {
         let value = match self.text.trim().parse::<i64>() {
             Ok(value) => Some(value),
             // an integer that exceeds the type is out of range, not malformed
@@ -383,7 +383,7 @@ const PARTITIONS_MOST: i64 = 100_000;
 
 pub(super) fn partitions(value: &Value<'_>) -> Result<u32, Failure> {
     // values that pgbench refuses get its message
-    let count = value.whole(0, I32)?;
+    let count = value.integer(0, I32)?;
     if count > PARTITIONS_MOST {
         return Err(value.out_of_range(0, PARTITIONS_MOST));
     }

@@ -68,7 +68,7 @@ fn initialize(given: Given) -> Result<Initialize, Failure> {
         connection,
         check,
         steps: given.initialize.steps(),
-        way: given.initialize.way(given.called_as, dataset.dataset()),
+        mode: given.initialize.mode(given.called_as, dataset.dataset()),
         dataset,
         quiet: given.initialize.quiet,
         events: given.load.load.events,

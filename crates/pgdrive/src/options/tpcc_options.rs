@@ -49,7 +49,7 @@ pub(super) const ROWS: &[Row<TpccOptions>] = &[
     )
     .takes("NUM")
     .set(|given, value| {
-        given.warehouses = Some(value.whole(1, WAREHOUSES_MOST)? as u32);
+        given.warehouses = Some(value.integer(1, WAREHOUSES_MOST)? as u32);
         Ok(())
     })
     .not_in_pgbench(),
@@ -77,7 +77,7 @@ pub(super) const ROWS: &[Row<TpccOptions>] = &[
     )
     .takes("NUM")
     .set(|given, value| {
-        given.order_line_partitions = Some(value.whole(1, 10_000)? as u32);
+        given.order_line_partitions = Some(value.integer(1, 10_000)? as u32);
         Ok(())
     })
     .not_in_pgbench(),

@@ -10,8 +10,8 @@ fn script(name: &str, weight: u32) -> Script {
     }
 }
 
-fn around() -> Around {
-    Around {
+fn context() -> PhaseContext {
+    PhaseContext {
         scripts: vec![script("tpcb-like", 1), script("select-only", 2)],
         clients: 8,
         workers: 2,
@@ -19,7 +19,7 @@ fn around() -> Around {
 }
 
 fn complaints(text: &str) -> String {
-    match parse("f.toml", text, &around()) {
+    match parse("f.toml", text, &context()) {
         Ok(phases) => format!("no problem: {phases:?}"),
         Err(failure) => failure.message,
     }
@@ -40,7 +40,7 @@ fn a_file_is_read() {
         clients = { from = 2, to = 8 }
         mix = { "<builtin: tpcb-like>" = 1, 2 = 9 }
     "#;
-    let phases = parse("f.toml", text, &around()).expect("it is right");
+    let phases = parse("f.toml", text, &context()).expect("it is right");
     let [warm, up] = phases.specs() else {
         panic!("two phases")
     };
@@ -130,10 +130,10 @@ fn phases_must_agree() {
 
 #[test]
 fn scripts_of_one_name_go_by_number() {
-    let mut around = around();
-    around.scripts[1].name = "tpcb-like".into();
+    let mut context = context();
+    context.scripts[1].name = "tpcb-like".into();
     let text = "[[phase]]\nname = \"a\"\nduration = \"1s\"\nmix = { tpcb-like = 1 }\n";
-    let failure = parse("f.toml", text, &around).expect_err("which one?");
+    let failure = parse("f.toml", text, &context).expect_err("which one?");
     assert_eq!(
         failure.message,
         "f.toml:4: phase 1: mix.tpcb-like: is the name of several scripts; use their numbers, 1 to 2"

@@ -421,7 +421,7 @@ impl ClientSql {
         let value = |column| answer.value(result, column);
         match step.statement {
             Statement::NewOrderDistrict | Statement::StatusOrder => {
-                learnt.order = whole(value(0)?)?;
+                learnt.order = integer(value(0)?)?;
             }
             Statement::NewOrderItem => match value(0) {
                 Some(price) => learnt.prices_cents[number] = cents(price)?,
@@ -430,15 +430,15 @@ impl ClientSql {
             Statement::NewOrderStock if !learnt.unused_item => {
                 learnt.dist_infos[number].copy_from_slice(value(2)?.get(..DIST_INFO)?);
             }
-            Statement::CustomerByName => learnt.customer = whole(value(0)?)?,
+            Statement::CustomerByName => learnt.customer = integer(value(0)?)?,
             Statement::PaymentWarehouse => keep(&mut learnt.warehouse_name, value(0)?),
             Statement::PaymentDistrict => keep(&mut learnt.district_name, value(0)?),
             Statement::DeliveryOpen => {
-                learnt.orders[number] = value(0).map(|order| whole(order).unwrap_or(0));
+                learnt.orders[number] = value(0).map(|order| integer(order).unwrap_or(0));
             }
-            Statement::DeliveryOrder => learnt.customers[number] = whole(value(0)?)?,
+            Statement::DeliveryOrder => learnt.customers[number] = integer(value(0)?)?,
             Statement::DeliveryLines => learnt.totals_cents[number] = cents(value(0)?)?,
-            Statement::StockDistrict => learnt.next_order = whole(value(0)?)?,
+            Statement::StockDistrict => learnt.next_order = integer(value(0)?)?,
             Statement::NewOrderCustomer
             | Statement::PaymentCustomer
             | Statement::StatusCustomer
@@ -475,7 +475,7 @@ fn keep(place: &mut Vec<u8>, text: &[u8]) {
     place.extend_from_slice(text);
 }
 
-fn whole(text: &[u8]) -> Option<u32> {
+fn integer(text: &[u8]) -> Option<u32> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 

@@ -56,16 +56,16 @@ pub struct Terminals {
 
 impl Drivers for Terminals {
     fn driver(&self, _worker: usize, client: usize) -> Box<dyn Driver> {
-        let way = match self.variant {
-            Variant::Functions | Variant::Procedures => Way::Routine(self.variant),
-            Variant::Sql | Variant::SqlPipelined => Way::Sql(Box::new(ClientSql::new(
+        let execution = match self.variant {
+            Variant::Functions | Variant::Procedures => Execution::Routine(self.variant),
+            Variant::Sql | Variant::SqlPipelined => Execution::Sql(Box::new(ClientSql::new(
                 self.rules.profile,
                 self.variant == Variant::SqlPipelined,
             ))),
         };
         Box::new(Terminal {
             user: User::new(self.rules, self.seed, client),
-            way,
+            execution,
             prepared: Arc::clone(&self.prepared),
             deferred: self.deferred.clone(),
             kind: None,
@@ -79,7 +79,7 @@ impl Drivers for Terminals {
 
 struct Terminal {
     user: User,
-    way: Way,
+    execution: Execution,
     prepared: Arc<Vec<Prepared>>,
     deferred: Option<Sender<Delivery>>,
     /// The current transaction; None while statements are prepared.
@@ -89,7 +89,7 @@ struct Terminal {
 }
 
 /// How transactions reach the server.
-enum Way {
+enum Execution {
     /// By a function or a procedure.
     Routine(Variant),
     /// Statement by statement.
@@ -149,12 +149,12 @@ impl Terminal {
             });
             return Request::Done;
         }
-        match &mut self.way {
-            Way::Sql(sql) => {
+        match &mut self.execution {
+            Execution::Sql(sql) => {
                 sql.begin(&self.inputs);
                 sent(sql.send(kind, &self.inputs, &self.prepared, out))
             }
-            Way::Routine(_) => {
+            Execution::Routine(_) => {
                 // the answer shows whether the order was rolled back
                 if kind == Kind::RolledBack {
                     out.keep_rows();
@@ -185,21 +185,21 @@ impl Terminal {
             let sqlstate = answer.error().map(|error| error.sqlstate());
             sqlstate.is_some_and(|state| state.as_str() == UNUSED_ITEM_SQLSTATE)
         };
-        match (&mut self.way, answer.error()) {
-            (Way::Routine(Variant::Functions), Some(_))
+        match (&mut self.execution, answer.error()) {
+            (Execution::Routine(Variant::Functions), Some(_))
                 if kind == Kind::RolledBack && is_unused(answer) =>
             {
                 Request::Done
             }
             (_, Some(_)) => Request::Refused(Refused::default()),
-            (Way::Routine(variant), None) if kind == Kind::RolledBack => {
+            (Execution::Routine(variant), None) if kind == Kind::RolledBack => {
                 match (variant, answer.value(0, 0)) {
                     (Variant::Procedures, None) => Request::Done,
                     _ => Request::Abort(NOT_ROLLED_BACK.into()),
                 }
             }
-            (Way::Routine(_), None) => Request::Done,
-            (Way::Sql(sql), None) => match sql.take(answer) {
+            (Execution::Routine(_), None) => Request::Done,
+            (Execution::Sql(sql), None) => match sql.take(answer) {
                 Ok(Progress::Done) if sql.rolled_back() == (kind == Kind::RolledBack) => {
                     Request::Done
                 }
@@ -213,14 +213,14 @@ impl Terminal {
 
 /// Appends parameter `number`, from 0, of the transaction's routine; returns false for NULL.
 fn write(inputs: &Inputs, number: u16, out: &mut Vec<u8>) -> bool {
-    let whole = |values: &[u32], out: &mut Vec<u8>| push(out, values[usize::from(number)]);
+    let integers = |values: &[u32], out: &mut Vec<u8>| push(out, values[usize::from(number)]);
     match inputs {
         Inputs::NewOrder(order) => write_order(order, number, out),
         Inputs::Payment(payment) => match number {
             4 => return write_number(payment.who, out),
             5 => return write_name(payment.who, out),
             6 => push_cents(out, u64::from(payment.cents)),
-            _ => whole(
+            _ => integers(
                 &[
                     payment.warehouse,
                     payment.district,
@@ -237,14 +237,14 @@ fn write(inputs: &Inputs, number: u16, out: &mut Vec<u8>) -> bool {
         } => match number {
             2 => return write_number(*who, out),
             3 => return write_name(*who, out),
-            _ => whole(&[*warehouse, *district], out),
+            _ => integers(&[*warehouse, *district], out),
         },
-        Inputs::Delivery { warehouse, carrier } => whole(&[*warehouse, *carrier], out),
+        Inputs::Delivery { warehouse, carrier } => integers(&[*warehouse, *carrier], out),
         Inputs::StockLevel {
             warehouse,
             district,
             threshold,
-        } => whole(&[*warehouse, *district, *threshold], out),
+        } => integers(&[*warehouse, *district, *threshold], out),
     }
     true
 }
