@@ -356,7 +356,7 @@ def test_phases_have_a_row_each() -> None:
     assert [row[:2] for row in said.table.rows] == [
         ("rise", "100 to 900"),
         ("hold", "900"),
-        ("settle (no result)", "100"),
+        ("settle (not counted)", "100"),
     ]
     assert said.table.rows[1][5] == "8.00"
 

@@ -255,7 +255,7 @@ def test_a_price_names_its_rates_its_date_and_what_is_left_out() -> None:
     page = page_of(run, extras_of(run, prices=PRICES))
     assert "Prices as of 2026-11-01, in EUR, over 3 years. Left out: power." in page.text("p")
     assert "pg18 server once 10,000 1" in page.text("table")
-    assert "pg17 instance an hour 0.5 1" in page.text("table")
+    assert "pg17 instance per hour 0.5 1" in page.text("table")
     assert "No prices given" in page_of(run, Extras()).text("p")
 
 
@@ -288,7 +288,7 @@ def test_runs_stand_beside_each_other_as_one() -> None:
     assert both.intervals(5)[0].trial == 5
     assert both.intervals(5)[0].succeeded == second.intervals(1)[0].succeeded
     assert len(digest(both).curves) == 2
-    with pytest.raises(UsageError, match="beside itself"):
+    with pytest.raises(UsageError, match="named twice"):
         Together([first, first])
 
 
