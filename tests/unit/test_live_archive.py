@@ -82,7 +82,7 @@ def test_search(runs: Path, client: TestClient) -> None:
         ("until=2026-11-20", [first]),
     ):
         assert listed(client.get(f"/?{query}").text) == [each.name for each in found], query
-    assert "is no day" in client.get("/?since=soon").text
+    assert "is not a date" in client.get("/?since=soon").text
 
 
 def test_a_fingerprint_leaves_out_what_is_compared(runs: Path) -> None:
