@@ -44,7 +44,7 @@ def test_the_address_that_was_asked_for() -> None:
         False,
     ]
     for wrong in ("a:b", "host:99999", "http://x", "[x]"):
-        with pytest.raises(UsageError, match="is no address"):
+        with pytest.raises(UsageError, match="is not an address"):
             Address.parse(wrong)
 
 

@@ -228,7 +228,7 @@ def test_wishes_reach_the_run(run: Path) -> None:
         (mark,) = view.marks()
         assert mark.text == MARKUP
         assert view.marks() == []
-    with pytest.raises(UsageError, match="takes no wishes"):
+    with pytest.raises(UsageError, match="accepts no requests"):
         ask(run, Ask.STOP_NOW)
 
 
@@ -243,10 +243,10 @@ def test_stop_now_is_ctrl_c(run: Path) -> None:
 def test_a_run_without_live_takes_no_wishes(run: Path) -> None:
     with running(run), JournalView(QuietView()) as view:
         view.event(RunBegan(run, TRIALS))
-        with pytest.raises(UsageError, match="takes no wishes"):
+        with pytest.raises(UsageError, match="accepts no requests"):
             ask(run, Ask.STOP_NOW)
     (run / CONTROL).mkdir()
-    with pytest.raises(UsageError, match="takes no wishes"):
+    with pytest.raises(UsageError, match="accepts no requests"):
         # of a run that was killed
         ask(run, Ask.STOP_NOW)
 

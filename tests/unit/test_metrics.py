@@ -140,7 +140,7 @@ def seen(**changes: object) -> SeenBeside:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({}, "nothing alone"),
+        ({}, "none found"),
         ({"cpu": 0.95}, "CPU"),
         ({"cpu": 0.95, "steal": 0.06}, "steal"),
         ({"disk_utilisation": 0.93}, "disk"),
@@ -148,7 +148,7 @@ def seen(**changes: object) -> SeenBeside:
         ({"waits": (("IO", "WALSync", 9.0), WORK)}, "WAL"),
         ({"cpu": 0.99, "waits": (("Client", "ClientRead", 9.0), WORK)}, "CPU"),
         ({"waits": (("Client", "ClientRead", 9.0), WORK)}, "clients"),
-        ({"cpu": None, "steal": None, "disk_utilisation": None, "waits": ()}, "not known"),
+        ({"cpu": None, "steal": None, "disk_utilisation": None, "waits": ()}, "unknown"),
     ],
 )
 def test_the_limit_in_a_word(changes: dict[str, object], expected: str) -> None:

@@ -33,8 +33,8 @@ def parse_address(text: str) -> tuple[str, int]:
         number = -1
     if not 0 <= number <= _HIGHEST_PORT:
         raise UsageError(
-            f"--metrics wants an address and a port, not {text!r}",
-            hint="127.0.0.1:9187, [::1]:9187, or 9187 alone; 0.0.0.0:9187 is open to everybody who reaches this host",
+            f"--metrics needs an address and a port, not {text!r}",
+            hint="127.0.0.1:9187, [::1]:9187, or only 9187; 0.0.0.0:9187 is open to everybody who reaches this host",
         )
     return host, number
 
