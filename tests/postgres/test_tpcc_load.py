@@ -183,7 +183,8 @@ def test_what_breaks_a_condition_is_found(server: Server, number: int, statement
     for spoiled in place_of(server, "pgdyno_tpcc_spoiled"):
         with server.connect() as connection:
             connection.execute("DROP DATABASE pgdyno_tpcc_spoiled WITH (FORCE)")
-            connection.execute("CREATE DATABASE pgdyno_tpcc_spoiled TEMPLATE pgdyno_tpcc_spec")
+            # copied as files: by default all of it would go through the WAL
+            connection.execute("CREATE DATABASE pgdyno_tpcc_spoiled TEMPLATE pgdyno_tpcc_spec STRATEGY file_copy")
         spoiled.execute(statement)
         code, out, said = check(spoiled, "--warehouses=2", "--tpcc-profile=spec", "--thorough")
         assert code == 3
