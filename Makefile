@@ -26,7 +26,7 @@ test: test-packages ## every test but the long ones; CI runs it, and make lint
 	$(MAKE) --no-print-directory test-rust test-python
 
 # without root, Debian packages or a server: what to run before each commit
-check: lint-source ## lint, types, unit tests and the Rust tests that need no server, in about two minutes
+check: lint-source ## lint, types, unit tests and the Rust tests that need no server; minutes (CONTRIBUTING.md has figures)
 	$(CARGO) test --workspace --locked --quiet
 	$(BIN)/pytest --quiet --numprocesses=auto --dist=loadfile tests/unit
 
@@ -81,7 +81,7 @@ fuzz: fuzz-python target/tools/bin/cargo-fuzz ## each fuzz target for ten minute
 	    $$(test -f $$target.dict && echo -dict=$$target.dict) || exit; done
 
 fuzz-python: build ## those of Python alone (FUZZ_SEED=0: where their seeds begin)
-	FUZZ_SECONDS=$(FUZZ_SECONDS) nice -n 19 $(BIN)/pytest -q -s tests/unit/test_fuzz.py -k long
+	FUZZ_SECONDS=$(FUZZ_SECONDS) nice -n 19 $(BIN)/pytest -q -s tests/fuzz/test_fuzz.py -k long
 
 target/tools/bin/cargo-fuzz:
 	$(CARGO) install cargo-fuzz --locked --quiet --root target/tools
