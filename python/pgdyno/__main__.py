@@ -1,7 +1,7 @@
-"""Where pgdyno begins: what it does with signals, the command that was typed, and what it ends with.
+"""The entry point: signals, the command, the exit code.
 
-The handlers are there before anything that takes long to import: while modules are loaded, Python drops the
-exceptions of its own handler as it drops those of ours, and nobody would send them again.
+The handlers are installed before any slow import: while it loads modules, Python drops exceptions of its own handlers,
+and nothing would send the signal again.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pgdyno.errors import ExitCode, PgdynoError, PlanError
 
 
 def main() -> NoReturn:
-    """Runs the command that was typed; ends with a documented exit code."""
+    """Runs the command line; exits with a documented code."""
     if sys.argv[1:] == ["generator-node"]:
-        # what a driver calls on the host of a generator, over SSH; nobody types it
+        # internal: a driver calls this over SSH on the host of a generator
         from pgdyno.cluster.node import main as hold
 
         sys.exit(hold())
@@ -35,15 +35,15 @@ def main() -> NoReturn:
         _say(error)
         sys.exit(termination.exit_code or error.exit_code)
     except KeyboardInterrupt:
-        # not by a library that the signal may have kept from loading
+        # without libraries, whose import the signal may have interrupted
         print("interrupted", file=sys.stderr)
         sys.exit(ExitCode.INTERRUPTED)
     except BrokenPipeError:
-        # whoever read our output has enough of it; the interpreter's own flush must not complain
+        # the reader has closed the pipe; the interpreter's own flush must not fail on it
         sys.stdout = None
         sys.exit(ExitCode.OK)
     except Exception:
-        # what a signal interrupted may say so in words of its own: an import, that it cannot load a module
+        # interrupted code may raise an error of its own, such as an ImportError
         if termination.exit_code is None:
             raise
         sys.exit(termination.exit_code)

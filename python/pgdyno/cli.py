@@ -1,4 +1,4 @@
-"""The command line: which commands there are."""
+"""The command line: the list of commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pgdyno.commands.shell.help import Command
 
 app = typer.Typer(
     name="pgdyno",
-    help="A dynamometer for PostgreSQL: put a server on it, drive it with a known load, get figures to trust.",
+    help="A dynamometer for PostgreSQL: put a known load on a server and get figures that you can trust.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -57,7 +57,7 @@ def _version(wanted: bool) -> None:
 def _root(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Name the versions of pgdyno and pgdrive."),
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the versions of pgdyno and pgdrive."),
     ] = False,
 ) -> None:
     del version

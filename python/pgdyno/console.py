@@ -1,4 +1,4 @@
-"""What commands draw on: rich, without its markup. Only this module makes one of rich's consoles; a test holds that."""
+"""The console for commands: rich without markup. Only this module creates a rich console; a test checks that."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from pgdyno.terminal import visible
 
 
 class Console(rich_console.Console):
-    """rich's console without markup, emoji and highlighting; what it is given is `visible`, its own styles stay."""
+    """rich's console without markup, emoji and highlighting; text passes `visible`, and rich's own styles stay."""
 
     def __init__(self, *, stderr: bool = False, soft_wrap: bool = False) -> None:
-        """On standard output, or on standard error."""
         super().__init__(stderr=stderr, soft_wrap=soft_wrap, markup=False, emoji=False, highlight=False)
 
     @property
     def file(self) -> IO[str]:
-        """What is written to: while something is drawn over and over, rich's own stream is before the guarded one."""
+        """rich replaces the stream during a live display; its own stream then precedes the guarded one."""
         found = super().file
         while hasattr(found, "rich_proxied_file"):
             found = found.rich_proxied_file
@@ -33,16 +32,14 @@ class Console(rich_console.Console):
         self._file = new_file
 
     def render_str(self, text: str, **options: Any) -> Text:  # noqa: ANN401 - rich's own options
-        """Strings, before their width is measured."""
         return super().render_str(visible(text), **options)
 
     def render(
         self, renderable: rich_console.RenderableType, options: rich_console.ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Whatever else is drawn."""
         for each in super().render(renderable, options):
             yield each if each.control else Segment(visible(each.text), each.style)
 
     def status(self, status: rich_console.RenderableType, **options: Any) -> Status:  # noqa: ANN401 - likewise
-        """A line with a spinner, which would read a string as markup."""
+        """A status line that does not parse markup."""
         return super().status(Text(status) if isinstance(status, str) else status, **options)

@@ -1,6 +1,6 @@
-"""Errors that a user may meet, each with the exit code that a script can rely on.
+"""Errors that users may see, each with its documented exit code.
 
-The table is `docs/reference/exit-codes.md`; a test compares the two.
+The table is in `docs/reference/exit-codes.md`; a test compares the two.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What `pgdyno` exits with."""
+    """Exit codes of `pgdyno`."""
 
     OK = 0
     INTERNAL = 1
@@ -33,20 +33,19 @@ class ExitCode(IntEnum):
 class PgdynoError(Exception):
     """An expected failure: what was being done, to what, and why it failed.
 
-    `message` is lowercase and complete without the hint; `hint` says what to do about it.
+    `message` is in lower case and complete without `hint`, which contains the remedy.
     """
 
     exit_code: ExitCode = ExitCode.INTERNAL
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
-        """`message` and `hint` as above."""
         super().__init__(message)
         self.message = message
         self.hint = hint
 
 
 class UsageError(PgdynoError):
-    """The command line asks for something that makes no sense."""
+    """The arguments of the command line are wrong."""
 
     exit_code = ExitCode.USAGE
 
@@ -56,22 +55,21 @@ class Problem:
     """One mistake in a plan file."""
 
     path: str
-    """Dotted field, `target.pg18.version`; empty when the file as a whole is meant."""
+    """Dotted field, `target.pg18.version`; empty for the whole file."""
     message: str
     line: int | None = None
-    """Line in the file, from 1; None when the field stands nowhere (it is missing, or was set by `--set`)."""
+    """Line in the file, from 1; None if the field is missing or was set by `--set`."""
     hint: str | None = None
     source: str | None = None
-    """The plan that it stands in, where that is another one which this plan extends."""
+    """The plan with the mistake, if it is one that this plan extends."""
 
 
 class PlanError(PgdynoError):
-    """A plan that cannot be run: all its problems together."""
+    """An invalid plan, with all its problems."""
 
     exit_code = ExitCode.PLAN
 
     def __init__(self, source: str, problems: list[Problem]) -> None:
-        """All `problems` of the plan that `source` names."""
         count = len(problems)
         super().__init__(f"plan {source} has {count} problem{'s' if count != 1 else ''}")
         self.source = source
@@ -79,24 +77,24 @@ class PlanError(PgdynoError):
 
 
 class TargetError(PgdynoError):
-    """A server that cannot be had: fetched, unpacked, started, reached or loaded."""
+    """A server cannot be downloaded, unpacked, started, reached or loaded."""
 
     exit_code = ExitCode.TARGET
 
 
 class StoreError(PgdynoError):
-    """A run folder that cannot be written or read."""
+    """A run folder cannot be written or read."""
 
     exit_code = ExitCode.STORE
 
 
 class EngineError(PgdynoError):
-    """pgdrive is missing, of another version, or broke off without saying why."""
+    """pgdrive is missing, has another version, or ended without a result."""
 
     exit_code = ExitCode.ENGINE
 
 
 class PreflightError(PgdynoError):
-    """The machine cannot carry the plan: no room, no files, no memory."""
+    """The machine lacks the disk space, open files or memory that the plan needs."""
 
     exit_code = ExitCode.PREFLIGHT

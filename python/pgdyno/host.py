@@ -1,4 +1,4 @@
-"""The machine that pgdyno itself runs on."""
+"""Facts about the machine on which pgdyno runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pgdyno.records import Host
 
 
 def describe_host() -> Host:
-    """This machine, as /proc and the system say."""
+    """Describes this machine from /proc and uname."""
     return Host(
         cpu_model=_own_cpu_model(),
         cores=len(os.sched_getaffinity(0)),
@@ -22,7 +22,7 @@ def describe_host() -> Host:
 
 
 def boot_id() -> str:
-    """Name of this boot of the machine; empty where it has none."""
+    """Returns the ID of this boot, or an empty string."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -30,10 +30,10 @@ def boot_id() -> str:
 
 
 def cpu_model(cpuinfo: str) -> str:
-    """What /proc/cpuinfo, whose text is `cpuinfo`, calls the processor."""
+    """Returns the processor's model from the text of /proc/cpuinfo."""
     fields = dict(line.split(":", 1) for line in cpuinfo.splitlines() if ":" in line)
     named = {key.strip(): value.strip() for key, value in fields.items()}
-    # arm64 names no model, only numbers of implementer and part
+    # arm64 has no model name, only numbers of implementer and part
     return (
         named.get("model name") or f"implementer {named.get('CPU implementer', '?')} part {named.get('CPU part', '?')}"
     )

@@ -1,7 +1,7 @@
-"""A sentence as a value: what programs need of it (an id and parameters) apart from the words that people read.
+"""A message as a value: an ID and parameters for programs, and a template for the English sentence.
 
-A package that finds something makes a `Message`; who shows it decides on the language. English is `str(message)`;
-`report.texts.translated` looks the template up in a catalogue, as gettext does, and formats the same parameters.
+The package that detects something creates a `Message`; its consumer chooses the language. `str(message)` is English;
+`report.texts.translated` translates the template with gettext and formats the same parameters.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ Parameter = int | float | str
 
 @dataclass(frozen=True, slots=True, init=False)
 class Message:
-    """An English template with `{placeholders}`, which may have format specifications, and what to fill them with."""
+    """An English template with `{placeholders}`, which may have format specifications, and its parameters."""
 
     id: str
-    """Kebab-case and stable: for programs, which read it together with the parameters instead of the sentence."""
+    """A stable ID in kebab-case, which programs read with the parameters instead of the sentence."""
     template: str
     plural: str | None
-    """The template unless the parameter `count` is 1; None where there is one template for every number."""
+    """The template unless the parameter `count` is 1; None if one template fits every number."""
     items: tuple[tuple[str, Parameter], ...]
-    """Parameters by name, hashable; see `parameters`."""
+    """Hashable pairs of names and values; see `parameters`."""
 
     def __init__(self, id_: str, template: str, plural: str | None = None, /, **parameters: Parameter) -> None:
-        """`plural` needs a parameter `count`."""
+        """Requires a parameter `count` if there is a `plural`."""
         object.__setattr__(self, "id", id_)
         object.__setattr__(self, "template", template)
         object.__setattr__(self, "plural", plural)
@@ -34,19 +34,18 @@ class Message:
 
     @property
     def parameters(self) -> dict[str, Parameter]:
-        """By name; those that the template does not show are for programs alone."""
+        """Returns the parameters by name, including those that the template does not show."""
         return dict(self.items)
 
     @property
     def english(self) -> str:
-        """The template for the parameter `count`."""
+        """Returns the template for the parameter `count`."""
         return self.template if self.plural is None or self.parameters["count"] == 1 else self.plural
 
     def __str__(self) -> str:
-        """The English sentence."""
         return self.english.format(**self.parameters)
 
 
 def message_json(message: Message) -> Mapping[str, Any]:
-    """For programs: `{"id", "message", "parameters"}`."""
+    """Returns `{"id", "message", "parameters"}`."""
     return {"id": message.id, "message": str(message), "parameters": message.parameters}

@@ -1,4 +1,4 @@
-"""File systems as the kernel has them mounted."""
+"""Mounted file systems."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class Mount:
     point: str
     kind: str
     device: str
-    """What is mounted: a device, or the name of a ZFS dataset."""
+    """A device, or the name of a ZFS dataset."""
     number: str
     """`major:minor`."""
     options: frozenset[str]
-    """Of the mount and of the file system."""
+    """Options of the mount and of the file system."""
 
 
 def parse_mounts(lines: Iterable[str]) -> list[Mount]:
-    """All that is mounted, in the order of mounting (proc(5))."""
+    """Returns all mounts in mount order (proc(5))."""
     found = []
     for line in lines:
         before, dash, after = line.partition(" - ")
@@ -36,14 +36,14 @@ def parse_mounts(lines: Iterable[str]) -> list[Mount]:
 
 
 def mount_above(mounts: Iterable[Mount], path: Path) -> Mount | None:
-    """What `path`, which is resolved, lies on: the longest mount point above it, the last of equals."""
+    """Returns the mount of the resolved `path`: the longest mount point above it, and the last of equals."""
     above = {str(path), *(str(parent) for parent in PurePosixPath(path).parents)}
     under = [mount for mount in mounts if mount.point in above]
     return max(enumerate(under), key=lambda pair: (len(pair[1].point), pair[0]))[1] if under else None
 
 
 def mounted_at(path: Path) -> Mount | None:
-    """What `path`, or the nearest folder above it that is there, lies on here; None where that is not to be seen."""
+    """Returns the mount of `path`, or of its nearest existing parent; None if it cannot be determined."""
     try:
         lines = MOUNTINFO.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

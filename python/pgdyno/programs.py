@@ -1,4 +1,4 @@
-"""The programs that the wheel brings beside pgdyno: where they are, and the engine that answers."""
+"""Finds the programs that the wheel installs with pgdyno, and checks the engine."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ ENVIRONMENT = "PGDYNO_PGDRIVE"
 
 
 def locate(program: str, environment: str, what: str) -> Path:
-    """The program that the variable `environment` names, else the one beside this Python, else on the PATH.
+    """Returns the program that the variable `environment` names, or else the one next to this Python, or else on the
+    PATH.
 
-    `what` says what it is for ("the load engine"). Raises EngineError when there is none.
+    `what` describes it ("the load engine"). Raises EngineError if it is missing.
     """
     named = os.environ.get(environment)
     if named:
         if not os.access(named, os.X_OK):
             raise EngineError(
-                f"{environment} names {named}, which cannot be run", hint=f"correct or unset {environment}"
+                f"{environment} names {named}, which is not executable", hint=f"correct or unset {environment}"
             )
         return Path(named)
     beside = Path(sys.executable).parent / program
@@ -34,30 +35,29 @@ def locate(program: str, environment: str, what: str) -> Path:
     if found is None:
         raise EngineError(
             f"{what} {program} is not installed",
-            hint=f"pgdyno's wheel brings it; in a checkout run make build, or set {environment} to its path",
+            hint=f"install pgdyno's wheel; in a checkout run make build, or set {environment} to its path",
         )
     return Path(found)
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """A pgdrive that answers."""
+    """A working pgdrive."""
 
     path: Path
     version: str
     through: tuple[str, ...] = ()
-    """Words before it where it runs on another host; none: here."""
+    """Words before the command if it runs on another host; empty on this one."""
 
     @property
     def command(self) -> list[str]:
-        """What starts it."""
         return [*self.through, str(self.path)]
 
 
 def find_engine() -> Engine:
-    """The pgdrive that `PGDYNO_PGDRIVE` names, else the one installed beside this Python, else on the PATH.
+    """Returns the pgdrive that `PGDYNO_PGDRIVE` names, or else the one next to this Python, or else on the PATH.
 
-    Raises EngineError when there is none, or when it does not answer.
+    Raises EngineError if it is missing or does not work.
     """
     path = locate(ENGINE, ENVIRONMENT, "the load engine")
     try:
@@ -65,16 +65,16 @@ def find_engine() -> Engine:
             [path, "--version"], capture_output=True, encoding="utf-8", errors="replace", timeout=30, check=True
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise EngineError(f"the engine {path} does not answer: {error}", hint="install pgdyno anew") from error
+        raise EngineError(f"cannot run the engine {path}: {error}", hint="reinstall pgdyno") from error
     return Engine(path, answer.stdout.split()[-1])
 
 
 ENGINES = "PGDYNO_ENGINES"
-"""Environment variable with the folder of programs for other machines: `aarch64/pgdrive` and so on."""
+"""Environment variable: folder of programs for other machines (`aarch64/pgdrive` and so on)."""
 
 
 def for_machine(program: str, machine: str) -> Path | None:
-    """`program` as it was built for hosts whose `uname -m` is `machine`; None where nobody has."""
+    """Returns `program` built for hosts whose `uname -m` is `machine`, or None."""
     folder = Path(os.environ.get(ENGINES) or Path(sys.prefix) / "share" / "pgdyno" / "engines")
     found = folder / machine / program
     return found if found.is_file() else None

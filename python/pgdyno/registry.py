@@ -1,7 +1,7 @@
-"""Which packages extend pgdyno: a line for each kind of target, cloud provider and client of object storage.
+"""The packages that extend pgdyno: one line per kind of target, cloud provider and object storage client.
 
-They are named here and nowhere else outside of their own package. What is named is loaded when it is first needed;
-where its package is missing, pgdyno works without it.
+No other module outside of a package names it. Packages are imported when they are first needed; pgdyno works without a
+missing one.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ class Kind(NamedTuple):
     """A kind of target."""
 
     schema: str
-    """Module and class of what a plan says of it (`pgdyno.plan.targets.TargetSpec`)."""
+    """Module and class of its section of a plan (`pgdyno.plan.targets.TargetSpec`)."""
     where: Literal["here", "elsewhere", "rented"]
-    """Where its servers run: on this machine, on one that pgdyno knows nothing of, or at a cloud provider."""
+    """Where its servers run: on this machine, on a host that pgdyno does not know, or at a cloud provider."""
 
 
 KINDS = {
@@ -30,7 +30,7 @@ KINDS = {
     "rds": Kind("pgdyno.targets.aws.schema:RdsTarget", "rented"),
     "aurora": Kind("pgdyno.targets.aws.schema:AuroraTarget", "rented"),
 }
-"""By the name that plans give them, in the order in which errors list them."""
+"""By the name in plans, in the order in which errors list them."""
 GENERATORS = {"ec2": "pgdyno.targets.aws.schema:Ec2Generator"}
 """Module and class of rented generators (`pgdyno.plan.rented.RentedHosts`), by kind."""
 PROVIDERS = {"aws": "pgdyno.targets.aws.provider"}
@@ -40,11 +40,11 @@ OBJECT_STORAGE = {"s3": "pgdyno.targets.aws.s3"}
 
 
 def kinds_that_are(where: str) -> tuple[str, ...]:
-    """Names of the kinds whose servers run there."""
+    """Returns the names of the kinds whose servers run there."""
     return tuple(name for name, kind in KINDS.items() if kind.where == where)
 
 
 def loaded(module: str) -> ModuleType | None:
-    """`module`, imported; None where its package is missing."""
+    """Imports `module`; returns None if its package is missing."""
     package = module.rpartition(".")[0]
     return import_module(module) if find_spec(package) is not None else None

@@ -1,7 +1,7 @@
-"""The way out of the process: names and messages come from servers and files, and none of them steers a terminal.
+"""Escapes output, so that names and messages from servers and files cannot control the terminal.
 
-Everything that pgdyno prints passes `visible`: what `print` writes in the streams that `guard_streams` puts in place,
-and what rich draws in `pgdyno.console`.
+All output passes `visible`: `print` through the streams that `guard_streams` installs, and rich through
+`pgdyno.console`.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from collections.abc import Iterable
 from typing import Any, TextIO
 
 _STEERING = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)"  # control characters, those of ISO 6429's second table, too
-    "|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # the order of what is read: Unicode's bidirectional controls
-    "|[\u2028\u2029\ud800-\udfff]"  # line breaks that only some programs see, and halves of characters
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)"  # control characters, including the second table of ISO 6429
+    "|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # Unicode's controls of the reading direction
+    "|[\u2028\u2029\ud800-\udfff]"  # line breaks that only some programs recognise, and surrogates
 )
 
 
 def visible(text: str) -> str:
-    """`text` with U+FFFD for each character that steers a terminal or turns the direction of reading."""
+    """Replaces each character that controls a terminal or the reading direction by U+FFFD."""
     return _STEERING.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 class _Guarded:
-    """A stream of text whose writes are `visible`; all else is the stream's own."""
+    """A text stream whose writes pass `visible`."""
 
     def __init__(self, stream: TextIO) -> None:
-        # the name by which rich finds the stream below, to which it writes its colours
+        # rich looks for this name to find the underlying stream, to which it writes colours
         self.rich_proxied_file = stream
 
     def write(self, text: str) -> int:
@@ -39,14 +39,14 @@ class _Guarded:
             self.write(each)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever a stream has
-        # click writes its messages into that, past us, where the encoding is ASCII
+        # click would write its messages there, unguarded, if the encoding is ASCII
         if name == "buffer":
             raise AttributeError(name)
         return getattr(self.rich_proxied_file, name)
 
 
 def guard_streams() -> None:
-    """Standard output and error write `visible` text from here on, and escape what their encoding does not have."""
+    """Makes standard output and error write `visible` text, and escape characters that their encoding lacks."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None or isinstance(stream, _Guarded):
@@ -57,7 +57,7 @@ def guard_streams() -> None:
 
 
 def print_utf8(pieces: Iterable[bytes]) -> None:
-    """Writes text that is UTF-8 whatever the terminal's encoding, `visible` too."""
+    """Writes text as UTF-8 whatever the terminal's encoding, through `visible`."""
     sys.stdout.flush()
     binary = getattr(sys.stdout, "rich_proxied_file", sys.stdout).buffer
     for each in pieces:

@@ -1,4 +1,4 @@
-"""Durations and sizes as people write them, and numbers as people read them."""
+"""Reads durations and sizes, and formats numbers for people."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BYTES = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 
 
 def parse_duration_s(text: str) -> float:
-    """Seconds in `text`: "10s", "1.5m", "1h 30m". Raises ValueError with what would be right."""
+    """Returns the seconds in `text`: "10s", "1.5m", "1h 30m". Raises ValueError with the correct format."""
     at, total = 0, 0.0
     while at < len(text):
         match = _DURATION.match(text, at)
@@ -26,9 +26,9 @@ def parse_duration_s(text: str) -> float:
 
 
 def parse_bytes(text: str) -> int:
-    """Bytes in `text`, with PostgreSQL's units, which are powers of 1024: "512MB", "5GB", "1.5TB".
+    """Returns the bytes in `text` with PostgreSQL's units, powers of 1024: "512MB", "5GB", "1.5TB".
 
-    Raises ValueError with what would be right.
+    Raises ValueError with the correct format.
     """
     match = _SIZE.fullmatch(text)
     if match is None:
@@ -37,7 +37,7 @@ def parse_bytes(text: str) -> int:
 
 
 def format_duration(seconds: float) -> str:
-    """`seconds` in the two largest units that matter: "11:40 min" is written "11m40s"."""
+    """Formats `seconds` in the two largest relevant units: "11:40 min" becomes "11m40s"."""
     if seconds < 10 and seconds != int(seconds):
         return f"{seconds:.1f}s"
     whole = round(seconds)
@@ -49,7 +49,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_significant(number: float, digits: int = 3) -> str:
-    """`number` with at least `digits` significant digits and thousands separated: 71,300 or 0.0213."""
+    """Formats `number` with at least `digits` significant digits and thousands separators: 71,300 or 0.0213."""
     if number == 0:
         return "0"
     if abs(number) >= 10 ** (digits - 1):
@@ -66,7 +66,7 @@ def format_significant(number: float, digits: int = 3) -> str:
 
 
 def format_bytes(count: int) -> str:
-    """`count` bytes in binary units: 14.3 MiB."""
+    """Formats `count` bytes in binary units: 14.3 MiB."""
     size = float(count)
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if size < 1024 or unit == "TiB":

@@ -180,13 +180,13 @@ def test_a_volume_by_its_size_and_one_by_its_iops_as_in_a_published_report(amazo
 def test_consent(amazon: Simulator, tmp_path: Path) -> None:
     one = plan(tmp_path, rds(tmp_path / "root.pem"))
     assert agree(one, Consent(yes=True, max_cost=1.0)).total is not None
-    with pytest.raises(UsageError, match=r"it costs about 0\.2\d USD, and --max-cost says 0\.1"):
+    with pytest.raises(UsageError, match=r"the estimated cost of 0\.2\d USD exceeds --max-cost 0\.1"):
         agree(one, Consent(yes=True, max_cost=0.1))
     with pytest.raises(UsageError, match="nobody can be asked"):
         agree(one, Consent())
     amazon.denied = {"pricing:GetProducts"}
     other = plan(tmp_path, rds(tmp_path / "root.pem", instance='"db.x2g.large"'))
-    with pytest.raises(UsageError, match="nobody knows whether it costs more than 5 USD"):
+    with pytest.raises(UsageError, match="the cost is unknown, so --max-cost 5 cannot be enforced"):
         agree(other, Consent(yes=True, max_cost=5.0))
     assert amazon.left() == []
 
@@ -197,6 +197,6 @@ def test_the_most_that_it_may_cost_is_held_against_the_packages_prices_which_is_
     amazon.denied = {"pricing:GetProducts"}
     rented = load_plan("graviton-pgbench").plan
     assert agree(rented, Consent(yes=True, max_cost=50.0)).is_listed
-    assert "--max-cost is held against list prices of 2025-11-04 to" in capsys.readouterr().err
-    with pytest.raises(UsageError, match=r"it costs about 25\.\d+ USD, and --max-cost says 5"):
+    assert "--max-cost is compared with list prices of 2025-11-04 to" in capsys.readouterr().err
+    with pytest.raises(UsageError, match=r"the estimated cost of 25\.\d+ USD exceeds --max-cost 5"):
         agree(rented, Consent(yes=True, max_cost=5.0))

@@ -52,7 +52,7 @@ def test_prices_come_from_a_file(run: Run, stored_run: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("a = ", "is no TOML"),
+        ("a = ", "is not valid TOML"),
         ("currency = 1\n[targt.a]", "line 1: currency: input should be a valid string; date: is missing"),
     ],
 )

@@ -51,7 +51,7 @@ def test_a_caution_alone_is_no_failure(run: Run, tmp_path: Path) -> None:
     assert audited.returncode == ExitCode.OK, audited.stderr
     assert "caution  no-repeats" in audited.stdout
     (unchecked,) = [line for line in audited.stdout.splitlines() if "not checked" in line]
-    assert unchecked.startswith("not checked, as the source lacks the input (--json says which): littles-law, ")
+    assert unchecked.startswith("not checked, because the source lacks the input (--json names it): littles-law, ")
     assert "order-bias" in unchecked
 
 

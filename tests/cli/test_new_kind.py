@@ -156,7 +156,7 @@ def pgdyno(copied: Path, home: Path, *words: str, plan: str = PLAN, code: int = 
 
 
 def test_a_plan_with_it_is_checked_and_described(copied: Path, tmp_path: Path) -> None:
-    assert "the plan can be run" in pgdyno(copied, tmp_path, "plan", "check", "PLAN")
+    assert "the plan is valid" in pgdyno(copied, tmp_path, "plan", "check", "PLAN")
     assert "target box: container of postgres:18" in pgdyno(copied, tmp_path, "plan", "show", "PLAN")
     assert '"ContainerTarget"' in pgdyno(copied, tmp_path, "plan", "schema")
 

@@ -112,7 +112,7 @@ def test_the_catalogue_is_listed_and_can_be_checked(run: Run, capsys: pytest.Cap
     for name in names:
         # as the command does, whose arguments and exit codes are the business of the tests beside this one
         check(name, [])
-        assert f"{name}: the plan can be run\n" in capsys.readouterr().out
+        assert f"{name}: the plan is valid\n" in capsys.readouterr().out
         show(name, [], json=False)
         assert "trials, " in capsys.readouterr().out
 
@@ -123,7 +123,7 @@ def test_a_new_plan_can_be_checked_and_is_not_written_twice(run: Run, tmp_path: 
     for file in ("plan.toml", "other.toml"):
         done = run("pgdyno", "plan", "check", file)
         assert (done.returncode, done.stderr) == (0, "")
-        assert done.stdout.startswith(f"{file}: the plan can be run\n12 trials, 2m24s of measuring, plus ")
+        assert done.stdout.startswith(f"{file}: the plan is valid\n12 trials, 2m24s of measuring, plus ")
     again = run("pgdyno", "plan", "new")
     assert (again.returncode, again.stdout) == (ExitCode.USAGE, "")
     assert "plan.toml is there already" in again.stderr
@@ -176,15 +176,15 @@ def test_what_a_sweep_comes_to_is_shown(run: Run, tmp_path: Path) -> None:
         (["show", "2026"], ExitCode.STORE, "2026"),
         (["frobnicate"], ExitCode.USAGE, "No such command"),
         (["run", "quick", "--set", "nonsense"], ExitCode.USAGE, "nonsense"),
-        (["run"], ExitCode.USAGE, "there is nothing to run"),
-        (["run", "quick", "--redo-failed"], ExitCode.USAGE, "--redo-failed goes only with --resume"),
+        (["run"], ExitCode.USAGE, "nothing to run"),
+        (["run", "quick", "--redo-failed"], ExitCode.USAGE, "--redo-failed needs --resume"),
         (["run", "quick", "--resume", "latest"], ExitCode.USAGE, "--resume takes the plan from the run itself"),
         (["run", "--resume", "latest", "--set", "a=1"], ExitCode.USAGE, "--resume takes the plan from the run itself"),
         (["run", "--resume", "latest"], ExitCode.STORE, "there are no runs in pgdyno-runs"),
-        (["run", "--resume", "s3://bench/x"], ExitCode.USAGE, "a run on object storage is not gone on with"),
-        (["run", "quick", "--runs", "s3://bench/x"], ExitCode.USAGE, "the folder of runs is one of this machine"),
-        (["report", "latest", "--cluster", "local:2"], ExitCode.USAGE, "--cluster goes with --each"),
-        (["run", "quick", "--keep", "2h"], ExitCode.USAGE, "--keep is of rented servers, and the plan rents none"),
+        (["run", "--resume", "s3://bench/x"], ExitCode.USAGE, "runs on object storage cannot be resumed"),
+        (["run", "quick", "--runs", "s3://bench/x"], ExitCode.USAGE, "the folder of runs must be local"),
+        (["report", "latest", "--cluster", "local:2"], ExitCode.USAGE, "--cluster needs several reports"),
+        (["run", "quick", "--keep", "2h"], ExitCode.USAGE, "--keep applies to rented servers, and the plan rents none"),
         (["run", "quick", "--generators", "local:0"], ExitCode.USAGE, "--generators: 'local:0' is no number of nodes"),
         (["copy", "latest", "s3://"], ExitCode.USAGE, "'s3://' is no address of object storage"),
         (["history", "nosuch"], ExitCode.STORE, "there is no folder nosuch"),
@@ -208,7 +208,7 @@ def test_an_empty_folder_has_no_runs(run: Run) -> None:
 def test_an_engine_that_is_missing_or_mute_is_said(run: Run) -> None:
     missing = run("pgdyno", "run", "quick", env={"PGDYNO_PGDRIVE": "/nowhere/pgdrive"})
     assert missing.returncode == ExitCode.ENGINE
-    assert "PGDYNO_PGDRIVE names /nowhere/pgdrive, which cannot be run" in missing.stderr
+    assert "PGDYNO_PGDRIVE names /nowhere/pgdrive, which is not executable" in missing.stderr
     mute = run("pgdyno", "run", "quick", env={"PGDYNO_PGDRIVE": "/bin/false"})
     assert mute.returncode == ExitCode.ENGINE
 

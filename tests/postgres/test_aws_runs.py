@@ -132,7 +132,7 @@ def amazon(behind: TlsServer, installed: Installation, warm_home: Home, tmp_path
 def test_up_status_run_and_down_on_rds(amazon: Amazon) -> None:
     checkpoint = '[[event]]\nat = "100ms"\ndo = "checkpoint"\n'
     plan = str(write_plan(amazon.folder, rds(amazon.root, parameters='{ work_mem = "8MB" }'), more=checkpoint))
-    assert "servers would be rented, and nobody can be asked" in amazon.pgdyno("target", "up", plan, code=2)
+    assert "renting servers needs confirmation" in amazon.pgdyno("target", "up", plan, code=2)
     assert amazon.simulator.left() == []
     said = amazon.pgdyno("target", "up", plan, "--yes", "--for", "3h")
     assert "db.m7g.large in eu-central-1a, version 18.1" in said
@@ -308,7 +308,7 @@ def test_a_run_that_is_terminated_takes_its_servers_down_and_keep_keeps_them(ama
     assert _gaps(run, 1) == {"cloudwatch": True, "insights": True, "log": False}
     assert _gaps(run, 2) == {"cloudwatch": False, "insights": False, "log": False}
     assert len(amazon.simulator.left()) == 2
-    assert "nothing of pgdyno's is there" in amazon.pgdyno("reap", "--expired")
+    assert "no resources of pgdyno found" in amazon.pgdyno("reap", "--expired")
     assert len(amazon.simulator.left()) == 2
     listed = amazon.pgdyno("reap", "--all", "--look")
     assert listed.count("until 20") == 1

@@ -1,1 +1,1 @@
-"""What each command of the shell does; `pgdyno.cli` only reads arguments."""
+"""The work of each command; `pgdyno.commands.shell` reads the arguments."""

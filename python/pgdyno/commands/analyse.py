@@ -27,7 +27,7 @@ from pgdyno.store.remote.runs import SUMMARIES, opened
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is to be worked out of a run."""
+    """What `pgdyno analyse` computes for each run."""
 
     prices: PriceList | None
     latency: LatencyLimit | None
@@ -43,9 +43,9 @@ def analyse_stored(
     json: bool,
     cluster: Sequence[str] = (),
 ) -> ExitCode:
-    """Prints the analysis of each run that is named. Raises PgdynoError.
+    """Prints the analysis of each run. Raises PgdynoError.
 
-    Of several, those that cannot be read are named behind the others, and the code is that of the first of them.
+    Of several runs, unreadable ones are reported after the others; the exit code is that of the first of them.
     """
     prices = None if price is None else read_prices(price)
     try:
@@ -68,7 +68,7 @@ def analyse_stored(
 
 
 def analysed(asked: Asked, place: str) -> Any:  # noqa: ANN401 - a JSON value, or lines
-    """The analysis of the run at `place`: for programs, or in lines. Raises StoreError."""
+    """Returns the analysis of the run at `place` as JSON or as lines. Raises StoreError."""
     with opened(place, SUMMARIES) as folder:
         data = load_run(folder)
         found = analyse_run(data, asked.prices, asked.latency)
@@ -84,7 +84,6 @@ def _print(lines: Sequence[str], indent: str = "") -> None:
 
 
 def _print_all(found: Iterator[tuple[str, Any]], *, json: bool) -> ExitCode:
-    """Prints each as it comes: of thousands, not all are ever in memory."""
     console = Console(soft_wrap=True)
     unread: list[Unread] = []
     count = 0

@@ -19,7 +19,7 @@ STYLES = {Severity.INVALID: "bold red", Severity.CAUTION: "yellow", Severity.NOT
 
 
 def audit_run(run: str, runs: Path, *, json: bool) -> ExitCode:
-    """Prints what the rules find in a run. Raises StoreError and UsageError."""
+    """Prints the findings about a run. Raises StoreError and UsageError."""
     data = load_run(find_run(run, runs))
     findings = audit(data)
     if json:
@@ -52,9 +52,9 @@ def _print(run: str, findings: Sequence[Finding], console: Console, *, imported:
     if unchecked:
         console.print()
     if unchecked and imported:
-        # a document lacks what most rules need, and why is the same for most of them
+        # imported documents lack the input of most rules, for the same reason: one line names them all
         rules = ", ".join(finding.rule for finding in unchecked)
-        console.print(Text(f"not checked, as the source lacks the input (--json says which): {rules}", "dim"))
+        console.print(Text(f"not checked, because the source lacks the input (--json names it): {rules}", "dim"))
         return
     for finding in unchecked:
         console.print(Text(f"{finding.rule}: {finding.message}", "dim"))

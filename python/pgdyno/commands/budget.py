@@ -1,4 +1,4 @@
-"""`--budget`: a plan made to fit into a time and this machine."""
+"""`--budget`: fits a plan into a time and into this machine."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pgdyno.units import parse_duration_s
 
 
 def within_budget(loaded: LoadedPlan, budget: str | None) -> LoadedPlan:
-    """`loaded`, made smaller until it fits; as it is without a budget. Raises UsageError."""
+    """Returns `loaded`, reduced until it fits; unchanged without a budget. Raises UsageError."""
     if budget is None:
         return loaded
     try:
         seconds = parse_duration_s(budget)
     except ValueError as error:
         raise UsageError(f"cannot use --budget {budget}: {error}") from error
-    # most plans are looked at without a budget, and so without servers
+    # imported here: without a budget, `plan check` needs no code of servers
     from pgdyno.targets import Home
 
     root = Home.locate().root

@@ -1,4 +1,4 @@
-"""`pgdyno compare` and `pgdyno gate`: what the figures of two arms say of each other."""
+"""`pgdyno compare` and `pgdyno gate`."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ NARROWEST, WIDEST = 60, 120
 
 
 def compare_runs(what: Compared, *, noise: bool, json: bool) -> ExitCode:
-    """Prints the comparison, or the noise floor; or why there is none. Raises StoreError and UsageError."""
+    """Prints the comparison, the noise floor, or the reasons for a refusal. Raises StoreError and UsageError."""
     if noise and (what.second is not None or what.floor_from is not None):
-        raise UsageError("--noise-floor is of one run", hint="pgdyno compare RUN --noise-floor")
+        raise UsageError("--noise-floor takes one run", hint="pgdyno compare RUN --noise-floor")
     runs = ComparedRuns.of(what)
     reasons = runs.reasons()
     if reasons and not what.force:
@@ -78,7 +78,7 @@ def compare_runs(what: Compared, *, noise: bool, json: bool) -> ExitCode:
 
 
 def run_gate(what: Compared, limit: str, *, junit: Path | None, md: Path | None, json: bool) -> ExitCode:
-    """Prints what the gate says, writes its files, gives the exit code. Raises StoreError and UsageError."""
+    """Prints the gate's verdict, writes its files, and returns the exit code. Raises StoreError and UsageError."""
     allowed = _ratio(limit)
     runs = ComparedRuns.of(what)
     reasons = runs.reasons()
@@ -88,21 +88,21 @@ def run_gate(what: Compared, limit: str, *, junit: Path | None, md: Path | None,
                 write_report_file(path, refused(reasons))
         _print_refusal(reasons, json=json)
         return ExitCode.INVALID
-    # what is forced says so in every form
+    # every output of a forced comparison names the reasons against it
     forced = [Message("forced", "{reason}", reason=line) for line in reason_lines(reasons)]
     all_arms = [replace(arms, notes=(*forced, *arms.notes)) for arms in runs.arms()]
     notes = runs.notes()
     if len(all_arms) != 1:
         names = ", ".join([all_arms[0].base, *(arms.other for arms in all_arms)])
         raise UsageError(
-            f"a gate has one baseline and one candidate, not {names}", hint="gate two runs, or two targets"
+            f"a gate compares one baseline with one candidate, not {names}", hint="gate two runs, or two targets"
         )
     floor = runs.floor_ratio()
     judged = gate(all_arms[0], allowed)
     if floor > allowed:
         notes.append(
-            f"two equal servers differ by up to {100 * floor:.2g} % here, more than the {100 * allowed:.2g} % allowed: "
-            "a regression may be none"
+            f"two equal servers differ by up to {100 * floor:.2g} % on this machine, more than the "
+            f"{100 * allowed:.2g} % allowed: a reported regression may be noise"
         )
     for path, text in ((junit, gate_junit), (md, gate_markdown)):
         if path is not None:
@@ -122,7 +122,7 @@ def run_gate(what: Compared, limit: str, *, junit: Path | None, md: Path | None,
 def _ratio(text: str) -> float:
     match = _PERCENT.fullmatch(text)
     if match is None or not 0 < float(match[1]) < 100:
-        raise UsageError(f"{text!r} is no limit", hint="write it in per cent, such as 3%")
+        raise UsageError(f"{text!r} is not a limit", hint="write a percentage, such as 3%")
     return float(match[1]) / 100
 
 
@@ -140,7 +140,6 @@ def _print_refusal(reasons: Sequence[Reason], *, json: bool) -> None:
 
 
 def _print_reasons(reasons: Sequence[Reason], console: Console) -> None:
-    """On the face of a comparison that is shown nevertheless."""
     for line in [f"not a claim: {refusal_headline(reasons)}:", *reason_lines(reasons), ""] if reasons else []:
         console.print(line, style="bold red", soft_wrap=True)
 
@@ -154,7 +153,7 @@ def _print_comparison(comparison: Comparison, console: Console, *, first: bool, 
         _print_wrapped(confounded, console, "bold yellow", width)
     for at, line in enumerate(comparison_lines(comparison, width, unicode=_unicode(console))):
         style = ("strike" if struck else "bold") if at == 0 else ""
-        # where a terminal cannot strike through, the lines above say it
+        # terminals that cannot strike through still show the lines above
         _print_wrapped(line, console, style, width)
 
 
@@ -197,7 +196,7 @@ def _print_notes(notes: Sequence[str], console: Console, confounders: Sequence[s
 
 
 def _print_wrapped(text: str, console: Console, style: str = "", width: int | None = None) -> None:
-    """`text` in lines that fit, whole words and figures with their percent sign; a table's line fits already."""
+    """Prints `text` in lines that fit and keep each figure with its percent sign; lines of tables fit already."""
     room = width or console.width
     for line in wrapped(text, room) if cell_len(text) > room else [text]:
         console.print(line, style=style, soft_wrap=True)

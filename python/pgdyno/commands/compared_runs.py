@@ -1,4 +1,4 @@
-"""The runs that `pgdyno compare` and `pgdyno gate` name: their arms, what refuses them, what is left out of them."""
+"""The runs that `pgdyno compare` and `pgdyno gate` name: their arms, reasons for refusal, and excluded trials."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ from pgdyno.store import RunData, find_run, load_run
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What the command line says is compared."""
+    """The arguments of a comparison."""
 
     first: str
     second: str | None
     runs: Path
     metric: Literal["tps", "p99", "mean"] | None
-    """None: what the first run is usually compared by."""
+    """None selects the default metric of the first run."""
     by: str | None
     base: str | None
     floor_from: str | None
     force: bool = False
-    """Show it although it is refused."""
+    """Compare despite reasons for refusal."""
     price: Path | None = None
-    """A price file; None: the plans' prices."""
+    """A price file; None takes the prices from the plans."""
 
 
 @dataclass(frozen=True)
 class ComparedRuns:
-    """The runs that a command line names."""
+    """The runs of a comparison, with their records."""
 
     what: Compared
     first: RunData
@@ -62,9 +62,9 @@ class ComparedRuns:
 
     @classmethod
     def of(cls, what: Compared) -> ComparedRuns:
-        """Reads their records. Raises StoreError and UsageError."""
+        """Reads the runs' records. Raises StoreError and UsageError."""
         if what.second is not None and what.base is not None:
-            raise UsageError("--base splits one run", hint="leave it out, or name one run")
+            raise UsageError("--base applies to one run", hint="remove it, or name one run")
         first = load_run(find_run(what.first, what.runs))
         second, floor = (
             None if each is None else load_run(find_run(each, what.runs)) for each in (what.second, what.floor_from)
@@ -83,11 +83,10 @@ class ComparedRuns:
         return [replace(arms, confounders=tuple(self._pairing.confounders), notes=notes)]
 
     def metric(self) -> Metric:
-        """What they are compared by."""
         return usual_metric(self.first) if self.what.metric is None else Metric(self.what.metric)
 
     def reasons(self) -> list[Reason]:
-        """Why nothing is compared; with `--force`, why what is shown is no claim."""
+        """Returns the reasons against the comparison; with `--force`, they are printed with the result."""
         found = [
             *(Reason(run.manifest.run, each) for run in self._taking_part for each in self._findings(run)[0]),
             *self._refused_pair(),
@@ -99,16 +98,16 @@ class ComparedRuns:
         return found
 
     def notes(self) -> list[str]:
-        """What else differs, in words."""
+        """Returns the other differences between the runs, as sentences."""
         found = list(self._pairing.cautions) if self.second is not None else []
         if self.floor is not None:
             other = pairing_between(self.first, self.floor).refused
-            found += [f"the noise floor was not measured with what is compared: {each.field}" for each in other[:1]]
+            found += [f"the noise floor was measured under different conditions: {each.field}" for each in other[:1]]
             found += [f"noise floor: {warning}" for each in self._floors for warning in each.warnings]
         return found
 
     def removed_json(self) -> list[dict[str, object]]:
-        """Findings by which trials are left out, each with its run."""
+        """Returns the findings that exclude trials, each with its run."""
         if self.what.force:
             return []
         return [
@@ -118,7 +117,7 @@ class ComparedRuns:
         ]
 
     def prices(self, of: Comparison) -> list[PriceComparison]:
-        """What throughput costs under both arms; nothing where an arm is no target with a price."""
+        """Returns the price of throughput under both arms; empty if an arm has no price."""
         second = self.second or self.first
         lists = (arm_prices(self.first, self.what.price), arm_prices(second, self.what.price))
         names = (of.base, of.other) if self.second is None else (alone(self.first), alone(second))
@@ -128,7 +127,7 @@ class ComparedRuns:
         return compare_prices(of, totals[0], totals[1])
 
     def floor_ratio(self) -> float:
-        """The noise floor of the A/A run that is named; 0 without one, and where `--force` goes past a refusal."""
+        """Returns the noise floor of the A/A run; 0 without one, and where `--force` overrides a refusal."""
         return max((each.floor for each in self._floors if each.refusal is None), default=0.0)
 
     @property
@@ -173,7 +172,6 @@ class ComparedRuns:
         return pairing_between(self.first, self.second, self.what.by)
 
     def _pairing_of(self, arms: Arms) -> Pairing:
-        """Of two arms of one run."""
         return pairing_of_arms(self.first, self._by, arms.base, arms.other)
 
     def _refused_pair(self) -> list[Reason]:
@@ -207,7 +205,7 @@ def _place(run: RunData) -> Path:
 
 def _remedy(topic: str) -> str:
     named = [f"--by {topic}"] if topic in FACTORS or topic.startswith("variables.") else []
-    return ", or, where this is what you compare, say so: ".join(["compare runs of the same plan", *named])
+    return ", or, to compare exactly this, pass ".join(["compare runs of the same plan", *named])
 
 
 def _difference(of: Difference) -> Message:
@@ -219,7 +217,7 @@ def _floor(of: FloorRefusal) -> Message:
 
 
 def _finding(rule: str, message: Message, remedy: str) -> Finding:
-    """What the command itself finds, in the form of the audit's."""
+    """Returns a finding of the command itself in the form of an audit finding."""
     return Finding(
         rule=rule,
         id=message.id,
@@ -239,7 +237,5 @@ def _first_difference(run: RunData) -> str:
         return usual
     names = varying(list(dict.fromkeys(Series.of(trial.target, trial.point) for trial in run.trials)))
     if not names:
-        raise UsageError(
-            f"run {run.manifest.run} has one arm only, and nothing to compare it with", hint="name a second run"
-        )
+        raise UsageError(f"run {run.manifest.run} has only one arm", hint="name a second run to compare it with")
     return names[0]

@@ -1,4 +1,4 @@
-"""`pgdyno copy`: whole runs onto object storage, and back."""
+"""`pgdyno copy`: copies complete runs to and from object storage."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from pgdyno.store.remote.runs import copied, upload
 
 
 def copy_runs(named: Sequence[str], to: str, runs: Path) -> ExitCode:
-    """Copies each run that is named into `to`, and says where it is; those that cannot be copied are named.
+    """Copies each run into `to` and prints its new location; reports the runs that cannot be copied.
 
-    The code is that of the first of these. Raises StoreError and UsageError.
+    The exit code is that of the first failure. Raises StoreError and UsageError.
     """
     if is_remote(to):
-        # said once, not of each run
+        # printed once, not for each run
         Address.of(to)
     found = named_runs(named, runs)
     if not is_remote(to) and not all(is_remote(place) for place in found.places):
-        raise UsageError("the runs and the place are both on this machine", hint="cp -r copies there")
+        raise UsageError("both the runs and the destination are on this machine", hint="use cp -r")
     console = Console()
     unread: list[Unread] = []
     for _, where in each_run(in_line, partial(_copied, to), found.places):
@@ -52,6 +52,6 @@ def _copied(to: str, place: str) -> str:
 
 
 def _uploaded(folder: RunFolder, at: Address) -> Address:
-    # one that did not come to its end may be one that goes on, or is just gone on with
+    # an unfinished run may be running, or may be resumed during the copy
     with nullcontext() if folder.manifest.outcome is Outcome.FINISHED else folder.locked():
         return upload(folder, at)

@@ -1,4 +1,4 @@
-"""`pgdyno plan cost`, and what is asked before servers are rented."""
+"""`pgdyno plan cost`, and the confirmation before servers are rented."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from pgdyno.units import format_duration
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """What the command line says of money."""
+    """The options that limit or confirm costs."""
 
     yes: bool = False
     max_cost: float | None = None
-    """USD."""
+    """In USD."""
 
 
 def cost(source: str, overrides: Sequence[str], *, json: bool, on: str | None = None) -> None:
-    """Prints what a plan's rented servers cost. Raises PgdynoError."""
+    """Prints the cost of a plan's rented servers. Raises PgdynoError."""
     plan = load_plan(source, overrides, on).plan
     provider = provider_of(plan)
     if provider is None and not json:
-        print("the plan rents no servers: pgdyno knows no price of it")
+        print("the plan rents no servers, so pgdyno has no prices for it")
         return
     found = provider.price(plan, Home.locate().root) if provider is not None else _nothing()
     if json:
@@ -49,9 +49,9 @@ def _nothing() -> Estimate:
 
 
 def agree(plan: Plan, consent: Consent, hours: float | None = None) -> Estimate:
-    """Says what the plan's servers cost, and asks whether they may be paid for. Raises PgdynoError when not.
+    """Prints the cost of the plan's servers and asks for confirmation. Raises PgdynoError without it.
 
-    `hours` are those for which they are rented; None: as long as the plan's trials take.
+    `hours` is the rental period; None estimates it from the plan's trials.
     """
     provider = provider_of(plan)
     assert provider is not None
@@ -62,19 +62,24 @@ def agree(plan: Plan, consent: Consent, hours: float | None = None) -> Estimate:
     if consent.max_cost is not None:
         _check_most(found, consent.max_cost)
         if found.is_listed:
-            may_differ = f"{found.provider} may ask for more today"
-            console.print(f"--max-cost is held against {found.source}: {may_differ}")
+            may_differ = f"current prices of {found.provider} may be higher"
+            console.print(f"--max-cost is compared with {found.source}: {may_differ}")
     if consent.yes:
         return found
     if not console.is_terminal:
-        raise UsageError("servers would be rented, and nobody can be asked", hint="say --yes")
+        raise UsageError(
+            "renting servers needs confirmation, and standard input is not a terminal", hint="confirm with --yes"
+        )
     if not typer.confirm("Rent them?", err=True):
         raise UsageError("nothing was rented")
     return found
 
 
 def agree_for_run(plan: Plan, consent: Consent) -> PriceList | None:
-    """Likewise, unless there are none, or they are up; what they cost, for the run's reports. Raises PgdynoError."""
+    """Calls `agree` unless the plan rents nothing or its servers are up.
+
+    Returns prices for the reports. Raises PgdynoError.
+    """
     provider = provider_of(plan)
     if provider is None:
         return None
@@ -86,14 +91,14 @@ def agree_for_run(plan: Plan, consent: Consent) -> PriceList | None:
 
 def _check_most(found: Estimate, most: float) -> None:
     if found.total is None:
-        raise UsageError(f"nobody knows whether it costs more than {most:g} {CURRENCY}", hint="leave out --max-cost")
+        raise UsageError(f"the cost is unknown, so --max-cost {most:g} cannot be enforced", hint="remove --max-cost")
     if found.total > most:
-        message = f"it costs about {found.total:.2f} {CURRENCY}, and --max-cost says {most:g}"
-        raise UsageError(message, hint="shorten the plan, take smaller servers, or allow more")
+        message = f"the estimated cost of {found.total:.2f} {CURRENCY} exceeds --max-cost {most:g}"
+        raise UsageError(message, hint="shorten the plan, choose smaller servers, or raise --max-cost")
 
 
 def lines(found: Estimate) -> list[str]:
-    """The estimate in words: what is paid for, the sum, and where its prices are from."""
+    """Returns the estimate as lines: resources, sum, and source of the prices."""
     said = _table(found.items)
     lasts = None if found.hours is None else format_duration(found.hours * 3600)
     least = "at least" if found.unknown else "about"
@@ -102,7 +107,9 @@ def lines(found: Estimate) -> list[str]:
     else:
         said.append(f"{least} {found.hours * found.hourly:.2f} {CURRENCY} for {lasts}, {found.hourly:.4f} an hour")
     if found.unknown:
-        said.append(f"the rest is unknown: {found.why_not or f'the price list of {found.provider} has no such line'}")
+        said.append(
+            f"the rest is unknown: {found.why_not or f'the price list of {found.provider} has no matching entry'}"
+        )
     if found.asked is not None:
         said += _sources(found)
     return said
@@ -113,7 +120,7 @@ def _table(items: Sequence[Item]) -> list[str]:
     names, whats, amounts = (max(len(row[at]) for row in rows) for at in (0, 1, 2))
     said, before = [], None
     for target, what, amount, known in rows:
-        # a target's name stands at the first of its lines
+        # only the first line of a target shows its name
         name = "" if target == before else target
         said.append(f"{name:<{names}}  {what:<{whats}}  {amount:>{amounts}}  {known}".rstrip())
         before = target
@@ -130,12 +137,12 @@ def _row(each: Item) -> tuple[str, str, str, str]:
 def _sources(found: Estimate) -> list[str]:
     told = [f"prices are {found.source if found.is_listed else f'those of {found.source} on {found.asked}'}"]
     if found.is_listed and not found.unknown and found.why_not is not None:
-        told.append(f"{found.provider} was not asked: {found.why_not}")
+        told.append(f"{found.provider} was not queried: {found.why_not}")
     return [*told, f"without {', '.join(found.left_out)}"]
 
 
 def as_json(found: Estimate) -> dict[str, Any]:
-    """The estimate for programs."""
+    """Returns the estimate as JSON."""
     return {
         "currency": CURRENCY,
         "asked": None if found.asked is None else found.asked.isoformat(),

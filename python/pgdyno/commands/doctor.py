@@ -22,22 +22,22 @@ from pgdyno.run import find_engine
 from pgdyno.targets import Home
 
 FORMAT = 1
-"""Of the JSON."""
+"""The version of the JSON output."""
 CLIENTS_A_CORE = 2
-"""What the generator is tried with when no plan says how many."""
+"""The clients per core in the generator check, if no plan sets their number."""
 
 
 def doctor(
     source: str | None, overrides: Sequence[str], budget: str | None = None, *, json: bool, on: str | None = None
 ) -> ExitCode:
-    """Looks at the machine, for the plan `source` within `budget` or for itself, and prints what it finds.
+    """Checks the machine, for the plan `source` within `budget` or in general, and prints the results.
 
     Raises PgdynoError.
     """
     if source is None and budget is not None:
-        raise UsageError("--budget goes only with a plan", hint="name the plan that is to fit into it")
+        raise UsageError("--budget needs a plan", hint="name the plan to fit into the budget")
     if source is None and on is not None:
-        raise UsageError("--on goes only with a plan", hint="name the plan whose other targets are meant")
+        raise UsageError("--on needs a plan", hint="name the plan whose other targets to check")
     engine, home = find_engine(), Home.locate()
     loaded = None if source is None else within_budget(load_plan(source, overrides, on), budget)
     gave_up = () if loaded is None else loaded.gave_up
@@ -59,7 +59,7 @@ def doctor(
     else:
         console = Console()
         for less in gave_up:
-            console.print(f"for the budget: {less}", soft_wrap=True)
+            console.print(f"to fit the budget: {less}", soft_wrap=True)
         for line in check_lines(checks, console.width if console.is_terminal else None):
             console.print(line, soft_wrap=True)
     return ExitCode.PREFLIGHT if worst(checks) is CheckVerdict.STOP else ExitCode.OK

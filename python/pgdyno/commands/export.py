@@ -13,10 +13,10 @@ from pgdyno.terminal import print_utf8
 
 
 def export_run(run: str, runs: Path, *, openmetrics: bool, trial: int | None, output: Path | None) -> None:
-    """Writes the seconds of a run. Raises UsageError, StoreError, EngineError."""
+    """Writes the per-second metrics of a run. Raises UsageError, StoreError, EngineError."""
     if not openmetrics:
         raise UsageError(
-            "there is no format to write", hint="give --openmetrics; pgdyno report writes HTML, CSV and Markdown"
+            "no output format given", hint="use --openmetrics; for HTML, CSV and Markdown, use pgdyno report"
         )
     pieces = openmetrics_of(load_run(find_run(run, runs)), trial, read_catalogue())
     if output is None:

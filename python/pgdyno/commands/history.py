@@ -1,4 +1,4 @@
-"""`pgdyno history`: the same points over all runs of a folder, and where they changed."""
+"""`pgdyno history`: follows points over all runs of a folder and detects changes of their level."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pgdyno.store import list_runs as stored_runs
 def show_history(folder: Path, metric: Metric, target: str | None, workload: str | None, *, json: bool) -> None:
     """Prints the histories of a folder of runs. Raises StoreError and UsageError."""
     if not folder.is_dir():
-        raise StoreError(f"there is no folder {folder}", hint="name a folder that has runs in it")
+        raise StoreError(f"folder {folder} does not exist", hint="name a folder that contains runs")
     runs = {entry.name: load_run(entry.path) for entry in stored_runs(folder) if entry.manifest is not None}
     chosen = [run for run in runs.values() if workload in (None, run.manifest.workload)]
     found = histories([_of_target(run, target) for run in chosen], metric)
@@ -27,7 +27,8 @@ def show_history(folder: Path, metric: Metric, target: str | None, workload: str
         return
     if not found:
         raise UsageError(
-            f"{folder} has no point that two runs measured", hint="a history is of the same workload, point and length"
+            f"{folder} has no point that was measured by two runs",
+            hint="a history compares runs with the same workload, point and trial length",
         )
     console = Console()
     for each in found:
@@ -37,8 +38,6 @@ def show_history(folder: Path, metric: Metric, target: str | None, workload: str
 
 
 class _OfTarget:
-    """A run with the trials of one target."""
-
     def __init__(self, run: RunData, target: str) -> None:
         self._run = run
         self.trials = [trial for trial in run.trials if trial.target == target]
@@ -51,7 +50,7 @@ def _of_target(run: RunData, target: str | None) -> RunData | _OfTarget:
 
 
 def _differences(of: History, at: int, runs: dict[str, RunData]) -> list[str]:
-    """What the fingerprints of the runs on both sides of a change say."""
+    """Returns how the fingerprints of the runs before and after a change differ."""
     before, after = (_run_of(each, runs) for each in of.points[at - 1 : at + 1])
     if before is None or after is None:
         return []

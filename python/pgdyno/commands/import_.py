@@ -29,7 +29,7 @@ def import_(
     json: bool,
     cluster: Sequence[str] = (),
 ) -> None:
-    """Imports `files` as one run and says where it is. Raises PgdynoError."""
+    """Imports `files` as one run and prints its location. Raises PgdynoError."""
     places = [place for file in files for place in (matching_objects(file) if is_remote(file) else [file])]
     with over(cluster) as way, stored_at(into) as (folder, brought):
         with Console(stderr=True).status("reading"):
@@ -46,14 +46,14 @@ def import_(
         print(json_module.dumps(said, ensure_ascii=False))
         return
     console = Console(soft_wrap=True)
-    console.print(f"{result.trials} trials are in {run}")
+    console.print(f"{result.trials} trials written to {run}")
     for note in result.notes:
-        if "manifest.json lists them" not in note:
+        if "see manifest.json for the list" not in note:
             console.print(f"note: {note}")
     for line in result.left_out:
-        console.print(f"  {line.file}:{line.line}: left out: {line.text}")
+        console.print(f"  {line.file}:{line.line}: ignored: {line.text}")
     if result.unread:
-        console.print(f"lines with figures that were not understood: {len(result.unread)}")
+        console.print(f"lines with figures that the importer does not understand: {len(result.unread)}")
     for line in result.unread[:UNREAD_SHOWN]:
         console.print(f"  {line.file}:{line.line}: {line.text}")
     if len(result.unread) > UNREAD_SHOWN:
@@ -62,7 +62,7 @@ def import_(
 
 @contextmanager
 def stored_at(into: str) -> Iterator[tuple[Path, Callable[[Path], str]]]:
-    """A folder for a run that belongs into `into`, and what brings the run there and says where it is."""
+    """Yields a folder for a new run; afterwards moves the run into `into` and prints its location."""
     if not is_remote(into):
         yield Path(into), str
         return

@@ -1,4 +1,4 @@
-"""Files that commands write for people."""
+"""Writes the files that commands create for users."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pgdyno.terminal import visible
 
 
 def write_report_file(path: Path, content: str | bytes) -> None:
-    """Writes `content` to `path`, whole or not at all. Raises StoreError with the reason."""
+    """Writes `content` to `path` atomically. Raises StoreError with the reason."""
     write_pieces(path, [_bytes(content)])
 
 
 def _bytes(content: str | bytes) -> bytes:
-    """Text goes out as it goes to a terminal: whoever prints the file is not steered by it."""
+    """Escapes control characters as on a terminal, so that printing the file is safe."""
     return visible(content).encode() if isinstance(content, str) else content
 
 
 def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
-    """Writes `pieces` to `path`, whole or not at all: they may be large, and are never in memory together.
+    """Writes `pieces` to `path` atomically without holding all of them in memory.
 
     Raises StoreError with the reason.
     """
@@ -33,14 +33,14 @@ def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
         partial.replace(path)
     except OSError as error:
         raise StoreError(
-            f"cannot write {path}: {(error.strerror or str(error)).lower()}", hint="choose another place for it"
+            f"cannot write {path}: {(error.strerror or str(error)).lower()}", hint="choose another path"
         ) from error
     finally:
         partial.unlink(missing_ok=True)
 
 
 def write_report_at(place: str, content: str | bytes) -> None:
-    """Likewise, where `place` may be an address of object storage, too. Raises StoreError and UsageError."""
+    """Writes `content` to `place`, a path or an address of object storage. Raises StoreError and UsageError."""
     if not is_remote(place):
         write_report_file(Path(place).expanduser(), content)
         return
@@ -50,5 +50,5 @@ def write_report_at(place: str, content: str | bytes) -> None:
 
 
 def below(place: str, name: str) -> str:
-    """What is called `name` in the folder at `place`."""
+    """Returns the location of `name` in the folder at `place`."""
     return str(Address.of(place) / name) if is_remote(place) else str(Path(place) / name)

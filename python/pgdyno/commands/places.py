@@ -1,4 +1,4 @@
-"""`--generators` and `--cluster`: hosts, as they are typed."""
+"""Parses the hosts in `--generators` and `--cluster`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pgdyno.plan.generators import Places, generators
 
 
 def checked_places(option: str, texts: Sequence[str]) -> Places:
-    """What `texts` of `option` name. Raises UsageError."""
+    """Parses the hosts in `texts` of `option`. Raises UsageError."""
     try:
         return generators(texts)
     except ValueError as error:

@@ -19,16 +19,16 @@ from pgdyno.run.engine import check_scripts, workload_options
 
 
 def check(source: str, overrides: Sequence[str], *, budget: str | None = None, on: str | None = None) -> None:
-    """Says that a plan can be run, what may keep it from an answer, and what of it runs code.
+    """Reports that a plan is valid, warns if it may not answer its question, and lists the code that it runs.
 
-    Nothing of the plan is run: a Lua script is compiled only. Raises PlanError with all its problems.
+    Runs nothing of the plan: a Lua script is only compiled. Raises PlanError with all problems.
     """
     loaded = within_budget(load_plan(source, overrides, on), budget)
     scripts = workload_options(loaded.plan.workload, BUILTIN_SCRIPTS)
     check_scripts(find_engine(), scripts, loaded.source, loaded.folder)
     console = Console()
-    console.print(f"{loaded.source}: the plan can be run", soft_wrap=True)
-    for line in (total(loaded.plan), *(f"for the budget: {each}" for each in loaded.gave_up)):
+    console.print(f"{loaded.source}: the plan is valid", soft_wrap=True)
+    for line in (total(loaded.plan), *(f"to fit the budget: {each}" for each in loaded.gave_up)):
         console.print(line)
     for line in warning_lines(loaded):
         console.print(line, style="yellow", soft_wrap=True)
@@ -39,7 +39,7 @@ def check(source: str, overrides: Sequence[str], *, budget: str | None = None, o
 def show(
     source: str, overrides: Sequence[str], *, json: bool, budget: str | None = None, on: str | None = None
 ) -> None:
-    """Prints the trials in order and the time they need. Raises PlanError."""
+    """Prints the trials in order and the time that they take. Raises PlanError."""
     loaded = within_budget(load_plan(source, overrides, on), budget)
     if json:
         print(show_json(loaded))
@@ -48,20 +48,19 @@ def show(
 
 
 def new(file: Path, kind: str) -> None:
-    """Writes a plan to begin with. Raises UsageError when the file is there already."""
+    """Writes a plan to start from. Raises UsageError if the file exists."""
     write_new_plan(file, kind)
     console = Console()
-    console.print(f"{file} is written; change it, then:", soft_wrap=True)
+    console.print(f"wrote {file}; edit it, then:", soft_wrap=True)
     console.print(f"  pgdyno plan show {file}\n  pgdyno run {file}", soft_wrap=True)
 
 
 def schema() -> None:
-    """Prints the JSON Schema of plan files."""
     print(schema_text(), end="")
 
 
 def list_catalogue() -> None:
-    """Prints the plans that the package brings."""
+    """Prints the plans in the catalogue."""
     table = Table(box=None, pad_edge=False, show_header=True, header_style="bold")
     table.add_column("plan", no_wrap=True)
     table.add_column("what it measures")

@@ -1,4 +1,4 @@
-"""`--price FILE`: what targets cost, with every mistake in the file at once."""
+"""`--price FILE`: reads the price of each target and reports all mistakes at once."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from pgdyno.records.price import PriceList
 
 
 def read_prices(path: Path) -> PriceList:
-    """The price list in a TOML file. Raises UsageError with every mistake in it."""
+    """Reads a price list from a TOML file. Raises UsageError with all mistakes in it."""
     try:
         text = path.read_text(encoding="utf-8")
         return PriceList.model_validate(tomllib.loads(text))
     except OSError as error:
         raise UsageError(f"cannot read the prices in {path}: {(error.strerror or '').lower()}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is no TOML: {error}") from error
+        raise UsageError(f"{path} is not valid TOML: {error}") from error
     except ValidationError as error:
         lines = key_lines(text)
         mistakes = "; ".join(_mistake(lines, each["loc"], each["type"], each["msg"]) for each in error.errors())
         raise UsageError(
-            f"{path} is no price list: {mistakes}", hint="docs/reference/price.md has an example"
+            f"{path} is not a price list: {mistakes}", hint="see the example in docs/reference/price.md"
         ) from error
 
 
-_SAID = {"missing": "is missing", "extra_forbidden": "there is no such key"}
+_SAID = {"missing": "is missing", "extra_forbidden": "unknown key"}
 
 
 def _mistake(lines: Mapping[tuple[str | int, ...], int], at: tuple[str | int, ...], kind: str, message: str) -> str:

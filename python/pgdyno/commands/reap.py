@@ -14,7 +14,7 @@ from pgdyno.targets.rental import Resource, stamp
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the command line says."""
+    """The arguments of `pgdyno reap`."""
 
     run: str | None
     all: bool
@@ -23,9 +23,9 @@ class Asked:
 
 
 def reap(asked: Asked, *, look: bool) -> ExitCode:
-    """Removes it, or with `look` lists it; says what is left. Raises PgdynoError."""
+    """Removes leftover resources, or only lists them with `look`; prints what remains. Raises PgdynoError."""
     if (asked.run is not None) + asked.all + asked.expired != 1:
-        raise UsageError("say what is to be removed", hint="one of --run RUN, --all and --expired")
+        raise UsageError("no resources selected", hint="use one of --run RUN, --all and --expired")
     codes = [_of(provider, asked, look=look) for provider in needed_providers()]
     return max(codes)
 
@@ -36,7 +36,7 @@ def _of(provider: Provider, asked: Asked, *, look: bool) -> ExitCode:
     reaper = provider.reaper(root, asked.regions)
     wanted = Wanted(None if asked.run is None else provider.run_named(root, asked.run), asked.expired)
     for journal in reaper.strangers():
-        console.print(f"run {journal.run} is of account {journal.account}: nothing of it can be seen")
+        console.print(f"run {journal.run} belongs to account {journal.account}, which these credentials cannot access")
     if look:
         there = reaper.find(wanted)
         for line in [*_listed(there), *provider.hourly_lines(there, root)]:
@@ -51,12 +51,11 @@ def _of(provider: Provider, asked: Asked, *, look: bool) -> ExitCode:
     for line in [*(each.line for each in done.left), *costs]:
         print(line)
     if not done.found:
-        print(f"nothing of pgdyno's is there ({', '.join(reaper.places)})")
+        print(f"no resources of pgdyno found ({', '.join(reaper.places)})")
     return ExitCode.TARGET if done.left else ExitCode.OK
 
 
 def _listed(there: Sequence[Resource]) -> Iterator[str]:
-    """By run, in the order of removal."""
     for run in dict.fromkeys(each.run for each in there):
         of_run = [each for each in there if each.run == run]
         until = next((each.expires for each in of_run if each.expires is not None), None)

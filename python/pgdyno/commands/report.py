@@ -1,4 +1,4 @@
-"""`pgdyno report`: a page of one run, of several beside each other, or of each of many."""
+"""`pgdyno report`: one page of a run, one of several runs, or one for each of many runs."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ PAGE = "report.html"
 
 @dataclass(frozen=True, slots=True)
 class Forms:
-    """What is written, and where; None: not."""
+    """The files to write; None omits a file."""
 
     html: str | None
-    """A path or an address; with `each`, the folder of the pages. None: into the run folder."""
+    """A path or an address; with `each`, the folder of the pages. None stands for the run folder."""
     pdf: Path | None = None
     md: Path | None = None
     csv: Path | None = None
@@ -46,7 +46,7 @@ def write_report(
     price: Path | None,
     language: Language = Language.ENGLISH,
 ) -> None:
-    """Writes the report of a run, or of several beside the first, and says where. Raises StoreError and UsageError."""
+    """Writes the report of one or several runs and prints its location. Raises StoreError and UsageError."""
     folders = [find_run(name, runs) for name in named]
     data = [load_run(folder) for folder in folders]
     if forms.pdf is not None:
@@ -54,8 +54,8 @@ def write_report(
     prices = None if price is None else read_prices(price)
     if len(data) > 1 and (forms.html is None or forms.csv is not None):
         is_homeless = forms.html is None
-        what = "the report of several runs belongs to none of their folders" if is_homeless else "a CSV is of one run"
-        raise UsageError(what, hint="pgdyno report RUN OTHER --html FILE, or --each for a report of each")
+        what = "a report of several runs needs a path" if is_homeless else "--csv takes one run"
+        raise UsageError(what, hint="pgdyno report RUN OTHER --html FILE, or --each for one report per run")
     page = forms.html or below(folders[0].location, PAGE)
     report = whole_report(data, prices, language)
     write_report_at(page, report.html())
@@ -74,37 +74,42 @@ def write_report(
 
 
 def _on_paper(report: WholeReport) -> bytes:
-    """The PDF; what it cannot show is said."""
+    """Writes the PDF and reports characters that no font can show."""
     paper = report.pdf()
     if paper.missing:
         shown = f"{paper.missing[:20]}{'…' if len(paper.missing) > 20 else ''}"
-        said = f"no font of this system has {shown}: the PDF has their numbers; Debian's fonts-noto-cjk may help"
+        said = (
+            f"no installed font has {shown}: the PDF shows their code points; install a font such as Debian's "
+            "fonts-noto-cjk"
+        )
         Console(stderr=True).print(said, soft_wrap=True)
     return paper.pdf
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is wanted of each of many runs."""
+    """The options that apply to each run."""
 
     prices: PriceList | None
     language: Language
     folder: str | None
-    """A path or an address; None: the run folder."""
+    """A path or an address; None stands for the run folder."""
     rows: bool
-    """Its trials as CSV, too."""
+    """Include the trials as CSV."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The report of one of them."""
+    """The report of one run."""
 
     place: str
-    """Where it belongs."""
+    """Where to write the page."""
     content: bytes | None
-    """For whoever has that folder; None: it is written. Thousands of pages need not pass through one host."""
+    """The page's content for a folder on the first host; None if the worker has written it, so that pages do not pass
+    through one host.
+    """
     rows: bytes
-    """Of the CSV."""
+    """Rows of the CSV."""
 
 
 def write_each(
@@ -116,17 +121,17 @@ def write_each(
     language: Language,
     cluster: Sequence[str],
 ) -> ExitCode:
-    """Writes a page of each run, and says where; those that cannot be read are named behind the others.
+    """Writes a page for each run and prints the locations; reports unreadable runs afterwards.
 
-    The code is that of the first of these. Raises PgdynoError.
+    The exit code is that of the first failure. Raises PgdynoError.
     """
     if forms.pdf or forms.md:
-        raise UsageError("--each writes HTML, and one CSV of all", hint="leave out --pdf and --md")
+        raise UsageError("--each writes one HTML file per run and one CSV file", hint="remove --pdf and --md")
     if forms.html is not None and not is_remote(forms.html):
         try:
             Path(forms.html).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StoreError(f"cannot make the folder {forms.html}: {(error.strerror or '').lower()}") from error
+            raise StoreError(f"cannot create the folder {forms.html}: {(error.strerror or '').lower()}") from error
     asked = Asked(None if price is None else read_prices(price), language, forms.html, forms.csv is not None)
     found = named_runs(named, runs)
     if forms.html is not None:
@@ -143,7 +148,7 @@ def write_each(
 
 
 def _written(pages: Iterator[tuple[str, Page | Unread]], unread: list[Unread]) -> Iterator[bytes]:
-    """Writes the pages and says where; gives the rows of their trials."""
+    """Writes the pages, prints their locations, and returns the rows of their trials."""
     console = Console()
     for _, page in pages:
         if isinstance(page, Unread):
@@ -159,11 +164,13 @@ def _told_apart(places: Sequence[str]) -> None:
     counts = Counter(place.rpartition("/")[2] for place in places)
     twice = [place for place in places if counts[place.rpartition("/")[2]] > 1]
     if twice:
-        raise UsageError(f"one page would replace the other: {', '.join(twice[:2])}", hint="write them one by one")
+        raise UsageError(
+            f"two runs have the same page name: {', '.join(twice[:2])}", hint="write their reports separately"
+        )
 
 
 def page_of(asked: Asked, place: str) -> Page:
-    """The page of the run at `place`; on object storage it is written here. Raises StoreError."""
+    """Returns the page of the run at `place`; writes it if it belongs on object storage. Raises StoreError."""
     with opened(place) as run:
         where = below(run.location, PAGE) if asked.folder is None else below(asked.folder, f"{run.name}.html")
         data = load_run(run)

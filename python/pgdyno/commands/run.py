@@ -34,10 +34,9 @@ from pgdyno.units import parse_duration_s
 
 
 class Waiting(SilentProgress):
-    """Shows that a run waits for another."""
+    """Shows that a run waits for another one to finish."""
 
     def __init__(self, view: LiveView) -> None:
-        """Shows on `view`."""
         self._view = view
 
     def step(self, text: str) -> None:
@@ -47,18 +46,18 @@ class Waiting(SilentProgress):
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What is shown and written of a run."""
+    """How a run shows its progress and its results."""
 
     html: Path | None
     csv: Path | None
     quiet: bool
     json: bool
     live: bool = False
-    """A server for browsers runs beside the experiment, and they may mark moments and stop it."""
+    """Serve a live page on which users can set marks and stop the run."""
 
 
 def when_busy(*, wait: bool, alongside: bool) -> WhenBusy:
-    """What --wait and --alongside mean. Raises UsageError for both."""
+    """Translates --wait and --alongside. Raises UsageError for both."""
     if wait and alongside:
         raise UsageError("--wait and --alongside exclude each other")
     if wait:
@@ -68,24 +67,24 @@ def when_busy(*, wait: bool, alongside: bool) -> WhenBusy:
 
 @dataclass(frozen=True, slots=True)
 class Rent:
-    """What the command line says of servers that are rented."""
+    """The options for rented servers."""
 
     keep: str | None = None
     consent: Consent = field(default_factory=Consent)
 
     def agreed(self, plan: Plan) -> Renting:
-        """How they are rented, once that was agreed to. Raises UsageError."""
+        """Returns how to rent the servers, once the user has confirmed the cost. Raises UsageError."""
         try:
             keep_s = None if self.keep is None else parse_duration_s(self.keep)
         except ValueError as error:
             raise UsageError(f"--keep: {error}") from error
         if keep_s is not None and not rented_targets(plan):
-            raise UsageError("--keep is of rented servers, and the plan rents none")
+            raise UsageError("--keep applies to rented servers, and the plan rents none")
         return Renting(keep_s, agree_for_run(plan, self.consent))
 
 
 def generators_override(places: Sequence[str] | None) -> list[str]:
-    """--generators as --set has it. Raises UsageError."""
+    """Returns --generators as an override for --set. Raises UsageError."""
     if not places:
         return []
     checked_places("--generators", places)
@@ -105,9 +104,9 @@ def run_plan(
     rent: Rent | None = None,
     on: str | None = None,
 ) -> ExitCode:
-    """Runs a plan, shows what it measured, writes the reports; the exit code says how it went.
+    """Runs a plan, prints its results and writes the reports; returns the exit code.
 
-    Raises PgdynoError when nothing could be run.
+    Raises PgdynoError if nothing could be run.
     """
     loaded = within_budget(load_plan(source, overrides, on), budget)
     _show_inherited(loaded)
@@ -124,7 +123,7 @@ def run_plan(
 
 
 def _show_inherited(loaded: LoadedPlan) -> None:
-    """Says what runs because a plan says so that this one extends: it is not in the file that the user named."""
+    """Lists the commands that run because of a plan that this one extends: the user's own file does not show them."""
     inherited = [each for each in executed(loaded) if each.inherited]
     if not inherited:
         return
@@ -143,9 +142,9 @@ def resume_run(
     metrics: str | None = None,
     rent: Rent | None = None,
 ) -> ExitCode:
-    """Goes on with a run that did not come to its end, likewise. Raises PgdynoError when that cannot be."""
+    """Resumes an unfinished run and reports as `run_plan` does. Raises PgdynoError if the run cannot be resumed."""
     if is_remote(run):
-        raise UsageError("a run on object storage is not gone on with", hint="pgdyno copy brings it here")
+        raise UsageError("runs on object storage cannot be resumed", hint="download the run first, with pgdyno copy")
     folder = find_run(run, runs)
     use = Use(folder.name, when_busy)
     renting = (rent or Rent()).agreed(loaded_of(folder).plan)

@@ -1,4 +1,4 @@
-"""`pgdyno target selftest`: a provider tries what runs need of it."""
+"""`pgdyno target selftest`: checks that a provider's account allows what runs need."""
 
 from __future__ import annotations
 

@@ -10,13 +10,13 @@ from pgdyno.live.serve import serve
 
 
 def serve_runs(runs: Path, listen: str | None) -> None:
-    """Serves a folder of runs until Ctrl-C. Raises UsageError when the address cannot be had."""
+    """Serves a folder of runs until Ctrl-C. Raises UsageError if the address is not available."""
     address = Address.parse(listen)
     console = Console()
 
     def say(url: str) -> None:
         console.print(url, soft_wrap=True)
         if not address.is_loopback:
-            console.print("The token behind the # is said only here. It travels unencrypted: see the guide.")
+            console.print("The token after the # is shown only here. It is sent unencrypted: see the guide.")
 
     serve(runs, address, say)

@@ -1,4 +1,4 @@
-"""`pgdyno list` and `pgdyno show`: runs that are stored."""
+"""`pgdyno list` and `pgdyno show`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pgdyno.store.limits import seen_beside
 
 
 def list_runs(runs: Path, *, json: bool) -> None:
-    """Prints the runs of a folder, newest first; one that cannot be read says why."""
+    """Prints the runs of a folder, newest first; an unreadable run is listed with the reason."""
     entries = stored_runs(runs)
     if json:
         print(json_module.dumps([_as_json(entry) for entry in entries], indent=2))
@@ -49,7 +49,7 @@ def _cells(entry: RunEntry) -> list[str]:
     if manifest is None:
         return [entry.name, "", "", "", f"unreadable: {entry.problem}"]
     targets = ", ".join(target.name for target in manifest.targets)
-    outcome = manifest.outcome.value if manifest.outcome else "not ended"
+    outcome = manifest.outcome.value if manifest.outcome else "unfinished"
     return [entry.name, manifest.workload, targets, f"{entry.trials_done}/{manifest.trials_planned}", outcome]
 
 
@@ -64,11 +64,10 @@ def _as_json(entry: RunEntry) -> dict[str, object]:
 
 
 Layout = Literal["points", "sysbench"]
-"""How `pgdyno show` lays a run out: a row a point, or a row a trial as sysbench's sweeps are."""
+"""Layouts of `pgdyno show`: one row per point, or one row per trial with sysbench's columns."""
 
 
 def show_run(run: str, runs: Path, *, json: bool, csv: bool, layout: Layout = "points") -> None:
-    """Prints what a run measured. Raises StoreError and UsageError."""
     data = load_run(find_run(run, runs))
     if layout == "sysbench":
         _show_sweep(data)
@@ -82,7 +81,10 @@ def show_run(run: str, runs: Path, *, json: bool, csv: bool, layout: Layout = "p
 
 
 def show_trial(run: str, runs: Path, number: int | None) -> None:
-    """Draws one trial over time: `number`, or the median one of the highest peak. Raises StoreError and UsageError."""
+    """Plots one trial over time: `number`, or the median trial of the highest peak.
+
+    Raises StoreError and UsageError.
+    """
     console = Console()
     is_plain = not console.is_terminal or not console.encoding.lower().startswith("utf")
     width = None if is_plain else console.width
@@ -94,6 +96,6 @@ def show_trial(run: str, runs: Path, number: int | None) -> None:
 def _show_sweep(run: RunSource) -> None:
     table = sweep_table(digest(run))
     if table is None:
-        hint = "leave out --layout; it is for workloads with lua, or with a name such as oltp-read-write"
-        raise UsageError(f"run {run.manifest.run} has no trial whose statements are counted as sysbench's", hint=hint)
+        hint = "remove --layout, which needs a workload with lua or a name such as oltp-read-write"
+        raise UsageError(f"run {run.manifest.run} has no trial with sysbench's statement counts", hint=hint)
     print("\n".join(text_lines(table)))

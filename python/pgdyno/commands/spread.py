@@ -1,4 +1,4 @@
-"""`--cluster`: work on many runs or files, here or over hosts."""
+"""`--cluster`: works on many runs or files, in this process or on several hosts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A run that nothing could be done with; the others go on."""
+    """A run that could not be processed; the work on the others continues."""
 
     place: str
     message: str
@@ -28,7 +28,7 @@ class Unread:
 
 @contextmanager
 def over(cluster: Sequence[str]) -> Iterator[Over]:
-    """The way of `--cluster`; in this process where none is named. Raises UsageError and EngineError."""
+    """Returns the executor for `--cluster`, by default this process. Raises UsageError and EngineError."""
     if not cluster:
         yield in_line
         return
@@ -38,7 +38,7 @@ def over(cluster: Sequence[str]) -> Iterator[Over]:
 
 
 def certain(way: Over) -> Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]:
-    """The same for work of which nothing may be missing. Raises EngineError when a result is lost."""
+    """Yields all results. Raises EngineError if one is lost."""
 
     def results(work: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
         items = list(items)
@@ -51,7 +51,7 @@ def certain(way: Over) -> Callable[[Callable[[Any], Any], Iterable[Any]], Iterat
 
 
 def each_run(way: Over, work: Callable[[str], Result], places: Iterable[str]) -> Iterator[tuple[str, Result | Unread]]:
-    """Each of `places` with what `work` gives of it, or why it gives nothing; in their order."""
+    """Yields each of `places` in order, with the result of `work` or the reason why there is none."""
     places = list(places)
     for place, found in zip(places, way(partial(_attempt, work), places), strict=True):
         yield place, Unread(place, f"cannot read {place}: {found.why}") if isinstance(found, Lost) else found
@@ -63,13 +63,13 @@ def _attempt(work: Callable[[str], Result], place: str) -> Result | Unread:
     except PgdynoError as error:
         return Unread(place, error.message, error.hint, error.exit_code)
     except Exception as error:
-        # one strange run among thousands must not cost the others
+        # one unusual run among thousands must not stop the others
         why = f"cannot work on {place}: {type(error).__name__}: {error}"
-        return Unread(place, why, "a fault of pgdyno itself; please report it, with this run", ExitCode.INTERNAL)
+        return Unread(place, why, "this is a bug in pgdyno; please report it, with this run", ExitCode.INTERNAL)
 
 
 def say_unread(found: Sequence[Unread]) -> None:
-    """Names the runs that were left out, on standard error."""
+    """Lists the runs that were omitted on standard error."""
     console = Console(stderr=True, soft_wrap=True)
     for each in found:
         console.print("error: ", style="red", end="")

@@ -17,17 +17,22 @@ from pgdyno.targets.provider import Provider, needed_providers, provider_of
 from pgdyno.targets.rental import Rental, Resource, is_generator, removed, stamp, take_down
 from pgdyno.units import parse_duration_s
 
-NOTHING = "nothing of it is up, as far as this machine rented it; pgdyno reap --all --look lists what others did, too"
+NOTHING = (
+    "this machine has rented no servers that are still up; to list those of other machines: pgdyno reap --all --look"
+)
 
 
 def up(source: str, overrides: Sequence[str], lasts: str, consent: Consent) -> None:
-    """Makes the plan's servers and says where they are. Raises PgdynoError; then what was made is gone, or is named."""
+    """Rents the plan's servers and prints their addresses.
+
+    Raises PgdynoError after removing or listing what was created.
+    """
     (plan, provider), lasts_s = _rented_plan(source, overrides), _lasts_s(lasts)
     root = Home.locate().root
     console = _progress()
     found = provider.standing(plan, root, console.print)
     if found is not None:
-        console.print(f"they are up already (run {found.journal.run})")
+        console.print(f"already up (run {found.journal.run})")
         _say_where(found)
         return
     agree(plan, consent, lasts_s / 3600)
@@ -35,14 +40,14 @@ def up(source: str, overrides: Sequence[str], lasts: str, consent: Consent) -> N
     try:
         rental.up()
     except BaseException:
-        console.print("removing what was made")
+        console.print("removing the created resources")
         take_down(rental, console.print)
         raise
     _say_where(rental)
 
 
 def status(source: str, overrides: Sequence[str], *, json: bool) -> None:
-    """Prints all that there is of the plan's runs. Raises PgdynoError."""
+    """Prints the servers of all runs of the plan. Raises PgdynoError."""
     plan, provider = _rented_plan(source, overrides)
     root = Home.locate().root
     rentals = [(rental, rental.there()) for rental in provider.left_of(plan, root, lambda _text: None)]
@@ -65,7 +70,7 @@ def status(source: str, overrides: Sequence[str], *, json: bool) -> None:
 
 
 def down(source: str, overrides: Sequence[str]) -> ExitCode:
-    """Removes what all runs of the plan made; says what is left. Raises PgdynoError."""
+    """Removes the resources of all runs of the plan and prints what remains. Raises PgdynoError."""
     plan, provider = _rented_plan(source, overrides)
     console = _progress()
     say = console.print
@@ -75,15 +80,17 @@ def down(source: str, overrides: Sequence[str]) -> ExitCode:
     left = 0
     for rental in rentals:
         if not rental.journal.hold():
-            raise TargetError(f"another pgdyno uses run {rental.journal.run}", hint="wait for it, or end it")
+            raise TargetError(
+                f"another pgdyno process uses run {rental.journal.run}", hint="wait until it ends, or stop it"
+            )
         left += removed(rental, say)
     if rentals and not left:
-        console.print("all of it is removed")
+        console.print("all resources removed")
     return ExitCode.TARGET if left else ExitCode.OK
 
 
 def print_policy() -> None:
-    """Prints it as JSON."""
+    """Prints the policy as JSON."""
     for provider in needed_providers():
         print(json_module.dumps(provider.policy(), indent=2))
 
@@ -93,7 +100,7 @@ def _rented_plan(source: str, overrides: Sequence[str]) -> tuple[Plan, Provider]
     provider = provider_of(loaded.plan)
     if provider is None:
         kinds = [f'"{kind}"' for kind, schema in TARGET_KINDS.items() if issubclass(schema, RentedTarget)]
-        hint = f"targets of kind {', '.join(kinds[:-1])} and {kinds[-1]} are rented" if kinds else None
+        hint = f"only targets of kind {', '.join(kinds[:-1])} and {kinds[-1]} are rented" if kinds else None
         raise UsageError(f"plan {loaded.source} rents no servers", hint=hint)
     return loaded.plan, provider
 
@@ -114,16 +121,15 @@ def _say_where(rental: Rental) -> None:
     journal = rental.journal
     for name, place in journal.ready.items():
         if is_generator(name):
-            console.print(f"the generator: {place['instance']} in {place['zone']}, {_login(rental, place)}")
+            console.print(f"generator: {place['instance']} in {place['zone']}, {_login(rental, place)}")
             continue
         console.print(f"{name}: {rental.connection(name).dsn}")
         over_ssh = f", {_login(rental, place)}" if place["login"] else ""
         console.print(f"  {place['instance']} in {place['zone']}, version {place['version']}{over_ssh}")
-    console.print(f"up until {stamp(journal.expires)}; pgdyno target down removes them")
+    console.print(f"up until {stamp(journal.expires)}; to remove them: pgdyno target down")
 
 
 def _login(rental: Rental, place: dict[str, Any]) -> str:
-    """How people get there, too."""
     keys = rental.journal.keys
     options = f"-F {keys / 'config'} -o UserKnownHostsFile={keys / 'known_hosts'} -p {place['ssh_port']}"
     return f"ssh {options} {place['login']}@{place['host']}"

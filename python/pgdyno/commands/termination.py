@@ -1,8 +1,8 @@
-"""What Ctrl-C, SIGTERM and SIGHUP do: each raises an exception, which ends the command in good order.
+"""Ctrl-C, SIGTERM and SIGHUP raise exceptions that end a command cleanly.
 
-An exception raised by a signal handler can be lost. In a finalizer or a callback of a weak reference, such as the
-import system has, Python prints it and goes on; a library may catch it or turn it into an error of its own. So a
-thread looks whether the exception is still on its way, and sends the signal again when it is not.
+An exception raised by a signal handler can be lost: in a finalizer or in a weak reference's callback, which the import
+system uses, Python prints it and continues; a library may catch or replace it. A thread therefore checks whether the
+exception still propagates, and sends the signal again if it does not.
 """
 
 from __future__ import annotations
@@ -18,35 +18,37 @@ from typing import NoReturn
 from pgdyno.errors import ExitCode
 
 LOST_AFTER_S = 0.5
-"""How often the thread looks. Between raise and the first handler no Python code runs, so it is there at once."""
+"""Interval at which the thread checks.
+
+No Python code runs between raise and the first handler, so the exception is visible at once.
+"""
 _CODES = {signal.SIGTERM: ExitCode.TERMINATED, signal.SIGHUP: ExitCode.HANGUP}
 
 
 class Termination:
-    """Turns signals into exceptions in the main thread, from `install` until `finish`."""
+    """Turns signals into exceptions in the main thread, from `install` to `finish`."""
 
     def __init__(self) -> None:
-        """Changes nothing yet; see `install`."""
-        # a handler may run at any moment, also while a lock is held: this queue has none that it could wait for
+        # a handler may interrupt code that holds a lock: this queue has none to wait for
         self._raised: queue.SimpleQueue[tuple[int, BaseException]] = queue.SimpleQueue()
         self._errors: list[BaseException] = []
         self._finished = threading.Event()
         self._main = threading.main_thread().ident
 
     def install(self) -> None:
-        """Sets the handlers; of a signal that is ignored, as by nohup, none."""
+        """Sets the handlers, except for signals that are ignored, as with nohup."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._handle)
         threading.Thread(target=self._watch, name="termination", daemon=True).start()
 
     def finish(self) -> None:
-        """The command has ended: no exception is on its way any more, and none needs to be."""
+        """Stops sending signals again: the command has ended, and no exception propagates any more."""
         self._finished.set()
 
     @property
     def exit_code(self) -> int | None:
-        """What pgdyno ends with because of the first signal that came; None when none did."""
+        """Returns the exit code for the first signal received, or None without a signal."""
         if not self._errors:
             return None
         first = self._errors[0]
@@ -62,14 +64,14 @@ class Termination:
         while True:
             number, _ = self._raised.get()
             while not self._finished.wait(LOST_AFTER_S):
-                # any of them: one that came during the clean-up for another may be dropped there
+                # any of them: an exception raised while another is cleaned up may be dropped there
                 if not self._is_on_its_way():
                     os.kill(os.getpid(), number)
                     break
 
     def _is_on_its_way(self) -> bool:
         handled = sys._current_exceptions().get(self._main or 0)
-        # before Python 3.12 a tuple, as sys.exc_info() gives it
+        # before Python 3.12, this is a tuple, as from sys.exc_info()
         error = handled[1] if isinstance(handled, tuple) else handled
         seen: set[int] = set()
         while isinstance(error, BaseException) and id(error) not in seen:

@@ -17,7 +17,7 @@ MOST_HZ = 100
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is watched, and how it is shown."""
+    """The arguments of `pgdyno watch`."""
 
     target: str | None
     interval: int
@@ -28,20 +28,20 @@ class Wanted:
 
 
 def watch(wanted: Wanted) -> None:
-    """Watches until told to end. Raises UsageError, TargetError, EngineError."""
+    """Watches until the user quits. Raises UsageError, TargetError, EngineError."""
     if wanted.interval not in INTERVALS:
-        raise UsageError(f"--interval wants one of {', '.join(map(str, INTERVALS))} seconds")
+        raise UsageError(f"--interval must be one of {', '.join(map(str, INTERVALS))} seconds")
     if wanted.waits_hz is not None and not 1 <= wanted.waits_hz <= MOST_HZ:
-        raise UsageError(f"--waits-hz wants a number from 1 to {MOST_HZ}")
+        raise UsageError(f"--waits-hz must be a number from 1 to {MOST_HZ}")
     found, connection = find(wanted.target, _ask if sys.stdin is not None and sys.stdin.isatty() else None)
     history = History(queries=wanted.queries)
     try:
         Watcher(found, wanted.waits_hz, history).watch(connection, _view(wanted))
     except BrokenPipeError:
-        # whoever read it has enough; nor must the interpreter's own flush complain
+        # the reader has closed the pipe; the interpreter's own flush must not fail on it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if wanted.once and history.points and history.frame(1).away is not None:
-        raise TargetError(f"the server went away: {history.frame(1).away}")
+        raise TargetError(f"lost the server: {history.frame(1).away}")
 
 
 def _view(wanted: Wanted) -> View:

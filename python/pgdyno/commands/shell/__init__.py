@@ -1,1 +1,1 @@
-"""Arguments of the shell: a module a family of commands, which loads what a command needs only when it is called."""
+"""Arguments of the command line, one module per family of commands. A command imports its code when it is called."""

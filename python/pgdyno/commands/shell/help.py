@@ -1,4 +1,4 @@
-"""How a command's help names its arguments."""
+"""Formats the help texts of commands."""
 
 from __future__ import annotations
 
@@ -9,20 +9,17 @@ from typer.core import TyperCommand
 
 
 class Command(TyperCommand):
-    """Arguments as manual pages have them, `PLAN` and `[RUN]...`; Typer names their types in Python, too."""
+    """Formats arguments as manual pages do, `PLAN` and `[RUN]...`; Typer would show Python types."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ANN401 - of click, or of Typer's copy of it
-        """See click."""
         return ["[OPTIONS]", *(_in_usage(each) for each in self.get_params(ctx) if _is_argument(each))]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - likewise
-        """See click."""
         for title, rows in self.tables(ctx):
             with formatter.section(title):
                 formatter.write_dl(rows)
 
     def tables(self, ctx: Any) -> list[tuple[str, list[tuple[str, str]]]]:  # noqa: ANN401 - likewise
-        """What there is of arguments and options, each with what it is."""
         arguments, options = [], []
         for each in self.get_params(ctx):
             shown = each.get_help_record(ctx)
@@ -45,5 +42,4 @@ def _in_usage(each: Any) -> str:  # noqa: ANN401 - likewise
 
 
 def group(text: str) -> typer.Typer:
-    """A command that has commands."""
     return typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=text)

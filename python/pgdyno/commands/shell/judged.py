@@ -25,25 +25,25 @@ from pgdyno.commands.shell.options import (
 
 
 def compare(
-    first: Annotated[str, typer.Argument(metavar="RUN", help="The baseline, or the run whose arms are compared.")],
-    second: Annotated[str | None, typer.Argument(metavar="OTHER", help="The run that is set beside it.")] = None,
+    first: Annotated[str, typer.Argument(metavar="RUN", help="Baseline, or the run whose arms to compare.")],
+    second: Annotated[str | None, typer.Argument(metavar="OTHER", help="Run to compare with the baseline.")] = None,
     by: ByOption = None,
     base: BaseOption = None,
     metric: ComparedOption = None,
     floor_from: FloorOption = None,
     noise_floor: Annotated[
-        bool, typer.Option("--noise-floor", help="Of an A/A run: how much two equal arms differ here.")
+        bool, typer.Option("--noise-floor", help="Measure the noise floor from an A/A run.")
     ] = False,
     force: ForceOption = False,
     price: PriceOption = None,
     runs: RunsOption = DEFAULT_RUNS,
     json: JsonOption = False,
 ) -> None:
-    """Compare two runs, or targets within one.
+    """Compare two runs, or the arms of one run.
 
-    Verdict, difference and interval, also of versions, settings and parameters within one run. The first line
-    names what else differs. Exits with 12, and says why, where the audit finds the figures of a run invalid or
-    two runs did not measure the same.
+    Prints the verdict, the difference and its interval. Arms differ by target, version, setting or parameter. Other
+    differences are listed first. Exits with 12, with the reason, if the audit finds a run invalid or if the runs did
+    not measure the same.
     """
     from pgdyno.commands.compare import compare_runs
     from pgdyno.commands.compared_runs import Compared
@@ -53,26 +53,27 @@ def compare(
 
 
 def gate(
-    baseline: Annotated[str, typer.Argument(metavar="BASELINE", help="A run; with --by, the run that has both.")],
-    candidate: Annotated[str | None, typer.Argument(metavar="CANDIDATE", help="The run that is judged.")] = None,
+    baseline: Annotated[
+        str, typer.Argument(metavar="BASELINE", help="Baseline run; with --by, the run with both arms.")
+    ],
+    candidate: Annotated[str | None, typer.Argument(metavar="CANDIDATE", help="Run to judge.")] = None,
     max_regression: Annotated[
-        str, typer.Option("--max-regression", metavar="PERCENT", help="How much worse it may be.")
+        str, typer.Option("--max-regression", metavar="PERCENT", help="Largest allowed regression.")
     ] = "3%",
     by: ByOption = None,
     base: BaseOption = None,
     metric: ComparedOption = None,
     floor_from: FloorOption = None,
-    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write JUnit XML.")] = None,
-    md: Annotated[Path | None, typer.Option(metavar="FILE", help="Write Markdown.")] = None,
+    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write JUnit XML to this file.")] = None,
+    md: Annotated[Path | None, typer.Option(metavar="FILE", help="Write Markdown to this file.")] = None,
     force: ForceOption = False,
     runs: RunsOption = DEFAULT_RUNS,
     json: JsonOption = False,
 ) -> None:
-    """Judge a candidate for CI.
+    """Fail CI if a candidate is slower than allowed.
 
-    Exits with 0 when it is no slower than allowed, with 10 when it is, with 11 when that is unclear. Exits with
-    12, and judges nothing, where the audit finds the figures of a run invalid or two runs did not measure the
-    same.
+    Exits with 0 if it is not slower than allowed, with 10 if it is, and with 11 if that is unclear. Exits with 12,
+    without a verdict, if the audit finds a run invalid or if the runs did not measure the same.
     """
     from pgdyno.commands.compare import run_gate
     from pgdyno.commands.compared_runs import Compared
@@ -91,10 +92,9 @@ def analyse(
     cluster: ClusterOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Say how steady trials were, how they scale.
+    """Analyse steadiness, scaling, dips and price.
 
-    Also where they dipped, and what targets cost. Of several runs each by itself. A folder of runs is all of
-    them, here or at s3://bucket/folder.
+    Each of several runs is analysed separately. A folder, local or at s3://bucket/folder, stands for all runs in it.
     """
     from pgdyno.commands.analyse import analyse_stored
 
@@ -103,9 +103,9 @@ def analyse(
 
 
 def audit(run: RunArgument = "latest", runs: RunsOption = DEFAULT_RUNS, json: JsonOption = False) -> None:
-    """Say whether a run's figures may be believed.
+    """Check whether a run's figures are valid.
 
-    Each finding has its evidence; exits with 12 when one is invalid.
+    Each finding is printed with its evidence. Exits with 12 if a finding is invalid.
     """
     from pgdyno.commands.audit import audit_run
 
@@ -117,13 +117,13 @@ def history(
         DEFAULT_RUNS
     ),
     metric: MetricOption = "tps",
-    target: Annotated[str | None, typer.Option(metavar="NAME", help="Only trials of this target.")] = None,
-    workload: Annotated[str | None, typer.Option(metavar="NAME", help="Only runs of this workload.")] = None,
+    target: Annotated[str | None, typer.Option(metavar="NAME", help="Show only trials of this target.")] = None,
+    workload: Annotated[str | None, typer.Option(metavar="NAME", help="Show only runs of this workload.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Follow the same points over many runs.
+    """Track points over many runs.
 
-    Says where their level changed.
+    Reports where their level changed.
     """
     from pgdyno.analyse.metric import Metric
     from pgdyno.commands.history import show_history

@@ -22,7 +22,7 @@ from pgdyno.errors import UsageError
 
 def run(
     plan: Annotated[
-        str | None, typer.Argument(metavar="PLAN", help="A plan file, or a name of `pgdyno plan list`.")
+        str | None, typer.Argument(metavar="PLAN", help="Plan file, or name from `pgdyno plan list`.")
     ] = None,
     runs: RunsOption = DEFAULT_RUNS,
     overrides: SetOption = None,
@@ -30,50 +30,45 @@ def run(
     budget: BudgetOption = None,
     resume: Annotated[
         str | None,
-        typer.Option(
-            metavar="RUN", help="Go on with a run that was ended: its path, its name or the beginning, or `latest`."
-        ),
+        typer.Option(metavar="RUN", help="Resume an unfinished run: its path, its name or a prefix, or `latest`."),
     ] = None,
-    redo_failed: Annotated[
-        bool, typer.Option("--redo-failed", help="With --resume: make trials anew that failed.")
-    ] = False,
+    redo_failed: Annotated[bool, typer.Option("--redo-failed", help="With --resume: re-run failed trials.")] = False,
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where the HTML report goes.  [default: in the run folder]")
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the HTML report to this file.  [default: in the run folder]"),
     ] = None,
-    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the trials as CSV, too.")] = None,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the trials as CSV to this file.")] = None,
     metrics: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="Serve OpenMetrics while it runs, e.g. at 127.0.0.1:9187 or at 9187."),
+        typer.Option(metavar="ADDRESS", help="Serve OpenMetrics during the run, e.g. at 127.0.0.1:9187 or at 9187."),
     ] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait while another pgdyno measures here.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait while another pgdyno measures on this host.")] = False,
     alongside: Annotated[
-        bool, typer.Option("--alongside", help="Measure although another pgdyno does; the run says so.")
+        bool, typer.Option("--alongside", help="Measure while another pgdyno measures; recorded in the run.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Hide progress.")] = False,
     json: Annotated[
         bool, typer.Option("--json", help='No table; the last line is {"run": path, "trials": n, "failed": n}.')
     ] = False,
-    no_preflight: Annotated[
-        bool, typer.Option("--no-preflight", help="Begin without looking at the machine as `pgdyno doctor` does.")
-    ] = False,
+    no_preflight: Annotated[bool, typer.Option("--no-preflight", help="Skip the checks of `pgdyno doctor`.")] = False,
     generators: Annotated[
         list[str] | None,
         typer.Option(
             metavar="PLACE",
-            help="Make the load there: local:3, ssh://host1,host2, ray://address:10001. Repeatable.",
+            help="Generate load on these hosts: local:3, ssh://host1,host2, ray://address:10001. Repeatable.",
         ),
     ] = None,
-    live: Annotated[bool, typer.Option("--live", help="Serve a page that shows the run, and can stop it.")] = False,
+    live: Annotated[bool, typer.Option("--live", help="Serve a live page that can stop the run.")] = False,
     keep: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Keep rented servers for so long behind the run, such as 2h.")
+        str | None, typer.Option(metavar="TIME", help="Keep rented servers for DURATION after the run, such as 2h.")
     ] = None,
     yes: YesOption = False,
     max_cost: MaxCostOption = None,
 ) -> None:
-    """Run a plan, and report what was measured.
+    """Run a plan and report the results.
 
-    Its servers are fetched or found, and loaded. Every trial is stored as soon as it ends; Ctrl-C, a crash or a
-    power cut loses at most the one in flight.
+    Downloads or finds the servers and loads the data. Stores each trial when it ends: Ctrl-C, a crash or a power
+    failure loses at most the trial in progress.
     """
     from pgdyno.commands.cost import Consent
     from pgdyno.commands.run import Output, Rent, generators_override, resume_run, run_plan, when_busy
@@ -83,9 +78,9 @@ def run(
     rent = Rent(keep, Consent(yes, max_cost))
     if resume is None:
         if plan is None:
-            raise UsageError("there is nothing to run", hint="name a plan, or --resume a run")
+            raise UsageError("nothing to run", hint="name a plan, or --resume a run")
         if redo_failed:
-            raise UsageError("--redo-failed goes only with --resume")
+            raise UsageError("--redo-failed needs --resume")
         code = run_plan(
             plan,
             [*(overrides or []), *generators_override(generators)],
@@ -100,23 +95,23 @@ def run(
         )
         raise typer.Exit(code)
     if plan is not None or overrides or on or budget or generators:
-        hint = "leave out PLAN, --set, --on, --generators and --budget"
+        hint = "remove PLAN, --set, --on, --generators and --budget"
         raise UsageError("--resume takes the plan from the run itself", hint=hint)
     code = resume_run(resume, runs, output, redo_failed=redo_failed, when_busy=busy, metrics=metrics, rent=rent)
     raise typer.Exit(code)
 
 
 def doctor(
-    plan: Annotated[str | None, typer.Argument(metavar="PLAN", help="The plan that is to be run.")] = None,
+    plan: Annotated[str | None, typer.Argument(metavar="PLAN", help="Plan to check this machine for.")] = None,
     overrides: SetOption = None,
     on: OnOption = None,
     budget: BudgetOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Look at this machine before a run.
+    """Check this machine before a run.
 
-    Says what is found, what it means and how to change it; exits with 9 at a stop.
-    Nothing is changed: a file is synced where data will lie, and a load runs for some seconds.
+    Prints each check with its verdict and the remedy. Exits with 9 if a check stops runs. Changes nothing: syncs a
+    temporary file where data will be stored and generates load for some seconds.
     """
     from pgdyno.commands.doctor import doctor as look
 
@@ -125,27 +120,25 @@ def doctor(
 
 def watch(
     target: Annotated[
-        str | None, typer.Argument(metavar="DSN", help="A database, a connection string or a URI, as psql takes it.")
+        str | None, typer.Argument(metavar="DSN", help="Database, connection string or URI, as for psql.")
     ] = None,
-    interval: Annotated[
-        int, typer.Option(metavar="SECONDS", help="How many seconds a frame holds: 1, 2, 5, 10, 30 or 60.")
-    ] = 1,
-    once: Annotated[bool, typer.Option("--once", help="One frame as text, then end.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="A JSON object every interval.")] = False,
+    interval: Annotated[int, typer.Option(metavar="SECONDS", help="Seconds per frame: 1, 2, 5, 10, 30 or 60.")] = 1,
+    once: Annotated[bool, typer.Option("--once", help="Print one frame as text and exit.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print a JSON object per interval.")] = False,
     queries: Annotated[
-        bool, typer.Option("--queries", help="Show texts of statements, without literals; else their command alone.")
+        bool, typer.Option("--queries", help="Show statements without literals, not only their command.")
     ] = False,
     waits_hz: Annotated[
         int | None,
         typer.Option(
-            "--waits-hz", metavar="NUM", help="Looks at sessions a second.  [default: 10, 1 for a server elsewhere]"
+            "--waits-hz", metavar="NUM", help="Session samples per second.  [default: 10, over the network 1]"
         ),
     ] = None,
 ) -> None:
     """Watch a server live.
 
-    Active sessions by wait, tps, CPU, disks, WAL, processes; nothing is changed there.
-    The password comes from PGPASSWORD, ~/.pgpass or a service file, or is asked for. q ends it.
+    Shows active sessions by wait, throughput, CPU, disks, WAL and processes; changes nothing on the server. The
+    password is taken from PGPASSWORD, ~/.pgpass or a service file, or asked for. Press q to quit.
     """
     from pgdyno.commands.watch import Wanted
     from pgdyno.commands.watch import watch as watch_server

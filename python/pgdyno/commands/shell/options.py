@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pgdyno.errors import UsageError
 
 DEFAULT_RUNS = Path("pgdyno-runs")
 
-PlanArgument = Annotated[str, typer.Argument(metavar="PLAN", help="A plan file, or a name of `pgdyno plan list`.")]
+PlanArgument = Annotated[str, typer.Argument(metavar="PLAN", help="Plan file, or name from `pgdyno plan list`.")]
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="Override a key of the plan, e.g. trial.duration=5s. Repeatable."),
@@ -21,15 +21,17 @@ OnOption = Annotated[
     typer.Option(
         "--on",
         metavar="NAME",
-        help="Other targets: [on.NAME] of the plan; embedded: a server of this machine; dsn: where PGHOST leads.",
+        help=(
+            "Use other targets: [on.NAME] of the plan; embedded: a server on this machine; dsn: the server at PGHOST."
+        ),
     ),
 ]
 
 
 def _here(folder: Path) -> Path:
     if str(folder).startswith("s3:"):
-        hint = "name a run there by its whole address; pgdyno copy brings runs there"
-        raise UsageError("the folder of runs is one of this machine, not object storage", hint=hint)
+        hint = "name runs there by their full address; pgdyno copy uploads runs"
+        raise UsageError("the folder of runs must be local, not on object storage", hint=hint)
     return folder
 
 
@@ -39,46 +41,51 @@ RunsOption = Annotated[
 ]
 RunArgument = Annotated[
     str,
-    typer.Argument(metavar="RUN", help="A run folder, its name or the beginning of it; `latest` is the last one."),
+    typer.Argument(metavar="RUN", help="Run folder, its name or a prefix of it; `latest` is the most recent."),
 ]
 RunsArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="RUN", help="Runs, folders of runs, or patterns; here or at s3://bucket/folder."),
+    typer.Argument(metavar="RUN", help="Runs, folders of runs, or patterns; local or at s3://bucket/folder."),
 ]
 ClusterOption = Annotated[
     list[str] | None,
-    typer.Option(metavar="PLACE", help="Work there: local:3, ssh://host1,host2, ray://address:10001. Repeatable."),
+    typer.Option(
+        metavar="PLACE", help="Work on these hosts: local:3, ssh://host1,host2, ray://address:10001. Repeatable."
+    ),
 ]
 BudgetOption = Annotated[
     str | None,
     typer.Option(
         "--budget",
         metavar="TIME",
-        help="Make the plan fit into a time such as 20m, and into this machine's memory and disk.",
+        help="Fit the plan into a time such as 20m, and into this machine's memory and disk.",
     ),
 ]
-MetricOption = Annotated[Literal["tps", "p99", "mean"], typer.Option(help="What is compared.")]
+MetricOption = Annotated[Literal["tps", "p99", "mean"], typer.Option(help="Metric to compare.")]
 ComparedOption = Annotated[
-    Literal["tps", "p99", "mean"] | None, typer.Option(help="What is compared.  [default: tps, at a fixed rate p99]")
+    Literal["tps", "p99", "mean"] | None, typer.Option(help="Metric to compare.  [default: tps, at a fixed rate p99]")
 ]
 ByOption = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="What is compared: target, version, settings.NAME, a parameter; of two runs: hardware.",
+        help="Dimension to compare: target, version, settings.NAME, a parameter; for two runs: hardware.",
     ),
 ]
-BaseOption = Annotated[str | None, typer.Option(metavar="VALUE", help="With --by: the baseline.  [default: the first]")]
-FloorOption = Annotated[
-    str | None, typer.Option("--floor-from", metavar="RUN", help="An A/A run: differences under its noise are none.")
+BaseOption = Annotated[
+    str | None, typer.Option(metavar="VALUE", help="With --by: baseline value.  [default: the first]")
 ]
-ForceOption = Annotated[bool, typer.Option("--force", help="Show it although it is refused; it then says so.")]
+FloorOption = Annotated[
+    str | None, typer.Option("--floor-from", metavar="RUN", help="A/A run: treat differences within its noise as none.")
+]
+ForceOption = Annotated[bool, typer.Option("--force", help="Compare despite a refusal; the output names the reasons.")]
 PriceOption = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="What each target costs.  [default: what the plan says]")
+    Path | None,
+    typer.Option(metavar="FILE", help="Read each target's price from this file.  [default: prices of the plan]"),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before something is paid for.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Rent without asking for confirmation.")]
 MaxCostOption = Annotated[
     float | None,
-    typer.Option("--max-cost", metavar="USD", min=0, help="Rent nothing that costs more, or whose price is unknown."),
+    typer.Option("--max-cost", metavar="USD", min=0, help="Rent only if the cost is known and at most this."),
 ]

@@ -1,4 +1,4 @@
-"""`pgdyno plan`: arguments in, one function a command."""
+"""`pgdyno plan`: one function per command."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import typer
 from pgdyno.commands.shell.help import Command, group
 from pgdyno.commands.shell.options import BudgetOption, JsonOption, OnOption, PlanArgument, SetOption
 
-app = group("Write plans, and check them.")
+app = group("Write and check plans.")
 
 
 @app.command(cls=Command)
 def check(plan: PlanArgument, overrides: SetOption = None, on: OnOption = None, budget: BudgetOption = None) -> None:
-    """Say everything that is wrong with a plan.
+    """Report all problems of a plan.
 
-    Each problem has its line; exits with 3 if there is one.
+    Each problem has its line. Exits with 3 if there is one.
     """
     from pgdyno.commands.plan import check as do
 
@@ -32,7 +32,7 @@ def show(
     budget: BudgetOption = None,
     json: JsonOption = False,
 ) -> None:
-    """List a plan's trials, and the time they need."""
+    """List a plan's trials and their duration."""
     from pgdyno.commands.plan import show as do
 
     do(plan, overrides or [], json=json, budget=budget, on=on)
@@ -40,7 +40,7 @@ def show(
 
 @app.command(cls=Command)
 def cost(plan: PlanArgument, overrides: SetOption = None, on: OnOption = None, json: JsonOption = False) -> None:
-    """Say what a plan's rented servers cost."""
+    """Estimate the cost of a plan's rented servers."""
     from pgdyno.commands.cost import cost as do
 
     do(plan, overrides or [], json=json, on=on)
@@ -48,7 +48,7 @@ def cost(plan: PlanArgument, overrides: SetOption = None, on: OnOption = None, j
 
 @app.command("list", cls=Command)
 def list_() -> None:
-    """List the plans that pgdyno brings."""
+    """List the plans in the catalogue."""
     from pgdyno.commands.plan import list_catalogue
 
     list_catalogue()
@@ -56,14 +56,14 @@ def list_() -> None:
 
 @app.command(cls=Command)
 def new(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where it goes; what is there stays.")] = Path(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write; an existing file is kept.")] = Path(
         "plan.toml"
     ),
     target: Annotated[
-        str, typer.Option(metavar="KIND", help="What it measures: embedded (fetched) or local (installed here).")
+        str, typer.Option(metavar="KIND", help="Kind of target: embedded (downloaded) or local (installed).")
     ] = "embedded",
 ) -> None:
-    """Write a plan with comments, to begin with."""
+    """Write a commented plan to start from."""
     from pgdyno.commands.plan import new as do
 
     do(file, target)
@@ -73,7 +73,7 @@ def new(
 def schema() -> None:
     """Print the JSON Schema of plan files.
 
-    For editors, which then complete keys and mark mistakes.
+    Editors use it to complete keys and to mark mistakes.
     """
     from pgdyno.commands.plan import schema as do
 

@@ -1,4 +1,4 @@
-"""`pgdyno target` and `reap`: arguments in, one function a command."""
+"""`pgdyno target` and `reap`: one function per command."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 else:
     SelftestKind = Literal[kinds_that_are("rented")]
 
-app = group("Rent servers from Amazon, and remove them.")
+app = group("Rent and remove servers at Amazon.")
 
 
 @app.command(cls=Command)
@@ -26,16 +26,18 @@ def up(
     lasts: Annotated[
         str,
         typer.Option(
-            "--for", metavar="TIME", help="After so long it has expired, and `pgdyno reap --expired` takes it."
+            "--for",
+            metavar="TIME",
+            help="Let the rental expire after this time; then `pgdyno reap --expired` removes it.",
         ),
     ] = "8h",
     yes: YesOption = False,
     max_cost: MaxCostOption = None,
 ) -> None:
-    """Rent a plan's servers, and leave them up.
+    """Rent a plan's servers and keep them up.
 
-    `pgdyno run PLAN` then takes them, and leaves them up, too. Whatever goes wrong, what was made is removed
-    again; what is killed, `pgdyno reap` finds.
+    `pgdyno run PLAN` then uses them and keeps them up. If an error occurs, pgdyno removes what it created; `pgdyno
+    reap` finds what a killed process left.
     """
     from pgdyno.commands.cost import Consent
     from pgdyno.commands.target import up as bring_up
@@ -45,9 +47,10 @@ def up(
 
 @app.command(cls=Command)
 def status(plan: PlanArgument, overrides: SetOption = None, json: JsonOption = False) -> None:
-    """Say which servers of a plan are up.
+    """Show which servers of a plan are up.
 
-    Those that this machine rented, as Amazon sees them, and until when. `pgdyno reap --all --look` has others.
+    Lists the servers that this machine rented, their state at Amazon and their expiry. `pgdyno reap --all --look` lists
+    others.
     """
     from pgdyno.commands.target import status as show_status
 
@@ -58,7 +61,7 @@ def status(plan: PlanArgument, overrides: SetOption = None, json: JsonOption = F
 def down(plan: PlanArgument, overrides: SetOption = None) -> None:
     """Remove a plan's servers.
 
-    With all that belongs to them; exits with 4 if something is left.
+    Removes all their resources; exits with 4 if some remain.
     """
     from pgdyno.commands.target import down as bring_down
 
@@ -67,9 +70,9 @@ def down(plan: PlanArgument, overrides: SetOption = None) -> None:
 
 @app.command(cls=Command)
 def policy() -> None:
-    """Print the permissions that all this needs.
+    """Print the required IAM permissions.
 
-    The least, as a policy for an identity at Amazon (IAM).
+    The minimum, as an IAM identity policy.
     """
     from pgdyno.commands.target import print_policy
 
@@ -78,45 +81,48 @@ def policy() -> None:
 
 @app.command(cls=Command)
 def selftest(
-    kind: Annotated[SelftestKind, typer.Option(help="What is rented.")] = "rds",
-    version: Annotated[str, typer.Option(metavar="VERSION", help="Of PostgreSQL.")] = "17",
+    kind: Annotated[SelftestKind, typer.Option(help="Kind of server to rent.")] = "rds",
+    version: Annotated[str, typer.Option(metavar="VERSION", help="PostgreSQL version.")] = "17",
     instance: Annotated[
         str | None,
         typer.Option(
             metavar="CLASS",
-            help="Its class or type.  [default: db.t4g.micro, of Aurora db.t4g.medium, of EC2 t4g.micro]",
+            help="Instance class or type.  [default: db.t4g.micro; Aurora: db.t4g.medium; EC2: t4g.micro]",
         ),
     ] = None,
-    region: Annotated[str | None, typer.Option(metavar="REGION", help="Where.  [default: the configured one]")] = None,
+    region: Annotated[
+        str | None, typer.Option(metavar="REGION", help="AWS region.  [default: the configured one]")
+    ] = None,
     tls_root: Annotated[
         str | None,
         typer.Option(
-            "--tls-root", metavar="FILE", help="Certificates to check the server's with.  [default: Amazon's, fetched]"
+            "--tls-root", metavar="FILE", help="CA certificates for the server.  [default: Amazon's, downloaded]"
         ),
     ] = None,
     keys: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Another key of the target, or generator.KEY. Repeatable."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Set another key of the target, or generator.KEY. Repeatable."),
     ] = None,
     generator: Annotated[
         str | None,
         typer.Option(
-            metavar="TYPE", help="Where its load comes from.  [default: t3.micro or t4g.micro, as this machine]"
+            metavar="TYPE", help="Instance type of the generator.  [default: t3.micro or t4g.micro, as this machine]"
         ),
     ] = None,
     snapshot: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Make the server from it, and once more behind the trial.")
+        str | None,
+        typer.Option(metavar="NAME", help="Restore the server from this snapshot, and again after the trial."),
     ] = None,
-    duration: Annotated[str, typer.Option(metavar="TIME", help="Of the trial.")] = "1m",
-    runs: Annotated[Path, typer.Option(metavar="DIR", help="Where the trial's run is kept.")] = DEFAULT_RUNS,
+    duration: Annotated[str, typer.Option(metavar="TIME", help="Duration of the trial.")] = "1m",
+    runs: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the trial's run.")] = DEFAULT_RUNS,
     yes: YesOption = False,
     max_cost: MaxCostOption = None,
 ) -> None:
-    """Try an account at Amazon, for some cents.
+    """Test an account at Amazon, for a few cents.
 
-    The smallest server and a generator are rented, all that a run needs of them is tried, and they are removed:
-    half an hour. A line a check, with its reason; docs/guides/aws.md lists them. Exits with 4 if something is
-    wrong or left.
+    Rents the smallest server and a generator, tries everything that a run needs, and removes them: half an hour. Prints
+    one line per check, with the reason; docs/guides/aws.md lists the checks. Exits with 4 if a check fails or resources
+    remain.
     """
     from pgdyno.commands.cost import Consent
     from pgdyno.commands.selftest import keys_of
@@ -129,19 +135,21 @@ def selftest(
 
 
 def reap(
-    run: Annotated[str | None, typer.Option(metavar="RUN", help="What this run made.")] = None,
-    all_: Annotated[bool, typer.Option("--all", help="What any run made, of this machine or another.")] = False,
-    expired: Annotated[bool, typer.Option("--expired", help="Only what has expired.")] = False,
+    run: Annotated[str | None, typer.Option(metavar="RUN", help="Remove resources of this run.")] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Remove resources of all runs, also of other machines.")] = False,
+    expired: Annotated[bool, typer.Option("--expired", help="Remove only expired resources.")] = False,
     regions: Annotated[
         list[str] | None,
-        typer.Option("--region", metavar="REGION", help="Look there, too. Repeatable.  [default: the configured one]"),
+        typer.Option(
+            "--region", metavar="REGION", help="Search this region, too. Repeatable.  [default: the configured one]"
+        ),
     ] = None,
-    look: Annotated[bool, typer.Option("--look", help="Only list it.")] = False,
+    look: Annotated[bool, typer.Option("--look", help="List resources without removing them.")] = False,
 ) -> None:
-    """Remove what runs left behind at Amazon.
+    """Remove resources that runs left at Amazon.
 
-    It is found by pgdyno's journal and by its tags. Doing it twice does no harm. Prints what is left, and exits
-    with 4 if something is.
+    Finds them by pgdyno's rental journal and by tags; safe to repeat. Prints what remains, and exits with 4 if
+    something does.
     """
     from pgdyno.commands.reap import Asked
     from pgdyno.commands.reap import reap as take

@@ -1,4 +1,4 @@
-"""`pgdyno import`, `list`, `show`, `report`, `export`, `copy` and `serve`: arguments in, one function a command."""
+"""`pgdyno import`, `list`, `show`, `report`, `export`, `copy` and `serve`: one function per command."""
 
 from __future__ import annotations
 
@@ -15,17 +15,15 @@ from pgdyno.report.texts import Language
 def import_(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE", help="Outputs, logs, documents or CSV tables; here or at s3://bucket/key."),
+        typer.Argument(metavar="FILE", help="Outputs, logs, documents or CSV tables; local or at s3://bucket/key."),
     ],
     into: Annotated[
-        str, typer.Option("--into", metavar="DIR", envvar="PGDYNO_RUNS", help="Folder of run folders; s3:// too.")
+        str, typer.Option("--into", metavar="DIR", envvar="PGDYNO_RUNS", help="Folder of run folders, local or s3://.")
     ] = str(DEFAULT_RUNS),
-    target: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What was measured, where no column says it.")
-    ] = None,
+    target: Annotated[str | None, typer.Option(metavar="NAME", help="Workload, if no column names it.")] = None,
     mapping: Annotated[
         list[str] | None,
-        typer.Option("--map", metavar="OURS=THEIRS", help="A CSV column called otherwise. Repeatable."),
+        typer.Option("--map", metavar="OURS=THEIRS", help="Map a CSV column to a known name. Repeatable."),
     ] = None,
     json: Annotated[
         bool,
@@ -35,9 +33,9 @@ def import_(
     ] = False,
     cluster: ClusterOption = None,
 ) -> None:
-    """Make a run folder of what other tools wrote.
+    """Import results of other tools as a run.
 
-    Outputs of pgbench, sysbench, HammerDB and BenchBase are read, and documents and tables with figures.
+    Reads outputs of pgbench, sysbench, HammerDB and BenchBase, and documents and tables with figures.
     """
     from pgdyno.commands.import_ import import_ as bring
 
@@ -57,59 +55,62 @@ def show(
     json: JsonOption = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print the trials as CSV.")] = False,
     layout: Annotated[
-        Literal["points", "sysbench"], typer.Option(help="By points, or by trials with sysbench's columns.")
+        Literal["points", "sysbench"], typer.Option(help="Table layout: points, or trials with sysbench's columns.")
     ] = "points",
     timeline: Annotated[
-        bool, typer.Option("--timeline", help="Draw one trial over time: the median one of the highest peak.")
+        bool, typer.Option("--timeline", help="Plot one trial over time: the median trial of the highest peak.")
     ] = False,
-    trial: Annotated[int | None, typer.Option(metavar="NUMBER", help="Draw this trial over time.")] = None,
+    trial: Annotated[int | None, typer.Option(metavar="NUMBER", help="Plot this trial over time.")] = None,
 ) -> None:
-    """Show what a run measured, in the terminal.
+    """Show a run's results in the terminal.
 
-    A table of points and a scaling chart, or one trial over time.
+    Prints a table of points and a scaling chart, or one trial over time.
     """
     from pgdyno.commands.show import show_run, show_trial
 
     if timeline or trial is not None:
         if json or csv or layout != "points":
-            raise UsageError("--timeline and --trial draw: leave out --json, --csv and --layout")
+            raise UsageError("--timeline and --trial plot a chart: remove --json, --csv and --layout")
         show_trial(run, runs, trial)
         return
     if sum((json, csv, layout != "points")) > 1:
-        raise UsageError("--json, --csv and --layout are three forms of one table: name one")
+        raise UsageError("--json, --csv and --layout exclude each other: use one")
     show_run(run, runs, json=json, csv=csv, layout=layout)
 
 
 def report(
     named: Annotated[
         list[str] | None,
-        typer.Argument(metavar="RUN", help="Runs, here or at s3://bucket/folder; further ones stand beside the first."),
+        typer.Argument(
+            metavar="RUN", help="Runs, local or at s3://bucket/folder; the first is compared with the others."
+        ),
     ] = None,
     runs: RunsOption = DEFAULT_RUNS,
     html: Annotated[
         str | None,
         typer.Option(
             metavar="PLACE",
-            help="Where the HTML report goes; with --each, a folder.  [default: in the run folder]",
+            help="Write the HTML report to this file; with --each, to this folder.  [default: in the run folder]",
         ),
     ] = None,
     pdf: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write it as a PDF, too: two pages and an appendix.")
+        Path | None, typer.Option(metavar="FILE", help="Write a PDF to this file: two pages and an appendix.")
     ] = None,
-    md: Annotated[Path | None, typer.Option(metavar="FILE", help="Write Markdown of 80 columns, too.")] = None,
+    md: Annotated[Path | None, typer.Option(metavar="FILE", help="Write Markdown of 80 columns to this file.")] = None,
     csv: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the trials as CSV, too: with --each, of all.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the trials as CSV to this file; with --each, those of all runs."),
     ] = None,
-    price: Annotated[Path | None, typer.Option(metavar="FILE", help="What each target costs.")] = None,
-    language: Annotated[Language, typer.Option(help="What the report is written in.")] = Language.ENGLISH,
+    price: Annotated[Path | None, typer.Option(metavar="FILE", help="Read each target's price from this file.")] = None,
+    language: Annotated[Language, typer.Option(help="Language of the report.")] = Language.ENGLISH,
     each: Annotated[
-        bool, typer.Option("--each", help="A report of every run that is named, folders of runs and patterns too.")
+        bool, typer.Option("--each", help="Write one report per run, also of folders and patterns.")
     ] = False,
     cluster: ClusterOption = None,
 ) -> None:
-    """Write the report of a run, or of several.
+    """Write the report of one or several runs.
 
-    One HTML file that works offline; several runs stand beside each other in it.
+    One HTML file that works offline and compares several runs.
     """
     from pgdyno.commands.report import Forms, write_each, write_report
 
@@ -117,22 +118,22 @@ def report(
     if each:
         raise typer.Exit(write_each(what, runs, forms, price=price, language=language, cluster=cluster or []))
     if cluster:
-        raise UsageError("one report is written here", hint="--cluster goes with --each")
+        raise UsageError("--cluster needs several reports", hint="use --each")
     write_report(what, runs, forms, price=price, language=language)
 
 
 def export(
     run: RunArgument = "latest",
     openmetrics: Annotated[
-        bool, typer.Option("--openmetrics", help="As OpenMetrics text with timestamps, for Prometheus and its kin.")
+        bool, typer.Option("--openmetrics", help="Write OpenMetrics text with timestamps, for Prometheus.")
     ] = False,
-    trial: Annotated[int | None, typer.Option(metavar="N", help="Only this trial.")] = None,
+    trial: Annotated[int | None, typer.Option(metavar="N", help="Export only this trial.")] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where it goes.  [default: standard output]")
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write.  [default: standard output]")
     ] = None,
     runs: RunsOption = DEFAULT_RUNS,
 ) -> None:
-    """Write a run's seconds for other programs."""
+    """Export a run's per-second metrics."""
     from pgdyno.commands.export import export_run
 
     export_run(run, runs, openmetrics=openmetrics, trial=trial, output=output)
@@ -140,12 +141,15 @@ def export(
 
 def copy(
     named: Annotated[list[str], typer.Argument(metavar="RUN", help="Runs, folders of runs, or patterns.")],
-    place: Annotated[str, typer.Argument(metavar="PLACE", help="Where they go; one of both is s3://bucket/folder.")],
+    place: Annotated[
+        str, typer.Argument(metavar="PLACE", help="Destination; either it or the runs are at s3://bucket/folder.")
+    ],
     runs: RunsOption = DEFAULT_RUNS,
 ) -> None:
-    """Copy runs to object storage, or from there.
+    """Copy runs to or from object storage.
 
-    A run is there whole, or not at all."""
+    Each run is copied completely or not at all.
+    """
     from pgdyno.commands.copy import copy_runs
 
     raise typer.Exit(copy_runs(named, place, runs))
@@ -157,12 +161,12 @@ def serve(
     ] = DEFAULT_RUNS,
     listen: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="Listen there: ADDRESS[:PORT] or :PORT.  [default: 127.0.0.1:8432]"),
+        typer.Option(metavar="ADDRESS", help="Listen at ADDRESS[:PORT] or :PORT.  [default: 127.0.0.1:8432]"),
     ] = None,
 ) -> None:
     """Show runs in a browser.
 
-    The one that goes on, and all that are stored. Ends at Ctrl-C.
+    Serves the current run and all stored runs. Press Ctrl-C to stop.
     """
     from pgdyno.commands.serve import serve_runs
 

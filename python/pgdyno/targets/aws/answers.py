@@ -24,9 +24,9 @@ class Reachable(Protocol):
     """What the plan says of who may reach it."""
 
     @property
-    def public(self) -> bool: ...  # noqa: D102 - as the plan has them
+    def public(self) -> bool: ...
     @property
-    def ready_within(self) -> str: ...  # noqa: D102
+    def ready_within(self) -> str: ...
 
 
 WITHIN_S = 180.0

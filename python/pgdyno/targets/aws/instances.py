@@ -29,17 +29,17 @@ class Wanted(Protocol):
     """What the plan says of a host, a server's or a generator's."""
 
     @property
-    def instance(self) -> str: ...  # noqa: D102 - as the plan has them
+    def instance(self) -> str: ...
     @property
-    def instead(self) -> list[str]: ...  # noqa: D102
+    def instead(self) -> list[str]: ...
     @property
-    def zones(self) -> list[str]: ...  # noqa: D102
+    def zones(self) -> list[str]: ...
     @property
-    def public(self) -> bool: ...  # noqa: D102
+    def public(self) -> bool: ...
     @property
-    def encrypted(self) -> bool: ...  # noqa: D102
+    def encrypted(self) -> bool: ...
     @property
-    def ready_within(self) -> str: ...  # noqa: D102
+    def ready_within(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
