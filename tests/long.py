@@ -17,7 +17,7 @@ LONG = (
     r"test_events.py::test_clients_follow_a_replica_that_takes_over\[(13|10)\]",
     r"test_reset_runs.py::test_a_later_run_finds_what_an_earlier_one_made\[template\]",
     r"test_reset_runs.py::test_a_run_ended_in_the_midst_loses_nothing\[(template-copying|reload).*\]",
-    r"test_reset_runs.py::test_a_run_ended_while_it_copies.*\[(copying the cluster-2|bringing back the cluster-9)\]",
+    r"test_reset_runs.py::test_a_run_ended_while_it_copies.*\[(copying the cluster-2|restoring the cluster-9)\]",
     r"test_tpcc_plan.py::test_every_trial_begins_with_the_rows_of_the_load\[reload\]",
     r"test_tpcc_run.py::test_killed_clients_leave_no_half_transaction\[(spec-.*|hammerdb-procedures)\]",
     r"test_replica_load.py::.*\[13\]",

@@ -148,7 +148,7 @@ def test_an_import_is_the_same(
 
 
 def test_a_place_that_is_none(runs: list[str]) -> None:
-    with pytest.raises(UsageError, match="--cluster: 'local' is no place to work at"):
+    with pytest.raises(UsageError, match="--cluster: 'local' is not a host for generators"):
         analyse_stored(runs, Path(), None, None, json=True, cluster=["local"])
 
 

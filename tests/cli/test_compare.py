@@ -344,7 +344,7 @@ def test_gate_exits_by_what_it_finds_and_writes_its_files(run: Run, tmp_path: Pa
         (["compare", "{}", "{}", "--by", "target"], "two runs cannot be compared by target"),
         (["compare", "{}", "{}", "--base", "pg17"], "splits one run"),
         (["compare", "{}", "--base", "pg9"], "is not in run"),
-        (["gate", "{}", "--max-regression", "0.03"], "is no limit"),
+        (["gate", "{}", "--max-regression", "0.03"], "is not a limit"),
     ],
 )
 def test_what_makes_no_sense_is_a_usage_error(run: Run, versions: str, arguments: list[str], complaint: str) -> None:

@@ -96,7 +96,7 @@ def test_a_plan_that_the_machine_cannot_carry(run: Run, impossible: Path, tmp_pa
     assert by_id(looked.stdout)["storage.free"]["verdict"] == json.loads(looked.stdout)["worst"] == "stop"
     ran = run("pgdyno", "run", impossible.name)
     assert ran.returncode == ExitCode.PREFLIGHT, ran.stderr
-    assert "error: the plan impossible.toml cannot be run on this machine: storage.free: " in ran.stderr
+    assert "error: plan impossible.toml cannot run on this machine: storage.free: " in ran.stderr
     assert "--no-preflight" in ran.stderr
     assert not (tmp_path / "pgdyno-runs").exists()
 

@@ -165,11 +165,11 @@ def test_a_plan_with_it_is_checked_and_described(copied: Path, tmp_path: Path) -
     ("was", "instead", "message"),
     [
         ("postgres:18", "postgres", "boxed.toml:5: target.box.image: names no tag"),
-        ("image =", "picture =", "target.box.picture: there is no such key"),
+        ("image =", "picture =", "target.box.picture: unknown key"),
         (
             '"postgres:18"',
             '"a:b"\nlimits = { core = 2 }',
-            "target.box.limits.core: there is no such key did you mean cores?",
+            "target.box.limits.core: unknown key did you mean cores?",
         ),
         ('"container"', '"contaner"', 'did you mean "container"?'),
         ('kind = "container"\n', "", '"build" (from a source tree), "container" (in a container), '),

@@ -171,7 +171,7 @@ def test_what_a_sweep_comes_to_is_shown(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "code", "said"),
     [
-        (["run", "nosuch"], ExitCode.USAGE, "there is no plan nosuch"),
+        (["run", "nosuch"], ExitCode.USAGE, "plan nosuch does not exist"),
         (["show"], ExitCode.STORE, "there are no runs in pgdyno-runs"),
         (["show", "2026"], ExitCode.STORE, "2026"),
         (["frobnicate"], ExitCode.USAGE, "No such command"),
@@ -185,7 +185,11 @@ def test_what_a_sweep_comes_to_is_shown(run: Run, tmp_path: Path) -> None:
         (["run", "quick", "--runs", "s3://bench/x"], ExitCode.USAGE, "the folder of runs must be local"),
         (["report", "latest", "--cluster", "local:2"], ExitCode.USAGE, "--cluster needs several reports"),
         (["run", "quick", "--keep", "2h"], ExitCode.USAGE, "--keep applies to rented servers, and the plan rents none"),
-        (["run", "quick", "--generators", "local:0"], ExitCode.USAGE, "--generators: 'local:0' is no number of nodes"),
+        (
+            ["run", "quick", "--generators", "local:0"],
+            ExitCode.USAGE,
+            "--generators: 'local:0' is not a number of nodes",
+        ),
         (["copy", "latest", "s3://"], ExitCode.USAGE, "'s3://' is no address of object storage"),
         (["history", "nosuch"], ExitCode.STORE, "there is no folder nosuch"),
         (["show", "--json", "--csv"], ExitCode.USAGE, "three forms of one table"),

@@ -178,7 +178,7 @@ def test_a_driver_that_comes_too_late_has_lost_the_generator(tables: Server, tmp
     try:
         end = run_load([slow], [*OPTIONS, "-f", "a.sql", "--client=2", "--time=60"], tables.environment(), tmp_path)[-1]
         assert end["lost_generator"] == 1
-        assert "its engine was spoken to too seldom, and stopped by its lease" in end["message"]
+        assert "its lease ran out and its engine stopped, because the driver contacted it too rarely" in end["message"]
     finally:
         slow.end()
 

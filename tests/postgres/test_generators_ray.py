@@ -176,7 +176,7 @@ def test_a_cluster_that_is_there_makes_the_load(server: Server, warm_home: Home,
     with cluster(tmp_path, makes_load=True) as (_, place):
         code, said = run(warm_home, tmp_path, server, place, "0" * 64)
         assert code == 7, said
-        assert "it does not let us in: " in said
+        assert "it refuses access: " in said
         assert "RAY_AUTH_TOKEN" in said
         # nothing is begun that cannot be gone on with
         assert not list(tmp_path.glob("pgdyno-runs/*"))

@@ -124,7 +124,7 @@ def test_a_hook_that_takes_too_long_is_ended_with_its_children(
     assert done.returncode == ExitCode.TRIALS_FAILED
     for trial in the_run(tmp_path).trials():
         assert trial.failure is not None
-        assert trial.failure.message.startswith("the hook before_trial was ended after 1s")
+        assert trial.failure.message.startswith("the hook before_trial exceeded 1s and was ended")
         assert trial.failure.hint == "give it more time with hooks.timeout"
     pids = [int(line) for line in (tmp_path / "pids").read_text().split()]
     assert len(pids) == 4
@@ -173,7 +173,7 @@ def test_a_trial_with_too_many_errors_is_stopped_and_stored(
         assert trial.failure is not None
         assert trial.summary is not None
         assert (trial.outcome, trial.failure.stage) == (Outcome.FAILED, Stage.RUN)
-        assert "failed transactions, and trial.max_errors is 9; most often: division by zero" in trial.failure.message
+        assert "failed transactions; trial.max_errors is 9; most often: division by zero" in trial.failure.message
         assert trial.failure.sqlstate == "22012"
         assert trial.summary.failed > 9
         assert told(trial.summary.succeeded) > 0

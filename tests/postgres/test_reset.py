@@ -145,7 +145,7 @@ def test_a_table_that_a_script_dropped_is_passed_over(own_server: Server) -> Non
     prepare.prepare(SMALL)
     execute(own_server, "DROP TABLE pgbench_history")
     steps = {step.name: step.detail for step in prepare.prepare(SMALL).steps}
-    assert steps["vacuum"] == "no such table: TRUNCATE pgbench_history"
+    assert steps["vacuum"] == "missing tables: TRUNCATE pgbench_history"
     assert steps["verify"] == "its mark"
     checked = prepare.check()
     assert checked is not None
@@ -233,7 +233,7 @@ def test_the_machine_s_cache_is_dropped_where_the_kernel_is_told(
     monkeypatch.setattr(pgdyno.prepare.cache, "DROP_CACHES", told)
     done = preparer(own_server, drop_cache="machine").prepare(SMALL)
     assert told.read_text() == "1\n"
-    assert [step.detail for step in done.steps if step.name == "drop cache"] == ["all of the machine's"]
+    assert [step.detail for step in done.steps if step.name == "drop cache"] == ["the machine's whole cache"]
 
 
 def test_shares_of_nothing_are_not_known(own_server: Server) -> None:

@@ -169,7 +169,7 @@ def read_until(process: subprocess.Popen[str], beginning: str) -> None:
 
 
 MOMENTS = [
-    ("template", "making the template", signal.SIGKILL),
+    ("template", "creating the template", signal.SIGKILL),
     ("template", "copying the template", signal.SIGTERM),
     ("reload", "loading", signal.SIGKILL),
 ]
@@ -197,7 +197,7 @@ def test_a_run_ended_in_the_midst_loses_nothing(
     [
         ("copying the cluster", signal.SIGINT),
         ("copying the cluster", signal.SIGKILL),
-        ("bringing back the cluster", signal.SIGKILL),
+        ("restoring the cluster", signal.SIGKILL),
     ],
 )
 def test_a_run_ended_while_it_copies_the_cluster_loses_nothing(

@@ -90,7 +90,7 @@ def test_tables_are_vacuumed_as_they_are(running: Server) -> None:
     execute(running, "UPDATE sbtest2 SET k = k + 1")
     changed = content(running)
     done = preparer(running).prepare(SMALL)
-    assert [step.detail for step in done.steps if step.name in ("load", "vacuum")] == ["it was there", "3 tables"]
+    assert [step.detail for step in done.steps if step.name in ("load", "vacuum")] == ["already loaded", "3 tables"]
     assert content(running) == changed
     with running.connect() as connection:
         row = connection.execute("SELECT relallvisible = relpages FROM pg_class WHERE relname = 'sbtest2'").fetchone()
@@ -121,7 +121,7 @@ def test_rows_are_counted_behind_a_trial(running: Server, statements: tuple[str,
     assert set(checked.counts) == {"sbtest1", "sbtest2", "sbtest3"}
     # and before the next one, which does not begin on it
     if violations:
-        with pytest.raises(TargetError, match="the dataset is not what was loaded: sbtest"):
+        with pytest.raises(TargetError, match="the dataset differs from the loaded one: sbtest"):
             preparer(running, method="none").prepare(SMALL)
 
 
@@ -208,6 +208,6 @@ def test_a_server_without_pg_prewarm_is_refused_before_anything_is_loaded(
     hidden = ', extension_control_path = "/nowhere"'
     code, err = run(tmp_path, warm_home, child_environment, "point", hidden)
     assert code == ExitCode.TARGET
-    assert "target pg18: cannot prewarm with pg_prewarm: the server has no extension of that name" in err
+    assert "target pg18: cannot prewarm with pg_prewarm: the server does not have this extension" in err
     assert "loading" not in err
     assert "prepare" not in record(tmp_path) or record(tmp_path)["prepare"] is None

@@ -199,7 +199,7 @@ def test_settings_of_a_point_are_the_databases_too(theirs: Server, home: Home) -
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({"shared_buffers": "1GB"}, "taken up when the server starts"),
+        ({"shared_buffers": "1GB"}, "takes effect when the server starts"),
         ({"max_wal_size": "1GB"}, "belongs to the server's configuration file"),
         ({"wrk_mem": "1GB"}, "the server has no such setting"),
     ],
@@ -361,6 +361,6 @@ def test_a_template_of_somebodys_is_not_dropped(theirs: Server, home: Home) -> N
         connection.execute("CREATE DATABASE measured_template OWNER bench")
     with (
         open_target("far", spec(theirs), home=home, progress=SilentProgress()) as server,
-        pytest.raises(TargetError, match="there is one without the mark of a dataset"),
+        pytest.raises(TargetError, match="one without a dataset stamp exists"),
     ):
         preparer(server, method="template").prepare(SMALL)

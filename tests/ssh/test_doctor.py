@@ -18,7 +18,7 @@ def test_a_host_that_is_as_it_should_be(sshd: Sshd, tmp_path: Path) -> None:
     spec = sshd.spec(folder=str(tmp_path / "cache"))
     check = reach_host("prod", spec)
     assert check.found.startswith("prod: 127.0.0.1 reached as ")
-    assert "its key is known, pgprobe was copied there and runs; its clock is " in check.found
+    assert "its host key is known, pgprobe was copied there and runs; its clock is " in check.found
     assert {"connect_s", "ahead_us", "uncertainty_us", "round_trip_us"} == check.measured.keys()
     looked = look(spec)
     sure = replace(looked, clock=replace(looked.clock, uncertainty_us=10_000.0))

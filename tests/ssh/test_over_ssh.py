@@ -126,7 +126,7 @@ def test_a_connection_that_is_cut_is_a_gap_and_made_anew(sshd: Sshd, tmp_path: P
     record = said.record.over_ssh
     assert record is not None
     assert record.connections == 2
-    assert "the connection was cut" in (record.message or "")
+    assert "the connection was lost" in (record.message or "")
     assert record.cpu_us is None
     (gap,) = [event for event in said.events if event["event"] == "probe_gap"]
     starts = [event for event in said.events if event["event"] == "probe_start"]

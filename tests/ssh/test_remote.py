@@ -108,7 +108,7 @@ def test_who_may_not_enter_is_told_how(sshd: Sshd, tmp_path: Path) -> None:
         f"Host *\n  IdentityFile {tmp_path / 'stranger'}\n  IdentitiesOnly yes\n  PasswordAuthentication yes\n"
     )
     error = refused(sshd.spec(config=str(config), user="nobody"))
-    assert error.message == "127.0.0.1 lets nobody not in with our keys"
+    assert error.message == "127.0.0.1 rejects the keys of nobody"
     assert "ssh -o BatchMode=yes nobody@127.0.0.1" in (error.hint or "")
     assert not error.passing
 
@@ -137,7 +137,7 @@ def test_another_architecture_is_refused_before_anything_is_copied(sshd: Sshd, t
     error = refused(spec, tmp_path / "pgprobe")
     assert (
         error.message
-        == f"127.0.0.1 is {here}, and pgprobe here was built for {'aarch64' if here == 'x86_64' else 'x86_64'}"
+        == f"127.0.0.1 is {here}, and the local pgprobe was built for {'aarch64' if here == 'x86_64' else 'x86_64'}"
     )
     assert not Path(spec.folder).exists()
 

@@ -132,7 +132,7 @@ def test_a_plan_has_prices_and_keeps_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (PLAN.replace("[price.target.pg18]", "[price.target.pg17]"), "there is no target pg17"),
+        (PLAN.replace("[price.target.pg18]", "[price.target.pg17]"), "target pg17 does not exist"),
         (PLAN.replace("purchase", "purchases"), "purchases"),
         (PLAN.replace("p99 < 10ms", "p99 > 10ms"), "is not a latency target"),
         (PLAN.replace("years = 3", "years = 0"), "price.years"),

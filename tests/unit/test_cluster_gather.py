@@ -13,7 +13,7 @@ def test_who_is_waited_for_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(cluster, "SILENT_S", 0.0)
     said: list[str] = []
     waiting = cluster.Cluster(2, list, lambda: None, said.append)
-    with pytest.raises(EngineError, match="only 0 of 2 generators are there") as raised:
+    with pytest.raises(EngineError, match="only 0 of 2 generators are available") as raised:
         waiting.gather()
-    assert "look at the hosts that are missing" in (raised.value.hint or "")
-    assert said == ["only 0 of 2 generators are there; waiting 1.2 s for the others"]
+    assert "check the missing hosts" in (raised.value.hint or "")
+    assert said == ["only 0 of 2 generators are available; waiting 1.2 s for the others"]

@@ -57,7 +57,7 @@ def test_a_generator_from_which_nothing_comes_is_lost(monkeypatch: pytest.Monkey
     made.begin({})
     (end,) = made.events()
     assert end["lost_generator"] == 1
-    assert end["message"] == "generator 1 of 1 (stuck) was lost: nothing came from it for 0.5 s"
+    assert end["message"] == "generator 1 of 1 (stuck) was lost: no data from it for 0.5 s"
     assert end["message"].encode() in errors.getvalue()
 
 

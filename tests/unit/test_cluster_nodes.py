@@ -147,18 +147,18 @@ def test_places() -> None:
 @pytest.mark.parametrize(
     ("texts", "why"),
     [
-        (["remote:3"], "'remote:3' is no place to work at"),
-        (["local:0"], "'local:0' is no number of nodes"),
-        (["local:²"], "'local:²' is no number of nodes"),
+        (["remote:3"], "'remote:3' is not a host for generators"),
+        (["local:0"], "'local:0' is not a number of nodes"),
+        (["local:²"], "'local:²' is not a number of nodes"),
         (["local:64", "local:1"], "65 nodes on this machine are too many"),
         (["ray://head"], "'ray://head' has no port"),
         (["ray://head:99999"], "'ray://head:99999' has no port"),
         (["ssh://"], "names no host"),
-        (["ssh://a:65536"], "is no host"),
+        (["ssh://a:65536"], "is not a host"),
         (["ray://head:1", "local:2"], "stands alone"),
         (["ssh://a,a"], "names a host twice"),
-        (["ssh://-oProxyCommand=x"], "is no host"),
-        (["ssh://a b"], "is no host"),
+        (["ssh://-oProxyCommand=x"], "is not a host"),
+        (["ssh://a b"], "is not a host"),
     ],
 )
 def test_what_is_no_place(texts: list[str], why: str) -> None:
@@ -192,7 +192,7 @@ def test_a_trial_is_done_again_twice_and_has_then_failed() -> None:
 
 def test_generators_that_cannot_be_had_fail_the_trial() -> None:
     def load() -> TrialResult:
-        raise EngineError("only 2 of 3 generators are there", hint="look")
+        raise EngineError("only 2 of 3 generators are available", hint="look")
 
     result = of_run().run(TRIAL, load)
     assert result.failure == Failure(stage=Stage.RUN, message="only 2 of 3 generators are there", hint="look")

@@ -103,7 +103,7 @@ def refused(address: str) -> EngineError:
 
 def test_nobody_is_there() -> None:
     error = refused(closed())
-    assert "nobody is there: " in error.message
+    assert "no process listens there: " in error.message
     assert "--ray-client-server-port" in (error.hint or "")
 
 
@@ -117,7 +117,7 @@ def test_somebody_else_is_there() -> None:
 def test_a_token_that_is_not_theirs() -> None:
     with proxy(lets_in=False) as address:
         error = refused(address)
-    assert "it does not let us in: Invalid or missing authentication token" in error.message
+    assert "it refuses access: Invalid or missing authentication token" in error.message
     assert "RAY_AUTH_TOKEN" in (error.hint or "")
 
 
@@ -133,14 +133,14 @@ def test_a_token_that_is_nowhere(tmp_path: Path) -> None:
             check=False,
         )
     assert "EngineError: cannot join the Ray cluster at " in done.stderr
-    assert ": RAY_AUTH_MODE is token, and there is no token here" in done.stderr
+    assert ": RAY_AUTH_MODE is token, but no token is set" in done.stderr
 
 
 def test_ray_without_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
     with proxy(lets_in=True) as address:
         monkeypatch.setitem(sys.modules, "grpc", None)
         error = refused(address)
-    assert "Ray's client is not installed here (grpc)" in error.message
+    assert "Ray's client is not installed on this machine (grpc)" in error.message
     assert error.hint == "pip install 'ray[client]'"
 
 

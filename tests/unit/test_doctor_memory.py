@@ -85,7 +85,7 @@ def test_memory_that_nobody_tells(tmp_path: Path) -> None:
         ((14 * GIB,), "warning", "about as large as memory"),
         ((40 * GIB,), "note", "larger than memory"),
         ((GIB // 2, 40 * GIB), "note", "in shared buffers and larger than memory"),
-        ((), "unknown", "its size is not known"),
+        ((), "unknown", "its size is unknown"),
     ],
 )
 def test_dataset(tmp_path: Path, datasets: tuple[int, ...], verdict: str, found: str) -> None:

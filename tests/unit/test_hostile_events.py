@@ -66,5 +66,5 @@ def test_a_version_that_is_none(tmp_path: Path, version: object) -> None:
 )
 def test_fields_of_another_type(tmp_path: Path, kind: str, changes: dict[str, Any]) -> None:
     events = [{**each, **(changes if each["event"] == kind else {})} for each in sample_events(4, 2, 500, 900, seed=1)]
-    with pytest.raises(EngineError, match=r"cannot .*, for the engine's events are not as expected: "):
+    with pytest.raises(EngineError, match=r"cannot .*, because the engine's events have an unexpected form: "):
         tried(tmp_path, events)

@@ -91,7 +91,9 @@ def test_a_setting_that_the_older_version_lacks_is_warned_of(plan: Path) -> None
     assert hint.endswith("remove it")
     ((field, message, _),) = warned(plan, "target.pg18.settings.io_method=worker")
     assert field == "target.pg18.settings.io_method"
-    assert message.startswith("target pg16, PostgreSQL 16, has no io_method (since 18): a difference is that of ")
+    assert message.startswith(
+        "target pg16, PostgreSQL 16, has no io_method (since 18): a difference between the targets "
+    )
     swept = warned(plan, 'sweep.settings.io_method=["sync","worker"]')
     assert [each[0] for each in swept] == ["sweep.settings.io_method"]
     assert warned(plan, "target.pg18.settings.work_mem=8MB") == []
@@ -103,9 +105,7 @@ def test_writes_without_their_checkpoints_are_warned_of(plan: Path) -> None:
     scripts = 'workload.scripts=["tpcb-like"]'
     ((field, message, hint),) = warned(plan, scripts)
     assert field == "trial.duration"
-    assert message == (
-        "trials of 30s are shorter than a checkpoint cycle (5m00s): their writes are measured without checkpoints"
-    )
+    assert message == ("trials of 30s are shorter than a checkpoint cycle (5m00s): they write without a checkpoint")
     assert "measure 5m00s or longer" in hint
     assert 'do = "checkpoint"' in hint
     assert warned(plan, scripts, "trial.duration=5m") == []

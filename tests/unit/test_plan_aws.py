@@ -44,7 +44,10 @@ def test_several_generators_are_rented_or_named(tmp_path: Path) -> None:
         (problem,) = problems(tmp_path, ec2(), more=hosts.format(count))
         assert problem.path == "generator.count"
     (problem,) = problems(tmp_path, 'generators = ["local:2"]\n', ec2(), more=hosts.format(3))
-    assert (problem.path, problem.message) == ("generators", "are not possible here: rented generators stand alone")
+    assert (problem.path, problem.message) == (
+        "generators",
+        "are not possible: rented generators cannot be combined with others",
+    )
 
 
 REFUSED = [
@@ -58,7 +61,12 @@ REFUSED = [
     ),
     ("rds", {"parameters": '{ shared_buffers = "5kB" }'}, "parameters.shared_buffers", "no whole number of the unit"),
     ("rds", {"parameters": '{ something = "5kB" }'}, "parameters.something", "the unit of something is not known"),
-    ("rds", {"settings": '{ shared_buffers = "8GB" }'}, "settings.shared_buffers", "taken up when the server starts"),
+    (
+        "rds",
+        {"settings": '{ shared_buffers = "8GB" }'},
+        "settings.shared_buffers",
+        "takes effect when the server starts",
+    ),
     ("rds", {"allow": '["0.0.0.0/0"]'}, "allow[0]", "opens the server to the world"),
     ("rds", {"allow": '["::/0"]'}, "allow[0]", "opens the server to the world"),
     ("rds", {"allow": '["here"]'}, "allow[0]", "is no network"),
@@ -72,7 +80,7 @@ REFUSED = [
     ("aurora", {"snapshot": '"a"', "clone_of": '"b"'}, "clone_of", "excludes snapshot"),
     ("rds", {"instance": '"m7g.large"'}, "instance", "pattern"),
     ("rds", {"tls_root": '"/nowhere.pem"'}, "tls_root", "there is no file"),
-    ("rds", {"replicas": "{ count = 1 }"}, "replicas", "there is no such key"),
+    ("rds", {"replicas": "{ count = 1 }"}, "replicas", "unknown key"),
 ]
 
 

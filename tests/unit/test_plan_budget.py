@@ -94,7 +94,7 @@ def test_points_go_before_a_verdict_between_arms_does(changes: dict[str, object]
         fit(wanted, room(60))
     hint = refused.value.hint or ""
     assert re.fullmatch(
-        r"6 trials at one point of each arm need about \w+, and a verdict needs as many: give a longer --budget, "
+        r"6 trials at one point of each arm need about \w+, and a verdict needs that many: give a longer --budget, "
         r"or leave arms out",
         hint,
     )
@@ -230,10 +230,10 @@ def test_a_search_gets_shorter_trials_and_keeps_its_span() -> None:
     assert seconds(fitted.plan) <= 300
     assert (fitted.plan.trial.duration or 0) < 60
     assert fitted.plan.trial.repeats >= 3
-    assert fitted.gave_up[-1].startswith("the search is taken to need ")
+    assert fitted.gave_up[-1].startswith("the search is estimated at ")
     with pytest.raises(UsageError, match="is too small for p") as caught:
         fit(wanted, room(60))
-    assert "3 trials at every step need about" in (caught.value.hint or "")
+    assert "3 trials at all steps need about" in (caught.value.hint or "")
 
 
 def test_a_finer_capacity_takes_more_steps() -> None:

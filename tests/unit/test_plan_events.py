@@ -51,12 +51,12 @@ def options(plan: Plan) -> list[str]:
         ('at = "3s"\ndo = { command = " " }', "event[0].do", "write the command as text"),
         ('at = 3\ndo = "kill"', "event[0].at", "give the duration a unit"),
         ('do = "kill"', "event[0].at", "is missing"),
-        ('at = "10s"\ndo = "kill"', "event[0].at", "comes after the trial's end at 10s"),
-        ('at = "8s"\ndo = "pause"\nfor = "3s"', "event[0].for", "lasts beyond the trial's end at 10s"),
-        ('at = "8s"\ndo = "pause"', "event[0]", "does not say for how long"),
-        ('at = "8s"\ndo = "kill"\nfor = "1s"', "event[0].for", "goes only with a pause, not with a kill"),
+        ('at = "10s"\ndo = "kill"', "event[0].at", "is after the trial's end at 10s"),
+        ('at = "8s"\ndo = "pause"\nfor = "3s"', "event[0].for", "ends after the trial's end at 10s"),
+        ('at = "8s"\ndo = "pause"', "event[0]", "lacks the duration of the pause"),
+        ('at = "8s"\ndo = "kill"\nfor = "1s"', "event[0].for", "applies to a pause, not to a kill"),
         ('at = "8s"\ndo = "promote"', "event[0].do", "is not possible at target new: it has no replica"),
-        ('at = "8s"\ndo = "kill"\nfro = "1s"', "event[0].fro", "there is no such key"),
+        ('at = "8s"\ndo = "kill"\nfro = "1s"', "event[0].fro", "unknown key"),
     ],
 )
 def test_what_is_wrong_with_an_event_is_said_with_its_line(tmp_path: Path, text: str, field: str, message: str) -> None:
@@ -111,7 +111,7 @@ def test_behind_a_promote_the_primary_is_gone(tmp_path: Path, before: str, after
         load(tmp_path, text)
     (problem,) = caught.value.problems
     assert problem.path == wrong
-    assert "comes after the promote at " in problem.message
+    assert "is after the promote at " in problem.message
     assert problem.line is not None
 
 
@@ -119,7 +119,7 @@ def test_clients_come_back_where_events_drop_connections(tmp_path: Path) -> None
     plan = load(tmp_path, event('at = "3s"\ndo = "kill"'))
     assert plan.reconnect() == plan.as_resolved()["trial"]["reconnect"] == "always"
     assert "--reconnect" in options(plan)
-    assert in_each_trial(plan) == ["in each trial: kill at 3s", "clients that lose their connection come back"]
+    assert in_each_trial(plan) == ["in each trial: kill at 3s", "clients that lose their connection reconnect"]
     quiet = load(tmp_path, event('at = "3s"\ndo = "checkpoint"'))
     assert quiet.reconnect() == "off"
     assert not any(option.startswith("--reconnect") for option in options(quiet))
@@ -147,7 +147,7 @@ def test_clients_may_not_stay_away_where_events_send_them(tmp_path: Path) -> Non
     with pytest.raises(PlanError) as caught:
         load(tmp_path, event('at = "3s"\ndo = "restart"').replace("[trial]", '[trial]\nreconnect = "off"'))
     (problem,) = caught.value.problems
-    assert (problem.path, problem.hint) == ("trial.reconnect", "remove it: clients then come back")
+    assert (problem.path, problem.hint) == ("trial.reconnect", "remove it: clients then reconnect")
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ after_trial = "sync; date"
 """
 SCRIPT = "SELECT 1;\n\\shell touch here\n\\setshell n echo 1\nCOPY t FROM PROGRAM 'id';\n"
 
-SETTING = "the server runs or loads what its setting says"
+SETTING = "the server runs or loads what its setting names"
 BUILD = "builds the sources in SOURCE with CC=./cc configure --without-icu, and runs what is built"
 
 
@@ -135,4 +135,4 @@ def test_only_a_lua_script_is_let_out_of_the_sandbox(tmp_path: Path) -> None:
     path.write_text(LUA + 'name = "oltp-insert"\nallow_lua_system = true\n')
     with pytest.raises(PlanError) as caught:
         load_plan(path)
-    assert "allow_lua_system is for a Lua script" in caught.value.problems[0].message
+    assert "allow_lua_system needs a Lua script" in caught.value.problems[0].message

@@ -160,11 +160,11 @@ def test_toml_that_cannot_be_read_is_the_base_s(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("extends", "message", "hint"),
     [
-        ('"bsae"', "there is no plan bsae", "did you mean base"),
-        ('"no/base.toml"', "there is no plan", None),
+        ('"bsae"', "plan bsae does not exist", "did you mean base"),
+        ('"no/base.toml"', "does not exist", None),
         ("5", "must be the name of a plan", 'extends = "quick"'),
         ('""', "must be the name of a plan", None),
-        ('"mine"', "goes in a circle: mine.toml → mine.toml", None),
+        ('"mine"', "forms a cycle: mine.toml → mine.toml", None),
     ],
 )
 def test_what_cannot_be_extended(folder: Path, extends: str, message: str, hint: str | None) -> None:
@@ -181,7 +181,7 @@ def test_circles_of_several_plans_are_refused(folder: Path) -> None:
         load_plan("a.toml")
     (problem,) = caught.value.problems
     assert caught.value.source == "b.toml"
-    assert (problem.line, problem.message) == (2, "goes in a circle: a.toml → b.toml → a.toml")
+    assert (problem.line, problem.message) == (2, "forms a cycle: a.toml → b.toml → a.toml")
 
 
 def test_scripts_are_found_beside_the_plan_that_names_them(folder: Path) -> None:

@@ -59,10 +59,10 @@ def test_a_script_needs_no_dataset(tmp_path: Path) -> None:
     [
         ('lua = "a.lua"\nname = "oltp-insert"\n', "give one of scripts, lua and name"),
         ('lua = "a.lua"\nscripts = ["select-only"]\n', "give one of scripts, lua and name"),
-        ('scripts = ["select-only"]\noptions = { a = 1 }\n', "options are those of a Lua script"),
-        ('lua = "a.lua"\nvariables = { a = 1 }\n', "a Lua script has options, not variables"),
-        ('lua = "a.lua"\noptions = { pgsql_host = "a" }\n', "pgsql_host names a server, and [target] does that"),
-        ('name = "oltp-insert"\noptions = { "pgsql-db" = "a" }\n', "pgsql-db names a server, and [target] does that"),
+        ('scripts = ["select-only"]\noptions = { a = 1 }\n', "options need a Lua script"),
+        ('lua = "a.lua"\nvariables = { a = 1 }\n', "a Lua script takes options, not variables"),
+        ('lua = "a.lua"\noptions = { pgsql_host = "a" }\n', "pgsql_host names a server, which [target] does"),
+        ('name = "oltp-insert"\noptions = { "pgsql-db" = "a" }\n', "pgsql-db names a server, which [target] does"),
     ],
 )
 def test_what_makes_no_sense_is_refused(tmp_path: Path, workload: str, message: str) -> None:
@@ -80,7 +80,7 @@ def test_how_statements_are_sent_is_the_scripts_business(tmp_path: Path, points:
         path.write_text((HEAD + workload).replace("[trial]", place))
         with pytest.raises(PlanError) as caught:
             load_plan(path, [])
-        message = "a Lua script decides itself how its statements are sent"
+        message = "a Lua script itself decides how to send its statements"
         problem = next(problem for problem in caught.value.problems if problem.message == message)
         assert problem.path.startswith("sweep.points" if points else "sweep.protocol")
         assert problem.line is not None

@@ -80,9 +80,9 @@ def test_a_plan_without_phases_does_not_speak_of_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "path", "line", "message"),
     [
-        ("repeats = 2", 'duration = "10s"', "trial.duration", 11, "does not go with phases"),
-        ("repeats = 2", 'warmup = "10s"', "trial.warmup", 11, "does not go with phases"),
-        ("repeats = 2", "transactions = 10", "trial.transactions", 11, "does not go with phases"),
+        ("repeats = 2", 'duration = "10s"', "trial.duration", 11, "cannot be combined with phases"),
+        ("repeats = 2", 'warmup = "10s"', "trial.warmup", 11, "cannot be combined with phases"),
+        ("repeats = 2", "transactions = 10", "trial.transactions", 11, "cannot be combined with phases"),
         ('name = "up"', 'name = "warm"', "phase[1].name", 18, "two phases"),
         ('duration = "10s"', "duration = 10", "phase[1].duration", 19, "must be text"),
         ('duration = "10s"', 'duration = "0s"', "phase[1].duration", 19, "more than 0s"),

@@ -61,7 +61,7 @@ def test_over_the_network_there_is_no_log_to_read(tmp_path: Path) -> None:
     [
         ('log = "main.log"', "write the whole path of the log"),
         ("log = 1", "write the whole path of the log"),
-        ('log = "/l"\nhost = false', "the log is read on the server's host"),
+        ('log = "/l"\nhost = false', "the log is on the server's host"),
         ("statements = -1", "must be at least 0"),
     ],
 )

@@ -46,9 +46,8 @@ def test_a_load_is_read_shown_and_resolved(tmp_path: Path) -> None:
     plan = load(tmp_path, PLAN + LOAD)
     assert plan.replica_load is not None
     assert script_files(plan) == ["read.sql"]
-    said = (
-        "on the replicas meanwhile: select-only@2, read.sql, 5 clients at 100 transactions a second, prepared protocol"
-    )
+    load_words = "select-only@2, read.sql, 5 clients at 100 transactions per second, prepared protocol"
+    said = f"on the replicas at the same time: {load_words}"
     assert in_each_trial(plan) == [said]
     resolved = plan.as_resolved()
     assert Plan.from_resolved(resolved).as_resolved() == resolved
@@ -78,7 +77,7 @@ def test_clients_are_shared_out_evenly(clients: int, standbys: int, each: list[i
         (("select-only@2", "select-only@x"), "replica_load.scripts[0]", "must be a whole number"),
         (("rate = 100", "rate = 0"), "replica_load.rate", "must be"),
         (("clients = 5\n", ""), "replica_load.clients", "is missing"),
-        (("clients = 5\n", "client = 5\nclients = 5\n"), "replica_load.client", "there is no such key"),
+        (("clients = 5\n", "client = 5\nclients = 5\n"), "replica_load.client", "unknown key"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, change: tuple[str, str], field: str, message: str) -> None:

@@ -149,7 +149,7 @@ IN_MEMORY = ELSEWHERE.replace(MEMORY, "tmpfs")
     ("plan", "way", "said"),
     [
         (ELSEWHERE, "btrfs", "/dev/shm lies on tmpfs"),
-        (ELSEWHERE, "reflink", "/dev/shm lies on tmpfs, where files share no blocks"),
+        (ELSEWHERE, "reflink", "/dev/shm is on tmpfs, where files cannot share blocks"),
         (IN_MEMORY, "btrfs", "its cluster lies in memory"),
         (KEPT, "zfs", "its cluster is kept (keep_data)"),
     ],
@@ -177,22 +177,22 @@ WORDS = [
     (
         'method = "reload"\ndrop_cache = "files"\nprewarm = "pg_prewarm"\nanalyze = true\ncheckpoint = false',
         (
-            "before each trial: load the dataset anew; drop the page cache of the cluster's files; "
+            "before each trial: reload the dataset; drop the page cache of the cluster's files; "
             "prewarm with pg_prewarm; analyze"
         ),
     ),
     ("", "before each trial: vacuum tellers and branches, empty the history; checkpoint"),
-    ('method = "none"\ncheckpoint = false', "before each trial: the dataset stays as the trial before left it"),
+    ('method = "none"\ncheckpoint = false', "before each trial: the dataset stays as the previous trial left it"),
     (
         'method = "snapshot"\nrestart = true\nprewarm = "read"\nstatistics = true',
         (
-            "before each trial: bring the cluster back from a stopped copy; checkpoint; restart the server; "
+            "before each trial: restore the cluster from a stopped copy; checkpoint; restart the server; "
             "prewarm by reading every table; reset statistics"
         ),
     ),
     (
         'method = "snapshot"\nsnapshot = "copy"\ncheckpoint = false',
-        "before each trial: bring the cluster back from a stopped copy (copy)",
+        "before each trial: restore the cluster from a stopped copy (copy)",
     ),
 ]
 

@@ -91,7 +91,7 @@ def test_seconds_without_a_unit_are_for_manifests_only() -> None:
         ('[hooks]\nbefore_trial = ""', "write a line for the shell"),
         ("[hooks]\nbefore_trial = [1]", "write a line for the shell"),
         ('[hooks]\ntimeout = "0s"', "must be more than 0s"),
-        ('[hooks]\nbefore_trail = "sync"', "there is no such key"),
+        ('[hooks]\nbefore_trail = "sync"', "unknown key"),
     ],
 )
 def test_what_is_wrong_with_limits_and_hooks_is_said_with_its_line(

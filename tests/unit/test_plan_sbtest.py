@@ -81,10 +81,13 @@ def test_a_plan_on_pgbench_s_tables_says_nothing_of_it(tmp_path: Path) -> None:
         (PLAN + "scale = 3\n", "workload.scale: does not go with sbtest"),
         (PLAN.replace("sbtest", "pgbench", 1), "workload.tables: goes only with dataset"),
         (PLAN.replace("sbtest", "none", 1), "workload.table_size: goes only with dataset"),
-        (PLAN.replace("point.sql", "tpcb-like"), "works on pgbench's tables, and dataset is sbtest"),
+        (PLAN.replace("point.sql", "tpcb-like"), "needs pgbench's tables, and dataset is sbtest"),
         (PLAN.replace("tables = 10", "tables = 0"), "workload.tables: "),
         (PLAN.replace("100000", "2147483648"), "workload.table_size: "),
-        (PLAN.replace("clients = 2", "clients = 2\nscale = 2147483648"), "sweep.scale: a table of sbtest has at most"),
+        (
+            PLAN.replace("clients = 2", "clients = 2\nscale = 2147483648"),
+            "sweep.scale: scale sets the rows of each sbtest table, at most",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(tmp_path: Path, text: str, said: str) -> None:

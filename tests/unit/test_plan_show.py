@@ -14,7 +14,7 @@ from pgdyno.plan.show import check_text, problem_lines, show_json, show_lines, t
 PROBLEMS = [
     Problem("target.pg18.version", "is missing", 12, 'such as version = "18"'),
     Problem("workload.scripts[0]", "it is " + "very " * 30 + "wrong"),
-    Problem("", "is not TOML here: invalid value", 3),
+    Problem("", "is invalid TOML: invalid value", 3),
 ]
 
 
@@ -29,7 +29,7 @@ def test_problems_name_file_line_and_field() -> None:
     assert lines[0] == "quick.toml:12: target.pg18.version: is missing"
     assert lines[1] == '    such as version = "18"'
     assert lines[2].startswith("quick.toml: workload.scripts[0]: it is very")
-    assert lines[-1] == "quick.toml:3: is not TOML here: invalid value"
+    assert lines[-1] == "quick.toml:3: is invalid TOML: invalid value"
     assert max(map(len, lines)) <= 80
 
 
@@ -62,7 +62,7 @@ def test_the_trials_of_a_plan_hold_80_columns() -> None:
     assert "36 trials, 3m00s of measuring, plus starting servers and loading (1 dataset)" in text
     assert "target pg18: PostgreSQL 18, embedded, 1 setting changed" in text
     assert "before each trial: vacuum tellers and branches, empty the history; checkpoint" in text
-    assert "about 1m00s on top, with the steps before each trial and the checks behind it" in text
+    assert "about 1m00s more, with the steps before each trial and the checks after it" in text
 
 
 def test_settings_have_columns_while_there_is_room() -> None:
@@ -117,5 +117,5 @@ def test_json() -> None:
 def test_a_search_is_counted_by_nobody() -> None:
     assert total(load_plan("quick", ["search.find=peak"]).plan) == (
         "searches for the peak of throughput from 2 to 64 clients; 3 trials a step; "
-        "how many steps, what is measured decides"
+        "the number of steps depends on the results"
     )

@@ -132,23 +132,23 @@ WRONG = [
     ("clients = 1\nexclude = 'clients = 1'", "exclude", 2, "is no condition", "written =="),
     ("points = { clients = 1 }", "points", 1, "must be a list", None),
     ("clients = 1\nsettings = 5", "settings", 2, "must be a table", None),
-    ('clients = "four"', "clients", 1, "there is no parameter four", "parameters are clients"),
+    ('clients = "four"', "clients", 1, "parameter four does not exist", "parameters: clients"),
     ('clients = "1 +"', "clients", 1, "is no expression", "clients / 2"),
-    ('clients = 4\nworkers = "client / 2"', "workers", 2, "there is no parameter client", "did you mean clients?"),
+    ('clients = 4\nworkers = "client / 2"', "workers", 2, "parameter client does not exist", "did you mean clients?"),
     ('clients = [1, 4]\nworkers = "clients / 2"', "workers", 2, "rounded down 0 for clients = 1", "max(1, clients"),
     ('clients = [1, 4]\nworkers = "8 // (clients - 1)"', "workers", 2, "divides by zero", None),
     ('clients = 2\nworkers = "clients * 2"', "workers", 2, "4 workers are more than 2 clients", "min(clients"),
     ('clients = "clients + 1"', "clients", 1, "depends on itself: clients → clients", "a value"),
-    ('clients = 1\nscale = "workers * 2"', "scale", 2, "workers is not known here", "give the sweep workers"),
+    ('clients = 1\nscale = "workers * 2"', "scale", 2, "workers is unknown", "add workers to the sweep"),
     ('clients = 1\nscale = "variables.rang"', "scale", 2, "variables.rang is not known here", "or the workload"),
-    ('clients = 1\nrate = "variables.x"\nvariables.x = "abc"', "rate", 2, 'is "abc", and a number is wanted', None),
+    ('clients = 1\nrate = "variables.x"\nvariables.x = "abc"', "rate", 2, 'is "abc", not a number', None),
     ("clients = 1\nrate = 0", "rate", 2, "must be more than 0", None),
     ("clients = 1\nrate = 1e10", "rate", 2, "beyond what is measured", None),
     ('clients = 1\nrate = "scale - 10"', "rate", 2, "comes to 0 for scale = 10", None),
     ('clients = 1\n"settings.port" = 1', "settings.port", 2, "chooses a free one", "remove"),
     ("clients = 1\nsettings.Port = [1, 2]", "settings.Port", 2, "chooses a free one", "remove"),
     ('clients = 1\nsettings.work_mem = ["1MB",\n"1MB"]', "settings.work_mem[1]", 3, "1MB is listed twice", "repeats"),
-    ('clients = 1\nsettings.a = "1"\n"settings.a" = "2"', "settings.a", 3, "given twice", "leave one out"),
+    ('clients = 1\nsettings.a = "1"\n"settings.a" = "2"', "settings.a", 3, "given twice", "remove one of them"),
     ('clients = 1\nsettings.max_connections = "client + 9"', "settings.max_connections", 2, "no parameter", "clients"),
     ("clients = 90\nsettings.max_connections = [99, 50]", "clients", 1, "max_connections is 50", None),
     ('clients = 1\nvariables."a-b" = 1', "variables.a-b", 2, "not the name", "letters"),
@@ -161,7 +161,7 @@ WRONG = [
     ('clients = 1\nexclude = ["clients >"]', "exclude[0]", 2, "is no expression", None),
     ('clients = 1\nexclude = ["clients"]', "exclude[0]", 2, "is no condition", "clients > 64"),
     ('clients = 1\nexclude = ["clients > 1 and scal < 3"]', "exclude[0]", 2, "no parameter scal", "scale"),
-    ('clients = [1, 2]\nexclude = "clients > 0"', "exclude", 2, "leaves nothing to measure", None),
+    ('clients = [1, 2]\nexclude = "clients > 0"', "exclude", 2, "leaves no point to measure", None),
     ("workers = 1", "clients", 0, "is missing", "clients = [1, 4, 16]"),
     ("points = []", "clients", 0, "is missing", None),
     ("clients = 1\npoints = [{ clients = 1 }]", "points[0]", 2, "is measured already", "repeats"),
@@ -207,7 +207,7 @@ def test_rates_and_phases_exclude_each_other(tmp_path: Path) -> None:
     with pytest.raises(PlanError) as caught:
         load_plan(tmp_path / "p.toml")
     assert [problem.path for problem in caught.value.problems] == ["sweep.rate", "sweep.points[0].rate"]
-    assert "does not go with phases" in caught.value.problems[0].message
+    assert "cannot be combined with phases" in caught.value.problems[0].message
 
 
 def test_a_sweep_that_was_kept_comes_to_the_same(tmp_path: Path) -> None:

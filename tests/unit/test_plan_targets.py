@@ -86,7 +86,7 @@ def test_what_cannot_be_had(tmp_path: Path, target: str, field: str, line: int, 
 OVER_NETWORK = [
     ('method = "snapshot"', "method", "its data directory cannot be copied"),
     ("restart = true", "restart", "it cannot be restarted"),
-    ('drop_cache = "files"', "drop_cache", "the page cache is its host's"),
+    ('drop_cache = "files"', "drop_cache", "the page cache belongs to its host"),
 ]
 
 
@@ -124,7 +124,7 @@ ENVIRONMENT = [
     ('data = "tmpfs"\ntmpfs_size = "9000TB"', "tmpfs_size", "more than this machine's memory", ""),
     ('data = "tmpfs"\ntmpfs_size = "9 sacks"', "tmpfs_size", "is not a size", "512MB"),
     ("variables = { PGDATA = 1 }", "variables.PGDATA", "an option of its own", "settings"),
-    ('variables = { "a-b" = 1 }', "variables.a-b", "is not a variable of an environment", "letters"),
+    ('variables = { "a-b" = 1 }', "variables.a-b", "is not a valid name of an environment variable", "letters"),
     ("dta = 1", "dta", "no such key", "did you mean data?"),
 ]
 
@@ -162,7 +162,7 @@ def test_replicas(tmp_path: Path) -> None:
     plan = load_plan(write(tmp_path, EMBEDDED + "[target.far.replicas]\ncount = 2\n")).plan
     assert plan.target["far"].describe() == "PostgreSQL 18, embedded, 2 replicas"
     (found,) = problems(tmp_path, EMBEDDED + "replicas = { count = 1 }\n", 'method = "snapshot"')
-    assert "cannot follow a cluster that is put back" in found.message
+    assert "cannot follow a restored cluster" in found.message
     (found,) = problems(tmp_path, EMBEDDED + "replicas = { synchronous = 'on' }\n")
     assert (found.path, found.message) == ("target.far.replicas.count", "is missing")
     text = EMBEDDED.replace("max_", "synchronous_standby_names = '*', max_") + "replicas = { count = 1 }\n"
@@ -203,10 +203,14 @@ def test_a_host_over_ssh(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "key", "message"),
     [
-        ('user = "-l"', "user", "'-l' is no user"),
+        ('user = "-l"', "user", "'-l' is not a user"),
         ('config = "ssh.conf"', "config", "ssh.conf is not an absolute path"),
-        ('known_hosts = "/nowhere/known"', "known_hosts", "there is no file /nowhere/known that can be read"),
-        ('folder = "cache"', "folder", "cache is not a path from the root or from the home there"),
+        ('known_hosts = "/nowhere/known"', "known_hosts", "cannot read the file /nowhere/known"),
+        (
+            'folder = "cache"',
+            "folder",
+            "cache is neither an absolute path nor one below the home directory of that host",
+        ),
         ('data = "~/data"', "data", "~/data is not an absolute path"),
     ],
 )
@@ -219,7 +223,7 @@ def test_what_cannot_be_said_of_a_host(line: str, key: str, message: str, tmp_pa
 def test_what_is_no_host(host: str, tmp_path: Path) -> None:
     (problem,) = problems(tmp_path, SSH.replace("db1", host))
     assert (problem.path, problem.line) == ("target.far.ssh.host", FIRST + 3)
-    assert "is no host" in problem.message
+    assert "is not a host" in problem.message
 
 
 def test_a_host_over_ssh_is_that_of_a_server_over_the_network(tmp_path: Path) -> None:

@@ -59,10 +59,10 @@ def test_other_plans_stay_as_they_were(tmp_path: Path) -> None:
 
 
 MISTAKES = [
-    ('scripts = ["tpcb-like"]', "", "workload.name", "says scripts and dataset itself"),
+    ('scripts = ["tpcb-like"]', "", "workload.name", "defines scripts and dataset itself"),
     ('profile = "tpc"', "", "workload.profile", "hammerdb"),
     ("variables = { x = 1 }", "", "workload.variables.x", "goes with scripts"),
-    ("", '[reset]\nmethod = "vacuum"', "reset.method", "as the trial before left them"),
+    ("", '[reset]\nmethod = "vacuum"', "reset.method", "as the previous trial left them"),
 ]
 
 

@@ -66,9 +66,9 @@ def test_names_without_a_folder_are_found_as_the_engine_finds_them(
 def test_what_lies_elsewhere_is_refused(tmp_path: Path) -> None:
     write(tmp_path, lua__own="dofile('../common.lua')", lua2__own="dofile('common.lua')", common="")
     for folder, named in (("lua", "../common.lua"), ("lua2", "common.lua")):
-        with pytest.raises(EngineError, match=rf"{folder}/own\.lua loads {named}, which does not lie beside it"):
+        with pytest.raises(EngineError, match=rf"{folder}/own\.lua loads {named}, which is outside of its folder"):
             lua_files(f"{folder}/own.lua", tmp_path)
-    with pytest.raises(EngineError, match="there is no Lua script none"):
+    with pytest.raises(EngineError, match="Lua script none does not exist"):
         lua_files("none", tmp_path)
 
 

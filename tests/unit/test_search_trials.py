@@ -187,7 +187,7 @@ def test_a_capacity_is_an_interval(tmp_path: Path) -> None:
         (PLAN.replace("repeats = 2", "repeats = 1"), "trial.repeats", "noise cannot be told"),
         (PLAN.replace("[1, 8]", "8"), "sweep.clients", "says not where to search"),
         (PLAN + 'latency = "p99 < 1s"\n', "search.latency", 'goes only with find = "capacity"'),
-        (PLAN + "speed = 1\n", "search.speed", "there is no such key"),
+        (PLAN + "speed = 1\n", "search.speed", "unknown key"),
         (PLAN.replace('"peak"', '"top"'), "search.find", "must be"),
         (PLAN.replace("clients = [1, 8]", "clients = [1, 8]\nrate = 5"), "sweep.rate", "does not go with"),
         (CAPACITY.replace("repeats = 3", "repeats = 2"), "trial.repeats", "is 2: so few"),

@@ -54,7 +54,7 @@ def test_every_place_that_pgdyno_chooses_is_reserved() -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "x = 1\ny", "1st", "include", "include_if_exists", "a.", ".a", "a;b"])
 def test_names_that_are_no_settings(name: str) -> None:
-    with pytest.raises(TargetError, match="not the name of a setting"):
+    with pytest.raises(TargetError, match="not a valid name of a setting"):
         check_settings({name: "1"})
 
 

@@ -28,14 +28,14 @@ from pgdyno.programs import find_engine
 from pgdyno.run.process import without_libpq
 
 ALONE_S = 3.0
-"""For a driver that is late, upon the lease of its engine."""
+"""The margin for a late driver, in addition to the lease of its engine."""
 
 
 class Agent:
-    """One generator's host."""
+    """The host of one generator."""
 
     def __init__(self, *, is_process: bool = False) -> None:
-        """Finds the engine; it `is_process` that ends where its driver is gone. Raises EngineError."""
+        """Finds the engine; with `is_process`, this process ends when its driver has gone. Raises EngineError."""
         self._engine = find_engine()
         self._is_process = is_process
         self._spoken_to = time.monotonic()
@@ -47,7 +47,7 @@ class Agent:
         self._ray_before = {"user": 0, "system": 0}
 
     def look(self) -> dict[str, Any]:
-        """What is to be known of this host."""
+        """Returns facts about this host."""
         host = describe_host()
         return {
             "host": os.uname().nodename,
@@ -60,23 +60,23 @@ class Agent:
         }
 
     def clock_us(self) -> int:
-        """This host's wall clock, microseconds since 1970."""
+        """Returns this host's wall clock in microseconds since 1970."""
         self._note()
         return time.time_ns() // 1000
 
     def ceiling(self, protocol: str, clients: int, seconds: float) -> float:
-        """Transactions a second of the engine here against a server that answers at once. Raises EngineError."""
+        """Returns the engine's transactions per second against a null server. Raises EngineError."""
         return plain_ceiling(self._engine, len(os.sched_getaffinity(0)), protocol, clients, seconds)
 
     def trips(self, environment: Mapping[str, str], protocol: str) -> Trips:
-        """From here to the server of `environment` and back. Raises EngineError."""
+        """Measures round trips to the server of `environment`. Raises EngineError."""
         return round_trips(self._engine, environment, protocol)
 
     def begin(self, options: Sequence[str], environment: Mapping[str, str], files: Mapping[str, bytes]) -> None:
-        """Starts the engine; `files` are put where it runs. One that still runs is ended before."""
+        """Starts the engine with `files` in its folder, after ending a previous one."""
         self._note()
         self.end()
-        # on a node of ours it goes with all of the node's
+        # a node that pgdyno started removes it with its own folder
         self._folder = Path(tempfile.mkdtemp(prefix="pgdyno-generator-", dir=os.environ.get(NODE_FOLDER)))
         for name, content in files.items():
             file = self._folder / name
@@ -98,11 +98,11 @@ class Agent:
         threading.Thread(target=self._read, args=(self._process, self._lines, self._folder), daemon=True).start()
 
     def start(self, epoch_us: int) -> None:
-        """Tells the engine when to begin, by this host's clock."""
+        """Sets the engine's start by this host's clock."""
         self._say(f"start {epoch_us}\n".encode())
 
     def listen(self, wait_s: float) -> Heard:
-        """Renews the lease, and waits up to `wait_s` for something new."""
+        """Renews the lease, and waits up to `wait_s` for output."""
         self._say(RENEWAL)
         lines, all_told = self._lines.take(wait_s)
         process = self._process
@@ -111,18 +111,18 @@ class Agent:
         return Heard(lines, process.wait(), self._said())
 
     def interrupt(self) -> None:
-        """Ctrl-C for the engine: it still says what it measured."""
+        """Stops the engine with SIGINT: it still reports its results."""
         self._note()
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
 
     def ray_cpu_us(self) -> dict[str, int]:
-        """CPU time that Ray's processes of this node took since the engine was started."""
+        """Returns the CPU time of Ray's processes on this node since the engine's start."""
         now = _ray_cpu_us()
         return {name: max(0, now[name] - self._ray_before[name]) for name in now}
 
     def end(self) -> None:
-        """Ends the engine, if there is one, and removes what was put here for it."""
+        """Ends the engine, if it runs, and removes its files."""
         process, self._process = self._process, None
         if process is not None:
             if process.poll() is None:
@@ -143,12 +143,12 @@ class Agent:
             self._folder = None
 
     def _note(self) -> None:
-        """The driver is there."""
+        """Records contact with the driver."""
         self._spoken_to = time.monotonic()
         self._news.set()
 
     def _is_alone(self) -> bool:
-        """Whether the engine's lease had run out, and nobody comes to hear of that."""
+        """Tells whether the engine's lease ran out without a driver to collect the results."""
         self._news.clear()
         return time.monotonic() - self._spoken_to > LEASE_S and not self._news.wait(ALONE_S)
 
@@ -161,7 +161,7 @@ class Agent:
             process.stdin.write(line)
             process.stdin.flush()
         except (BrokenPipeError, ValueError):
-            # it has ended: the next answer says so
+            # it has ended: the next answer reports that
             return
 
     def _read(self, process: subprocess.Popen[bytes], lines: Lines, folder: Path) -> None:
@@ -171,10 +171,10 @@ class Agent:
                 lines.add(line)
         lines.end()
         process.wait()
-        # nobody may come any more who would do it; what the engine said stays readable
+        # the driver may never return to do it; the engine's output stays readable
         shutil.rmtree(folder, ignore_errors=True)
         if self._is_process and self._is_alone():
-            # Ray would leave it for longer; a driver that was only cut off starts another one
+            # Ray would keep it for longer; a driver that was only cut off starts another one
             os._exit(0)
 
     def _said(self) -> str:
@@ -186,7 +186,7 @@ class Agent:
 
 @contextmanager
 def _hearing_ctrl_c() -> Iterator[None]:
-    """What is started in the block gets SIGINT: Ray blocks it in all that it starts, and children inherit that."""
+    """Lets processes that the block starts receive SIGINT, which Ray blocks and children inherit."""
     before = signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     try:
         yield
@@ -195,5 +195,5 @@ def _hearing_ctrl_c() -> Iterator[None]:
 
 
 def _ray_cpu_us() -> dict[str, int]:
-    """Of Ray's daemon on this node and all of its other children; this process is one of them."""
+    """Returns the CPU time of this node's Ray daemon and its other children; this process is one of them."""
     return tree_cpu_us(os.getppid())

@@ -1,4 +1,4 @@
-"""How far the clocks of generators are from ours, by the quickest of some answers."""
+"""Measures clock offsets of generators from the fastest of several answers."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ ROUNDS = 9
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """Of another host's wall clock."""
+    """The offset of another host's wall clock."""
 
     ahead_us: int
-    """How far it is ahead of ours."""
+    """How far it is ahead of the local clock."""
     round_trip_us: int
-    """Of the quickest answer: the offset is as exact as half of it."""
+    """Of the fastest answer; half of it bounds the error of the offset."""
 
 
 def measure_offset(ask: Callable[[], int], rounds: int = ROUNDS) -> Offset:
-    """`ask` gives the other clock, microseconds since 1970. (Cristian 1989, probabilistic clock synchronization)"""
+    """Measures an offset; `ask` returns the other clock in microseconds since 1970.
+
+    (Cristian 1989, probabilistic clock synchronization)
+    """
     found = []
     for _ in range(rounds):
         before, wall_us = time.monotonic_ns(), time.time_ns() // 1000

@@ -1,4 +1,4 @@
-"""The generators of a run: brought up before its first trial, looked after between trials, gone behind it."""
+"""The generators of a run: started before its first trial, checked between trials, ended after it."""
 
 from __future__ import annotations
 
@@ -29,36 +29,36 @@ from pgdyno.plan.generators import Places
 from pgdyno.programs import Engine
 
 GATHER_S = 90.0
-"""Until all generators are there, also those that have to be started anew."""
+"""The time limit until all generators are up, including restarts."""
 SILENT_S = 3.0
-"""How long nothing is said of those that are waited for."""
+"""How long waiting for generators stays silent."""
 MOST_STARTS = 4
 ELSEWHERE = "192.0.2.1"
-"""Of nobody (RFC 5737): the way to it is the way to others."""
+"""An unassigned address (RFC 5737), to find the interface that leads to other hosts."""
 
 
 class Standing(Generator, Protocol):
-    """A generator for a whole run; each call raises LostError, and EngineError for what is wrong there."""
+    """A generator for a whole run; each call raises LostError, or EngineError for a failure on its host."""
 
     def ceiling(self, protocol: str, clients: int, seconds: float) -> float:
-        """Of its engine against a server that answers at once, transactions a second."""
+        """Returns its engine's transactions per second against a null server."""
 
     def trips(self, environment: Mapping[str, str], protocol: str) -> Trips:
-        """From there to a server and back."""
+        """Measures round trips from its host to a server."""
 
     def end(self) -> None:
-        """Ends what was started there."""
+        """Ends its processes."""
 
     def abandon(self) -> None:
-        """Leaves one that does not answer."""
+        """Abandons one that does not answer."""
 
 
 Known = Sequence[tuple[str, Callable[[], Standing]]]
-"""The names of all generators that there are now, and how to reach each."""
+"""Returns the names of all current generators, and how to reach each."""
 
 
 class Cluster:
-    """Generators that are up."""
+    """The running generators."""
 
     def __init__(
         self,
@@ -69,9 +69,9 @@ class Cluster:
         *,
         by_first_clock: bool = False,
     ) -> None:
-        """`count` of those that `known` tells make load; `mend` brings back those of ours that have ended.
+        """`count` generators of `known` make the load; `mend` restarts nodes that ended.
 
-        `notify` is told who is waited for. Times of a load are this machine's, or `by_first_clock` those of the first
+        `notify` receives progress. Times of a load are this machine's, or with `by_first_clock` those of the first
         generator.
         """
         self._count = count
@@ -82,7 +82,7 @@ class Cluster:
         self.generators: list[Standing] = []
 
     def gather(self) -> None:
-        """An agent on every node that makes load, anew where it does not answer. Raises EngineError."""
+        """Places an agent on every node, anew where it does not answer. Raises EngineError."""
         began, is_said = time.monotonic(), False
         while (why := self._gathered()) is not None:
             if time.monotonic() > began + GATHER_S:
@@ -90,12 +90,12 @@ class Cluster:
             if not is_said and time.monotonic() > began + SILENT_S:
                 self._notify(f"{why.message}; waiting {GATHER_S:g} s for the others")
                 is_said = True
-            # a node that has just died is not yet known to be dead
+            # a node that has just ended may still be listed
             time.sleep(0.5)
         self._same_programs()
 
     def _gathered(self) -> EngineError | None:
-        """Why not all generators are there; None when they are."""
+        """Returns why generators are missing, or None."""
         known: dict[str, Standing] = {}
         for generator in self.generators:
             if _answers(generator):
@@ -112,25 +112,25 @@ class Cluster:
             try:
                 known[name] = one.result()
             except LostError as lost:
-                failures.append(EngineError(f"{name} does not come up: {lost}"))
+                failures.append(EngineError(f"{name} does not start: {lost}"))
             except EngineError as error:
                 wrong.append(error)
         self.generators = [known[name] for name in sorted(known, key=lambda name: (len(name), name))]
         if wrong:
-            # another try is of no use
+            # retrying is pointless
             raise wrong[0]
         if len(known) >= self._count:
             return None
         return next(iter(failures), None) or EngineError(
-            f"only {len(known)} of {self._count} generators are there",
-            hint="look at the hosts that are missing; a load of fewer generators would be another one",
+            f"only {len(known)} of {self._count} generators are available",
+            hint="check the missing hosts; with fewer generators, the load would be different",
         )
 
     def _same_programs(self) -> None:
         versions = {(each.facts["pgdyno"], each.facts["pgdrive"]) for each in self.generators}
         if len(versions) > 1:
             said = ", ".join(f"{each.name} has pgdrive {each.facts['pgdrive']}" for each in self.generators)
-            raise EngineError(f"the generators are not of one version: {said}", hint="install one release on all")
+            raise EngineError(f"the generators have different versions: {said}", hint="install the same release on all")
 
     @contextmanager
     def running(
@@ -141,9 +141,9 @@ class Cluster:
         errors: IO[bytes],
         folder: Path | None = None,
     ) -> Iterator[tuple[ClusterLoad, Iterator[Event]]]:
-        """In place of `run.process.running_engine`: all generators as one engine.
+        """Replaces `run.process.running_engine`: all generators act as one engine.
 
-        There are no more of them than clients. Raises EngineError when they cannot be had.
+        Uses no more generators than clients. Raises EngineError if they are not available.
         """
         del engine
         load = self._begun(shared_out(options, folder or Path()), environment, errors)
@@ -156,7 +156,7 @@ class Cluster:
             load.close()
 
     def _begun(self, shared: Shared, environment: Mapping[str, str], errors: IO[bytes]) -> ClusterLoad:
-        """All engines, started; none has a start instant yet. Raises EngineError."""
+        """Starts all engines without a start time. Raises EngineError."""
         tries = 0
         while True:
             self.gather()
@@ -170,7 +170,7 @@ class Cluster:
                 tries += 1
                 if tries == MOST_STARTS:
                     whose = "" if lost.number is None else f"{self.generators[lost.number].name}: "
-                    raise EngineError(f"the generators could not begin: {whose}{lost}") from lost
+                    raise EngineError(f"the generators could not start: {whose}{lost}") from lost
             else:
                 return load
 
@@ -185,7 +185,7 @@ def _answers(generator: Standing) -> bool:
 
 @contextmanager
 def opened(places: Places, notify: Callable[[str], None]) -> Iterator[Cluster]:
-    """The generators at `places`; `notify` is told what is being done. Raises EngineError."""
+    """Yields the generators at `places`; `notify` receives progress. Raises EngineError."""
     if places.ray is not None:
         with ray_generators.joined(places.ray, is_ours=False):
             found = len(ray_generators.nodes())
@@ -205,10 +205,10 @@ def _on_ray() -> Known:
 
 @contextmanager
 def own_nodes(places: Places, notify: Callable[[str], None], *, for_tasks: bool = False) -> Iterator[_OwnNodes]:
-    """Nodes that have joined, and this process with them; for tasks in place of loads. Raises EngineError."""
+    """Yields nodes that have joined, with this process as driver, for tasks instead of loads. Raises EngineError."""
     for start in range(1, MOST_STARTS + 1):
         with ExitStack() as stack:
-            # they end behind our own leaving
+            # they end after this process has left the cluster
             nodes = _OwnNodes(places, stack.enter_context(ExitStack()), notify, for_tasks=for_tasks)
             what = f"{'node' if for_tasks else 'generator'}{'' if nodes.count == 1 else 's'}"
             notify(f"starting {nodes.count} {what}{', again' if start > 1 else ''}")
@@ -217,7 +217,7 @@ def own_nodes(places: Places, notify: Callable[[str], None], *, for_tasks: bool 
                 stack.enter_context(ray_generators.joined(nodes.address, is_ours=True))
                 nodes.start_others()
             except EngineError as error:
-                # on a busy machine Ray gives up on its head, too
+                # on a busy machine, Ray may give up on its head
                 if start == MOST_STARTS or not isinstance(error, NotStartedError):
                     raise
                 continue
@@ -227,7 +227,7 @@ def own_nodes(places: Places, notify: Callable[[str], None], *, for_tasks: bool 
 
 @contextmanager
 def gathered(cluster: Cluster) -> Iterator[Cluster]:
-    """`cluster` with its generators, which are ended behind the block. Raises EngineError."""
+    """Yields `cluster` with its generators, and ends them after the block. Raises EngineError."""
     try:
         cluster.gather()
         yield cluster
@@ -241,10 +241,10 @@ def _tasks(node: Node) -> int | None:
 
 
 class _OwnNodes:
-    """Nodes that we start."""
+    """Nodes that pgdyno starts."""
 
     def __init__(self, places: Places, stack: ExitStack, notify: Callable[[str], None], *, for_tasks: bool) -> None:
-        """All of them end with `stack`."""
+        """`stack` ends all of them."""
         self._stack, self._notify = stack, notify
         self.count = places.local + len(places.ssh)
         self.token = ray_generators.own_token()
@@ -262,7 +262,7 @@ class _OwnNodes:
             for number, host in enumerate(places.ssh, start=places.local + 1)
         ]
         if for_tasks:
-            # all nodes of this machine share its processors
+            # all local nodes share this machine's processors
             self._nodes = [replace(each, tasks=_tasks(each)) for each in self._nodes]
         self._head_is_there, self._always = threading.Event(), threading.Event()
         self._always.set()
@@ -270,7 +270,7 @@ class _OwnNodes:
         self._starts: Counter[str] = Counter()
 
     def start_head(self) -> None:
-        """The head, and with it the look at all other hosts. Raises EngineError."""
+        """Starts the head and, concurrently, the checks of all other hosts. Raises EngineError."""
         for node in self._nodes:
             if node.is_head or node.host is not None:
                 self._start(node)
@@ -278,9 +278,9 @@ class _OwnNodes:
         wait_for_head((host, int(port)), self._head_ended)
 
     def start_others(self) -> None:
-        """All others, until they have joined. Raises EngineError.
+        """Starts all others, and waits until they have joined. Raises EngineError.
 
-        Ray gives up on a start after 30 s, and takes 4 s of CPU for it: those of this machine come a few at a time.
+        Ray gives up on a start after 30 s, and a start takes 4 s of CPU: local nodes start a few at a time.
         """
         self._head_is_there.set()
         here = [node for node in self._nodes[1:] if node.host is None]
@@ -293,11 +293,11 @@ class _OwnNodes:
 
     @property
     def _making_load(self) -> int:
-        """How many of those that were started make load."""
+        """Returns how many of the started nodes make load."""
         return sum(node.makes_load and node.name in self._processes for node in self._nodes)
 
     def _start(self, node: Node) -> None:
-        # a head into whose start another node comes may wait for itself until it gives up
+        # a head that another node joins during its start may wait for itself until it gives up
         go = self._always if node.is_head else self._head_is_there
         running = running_node(node, self.token, self._log(node.name), go)
         self._processes[node.name] = self._stack.enter_context(running)
@@ -315,7 +315,7 @@ class _OwnNodes:
         return NotStartedError(f"Ray's head did not start: {last_words(self._log(head))}")
 
     def _refused(self) -> EngineError | None:
-        """Why one of those that have ended would end again."""
+        """Returns why a node that has ended would end again."""
         for node in self._nodes:
             code = self._processes[node.name].poll() if node.name in self._processes else None
             log = self._log(node.name)
@@ -324,29 +324,29 @@ class _OwnNodes:
         return None
 
     def _ended(self) -> EngineError | None:
-        """Starts nodes again that ended before they had joined; why one does not start at all."""
+        """Restarts nodes that ended before they had joined; returns why one cannot start."""
         if (why := self._refused()) is not None:
             return why
         for node in self._nodes:
             if node.name not in self._processes or self._processes[node.name].poll() is None:
                 continue
             self._starts[node.name] += 1
-            # on a busy machine Ray gives up on a start of its own after 30 s
+            # on a busy machine, Ray gives up on its own start after 30 s
             if node.is_head or self._starts[node.name] >= MOST_STARTS:
                 return EngineError(f"Ray's node {node.name} did not start: {last_words(self._log(node.name))}")
             self._start(node)
         return None
 
     def mend(self) -> None:
-        """Starts those anew that have ended. Raises EngineError."""
+        """Restarts nodes that have ended. Raises EngineError."""
         there = {name for name, _ in ray_generators.nodes()}
         for node in self._nodes:
             process = self._processes[node.name]
             if process.poll() is None:
                 continue
             if node.is_head:
-                raise EngineError("the head of the generators' cluster has ended", hint="begin a new run")
-            # two of one name would be one too many
+                raise EngineError("the head of the generators' cluster has ended", hint="start a new run")
+            # two nodes of the same name would conflict
             if node.name not in there:
-                self._notify(f"starting {node.name} again")
+                self._notify(f"restarting {node.name}")
                 self._start(node)

@@ -1,4 +1,4 @@
-"""Figures of several generators as those of one: counts are added, histograms merged, percentiles never averaged."""
+"""Combines the figures of several generators: adds counts, merges histograms, never averages percentiles."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from pgdyno.errors import EngineError
 Event = dict[str, Any]
 
 HIGHEST_NS, DIGITS = 3_600_000_000_000, 3
-"""An hour: what longer one there is makes the histogram larger."""
+"""An hour; longer latencies enlarge the histogram."""
 COUNTS = ("succeeded", "failed", "lost", "skipped", "late", "retried", "retries")
 INTERVAL_PERCENTILES = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 PERCENTILES = {"p50": 50.0, "p75": 75.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9, "p9999": 99.99}
 
 
 def added(parts: Iterable[Event], names: Iterable[str]) -> Event:
-    """The sum of each of `names` over `parts`; what a part does not have is 0."""
+    """Returns the sum of each of `names` over `parts`; missing values are 0."""
     each = list(parts)
     return {name: sum(part.get(name) or 0 for part in each) for name in names}
 
 
 def scripts_of_interval(parts: Sequence[Event]) -> list[Event]:
-    """The `scripts` of an interval, of those of several."""
+    """Merges the `scripts` of several generators' intervals."""
     return [_script(number, same, INTERVAL_PERCENTILES) for number, same in _by(parts, "script")]
 
 
 def scripts_of_end(parts: Sequence[Event]) -> list[Event]:
-    """The `scripts` of an `end` or of a phase, of those of several."""
+    """Merges the `scripts` of several generators' `end` events or phases."""
     scripts = []
     for number, same in _by(parts, "script"):
         script = _script(number, same, PERCENTILES)
@@ -47,7 +47,7 @@ def scripts_of_end(parts: Sequence[Event]) -> list[Event]:
 
 
 def latencies(parts: Sequence[Event], percentiles: dict[str, float]) -> Event:
-    """`latency_ns` and `histogram` over `parts` that have them; without one the latency is None."""
+    """Merges `latency_ns` and `histogram` over the `parts` that have them; without any, the latency is None."""
     measured = [part for part in parts if part.get("latency_ns") and part.get("histogram")]
     if not measured:
         return {"latency_ns": None}
@@ -68,20 +68,20 @@ def latencies(parts: Sequence[Event], percentiles: dict[str, float]) -> Event:
 
 
 def one_histogram(blobs: Sequence[str]) -> str:
-    """The histogram of all transactions of `blobs`, as each of them is written."""
+    """Merges the histograms in `blobs`."""
     decoded = [HdrHistogram.decode(blob) for blob in blobs]
     highest = max(HIGHEST_NS, *(int(each.get_max_value()) for each in decoded))
     total = HdrHistogram(1, highest, DIGITS)
     for each in decoded:
-        # one that cannot be added would be a hole in the figures
+        # leaving it out would falsify the figures
         if total.add(each) is False:
-            raise EngineError("cannot add up the latencies of the generators: one is above the highest of all")
+            raise EngineError("cannot merge the generators' latencies: one exceeds the histogram's maximum")
     encoded: bytes = total.encode()
     return encoded.decode()
 
 
 def lag(parts: Sequence[Event]) -> Event | None:
-    """`lag_ns` over `parts`, weighted by what succeeded; None in a closed loop."""
+    """Merges `lag_ns` over `parts`, weighted by succeeded transactions; None in a closed loop."""
     open_ = [part for part in parts if part.get("lag_ns")]
     if not open_:
         return None
@@ -101,13 +101,15 @@ def _script(number: int, same: Sequence[Event], percentiles: dict[str, float]) -
     script = {"script": number, **added(same, COUNTS), "lag_ns": lag(same)}
     measured = latencies(same, percentiles)
     if percentiles is INTERVAL_PERCENTILES and measured["latency_ns"] is None:
-        # as the engine: absent where none succeeded
+        # as in the engine's events: absent if none succeeded
         return script
     return script | measured
 
 
 def _statements(parts: Sequence[Sequence[Event]]) -> list[Event]:
-    """Those that are the same in all; of a script that makes its statements each engine numbers them by itself."""
+    """Returns the statements that all generators have; engines number statements that a script creates
+    independently.
+    """
     found: dict[Any, list[Event]] = {}
     for part in parts:
         met: Counter[Any] = Counter()

@@ -1,4 +1,4 @@
-"""One load of several generators while it goes on: begun at one instant, listened to, failed when one is lost."""
+"""One load of several generators: starts at one instant, reads events, and fails if a generator is lost."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from pgdyno.run.stream import read_events
 
 HEARTBEAT_S = 1.0
 SILENCE_S = 3.0
-"""A generator that says nothing for so long is lost."""
+"""A generator without an answer for so long is lost."""
 OVERDUE_S = 2 * SILENCE_S
-"""One from which nothing came for so long is lost, too: the way to it may be stuck where nobody counts."""
+"""A generator without any data for so long is lost, too: its connection may be stuck undetected."""
 LEAD_US = 1_000_000
-"""From the word to begin to the instant itself."""
+"""The time between the order to start and the start itself."""
 INTERRUPTED = "interrupted while connecting"
-"""What an engine says that was stopped before its start."""
+"""The message of an engine that was stopped before its start."""
 LAST_WORDS_S = 5.0
-"""For what engines that were told to stop still say."""
+"""The time for stopped engines to report."""
 
 
 class LostError(Exception):
-    """A generator that does not answer, in words."""
+    """A generator does not answer."""
 
     number: int | None = None
-    """Which one of a load it is, from 0, where who catches it does not know."""
+    """Its number within the load, from 0, for callers that do not know it."""
 
 
 class Generator(Protocol):
-    """An agent on its host, as the driver calls it; each call raises LostError."""
+    """An agent on its host, as seen by the driver; each call raises LostError."""
 
     name: str
     facts: Mapping[str, Any]
@@ -48,48 +48,48 @@ class Generator(Protocol):
         """Starts its engine."""
 
     def start(self, epoch_us: int) -> None:
-        """Says when to begin."""
+        """Sets the start time."""
 
     def listen(self, wait_s: float) -> Heard:
-        """Renews its lease, and hears what there is."""
+        """Renews its lease, and returns its output."""
 
     def clock_us(self) -> int:
-        """Its wall clock."""
+        """Returns its wall clock."""
 
     def ray_cpu_us(self) -> Mapping[str, int] | None:
-        """What Ray took there since the engine was started; None where there is none."""
+        """Returns Ray's CPU time on its host since the engine's start; None without Ray."""
 
     def interrupt(self) -> None:
-        """Tells its engine to stop; waits for nothing."""
+        """Stops its engine without waiting."""
 
 
 @dataclass(slots=True)
 class _State:
-    """What is known of one generator of the load."""
+    """The state of one generator of the load."""
 
     generator: Generator
     before: Offset
     heard_s: float = inf
-    """When it was heard last, of the monotonic clock; infinite while nobody listens."""
+    """When it last answered, by the monotonic clock; infinite before the first call."""
     lines: list[bytes] = field(default_factory=list)
     code: int | None = None
     start: Event | None = None
     connected: Event | None = None
     latest_us: int = 0
-    """Between the end of an interval and its arrival here, at most."""
+    """The longest delay between the end of an interval and its arrival."""
     after: Offset | None = None
     ray_cpu_us: Mapping[str, int] | None = None
 
 
 class ClusterLoad:
-    """A load that `generators` make together; in place of an engine's process."""
+    """A load that `generators` make together, in place of an engine's process."""
 
     def __init__(
         self, generators: Sequence[Generator], shared: Shared, errors: IO[bytes], *, by_first_clock: bool = False
     ) -> None:
-        """Nothing runs before `begin`; what engines say on standard error goes to `errors`.
+        """Engines start with `begin`; their standard error goes to `errors`.
 
-        Wall times of the events are this machine's, or `by_first_clock` the first generator's.
+        Wall times of events are this machine's, or with `by_first_clock` the first generator's.
         """
         self._shared = shared
         self._errors = errors
@@ -105,7 +105,7 @@ class ClusterLoad:
         self.returncode: int | None = None
 
     def begin(self, environment: Mapping[str, str]) -> None:
-        """Starts all engines, and listens to them. Raises LostError."""
+        """Starts all engines and reads their output. Raises LostError."""
         count = len(self._states)
         _all_at_once(
             lambda number, state: state.generator.begin(
@@ -119,19 +119,19 @@ class ClusterLoad:
             self._threads.append(thread)
 
     def send_signal(self, number: int) -> None:
-        """Ctrl-C for all engines, whatever the signal."""
+        """Interrupts all engines, whatever the signal."""
         assert number == signal.SIGINT
         self._is_told_to_stop = True
         for state in self._states:
             state.generator.interrupt()
 
     def wait(self) -> int:
-        """The exit code of the worst of them; they have ended with their events."""
+        """Returns the worst exit code; the engines have ended with their events."""
         assert self.returncode is not None
         return self.returncode
 
     def events(self) -> Iterator[Event]:
-        """Those of the whole load, up to its `end`. Raises EngineError for what is none."""
+        """Yields events of the whole load up to its `end`. Raises EngineError for an invalid one."""
         try:
             while not self._merger.has_ended:
                 number, news = self._next()
@@ -149,17 +149,17 @@ class ClusterLoad:
             self.close()
 
     def _next(self) -> tuple[int, Heard | LostError]:
-        """What a generator says, or that one says nothing at all."""
+        """Returns the next output of a generator. Raises LostError if one is silent."""
         while True:
             now_s = time.monotonic()
             for number, state in enumerate(self._states):
                 if now_s - state.heard_s > OVERDUE_S:
-                    return number, LostError(f"nothing came from it for {OVERDUE_S:g} s")
+                    return number, LostError(f"no data from it for {OVERDUE_S:g} s")
             with suppress(queue.Empty):
                 return self._news.get(timeout=HEARTBEAT_S)
 
     def close(self) -> None:
-        """Nobody listens any more: engines that still run lose their lease."""
+        """Stops reading: engines that still run lose their lease."""
         self._done.set()
         if self.returncode is None:
             self.returncode = 1
@@ -183,7 +183,7 @@ class ClusterLoad:
         except LostError as lost:
             return lost
         except Exception as error:
-            # whoever waits for this generator would wait for ever
+            # the reader of this generator would wait for ever
             return LostError(f"{type(error).__name__}: {error}")
 
     def _heard(self, number: int, heard: Heard) -> Iterator[Event]:
@@ -191,7 +191,7 @@ class ClusterLoad:
         for event in read_events(heard.lines):
             self._note(state, event)
             if event["event"] == "end" and not self._is_told_to_stop and _was_cut_short(event):
-                raise LostError("its engine was spoken to too seldom, and stopped by its lease")
+                raise LostError("its lease ran out and its engine stopped, because the driver contacted it too rarely")
             if event["event"] == "ready":
                 state.lines.append(b"ready")
                 self._start_if_all_are_ready()
@@ -205,7 +205,7 @@ class ClusterLoad:
             self._errors.write(f"generator {number + 1} ({state.generator.name}):\n{heard.errors}".encode())
             self._errors.flush()
             if number not in self._merger.ends:
-                said = (heard.errors.strip().splitlines() or ["it said nothing"])[-1]
+                said = (heard.errors.strip().splitlines() or ["it printed no message"])[-1]
                 raise LostError(f"its engine ended with exit code {heard.code}: {said}")
 
     def _note(self, state: _State, event: Event) -> None:
@@ -229,7 +229,7 @@ class ClusterLoad:
         _all_at_once(lambda _number, state: state.generator.start(instant_us + state.before.ahead_us), self._states)
 
     def _lost(self, number: int, why: LostError) -> Event:
-        """The end of a load that has lost a generator; the others are told to stop."""
+        """Ends a load that has lost a generator, and stops the others."""
         number = number if why.number is None else why.number
         self.send_signal(signal.SIGINT)
         self.returncode = 1
@@ -243,14 +243,14 @@ class ClusterLoad:
             "outcome": "failed",
             "exit_code": 1,
             "message": message,
-            "hint": "look at that host and at the network to it; the trial is no result",
+            "hint": "check that host and the network to it; the trial is discarded",
             "lost_generator": number + 1,
             "generators": [self._host(each) for each in self._states],
         }
 
     def _refused(self) -> Event | None:
-        """The end of a load that one engine has said it cannot make: another may have ended without a word since,
-        stopped before it listened to signals.
+        """Ends a load that one engine refused: others may have ended without a message since, stopped before they
+        handled signals.
         """
         failed = self._merger.failure([self._host(each) for each in self._states])
         if failed is not None:
@@ -258,7 +258,7 @@ class ClusterLoad:
         return failed
 
     def _named(self, event: Event) -> Event:
-        """With scripts as the user calls them."""
+        """Replaces paths of scripts by the user's names."""
         if event["event"] != "start":
             return event
         names = self._shared.names
@@ -271,7 +271,7 @@ class ClusterLoad:
                 state.after = measure_offset(state.generator.clock_us)
                 state.ray_cpu_us = state.generator.ray_cpu_us()
             except LostError:
-                # it has said everything: its figures are whole
+                # it has reported its end, so its figures are complete
                 continue
 
     def _host(self, state: _State) -> Event:
@@ -292,7 +292,7 @@ def _was_cut_short(end: Event) -> bool:
 
 
 def _all_at_once(call: Callable[[int, _State], None], states: Sequence[_State]) -> None:
-    """`call` for each, in a thread of its own. Raises the first LostError, which says whose it is."""
+    """Runs `call` for each in parallel threads. Raises the first LostError, with the generator's number."""
     failures: list[LostError] = []
 
     def one(number: int, state: _State) -> None:

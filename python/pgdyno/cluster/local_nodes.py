@@ -1,4 +1,4 @@
-"""Nodes of Ray on this machine, each a process that ends with us."""
+"""Ray nodes on this machine, which end with this process."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ HEAD_S = 90.0
 
 
 def own_address(towards: str) -> str:
-    """This machine's address towards a host; Ray does not stay on the loopback one where there is another."""
+    """Returns this machine's address towards a host; Ray leaves the loopback address if there is another."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         try:
-            # nothing is sent
+            # connecting a UDP socket sends nothing
             sock.connect((towards, 9))
         except OSError:
             return "127.0.0.1"
@@ -35,7 +35,7 @@ def own_address(towards: str) -> str:
 
 
 def free_port(ip: str) -> int:
-    """A port of `ip` that nobody listens on now."""
+    """Returns a free port of `ip`."""
     with socket.socket() as sock:
         sock.bind((ip, 0))
         port: int = sock.getsockname()[1]
@@ -43,7 +43,7 @@ def free_port(ip: str) -> int:
 
 
 def wait_for_head(address: tuple[str, int], is_over: Callable[[], EngineError | None]) -> None:
-    """Until somebody listens at `address`; `is_over` says why nobody will. Raises EngineError."""
+    """Waits until `address` accepts connections; `is_over` returns why it never will. Raises EngineError."""
     deadline = time.monotonic() + HEAD_S
     while True:
         try:
@@ -61,9 +61,9 @@ def wait_for_head(address: tuple[str, int], is_over: Callable[[], EngineError | 
 
 @contextmanager
 def running_node(node: Node, token: str, log: Path, go: threading.Event) -> Iterator[subprocess.Popen[bytes]]:
-    """`node`, looking at its host, and starting when `go` is set; what it says goes to `log`.
+    """Yields the process of `node`, which checks its host and starts when `go` is set; output goes to `log`.
 
-    Behind the block it has ended.
+    It has ended after the block.
     """
     with log.open("ab") as said:
         process = subprocess.Popen(
@@ -71,12 +71,12 @@ def running_node(node: Node, token: str, log: Path, go: threading.Event) -> Iter
             stdin=subprocess.PIPE,
             stdout=said,
             stderr=said,
-            # Ctrl-C is ours: the load is to end before its nodes
+            # this process handles Ctrl-C: the load ends before its nodes
             start_new_session=True,
         )
     assert process.stdin is not None
     is_over = threading.Event()
-    # the head is on this machine, and the last to be missed
+    # the head is on this machine and ends last
     told = (process.stdin, order(node, token, log.parent if node.is_head else None), go, is_over)
     renewing = threading.Thread(target=_renew, args=told, daemon=True)
     try:
@@ -95,8 +95,8 @@ def running_node(node: Node, token: str, log: Path, go: threading.Event) -> Iter
 
 
 def _renew(stream: IO[bytes], first: bytes, go: threading.Event, is_over: threading.Event) -> None:
-    """Says `first`, when to `go`, and then that we live, until it `is_over`; the end of the stream is the node's."""
-    # a host that is gone takes nothing any more: that is seen by who waits for the process
+    """Sends `first`, `go` when it is set, and then renewals until it `is_over`; the node owns the stream's end."""
+    # writes to a lost host fail; the process's waiter detects that
     with suppress(OSError), stream:
         stream.write(first)
         stream.flush()
@@ -111,11 +111,11 @@ def _renew(stream: IO[bytes], first: bytes, go: threading.Event, is_over: thread
 
 
 def said_of(log: Path) -> str:
-    """All that a node said."""
+    """Returns the output of a node."""
     return log.read_text(errors="replace") if log.is_file() else ""
 
 
 def last_words(log: Path) -> str:
-    """What a node said last."""
+    """Returns the last line of a node's output."""
     lines = said_of(log).strip().splitlines()
-    return lines[-1] if lines else "it said nothing"
+    return lines[-1] if lines else "it printed no message"

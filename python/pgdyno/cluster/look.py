@@ -1,4 +1,4 @@
-"""What each generator can do before the first trial: against a server that answers at once, and on its way to ours."""
+"""Measures each generator before the first trial: its ceiling, and its round trips to the servers."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ Measured = TypeVar("Measured")
 
 
 def look(cluster: Cluster, needs: Needs, servers: Mapping[str, Mapping[str, str]]) -> list[Check]:
-    """Checks of every generator; `servers` are those over the network, by target.
+    """Returns checks of every generator; `servers` are those over the network, by target.
 
-    All are measured at once, as they will work: generators of one machine share it.
+    Measures all at once, as in a load: generators on one machine share it.
     """
     count = len(cluster.generators)
     clients = max(1, needs.clients // count)
@@ -47,19 +47,22 @@ def _ceiling(
         return unknown(CEILING, f"{called(generator)}: not measured: {reached}")
     generator.facts = {**generator.facts, "ceiling_tps": round(reached, 1)}
     most = rounded(reached)
-    found = f"{called(generator)}: {most} transactions a second (select-only; {protocol}; {clients} clients)"
+    found = f"{called(generator)}: {most} transactions per second (select-only; {protocol}; {clients} clients)"
     measured = {"tps": round(reached, 1)}
     if rate_per_s is not None and rate_per_s > RATE_WARNING * reached:
-        means = f"its part of the rate is {rate_per_s:,.0f} a second: it will be late, and that shows as latency"
+        means = (
+            f"its share of the rate is {rate_per_s:,.0f} per second: it would start transactions late, which adds "
+            "to latency"
+        )
         return stop(CEILING, found, means, "use more hosts, or larger ones", measured)
     return good(CEILING, found, measured)
 
 
 def _path(generator: Standing, median_us: float | Missed, target: str, needs: Needs) -> Check:
     if isinstance(median_us, Exception):
-        means = "no client can connect from there"
+        means = "no client can connect from this host"
         return stop(
-            PATH, f"{called(generator)} does not reach {target}: {median_us}", means, "look at the route, pg_hba"
+            PATH, f"{called(generator)} does not reach {target}: {median_us}", means, "check the route and pg_hba.conf"
         )
     return round_trip(needs, median_us, f"from {called(generator)} to {target}")
 
@@ -69,12 +72,12 @@ def _median_us(environment: Mapping[str, str], protocol: str, generator: Standin
 
 
 def called(generator: Standing) -> str:
-    """Its name, and its host's."""
+    """Returns its name and its host's."""
     return f"{generator.name} ({generator.facts['host']})"
 
 
 def at_once(generators: Sequence[Standing], measure: Callable[[Standing], Measured]) -> dict[str, Measured | Missed]:
-    """What each of them measured, or why it could not, by name."""
+    """Returns measurements, or the reasons why there are none, by name."""
     found: dict[str, Measured | Missed] = {}
 
     def one(generator: Standing) -> None:

@@ -77,7 +77,7 @@ def address_of(node: SshNode) -> str:
         done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
     except FileNotFoundError as error:
         hint = "install OpenSSH's client (openssh-client)"
-        raise EngineError(f"cannot reach {node.host}: there is no ssh here", hint=hint) from error
+        raise EngineError(f"cannot reach {node.host}: ssh is not installed on this machine", hint=hint) from error
     for line in done.stdout.splitlines():
         name, _, value = line.partition(" ")
         if name == "hostname":
@@ -124,15 +124,17 @@ def refusal(node: Node, code: int, said: str) -> EngineError | None:
     if node.host is None:
         return None
     if code == NOT_FOUND:
-        message = f"{host} cannot be a generator: there is no pgdyno in the folder {Path(sys.executable).parent}"
+        message = f"{host} cannot be a generator: pgdyno is not in the folder {Path(sys.executable).parent}"
         wants = wanted()["pgdyno"]
         hint = f'pip install --user "pgdyno[cluster]=={wants}" there, or into the same folder as here'
         return EngineError(f"{message}, in ~/.local/bin or on the PATH there", hint=hint)
     if code == USAGE:
-        message = f"{host} cannot be a generator: its pgdyno is of another release"
+        message = f"{host} cannot be a generator: its pgdyno is from another release"
         return EngineError(message, hint=f"install pgdyno {wanted()['pgdyno']} there")
     if code == SSH_FAILED:
-        return EngineError(f"cannot reach {host} over SSH: {last or 'ssh said nothing'}", hint=_remedy(host, said))
+        return EngineError(
+            f"cannot reach {host} over SSH: {last or 'ssh printed no message'}", hint=_remedy(host, said)
+        )
     return None
 
 
@@ -140,5 +142,5 @@ def _remedy(host: str, said: str) -> str:
     if "Host key verification failed" in said or "IDENTIFICATION HAS CHANGED" in said:
         return f"compare its host key with what its owner says, then: ssh {host}"
     if "Permission denied" in said:
-        return f"nobody is asked for a password: give ssh a key or an agent that {host} knows; try: ssh {host} true"
+        return f"pgdyno never asks for a password: give ssh a key or an agent that {host} accepts; try: ssh {host} true"
     return f"try: ssh {host} true"

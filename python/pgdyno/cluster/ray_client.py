@@ -22,7 +22,7 @@ def look(address: str) -> None:
         # gRPC would try again, and not say why
         socket.create_connection((host, int(port)), ANSWER_S).close()
     except (OSError, OverflowError) as error:
-        raise _none(address, f"nobody is there: {error}", _LISTENING) from error
+        raise _none(address, f"no process listens there: {error}", _LISTENING) from error
     _ping(address, f"{host}:{port}")
 
 
@@ -38,7 +38,7 @@ def _ping(address: str, where: str) -> None:
         )
     except ImportError as error:
         raise _none(
-            address, f"Ray's client is not installed here ({error.name})", "pip install 'ray[client]'"
+            address, f"Ray's client is not installed on this machine ({error.name})", "pip install 'ray[client]'"
         ) from error
     channel = init_grpc_channel(where)
     try:
@@ -48,10 +48,10 @@ def _ping(address: str, where: str) -> None:
         # what a call raises is a call as well, which the type does not say
         call: Any = error
         if call.code() == grpc.StatusCode.UNAUTHENTICATED:
-            raise _none(address, f"it does not let us in: {call.details()}", _LET_IN) from error
+            raise _none(address, f"it refuses access: {call.details()}", _LET_IN) from error
         raise _none(address, f"no server of Ray's clients answers: {call.details()}", _LISTENING) from error
     except AuthenticationError as error:
-        raise _none(address, "RAY_AUTH_MODE is token, and there is no token here", _LET_IN) from error
+        raise _none(address, "RAY_AUTH_MODE is token, but no token is set", _LET_IN) from error
     finally:
         channel.close()
 

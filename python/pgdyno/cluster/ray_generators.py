@@ -111,7 +111,7 @@ def wait_for_nodes(count: int, is_over: Callable[[], EngineError | None]) -> Non
         if time.monotonic() > deadline:
             raise EngineError(
                 f"{len(nodes())} of {count} generators joined the cluster within {JOIN_S:g} s",
-                hint="look whether the hosts reach this one, and the other way round",
+                hint="check whether the hosts reach this one, and vice versa",
             )
         time.sleep(0.1)
 
@@ -122,8 +122,8 @@ def nodes() -> list[tuple[str, str]]:
         found = _ray().nodes()
     except Exception as error:
         raise EngineError(
-            f"the cluster of the generators cannot be asked any more: {first_words(error)}",
-            hint="look at its head and the way to it; then: pgdyno run --resume RUN --redo-failed",
+            f"the cluster of the generators does not answer: {first_words(error)}",
+            hint="check its head and the network to it; then: pgdyno run --resume RUN --redo-failed",
         ) from error
     alive = [node for node in found if node["Alive"] and node["Resources"].get(RESOURCE)]
     return sorted((_name(node), node["NodeID"]) for node in alive)

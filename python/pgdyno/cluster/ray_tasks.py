@@ -29,7 +29,7 @@ class Tasks:
         self._mend = mend
         self._slots = int(self._ray.cluster_resources().get("CPU", 0))
         if not self._slots:
-            hint = "nodes that are started for loads have none: leave out --num-cpus=0"
+            hint = "nodes that are started for loads have none: remove --num-cpus=0"
             raise EngineError("no node of the cluster has processors for tasks", hint=hint)
 
     def __call__(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result | Lost]:
@@ -75,7 +75,7 @@ class Tasks:
         """Raises EngineError when nobody is left who could answer."""
         self._mend()
         if not any(node["Alive"] for node in self._ray.nodes()):
-            raise EngineError("no node of the cluster is left")
+            raise EngineError("the cluster has no nodes left")
 
 
 def _done(task: Task, work: Callable[[Item], Result], item: Item) -> Result:

@@ -86,7 +86,7 @@ class SshGenerator:
         if not all_told:
             return Heard(lines, None, "")
         if self._code is None:
-            raise LostError("the connection broke")
+            raise LostError("lost the connection")
         return Heard(lines, self._code, self._errors.decode(errors="replace"))
 
     def ceiling(self, protocol: str, clients: int, seconds: float) -> float:
@@ -126,7 +126,7 @@ class SshGenerator:
         """What `work` gives, within that time. Raises LostError, and EngineError for what is wrong here."""
         if self._loop.is_closed():
             work.close()
-            raise LostError("it was given up")
+            raise LostError("its start was cancelled")
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result(within_s)
@@ -138,7 +138,7 @@ class SshGenerator:
                 raise LostError(error.message) from error
             raise EngineError(f"{self.name}: {error.message}", hint=error.hint) from error
         except (SshError, OSError) as error:
-            raise LostError(f"the connection broke: {error}") from error
+            raise LostError(f"lost the connection: {error}") from error
 
     async def _up(self) -> dict[str, Any]:
         spec = self._there.ssh
@@ -170,7 +170,7 @@ class SshGenerator:
                 # one that came too late for its question is passed over
                 if asked == number:
                     return int(seconds.replace(".", ""))
-        raise ConnectionError("its clock cannot be asked any more")
+        raise ConnectionError("its clock does not answer")
 
     async def _beat(self) -> None:
         # asked first: what renews the lease is that the host was heard

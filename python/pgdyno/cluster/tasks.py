@@ -77,6 +77,6 @@ class Task:
         """Does it there. Raises what `work` raises, and EngineError where pgdyno is another one."""
         if self.version != __version__:
             message = f"{os.uname().nodename} has pgdyno {__version__}, and this host has {self.version}"
-            raise EngineError(message, hint="install one release on all")
+            raise EngineError(message, hint="install the same release on all")
         os.environ.update(self.environment)
         return work(item)

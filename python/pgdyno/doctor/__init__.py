@@ -1,4 +1,4 @@
-"""Looks at the conditions of a run before it begins: the machine, its storage, its clock, the generator."""
+"""Checks the conditions of a run before it begins: the machine, its storage, its clock, the generator."""
 
 from pgdyno.doctor.check import CHECKS, ONLY_WHERE_ASKED, not_fine, worst
 from pgdyno.doctor.examine import BRIEF, THOROUGH, Patience, examine

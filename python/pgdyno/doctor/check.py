@@ -1,4 +1,4 @@
-"""Checks: their names, and short ways to make one."""
+"""The names of checks, and constructors for their results."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from pgdyno.records import Check, CheckVerdict
 
 CHECKS: Mapping[str, str] = MappingProxyType(
     {
-        "cpu.cores": "processors, and limits of the control group",
-        "cpu.governor": "who sets the processors' frequency",
+        "cpu.cores": "processors and limits of the control group",
+        "cpu.governor": "governor of the processors' frequency",
         "cpu.turbo": "frequencies above the nominal one",
-        "cpu.steal": "time that the hypervisor gave to others",
-        "memory.size": "memory, limits, and what the plan needs of it",
-        "memory.dataset": "the dataset against memory",
-        "memory.swap": "swap in use, and swappiness",
+        "cpu.steal": "processor time taken by other guests of the hypervisor",
+        "memory.size": "memory, its limits, and the plan's needs",
+        "memory.dataset": "dataset size relative to memory",
+        "memory.swap": "used swap, and swappiness",
         "memory.huge-pages": "huge pages for shared buffers",
         "memory.thp": "transparent huge pages",
-        "storage.file-system": "where data and WAL lie",
-        "storage.mount-options": "options that weaken or slow down a file system",
-        "storage.fsync": "how long a commit's fdatasync takes",
-        "storage.free": "room for datasets and WAL",
-        "storage.snapshot": "how a plan's snapshots of the cluster are made",
-        "clock.source": "what the kernel reads the time from",
-        "clock.cost": "what reading the time costs",
-        "limits.open-files": "files and processes for the clients planned",
-        "machine.load": "what else uses the processors",
+        "storage.file-system": "file systems of data and WAL",
+        "storage.mount-options": "mount options that weaken or slow down a file system",
+        "storage.fsync": "duration of a commit's fdatasync",
+        "storage.free": "disk space for datasets and WAL",
+        "storage.snapshot": "method of the plan's cluster snapshots",
+        "clock.source": "the kernel's clock source",
+        "clock.cost": "cost of reading the time",
+        "limits.open-files": "open files and processes for the plan's clients",
+        "machine.load": "processor use of other programs",
         "machine.others": "other servers and load generators",
-        "generator.ceiling": "what pgdrive reaches against a server that answers at once",
-        "network.round-trip": "the way to the server and back",
-        "probe.ssh": "the database's host over SSH: reached, key known, pgprobe runs there",
+        "generator.ceiling": "throughput of pgdrive against a null server",
+        "network.round-trip": "network round trip to the server",
+        "probe.ssh": "the database's host over SSH: connection, host key, pgprobe",
     }
 )
-"""Every check with what it looks at, in the order in which they are shown; docs/reference/doctor.md has them all."""
+"""Every check with its subject, in the order of display; docs/reference/doctor.md describes them."""
 
 ONLY_WHERE_ASKED = frozenset({"storage.snapshot", "probe.ssh"})
-"""Checks of what a plan has only where it says so."""
+"""Checks that appear only if the plan uses their subject."""
 
 SERIOUSNESS = tuple(CheckVerdict)
 
@@ -44,27 +44,27 @@ Values = Mapping[str, float | int | str]
 
 
 def good(name: str, found: str, measured: Values | None = None, means: str = "") -> Check:
-    """Nothing to say against it."""
+    """Returns a check without objections."""
     return _said(CheckVerdict.GOOD, name, found, means, "", measured)
 
 
 def unknown(name: str, found: str, means: str = "", change: str = "") -> Check:
-    """It cannot be seen from here; `found` says why."""
+    """Returns a check whose subject is not visible; `found` says why."""
     return Check(id=name, verdict=CheckVerdict.UNKNOWN, found=found, means=means, change=change)
 
 
 def note(name: str, found: str, means: str, change: str = "", measured: Values | None = None) -> Check:
-    """Worth knowing before figures are believed."""
+    """Returns a check to know before interpreting results."""
     return _said(CheckVerdict.NOTE, name, found, means, change, measured)
 
 
 def warning(name: str, found: str, means: str, change: str = "", measured: Values | None = None) -> Check:
-    """Figures will show this rather than the server."""
+    """Returns a check for a condition that distorts the results."""
     return _said(CheckVerdict.WARNING, name, found, means, change, measured)
 
 
 def stop(name: str, found: str, means: str, change: str, measured: Values | None = None) -> Check:
-    """The plan cannot be run like this."""
+    """Returns a check for a condition under which the plan cannot run."""
     return _said(CheckVerdict.STOP, name, found, means, change, measured)
 
 
@@ -81,7 +81,7 @@ def graded(
     change: str,
     measured: Values | None = None,
 ) -> Check:
-    """The check of the highest of `limits` that `value` reaches; good, without `means`, when it reaches none."""
+    """Returns a check by the highest of `limits` that `value` reaches; good, without `means`, if it reaches none."""
     for limit, make in sorted(limits, key=lambda pair: -pair[0]):
         if value >= limit:
             return make(name, found, means, change, measured)
@@ -89,10 +89,10 @@ def graded(
 
 
 def worst(checks: Sequence[Check]) -> CheckVerdict:
-    """The most serious verdict; good when there are none."""
+    """Returns the most serious verdict; good without any check."""
     return max((check.verdict for check in checks), key=SERIOUSNESS.index, default=CheckVerdict.GOOD)
 
 
 def not_fine(checks: Sequence[Check]) -> list[Check]:
-    """What somebody should read before a run: notes, warnings and stops."""
+    """Returns the notes, warnings and stops."""
     return [check for check in checks if check.verdict not in (CheckVerdict.GOOD, CheckVerdict.UNKNOWN)]

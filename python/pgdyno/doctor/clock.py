@@ -1,4 +1,4 @@
-"""The clock that every latency is read from."""
+"""Checks the clock that times every latency."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from pgdyno.records import Check
 
 FOLDER = "sys/devices/system/clocksource/clocksource0"
 SLOW_SOURCES = ("hpet", "acpi_pm", "pit", "jiffies", "refined-jiffies")
-"""Read by a system call and a slow device, never in user space."""
+"""Clock sources that need a system call and a slow device."""
 CALLS, PASSES = 50_000, 5
 COST_NOTE_NS, COST_WARNING_NS = 100, 300
-"""PostgreSQL's documentation of pg_test_timing: under 100 ns, nine of ten calls under 1 us."""
+"""From PostgreSQL's documentation of pg_test_timing: below 100 ns, nine of ten calls below 1 µs."""
 LEAST_SHARE = 0.9
 
 
 @dataclass(frozen=True, slots=True)
 class ClockCost:
-    """What reading the time costs."""
+    """The cost of reading the time."""
 
     ns: float
-    """A call, without the loop around it."""
+    """Per call, without the loop around it."""
     under_1_us: float
-    """Share of calls that ended within 1 us of the one before."""
+    """The share of calls that ended within 1 µs of the previous one."""
 
 
 def measure_cost() -> ClockCost:
-    """The best of some passes, as others on the machine can only make it worse."""
+    """Returns the best of several passes, because other processes only add to the time."""
     clock = time.CLOCK_MONOTONIC
-    # both loops run in C and differ by the clock alone
+    # both loops run in C and differ only by the clock
     loop_ns = min(_loop_ns(abs, clock)[0] for _ in range(PASSES))
     took_ns, readings = min((_loop_ns(time.clock_gettime_ns, clock) for _ in range(PASSES)), key=lambda pair: pair[0])
     steps = [later - earlier for earlier, later in pairwise(readings)]
@@ -47,28 +47,28 @@ def _loop_ns(function: Callable[[int], int], argument: int) -> tuple[float, list
 
 
 def source(system: System) -> Check:
-    """`clock.source`: the kernel's, and what else it could take."""
+    """`clock.source`: the kernel's clock source, and the alternatives."""
     name = "clock.source"
     current = system.text(f"{FOLDER}/current_clocksource")
     available = (system.text(f"{FOLDER}/available_clocksource") or "").split()
     if not current:
-        return unknown(name, "the kernel does not name it")
+        return unknown(name, "the kernel does not report it")
     others = [other for other in available if other != current]
     found = f"{current}; available: {', '.join(others) or 'no other'}"
     change = f"echo tsc > /{FOLDER}/current_clocksource, or clocksource=tsc at boot" if "tsc" in others else ""
     if current in SLOW_SOURCES:
-        means = "each reading is a system call: EXPLAIN ANALYZE, track_io_timing and the generator pay for it"
-        return warning(name, found, means, change or "look in the kernel's log why it left the faster one")
+        means = "each reading is a system call, which slows down EXPLAIN ANALYZE, track_io_timing and the generator"
+        return warning(name, found, means, change or "the kernel's log says why it abandoned the faster source")
     if "tsc" in others and current not in ("kvm-clock", "hyperv_clocksource_tsc_page"):
-        return note(name, found, "the processor's own counter would be cheaper", change)
+        return note(name, found, "the processor's own counter is faster", change)
     return good(name, found)
 
 
 def cost(measured: ClockCost) -> Check:
-    """`clock.cost`: a call, and the share under 1 us."""
-    found = f"{measured.ns:.0f} ns a call, {100 * measured.under_1_us:.1f} % under 1 µs"
+    """`clock.cost`: the time per call, and the share of calls below 1 µs."""
+    found = f"{measured.ns:.0f} ns per call, {100 * measured.under_1_us:.1f} % under 1 µs"
     values = {"call_ns": round(measured.ns, 1), "under_1_us_share": round(measured.under_1_us, 5)}
-    means = "the clock is a part of short latencies, and of what EXPLAIN ANALYZE and track_io_timing cost"
+    means = "the clock adds to short latencies, and to the cost of EXPLAIN ANALYZE and track_io_timing"
     change = "see clock.source"
     if measured.under_1_us < LEAST_SHARE:
         return warning("clock.cost", found, means, change, values)

@@ -1,4 +1,4 @@
-"""Processors: how many, how fast, and whether they are ours."""
+"""Checks the processors: number, frequency, and other users."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pgdyno.doctor.system import System, count_of_list
 from pgdyno.records import Check
 
 FEW_CORES = 4
-"""Fewer than these, and the generator's share of a machine that it has together with the server is large."""
+"""With fewer cores, the generator takes a large share of a machine that it shares with the server."""
 STEAL_NOTE, STEAL_WARNING = 0.005, 0.02
-"""Shares of the processors' time."""
+"""Shares of processor time."""
 HARDWARE_DRIVERS = ("intel_pstate", "amd-pstate-epp")
-"""Under these, the governor powersave lets the hardware choose a frequency by a preference."""
+"""With these drivers, the governor powersave lets the hardware choose a frequency by a preference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +27,12 @@ class CpuTimes:
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """The sum of all fields."""
         return self.busy + self.idle + self.steal
 
 
 def cpu_times(system: System) -> CpuTimes | None:
-    """Time of all processors together so far (proc(5): user nice system idle iowait irq softirq steal)."""
+    """Returns the time of all processors together (proc(5): user nice system idle iowait irq softirq steal)."""
     parts = next((line.split()[1:] for line in system.lines("proc/stat") if line.startswith("cpu ")), [])
     if len(parts) < 8 or not all(part.isdigit() for part in parts):
         return None
@@ -41,7 +41,7 @@ def cpu_times(system: System) -> CpuTimes | None:
 
 
 def virtualised(system: System) -> bool | None:
-    """Whether a hypervisor is below us; None where the kernel does not tell."""
+    """Whether this is a virtual machine; None if the kernel does not report it."""
     flags = system.fields("proc/cpuinfo").get("flags")
     if flags is not None:
         return "hypervisor" in flags.split()
@@ -49,21 +49,21 @@ def virtualised(system: System) -> bool | None:
 
 
 def numa_nodes(system: System) -> int | None:
-    """Nodes of memory."""
+    """Returns the number of NUMA nodes."""
     return count_of_list(system.text("sys/devices/system/node/online"))
 
 
 def threads_per_core(system: System) -> int | None:
-    """Processors that share a core."""
+    """Returns the number of hardware threads per core."""
     return count_of_list(system.text("sys/devices/system/cpu/cpu0/topology/thread_siblings_list"))
 
 
 def cores(system: System, needs: Needs) -> Check:
-    """`cpu.cores`: processors that we may use, limits of time, and who shares them."""
+    """`cpu.cores`: available processors, time limits, and who shares them."""
     name = "cpu.cores"
     count = system.cpus_allowed()
     if count is None:
-        return unknown(name, "the kernel does not tell how many processors we may use")
+        return unknown(name, "the kernel does not report the available processors")
     found = [f"{count} processor{'s' if count != 1 else ''}"]
     threads, nodes, limit = threads_per_core(system), numa_nodes(system), system.cpu_limit()
     if threads and threads > 1:
@@ -75,37 +75,37 @@ def cores(system: System, needs: Needs) -> Check:
         return warning(
             name,
             ", ".join([*found, f"limited to {limit:g} by the control group"]),
-            "a quota stops all threads for the rest of each period when it is used up; tail latency shows that",
-            "give the group whole processors (cpuset) and no quota",
+            "a used-up quota stops all threads for the rest of each period, which increases tail latency",
+            "give the group whole processors (cpuset) without a quota",
             {**measured, "limit_cores": limit},
         )
     if needs.on_this_host and count < FEW_CORES:
         return note(
             name,
             ", ".join(found),
-            "server and generator share them: at the peak, part of the machine is the generator's",
-            "drive the server from another machine, or compare only runs that share alike",
+            "server and generator share them: at the peak, the generator uses part of the machine",
+            "run the generator on another machine, or compare only runs that share the machine in the same way",
             measured,
         )
     if nodes and nodes > 1:
-        means = "a process's memory may lie on another node, so that repeats differ"
+        means = "a process's memory may be on another node, so that repeats differ"
         return note(name, ", ".join(found), means, "bind the server to a node with numactl, or interleave", measured)
     return good(name, ", ".join(found), measured)
 
 
 def governor(system: System) -> Check:
-    """`cpu.governor`: cpufreq's."""
+    """`cpu.governor`: the governor of cpufreq."""
     name = "cpu.governor"
     governors = sorted(set(system.texts("sys/devices/system/cpu/cpu*/cpufreq/scaling_governor")))
     drivers = sorted(set(system.texts("sys/devices/system/cpu/cpu*/cpufreq/scaling_driver")))
     if not governors:
         below = "the hypervisor sets it" if virtualised(system) else "the kernel has no cpufreq driver for them"
-        means = "repeats may differ by it: interleave what is compared"
-        return unknown(name, f"the processors' frequency is not to be seen: {below}", means)
+        means = "repeats may differ by frequency: interleave compared arms"
+        return unknown(name, f"frequency not visible: {below}", means)
     found = f"{', '.join(governors)} (driver {', '.join(drivers) or 'unknown'})"
     if governors == ["performance"]:
         return good(name, found)
-    means = "processors slow down when idle: trials with few clients measure how fast they wake up"
+    means = "processors slow down when idle: trials with few clients measure their wake-up time"
     change = "cpupower frequency-set -g performance"
     if governors == ["powersave"] and drivers and set(drivers) <= set(HARDWARE_DRIVERS):
         return note(name, found, means, change)
@@ -119,31 +119,32 @@ def turbo(system: System) -> Check:
     if off is None:
         boost = system.number("sys/devices/system/cpu/cpufreq/boost")
     if off is None and boost is None:
-        return unknown(name, "the kernel does not tell whether there is any")
+        return unknown(name, "the kernel does not report it")
     if off == 1 or boost == 0:
         return good(name, "off")
     return note(
         name,
         "on",
-        "the frequency falls with the number of busy cores and with heat: few clients look faster than they scale",
+        "the frequency falls with the number of busy cores and with heat: few clients seem faster than many",
         "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo, or echo 0 > /sys/devices/system/cpu/cpufreq/boost",
     )
 
 
 def steal(system: System, before: CpuTimes | None, after: CpuTimes | None, under: str) -> Check:
-    """`cpu.steal`: the share of time between two looks; `under` says what ran meanwhile."""
+    """`cpu.steal`: the share of time between two readings; `under` describes the load in between."""
     name = "cpu.steal"
     if virtualised(system) is False:
-        return good(name, "none: the processors are no hypervisor's")
+        return good(name, "none: this is not a virtual machine")
     if before is None or after is None or after.total <= before.total:
-        return unknown(name, "the kernel does not count it")
+        return unknown(name, "the kernel does not report it")
     share = (after.steal - before.steal) / (after.total - before.total)
     return graded(
         name,
         share,
         [(STEAL_NOTE, note), (STEAL_WARNING, warning)],
         f"{100 * share:.1f} % of the time {under}",
-        "other guests of the hypervisor take processors away while trials run: repeats differ by more than the server",
+        "other guests of the hypervisor take processor time during trials: repeats differ for reasons outside of "
+        "the server",
         "use a dedicated host or a larger instance; repeat more often and interleave",
         {"steal_share": round(share, 5)},
     )

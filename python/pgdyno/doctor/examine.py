@@ -1,4 +1,4 @@
-"""All checks in their order, each by itself: what fails becomes unknown and stops no other."""
+"""Runs all checks in order; a check that fails becomes unknown and stops no other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pgdyno.records import Check
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long is measured, in seconds."""
+    """Durations of measurements in seconds."""
 
     idle_s: float
     sync_s: float
@@ -33,7 +33,7 @@ BRIEF = Patience(idle_s=0.3, sync_s=0.3, load_s=1.0)
 
 
 Servers = Mapping[str, Mapping[str, str]]
-"""Servers that are up already, by target: variables with which libpq finds each."""
+"""Running servers by target: libpq's variables for each."""
 
 
 def examine(
@@ -58,7 +58,7 @@ def examine(
 def _all(
     needs: Needs, engine: Engine, patience: Patience, notify: Callable[[str], None], servers: Servers, system: System
 ) -> Iterator[Check]:
-    # before anything of ours makes load
+    # before pgdyno itself generates load
     notify("watching the idle machine")
     before = cpu.cpu_times(system)
     time.sleep(patience.idle_s)
@@ -79,9 +79,9 @@ def _all(
     for place in needs.places:
         notify(f"syncing {place.path}")
         yield from _storage(system, place, needs, patience)
-    notify("driving a server that answers at once")
+    notify("measuring the generator's ceiling")
     yield from _generator(system, needs, engine, patience)
-    notify("going to the server and back")
+    notify("measuring network round-trip time")
     yield from _round_trips(needs, engine, servers)
     for target, host in needs.hosts.items():
         notify(f"reaching {host.host} over SSH")
@@ -112,7 +112,7 @@ def _generator(system: System, needs: Needs, engine: Engine, patience: Patience)
         yield generator.ceiling(needs, generator.measure_ceiling(engine, needs, count, patience.load_s))
     except (EngineError, OSError) as error:
         yield generator.not_measured("generator.ceiling", error)
-    # a hypervisor takes time only from processors that want it
+    # a hypervisor takes time only from busy processors
     yield cpu.steal(system, before, cpu.cpu_times(system), "while the generator ran")
 
 

@@ -1,4 +1,4 @@
-"""How fast the generator itself is here: pgdrive against pgnull, which answers at once."""
+"""Measures the generator's ceiling: pgdrive against pgnull, which answers immediately."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ PROGRAM = "pgnull"
 ENVIRONMENT = "PGDYNO_PGNULL"
 READY = "pgnull: ready on "
 READY_S, FAR_READY_S = 10.0, 60.0
-"""Here, and on another host, which it may have to be copied to."""
+"""Time limits for a local server, and on another host, to which it may have to be copied."""
 SOCKET = ".s.PGSQL.5432"
 LONGEST_FOLDER = 90
-"""Bytes of a folder's path that leave room for a socket's name in sun_path of Linux (108)."""
+"""The longest folder path that leaves space for a socket's name in sun_path of Linux (108 bytes)."""
 ROUND_TRIP_S = 0.3
 RATE_NOTE, RATE_WARNING = 0.5, 0.8
-"""Shares of the ceiling that an open loop's rate may reach."""
+"""Shares of the ceiling for the rate of an open loop."""
 TRIP_NOTE_US, TRIP_WARNING_US = 200, 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """What a generator reached."""
+    """The measured throughput of a generator."""
 
     tps: float
     p50_us: float
     clients: int
     workers: int
     threads: int
-    """Of pgnull; 0 against a real server."""
+    """Threads of pgnull; 0 with a real server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trips:
-    """Round trips of one client: the shortest statement, one after the other."""
+    """Round trips of one client that repeats the shortest statement."""
 
     count: int
     least_us: float
@@ -56,7 +56,7 @@ class Trips:
 
 
 def measure_ceiling(engine: Engine, needs: Needs, cores: int, seconds: float) -> Ceiling:
-    """The plan's clients with its protocol and, if they are built in, its scripts. Raises EngineError."""
+    """Measures the plan's clients with its protocol and, if they are built in, its scripts. Raises EngineError."""
     workers = min(needs.workers or max(cores // 2, 1), needs.clients)
     threads = min(max(cores - workers, 1), needs.clients)
     scripts = needs.scripts or ("-b", "select-only")
@@ -67,7 +67,7 @@ def measure_ceiling(engine: Engine, needs: Needs, cores: int, seconds: float) ->
 
 
 def plain_ceiling(engine: Engine, cores: int, protocol: str, clients: int, seconds: float) -> float:
-    """Transactions a second of `engine`, which has so many cores where it runs. Raises EngineError."""
+    """Returns the transactions per second of `engine` on a host with this number of cores. Raises EngineError."""
     workers = min(max(cores // 2, 1), clients)
     with null_server(engine, max(cores - workers, 1), tcp=bool(engine.through)) as environment:
         options = [f"--client={clients}", f"--jobs={workers}", f"--protocol={protocol}", "-b", "select-only"]
@@ -75,13 +75,13 @@ def plain_ceiling(engine: Engine, cores: int, protocol: str, clients: int, secon
 
 
 def measure_round_trip(engine: Engine, needs: Needs) -> float:
-    """Median of one client's `SELECT` against pgnull, microseconds. Raises EngineError."""
+    """Returns the median latency of one client's `SELECT` against pgnull in microseconds. Raises EngineError."""
     with null_server(engine, 1, tcp=needs.tcp) as environment:
         return round_trips(engine, environment, needs.protocol).median_us
 
 
 def round_trips(engine: Engine, environment: Mapping[str, str], protocol: str) -> Trips:
-    """From where `engine` runs to the server of `environment` and back. Raises EngineError."""
+    """Measures round trips between the host of `engine` and the server of `environment`. Raises EngineError."""
     with tempfile.NamedTemporaryFile("w", suffix=".sql") as script:
         script.write("SELECT 1;\n")
         script.flush()
@@ -91,7 +91,7 @@ def round_trips(engine: Engine, environment: Mapping[str, str], protocol: str) -
 
 
 def drive(engine: Engine, options: Sequence[str], environment: Mapping[str, str], seconds: float) -> Event:
-    """The last event of an engine that ran for `seconds`. Raises EngineError when it did not come to its end."""
+    """Returns the last event of an engine that ran for `seconds`. Raises EngineError if it fails."""
     always = ["--events=-", "--parent-lease", "--no-vacuum", f"--time={seconds:g}"]
     with tempfile.TemporaryFile() as errors:
         with running_engine(engine, [*always, *options], environment, errors) as (process, stream):
@@ -101,7 +101,7 @@ def drive(engine: Engine, options: Sequence[str], environment: Mapping[str, str]
         said = errors.read().decode(errors="replace").strip().splitlines()
     end = events[-1] if events and events[-1]["event"] == "end" else None
     if end is None or end["outcome"] != "finished" or not end["succeeded"]:
-        raise EngineError(f"the engine did not come to its end: {said[-1] if said else 'it said nothing'}")
+        raise EngineError(f"the engine failed: {said[-1] if said else 'it printed no message'}")
     return end
 
 
@@ -111,7 +111,7 @@ def _p50_us(end: Event) -> float:
 
 @contextmanager
 def null_server(engine: Engine, threads: int, *, tcp: bool) -> Iterator[dict[str, str]]:
-    """A pgnull, and the variables with which the engine finds it. Raises EngineError."""
+    """Starts pgnull and yields libpq's variables for it. Raises EngineError."""
     program = _find_null(engine)
     with tempfile.TemporaryDirectory(prefix="pgdyno-null-") as folder:
         over_tcp = tcp or len(os.fsencode(folder)) > LONGEST_FOLDER
@@ -131,44 +131,44 @@ def null_server(engine: Engine, threads: int, *, tcp: bool) -> Iterator[dict[str
 
 
 def _ready(process: subprocess.Popen[bytes], within_s: float) -> str:
-    """Where it listens."""
+    """Returns the address on which it listens."""
     assert process.stdout is not None
     came, _, _ = select.select([process.stdout], [], [], within_s)
     line = process.stdout.readline().decode(errors="replace").strip() if came else ""
     if not line.startswith(READY):
-        raise EngineError(f"{PROGRAM} does not start: {line or 'it said nothing'}")
+        raise EngineError(f"{PROGRAM} does not start: {line or 'it printed no message'}")
     return line.removeprefix(READY)
 
 
 def _environment(address: str, folder: str) -> dict[str, str]:
     host, _, port = (folder, "", "5432") if address.startswith("/") else address.rpartition(":")
-    # what the user's own environment says of connections is about another server
+    # the user's own connection variables apply to another server
     return {"PGHOST": host, "PGPORT": port, "PGUSER": "pgdyno", "PGDATABASE": "pgdyno", "PGSSLMODE": "disable"}
 
 
 def _find_null(engine: Engine) -> Path:
-    """What `PGDYNO_PGNULL` names, else the one beside the engine, else on the PATH."""
+    """Returns the program that `PGDYNO_PGNULL` names, or else the one next to the engine, or else on the PATH."""
     beside = engine.path.with_name(PROGRAM)
     found = os.environ.get(ENVIRONMENT) or (str(beside) if beside.is_file() else shutil.which(PROGRAM))
     if found is None:
-        raise EngineError(f"{PROGRAM} is not installed", hint=f"install pgdyno anew, or set {ENVIRONMENT} to its path")
+        raise EngineError(f"{PROGRAM} is not installed", hint=f"reinstall pgdyno, or set {ENVIRONMENT} to its path")
     return Path(found)
 
 
 def ceiling(needs: Needs, reached: Ceiling) -> Check:
-    """`generator.ceiling`: what was reached, against the rate that the plan asks for."""
+    """`generator.ceiling`: the measured throughput, compared with the plan's rate."""
     name = "generator.ceiling"
-    what = " ".join(needs.scripts[1::2]) if needs.scripts else "select-only, in place of the plan's files"
+    what = " ".join(needs.scripts[1::2]) if needs.scripts else "select-only, instead of the plan's files"
     found = (
-        f"{rounded(reached.tps)} transactions a second ({what}; {needs.protocol}) with "
-        f"{_count(reached.clients, 'client')} on {_count(reached.workers, 'worker')}, "
-        f"beside {_count(reached.threads, 'thread')} of pgnull"
+        f"{rounded(reached.tps)} transactions per second ({what}; {needs.protocol}) with "
+        f"{_count(reached.clients, 'client')} on {_count(reached.workers, 'worker')}, next to "
+        f"{_count(reached.threads, 'thread')} of pgnull"
     )
     measured = {"tps": round(reached.tps, 1), "workers": reached.workers, "threads": reached.threads}
-    change = "use more workers, or more machines to make the load"
+    change = "use more workers, or more machines as generators"
     if needs.rate_per_s is not None:
         found += f"; the plan asks for {rounded(needs.rate_per_s)}"
-        means = "close to its own limit the generator is late, and that shows as latency"
+        means = "near its limit, the generator starts transactions late, which adds to latency"
         limits = [(RATE_NOTE, note), (RATE_WARNING, warning)]
         return graded(name, needs.rate_per_s / max(reached.tps, 1), limits, found, means, change, measured)
     means = f"a trial near {rounded(0.7 * reached.tps)} measures the generator as much as the server"
@@ -176,14 +176,14 @@ def ceiling(needs: Needs, reached: Ceiling) -> Check:
 
 
 def round_trip(needs: Needs, median_us: float, to: str) -> Check:
-    """`network.round-trip`: what a statement takes without any work, and so a transaction."""
+    """`network.round-trip`: the minimum latency of a statement, and so of a transaction."""
     name = "network.round-trip"
     found = f"{median_us:.3g} µs {to}"
     least_us = median_us * needs.statements
     if needs.statements > 1:
         means = f"a transaction of {needs.statements} statements takes at least {least_us:.3g} µs"
     else:
-        means = f"no statement is faster; a client does at most {rounded(1e6 / median_us)} a second"
+        means = f"no statement is faster; a client runs at most {rounded(1e6 / median_us)} per second"
     change = "move the generator closer to the server (the same zone or rack)"
     limits = [(TRIP_NOTE_US, note), (TRIP_WARNING_US, warning)]
     check = graded(name, median_us, limits, found, means, change, {"median_us": round(median_us, 2)})
@@ -191,14 +191,14 @@ def round_trip(needs: Needs, median_us: float, to: str) -> Check:
 
 
 def not_measured(name: str, error: Exception) -> Check:
-    """What could not be tried, and why."""
+    """Returns a check that could not be measured, with the reason."""
     why = error.message if isinstance(error, EngineError) else str(error)
     hint = error.hint or "" if isinstance(error, EngineError) else ""
     return unknown(name, f"not measured: {why}", change=hint)
 
 
 def rounded(number: float) -> str:
-    """`number` with three significant digits, as people are told it."""
+    """Formats `number` with three significant digits."""
     return f"{float(f'{number:.3g}'):,.0f}"
 
 

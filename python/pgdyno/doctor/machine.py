@@ -1,4 +1,4 @@
-"""What else runs on the machine, and what limits processes here."""
+"""Checks other programs on the machine, and limits of processes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ BUSY_NOTE, BUSY_WARNING = 0.03, 0.10
 SERVERS = frozenset({"postgres", "postmaster", "mysqld", "mariadbd"})
 GENERATORS = frozenset({"pgdyno", "pgdrive", "pgbench", "sysbench", "hammerdbcli", "pgnull"})
 SPARE_FILES = 64
-"""Files of the engine beside its connections."""
+"""Files of the engine in addition to its connections."""
 SPARE_TASKS = 64
-"""Processes of a server and of pgdyno beside the backends."""
+"""Processes of a server and of pgdyno in addition to the backends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One of /proc."""
+    """A process in /proc."""
 
     pid: int
     name: str
@@ -31,7 +31,7 @@ class Process:
 
 
 def processes(system: System) -> dict[int, Process]:
-    """All that can be seen, by number."""
+    """Returns all visible processes by number."""
     found = {}
     for text in system.texts("proc/[0-9]*/stat"):
         # the name is in parentheses and may hold any character (proc(5))
@@ -44,35 +44,35 @@ def processes(system: System) -> dict[int, Process]:
 
 
 def load(system: System, before: CpuTimes | None, after: CpuTimes | None) -> Check:
-    """`machine.load`: what others used of the processors while we did nothing."""
+    """`machine.load`: processor use of other programs while pgdyno was idle."""
     name = "machine.load"
     average = (system.text("proc/loadavg") or "").split()
     if before is None or after is None or after.total <= before.total or not average:
-        return unknown(name, "the kernel does not tell")
+        return unknown(name, "the kernel does not report it")
     share = (after.busy - before.busy) / (after.total - before.total)
     return graded(
         name,
         share,
         [(BUSY_NOTE, note), (BUSY_WARNING, warning)],
         f"{100 * share:.1f} % of the processors busy, load average {' '.join(average[:3])}",
-        "something else computes here, and trials compete with it",
-        "find it with top and end it, or wait",
+        "other programs use the processors, and trials compete with them",
+        "find them with top and stop them, or wait",
         {"busy_share": round(share, 4), "load_1_min": float(average[0])},
     )
 
 
 def others(system: System, own: int) -> Check:
-    """`machine.others`: servers and load generators that are not the process `own` nor above it."""
+    """`machine.others`: servers and load generators other than the process `own` and its parents."""
     name = "machine.others"
     seen = processes(system)
     if not seen:
-        return unknown(name, "processes are not to be seen")
+        return unknown(name, "processes are not visible")
     counts = _counts(seen, _family(seen, own))
     if not counts:
-        return good(name, "no other server or load generator is seen")
+        return good(name, "no other server or load generator found")
     found = ", ".join(f"{count} {program}" for program, count in sorted(counts.items()))
-    means = "even an idle server takes memory and may begin a vacuum or a checkpoint in the middle of a trial"
-    change = "stop what is not needed; two runs of pgdyno at once disturb each other"
+    means = "even an idle server uses memory and may start a vacuum or a checkpoint during a trial"
+    change = "stop unneeded ones; two concurrent runs of pgdyno disturb each other"
     make = warning if counts.keys() & GENERATORS else note
     if make is warning:
         means = "another load or run takes processors, memory and disk from this one"
@@ -92,7 +92,7 @@ def _counts(seen: Mapping[int, Process], family: set[int]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for process in seen.values():
         parent = seen.get(process.parent)
-        # a server's processes are one server
+        # count the processes of a server once
         child = parent is not None and parent.name == process.name
         if process.name in SERVERS | GENERATORS and process.pid not in family and not child:
             counts[process.name] = counts.get(process.name, 0) + 1
@@ -104,13 +104,13 @@ def open_files(system: System, needs: Needs) -> Check:
     name = "limits.open-files"
     limits = _limits(system)
     if "Max open files" not in limits:
-        return unknown(name, "the kernel does not tell")
+        return unknown(name, "the kernel does not report it")
     soft, hard = limits["Max open files"]
-    # the loads on standbys are engines of their own
+    # each load on a standby has its own engine
     most = max(needs.clients, needs.beside)
     wanted, tasks = most + SPARE_FILES, system.tasks_limit()
     clients = f"{most} client{'s' if most != 1 else ''}"
-    found = f"{_shown(soft)}, at most {_shown(hard)}; {clients} want about {wanted}"
+    found = f"{_shown(soft)}, at most {_shown(hard)}; {clients} need about {wanted}"
     if hard is not None and hard < wanted:
         means = "the engine cannot open a connection for every client"
         return stop(name, found, means, f"ulimit -Hn {wanted}, or LimitNOFILE of the service")
@@ -122,7 +122,7 @@ def open_files(system: System, needs: Needs) -> Check:
 
 
 def _limits(system: System) -> dict[str, tuple[int | None, int | None]]:
-    """Soft and hard limit by name; None is unlimited."""
+    """Returns soft and hard limit by name; None is unlimited."""
     found = {}
     for line in system.lines("proc/self/limits")[1:]:
         name, values = line[:26].strip(), line[26:].split()

@@ -1,4 +1,4 @@
-"""Memory: how much, what the plan needs of it, and how the kernel hands it out."""
+"""Checks memory: its size, the plan's needs, and the kernel's settings."""
 
 from __future__ import annotations
 
@@ -9,49 +9,49 @@ from pgdyno.records import Check
 from pgdyno.units import format_bytes
 
 BACKEND_BYTES = 10 * MIB
-"""A backend's own memory, without work_mem: a rough figure, only to tell much from little."""
+"""A rough estimate of a backend's own memory, without work_mem."""
 PAGE_BYTES, PAGE_ENTRY_BYTES = 4096, 8
-"""A backend that has touched all of shared buffers has an entry of its page tables for each page."""
+"""A backend that has touched all of shared buffers has a page table entry for each page."""
 TABLES_NOTE, TABLES_WARNING = 0.02, 0.10
-"""Shares of memory that all page tables together may take."""
+"""Shares of memory for all page tables together."""
 SWAPPINESS = 10
-"""More makes the kernel write out memory of processes for the sake of its page cache."""
+"""Higher values make the kernel swap out processes to enlarge its page cache."""
 THP = "sys/kernel/mm/transparent_hugepage"
 
 
 def available_bytes(system: System) -> int | None:
-    """Memory of the machine, or what the control group allows of it."""
+    """Returns the machine's memory, or the control group's limit."""
     total = system.memory_bytes("MemTotal")
     limit = system.memory_limit_bytes()
     return min(total, limit) if total is not None and limit is not None else total
 
 
 def size(system: System, needs: Needs) -> Check:
-    """`memory.size`: the machine's, a limit of the control group, and shared buffers with the backends."""
+    """`memory.size`: the machine's memory, the control group's limit, shared buffers and backends."""
     name = "memory.size"
     total, limit, room = system.memory_bytes("MemTotal"), system.memory_limit_bytes(), available_bytes(system)
     if total is None or room is None:
-        return unknown(name, "the kernel does not tell how much there is")
+        return unknown(name, "the kernel does not report it")
     found = format_bytes(total)
     if limit is not None and limit < total:
         found += f", limited to {format_bytes(limit)} by the control group"
-    # a cluster in memory is no cache: it cannot be read from anywhere else
+    # unlike a cache, a cluster in memory cannot be evicted
     shared = sum(needs.shared_buffers) + sum(place.bytes for place in needs.places if place.in_memory)
     wanted = shared + needs.sessions * BACKEND_BYTES
     measured = {"memory_bytes": total, "available_bytes": room, "needed_bytes": wanted}
     if needs.servers:
-        found += f"; the plan's servers want about {format_bytes(wanted)}"
+        found += f"; the plan's servers need about {format_bytes(wanted)}"
     if shared > room:
-        means = "shared buffers, with clusters in memory, are larger than it: the servers do not start, or swap"
+        means = "shared buffers and clusters in memory exceed it: the servers fail to start, or swap"
         change = "make shared_buffers or the scale smaller, or measure one target at a time"
         return stop(name, found, means, change, measured)
     if wanted > 0.9 * room:
-        means = "shared buffers and backends leave next to nothing for the page cache; the kernel may end a server"
+        means = "shared buffers and backends leave almost nothing for the page cache; the kernel may kill a server"
         return warning(
-            name, found, means, "fewer clients, smaller shared_buffers, or fewer targets at a time", measured
+            name, found, means, "use fewer clients, smaller shared_buffers, or fewer targets at a time", measured
         )
     if limit is not None and limit < total:
-        means = "the page cache counts against the limit, too: a dataset may be read from disk that would fit"
+        means = "the page cache counts towards the limit, too: a dataset that would fit may be read from disk"
         return note(name, found, means, "raise memory.max of the group", measured)
     return good(name, found, measured)
 
@@ -61,22 +61,24 @@ def dataset(system: System, needs: Needs) -> Check:
     name = "memory.dataset"
     room = available_bytes(system)
     if not needs.datasets or room is None:
-        why = "no plan was given" if not needs.plan else "its size is not known before it is loaded"
+        why = "no plan given" if not needs.plan else "its size is unknown before loading"
         return unknown(name, why)
     places = [_where(each, needs, room) for each in needs.datasets]
     least, most = needs.datasets[0], needs.datasets[-1]
     sizes = format_bytes(most) if least == most else f"{format_bytes(least)} to {format_bytes(most)}"
     found = f"about {sizes}: {' and '.join(dict.fromkeys(places))}"
     measured = {"least_bytes": least, "most_bytes": most}
-    change = "choose scales that are well inside or well beyond memory"
+    change = "choose scales well below or well above memory"
     if "about as large as memory" in places:
-        return warning(name, found, "what is cached decides: small causes move figures by much", change, measured)
+        return warning(
+            name, found, "results depend on what is cached: small causes have large effects", change, measured
+        )
     if len(set(places)) > 1:
-        means = "scales differ by where they are read from, not only by their size: compare each with itself"
+        means = "scales differ by where data is read, not only by size: compare each scale with itself"
         return note(name, found, means, change, measured)
     if places[0] == "larger than memory":
-        means = "reads wait for the disk: the storage is measured as much as the server"
-        return note(name, found, means, "prewarm, and measure for longer than the cache takes to settle", measured)
+        means = "reads wait for the disk: the results depend on the storage as much as on the server"
+        return note(name, found, means, "prewarm, and measure for longer than the cache needs to settle", measured)
     return good(name, found, measured)
 
 
@@ -84,7 +86,7 @@ def _where(dataset_bytes: int, needs: Needs, room: int) -> str:
     shared = sum(needs.shared_buffers)
     if needs.shared_buffers and dataset_bytes <= 0.9 * min(needs.shared_buffers):
         return "in shared buffers"
-    # all servers' datasets share what shared buffers and backends leave of memory
+    # the datasets of all servers share the memory beyond shared buffers and backends
     cache = max(room - shared - needs.sessions * BACKEND_BYTES, 1)
     share = dataset_bytes * max(needs.servers, 1) / cache
     if share <= 0.75:
@@ -93,11 +95,11 @@ def _where(dataset_bytes: int, needs: Needs, room: int) -> str:
 
 
 def swap(system: System) -> Check:
-    """`memory.swap`: in use now, and how willing the kernel is."""
+    """`memory.swap`: used swap, and the kernel's swappiness."""
     name = "memory.swap"
     total, free = system.memory_bytes("SwapTotal"), system.memory_bytes("SwapFree")
     if total is None or free is None:
-        return unknown(name, "the kernel does not tell")
+        return unknown(name, "the kernel does not report it")
     if total == 0:
         return good(name, "none", {"swap_bytes": 0})
     used, swappiness = total - free, system.number("proc/sys/vm/swappiness")
@@ -105,26 +107,26 @@ def swap(system: System) -> Check:
     measured = {"swap_bytes": total, "used_bytes": used}
     change = "sysctl vm.swappiness=1; swapoff -a and swapon -a once memory is free"
     if used > 0.01 * (system.memory_bytes("MemTotal") or 0):
-        means = "memory was short; what comes back from swap during a trial shows in its latency"
+        means = "memory was short; pages that return from swap during a trial add to its latency"
         return warning(name, found, means, change, measured)
     if swappiness is not None and swappiness > SWAPPINESS:
-        means = "the kernel may write out shared buffers while a load fills the page cache"
+        means = "the kernel may swap out shared buffers while a load fills the page cache"
         return note(name, found, means, change, measured)
     return good(name, found, measured)
 
 
 def huge_pages(system: System, needs: Needs) -> Check:
-    """`memory.huge-pages`: whether shared buffers get them, and what page tables cost without."""
+    """`memory.huge-pages`: whether shared buffers get huge pages, and the size of page tables without them."""
     name = "memory.huge-pages"
     page, free = system.memory_bytes("Hugepagesize"), system.memory_bytes("HugePages_Free")
     total, room = system.memory_bytes("HugePages_Total"), available_bytes(system)
     if page is None or free is None or total is None or not room:
-        return unknown(name, "the kernel has none, or does not tell")
+        return unknown(name, "the kernel has none, or does not report them")
     spare = system.number("proc/sys/vm/nr_overcommit_hugepages") or 0
     reserved = system.memory_bytes("HugePages_Rsvd") or 0
     free_bytes = (free - reserved + spare) * page
     shared = sum(needs.shared_buffers)
-    # shared memory holds more than the buffers: locks, WAL buffers, processes
+    # shared memory also contains locks, WAL buffers and process state
     wanted = int(1.1 * shared)
     found = f"{total} pages of {format_bytes(page)}, {free - reserved} free; setting {needs.huge_pages}"
     pages = -(-wanted // page)
@@ -132,7 +134,7 @@ def huge_pages(system: System, needs: Needs) -> Check:
     if not shared:
         return good(name, f"{total} pages of {format_bytes(page)}, {free - reserved} free")
     if needs.huge_pages == "on" and free_bytes < wanted:
-        return stop(name, found, f"the servers want about {pages} pages and do not start without", change)
+        return stop(name, found, f"the servers need about {pages} pages and do not start without them", change)
     if needs.huge_pages != "off" and free_bytes >= wanted:
         return good(name, found)
     tables = max(needs.shared_buffers) // PAGE_BYTES * PAGE_ENTRY_BYTES * needs.clients
@@ -142,16 +144,18 @@ def huge_pages(system: System, needs: Needs) -> Check:
 
 
 def transparent(system: System) -> Check:
-    """`memory.thp`: transparent huge pages, and whether the kernel stops processes to make some."""
+    """`memory.thp`: transparent huge pages, and whether the kernel stalls processes to create them."""
     name = "memory.thp"
     enabled, defrag = system.chosen(f"{THP}/enabled"), system.chosen(f"{THP}/defrag")
     if enabled is None:
-        return unknown(name, "the kernel has none, or does not tell")
+        return unknown(name, "the kernel has none, or does not report them")
     found = f"{enabled}, defrag {defrag or 'unknown'}"
     if enabled != "always":
         return good(name, found)
     change = f"echo madvise > /{THP}/enabled"
     if defrag == "always":
-        return warning(name, found, "a page fault may wait until memory was compacted: stalls without a cause", change)
-    means = "khugepaged compacts memory while trials run; PostgreSQL's documentation discourages it"
+        return warning(
+            name, found, "a page fault may wait for memory compaction: stalls without a visible cause", change
+        )
+    means = "khugepaged compacts memory during trials; PostgreSQL's documentation discourages it"
     return note(name, found, means, change)

@@ -1,4 +1,4 @@
-"""What a plan asks of the machine: clients, memory, room, and where its files go."""
+"""The plan's needs: clients, memory, disk space, and the folders of its files."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from pgdyno.units import parse_bytes
 
 MIB = 1 << 20
 CLUSTER_BYTES = 64 * MIB
-"""An empty cluster and its first segments of WAL."""
+"""An empty cluster and its first WAL segments."""
 READ_ONLY = frozenset({"select-only"})
-"""Built-in scripts that write nothing. What a file does is not known: it is taken to write."""
+"""Built-in scripts that only read. Files are assumed to write."""
 DEFAULTS = {"shared_buffers": "128MB", "max_wal_size": "1GB", "huge_pages": "try"}
-"""As initdb leaves them."""
+"""initdb's defaults."""
 UNITS = {"shared_buffers": 8192, "max_wal_size": MIB}
-"""What a number without a unit counts."""
+"""The unit of a number without one."""
 OFF = frozenset({"off", "false", "no", "0"})
 
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(B|kB|MB|GB|TB)?\s*")
@@ -37,22 +37,22 @@ _FACTORS = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A folder on this machine that servers of the plan use."""
+    """A local folder that the plan's servers use."""
 
     path: Path
-    """The nearest folder that is there."""
+    """The nearest existing folder."""
     roles: tuple[str, ...]
     """`data of pg18`, `WAL of pg18`."""
     bytes: int = 0
-    """Room that the plan needs there, by estimate; 0 when nothing tells."""
+    """The estimated need for disk space; 0 if unknown."""
     wal: bool = True
     """Whether commits wait for it."""
     in_memory: bool = False
-    """Whether the plan wants it in memory."""
+    """Whether the plan puts it into memory."""
     limit_bytes: int | None = None
-    """What the plan lets it take there; None: no limit of its own."""
+    """The plan's own limit for it; None: no limit."""
     kept: bool = False
-    """Whether part of the room may be in use already, by a kept cluster."""
+    """Whether a kept cluster may already use part of the space."""
 
     @property
     def title(self) -> str:
@@ -61,87 +61,87 @@ class Place:
 
     @property
     def holds_data(self) -> bool:
-        """Whether clusters of the plan lie there, not WAL alone."""
+        """Whether it contains clusters, not only WAL."""
         return any(role.startswith("data ") for role in self.roles)
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What there must be room and time for. Sizes are estimates."""
+    """The plan's needs; sizes are estimates."""
 
     plan: str = ""
-    """Its source; empty when only the machine is asked about."""
+    """The plan's source; empty without a plan."""
     clients: int = 1
-    """The most of a point."""
+    """The largest number of clients of a point."""
     beside: int = 0
     """Clients of the plan's [replica_load], on the standbys of one target."""
     workers: int | None = None
-    """Engine threads of that point; None: the engine's choice."""
+    """Engine threads of that point; None: the engine decides."""
     protocol: str = "simple"
     tcp: bool = False
-    """Whether clients come over TCP rather than a socket of this machine."""
+    """Whether clients connect over TCP instead of a local socket."""
     scripts: tuple[str, ...] = ()
-    """Options of the engine, when all are built in; empty otherwise."""
+    """The engine's script options if all scripts are built in; empty otherwise."""
     statements: int = 1
-    """Round trips of a transaction, the most of the built-in scripts."""
+    """The largest number of round trips of a transaction of the built-in scripts."""
     writes: bool = True
     durable: bool = True
     """Whether a commit waits for the disk."""
     rate_per_s: float | None = None
-    """The highest that is asked for; None in a closed loop."""
+    """The highest rate; None in a closed loop."""
     datasets: tuple[int, ...] = ()
-    """Bytes of each scale, ascending; empty when nothing tells."""
+    """The size of each scale in bytes, ascending; empty if unknown."""
     servers: int = 0
-    """That run at the same time on this host."""
+    """The number of concurrent servers on this host."""
     targets_here: int = 0
-    """Targets whose servers they are: a standby is a server, too."""
+    """The number of targets that these servers and standbys belong to."""
     shared_buffers: tuple[int, ...] = ()
-    """Bytes of each server's, the largest that is swept."""
+    """The largest swept value of one server, in bytes."""
     huge_pages: str = "try"
-    """The strictest of the servers."""
+    """The strictest setting among the servers."""
     places: tuple[Place, ...] = ()
     snapshots: bool = False
-    """Whether trials begin with a snapshot of the cluster that is brought back."""
+    """Whether trials restore a snapshot of the cluster."""
     snapshot_way: SnapshotWay | None = None
-    """The way that those must go; None: the best that there is."""
+    """The plan's snapshot method; None: the best available."""
     hosts: Mapping[str, SshSpec] = field(default_factory=dict)
-    """Hosts that are to be probed over SSH, by target."""
+    """Hosts to probe over SSH, by target."""
 
     @property
     def backends(self) -> int:
-        """Sessions of all loads that run at the same time, of one target."""
+        """Sessions of all concurrent loads on one target."""
         return self.clients + self.beside
 
     @property
     def sessions(self) -> int:
-        """Sessions of all targets here, as if they had all of them at once. Standbys have only those of their load."""
+        """Sessions of all local targets, as if they ran at once. Standbys have only those of their load."""
         return (self.targets_here or self.servers) * self.backends
 
     @property
     def on_this_host(self) -> bool:
-        """Whether a server runs beside the generator."""
+        """Whether a server runs on the generator's host."""
         return self.servers > 0 or not self.plan
 
 
 STATEMENTS = {"tpcb-like": 7, "simple-update": 5, "select-only": 1}
-"""Round trips of the built-in scripts, BEGIN and END counted."""
+"""Round trips of the built-in scripts, including BEGIN and END."""
 
 
 def needs_of_machine(home: Home, clients: int) -> Needs:
-    """What is looked at without a plan: the machine, and the folder where servers would be."""
+    """Returns the needs without a plan: the machine, and pgdyno's home."""
     place = Place(existing(home.root), ("servers of pgdyno",))
     return Needs(clients=clients, protocol="prepared", scripts=("-b", "select-only"), places=(place,))
 
 
 def needs_of_plan(loaded: LoadedPlan, home: Home, scripts: Sequence[str]) -> Needs:
-    """What the plan asks for; `scripts` are the engine's options for its scripts."""
+    """Returns the plan's needs; `scripts` are the engine's options for its scripts."""
     plan = loaded.plan
     points = plan.points()
     most = max(points, key=lambda point: point.clients)
     names = scripts_that_run(plan)
     builtin = names <= STATEMENTS.keys()
     started = {name: spec for name, spec in plan.target.items() if isinstance(spec, OwnTarget)}
-    # standbys have the settings of their primary
+    # standbys inherit the settings of their primary
     settings = [_settings(spec.settings, points) for spec in started.values() for _ in range(_servers(spec))]
     datasets = _datasets(plan, points)
     return Needs(
@@ -176,7 +176,7 @@ def _hosts(plan: Plan) -> dict[str, SshSpec]:
 
 
 def size_of(settings: Mapping[str, str], name: str) -> int:
-    """Bytes of a setting, its default when it is not set or not a size."""
+    """Returns the bytes of a setting, or of its default if it is not set or not a size."""
     for text in (settings.get(name, ""), DEFAULTS[name]):
         match = _SIZE.fullmatch(text)
         if match:
@@ -185,7 +185,7 @@ def size_of(settings: Mapping[str, str], name: str) -> int:
 
 
 def existing(path: Path) -> Path:
-    """`path`, or the nearest folder above it that is there."""
+    """Returns `path`, or its nearest existing parent."""
     at = path.absolute()
     while not _is_folder(at) and at != at.parent:
         at = at.parent
@@ -196,17 +196,17 @@ def _is_folder(path: Path) -> bool:
     try:
         return path.is_dir()
     except OSError:
-        # a folder above it is closed to us
+        # a parent folder is not readable
         return False
 
 
 def _servers(spec: OwnTarget) -> int:
-    """A primary with its standbys."""
+    """Returns the number of servers: a primary and its standbys."""
     return 1 + (spec.replicas.count if spec.replicas else 0)
 
 
 def _settings(asked: Mapping[str, str], points: Sequence[Point]) -> dict[str, str]:
-    """Of one server over all points: the target's, and of what is swept the largest."""
+    """Returns the settings of one server over all points: the target's, or the largest swept value."""
     found = DEFAULTS | {name.lower(): value for name, value in asked.items()}
     for point in points:
         swept = {name.lower(): value for name, value in point.settings.items()}
@@ -220,7 +220,7 @@ def _settings(asked: Mapping[str, str], points: Sequence[Point]) -> dict[str, st
 
 
 def _waits_for_disk(settings: Mapping[str, str], points: Sequence[Point]) -> bool:
-    """Whether commits do, at any of the points."""
+    """Tells whether commits wait for the disk at any point."""
     every = [{**settings, **{name.lower(): value for name, value in point.settings.items()}} for point in points]
     names = ("fsync", "synchronous_commit")
     return any(all(each.get(name, "on").lower() not in OFF for name in names) for each in every)
@@ -239,7 +239,7 @@ def _rate(plan: Plan, points: Sequence[Point]) -> float | None:
 
 
 def _places(plan: Plan, targets: Mapping[str, OwnTarget], points: Sequence[Point], home: Home) -> tuple[Place, ...]:
-    """Folders of data and WAL; those on one file system are one place, and its room is their sum."""
+    """Returns folders of data and WAL; folders on one file system are combined."""
     found: dict[int, Place] = {}
     stored = dataset_bytes(plan, max(point.scale or plan.workload.scale for point in points))
     for name, spec in targets.items():

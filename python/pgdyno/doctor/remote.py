@@ -1,4 +1,4 @@
-"""Servers over the network: they are up before a run begins, and far away."""
+"""Checks servers over the network, which run before a run begins."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from pgdyno.targets.reach import Reached
 
 
 def environments(found: Mapping[str, Found]) -> dict[str, dict[str, str]]:
-    """Variables with which libpq finds those of `found` that are servers over the network, by target."""
+    """Returns libpq's variables by target for servers over the network among `found`."""
     return {
         name: each.address.environment(each.maintenance) for name, each in found.items() if isinstance(each, Reached)
     }
 
 
 def reach_servers(plan: Plan, say: Callable[[str], None]) -> tuple[dict[str, dict[str, str]], list[Check]]:
-    """The same of a plan, whose servers are asked now; and a check of each that cannot be had."""
+    """Connects to a plan's servers; returns their variables, and a check for each that fails."""
     found: dict[str, Found] = {}
     checks: list[Check] = []
     for name, spec in plan.target.items():
-        # a rented server is not there yet
+        # a rented server does not exist yet
         if isinstance(spec, NetworkTarget) and not isinstance(spec, RentedTarget):
             say(f"reaching {name}")
             try:
-                # nothing is measured there: another's run is not disturbed by a look
+                # `doctor` only reads, so that it does not disturb another run
                 use = Use(when_busy=WhenBusy.ALONGSIDE)
                 found[name] = kind_of(spec).fetch(spec, Home.locate(), SilentProgress(), use)
             except TargetError as error:
-                means = "the plan cannot be run before the server can be reached"
+                means = "the plan cannot run until the server is reachable"
                 checks.append(stop("network.round-trip", f"{name}: {error.message}", means, error.hint or ""))
     return environments(found), checks

@@ -1,4 +1,4 @@
-"""The database's host over SSH: whether it is reached, known, and can run the probe."""
+"""Checks the database's host over SSH: connection, host key, and probe."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ NAME = "probe.ssh"
 
 
 def reach_host(target: str, spec: SshSpec) -> Check:
-    """`probe.ssh`: connects as a trial will, copies pgprobe if need be and asks for the clock."""
-    # SSH takes a while to load
+    """`probe.ssh`: connects as a trial does, copies pgprobe if necessary, and reads the clock."""
+    # SSH loads slowly
     from pgdyno.probe.look import look
 
     try:
@@ -26,18 +26,18 @@ def reach_host(target: str, spec: SshSpec) -> Check:
     except EngineError as error:
         return unknown(NAME, f"{target}: {error.message}", change=error.hint or "")
     except RemoteError as error:
-        means = "trials run, without figures of the database's host"
+        means = "trials run, without samples of the database's host"
         return warning(NAME, f"{target}: {error.message}", means, error.hint or "")
 
 
 def judged(target: str, spec: SshSpec, looked: Looked) -> Check:
-    """What `looked` says of the host of `target`."""
+    """Returns the check for the host of `target` from `looked`."""
     clock = looked.clock
     ahead = f"{abs(clock.ahead_us) / 1e3:.1f} ms {'ahead' if clock.ahead_us >= 0 else 'behind'}"
     found = (
-        f"{target}: {spec.host} reached as {looked.user} in {looked.connect_s:.1f} s, its key is known, pgprobe "
-        f"{'was copied there and' if looked.copied else 'is there and'} runs; its clock is {ahead},"
-        f" give or take {clock.uncertainty_us / 1e3:.1f} ms"
+        f"{target}: {spec.host} reached as {looked.user} in {looked.connect_s:.1f} s, its host key is known, "
+        f"pgprobe {'was copied there and' if looked.copied else 'is there and'} runs; its clock is {ahead}, ± "
+        f"{clock.uncertainty_us / 1e3:.1f} ms"
     )
     values = {
         "connect_s": round(looked.connect_s, 3),
@@ -46,6 +46,6 @@ def judged(target: str, spec: SshSpec, looked: Looked) -> Check:
         "round_trip_us": round(clock.round_trip_us),
     }
     if clock.uncertainty_us > ALIGNED_US:
-        means = "seconds of the two hosts cannot be told to line up to 10 ms"
-        return warning(NAME, found, means, "look for a shorter way, or a host that is less busy", values)
+        means = "seconds of the two hosts may be misaligned by more than 10 ms"
+        return warning(NAME, found, means, "use a shorter network path, or a less busy host", values)
     return good(NAME, found, values)

@@ -1,4 +1,4 @@
-"""How long a commit waits for the disk, measured as pg_test_fsync does: 8 kB written, then fdatasync."""
+"""Measures how long a commit waits for the disk, as pg_test_fsync does: writes 8 kB, then calls fdatasync."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pgdyno.records import Check
 
 BLOCK = 8192
 SEGMENT = 16 << 20
-"""Size of a WAL segment: syncs of a file that does not grow need no metadata."""
+"""The size of a WAL segment: syncs of a file that does not grow need no metadata."""
 TOO_FAST_US = 5.0
-"""No device answers a flush within less: nothing was flushed."""
+"""No device flushes faster: a shorter time means that nothing was flushed."""
 MEDIAN_NOTE_US, MEDIAN_WARNING_US = 2_000, 10_000
 TAIL = 10
-"""A p99 of so many medians is unsteady, when it is also above `TAIL_US`."""
+"""A p99 of this many medians is unsteady if it also exceeds `TAIL_US`."""
 TAIL_US = 2_000
 
 
@@ -33,7 +33,7 @@ class SyncTime:
 
 
 def measure_sync(folder: Path, seconds: float) -> SyncTime:
-    """Writes and syncs blocks of a file in `folder` for `seconds`; the file is gone behind it. Raises OSError."""
+    """Writes and syncs blocks of a temporary file in `folder` for `seconds`. Raises OSError."""
     block = os.urandom(BLOCK)
     took_ns: list[int] = []
     with tempfile.TemporaryFile(prefix="pgdyno-doctor-", dir=folder, buffering=0) as file:
@@ -52,31 +52,31 @@ def measure_sync(folder: Path, seconds: float) -> SyncTime:
 
 
 def _nearest(ordered: list[int], share: float) -> int:
-    """The nearest rank."""
+    """Returns a percentile by nearest rank."""
     return ordered[min(int(share * len(ordered)), len(ordered) - 1)]
 
 
 def sync_time(place: Place, needs: Needs, took: SyncTime) -> Check:
-    """`storage.fsync`: what was measured in `place`."""
+    """`storage.fsync`: the measurement in `place`."""
     name = "storage.fsync"
     found = f"{place.title}: median {_ms(took.median_us)} ms, p99 {_ms(took.p99_us)} ms (n = {took.count:,})"
     measured = {"median_us": round(took.median_us, 2), "p99_us": round(took.p99_us, 2), "n": took.count}
     if place.in_memory:
-        return good(name, f"{found}; it is in memory, as the plan wants it", measured)
+        return good(name, f"{found}; in memory, as the plan requires", measured)
     if took.median_us < TOO_FAST_US:
-        means = "no disk is that fast: nothing is flushed (memory, a disabled barrier), so commits are not durable"
+        means = "no disk is this fast: nothing is flushed (memory, a disabled barrier), so commits are not durable"
         return warning(name, found, means, "see storage.file-system and storage.mount-options", measured)
     if not needs.writes or not needs.durable:
         why = "the scripts only read" if not needs.writes else "commits of this plan do not wait for it"
         return good(name, f"{found}; {why}", measured)
-    means = f"one client commits at most {1e6 / took.median_us:,.0f} times a second; several share a sync"
+    means = f"one client commits at most {1e6 / took.median_us:,.0f} times per second; several clients share a sync"
     change = "use a disk with a protected write cache, or put the WAL on one"
     if took.p99_us > max(TAIL * took.median_us, TAIL_US):
-        means += "; one sync in a hundred takes much longer, and p99 of commits with it"
+        means += "; one sync in a hundred takes much longer, and so does the p99 of commits"
         return graded(name, took.p99_us, [(0, note), (MEDIAN_WARNING_US * 2, warning)], found, means, change, measured)
     limits = [(MEDIAN_NOTE_US, note), (MEDIAN_WARNING_US, warning)]
     check = graded(name, took.median_us, limits, found, means, change, measured)
-    # the limit that a commit has is worth knowing on a good disk, too
+    # the limit of commits matters on a good disk, too
     return check.model_copy(update={"means": means})
 
 

@@ -1,4 +1,4 @@
-"""What the kernel says of the machine, read below a root that tests can choose."""
+"""Reads the kernel's files below a root that tests can choose."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 UNLIMITED_BYTES = 1 << 60
-"""Control groups of version 1 write a number near 2^63 where there is no limit."""
+"""Control groups of version 1 contain a number near 2^63 if there is no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """/proc and /sys below `root`. What is not there, or closed to us, is None."""
+    """/proc and /sys below `root`. Missing or unreadable files give None."""
 
     root: Path = Path("/")
 
     def text(self, path: str) -> str | None:
-        """What the file `path` (from the root, without the slash) says, without white space around it."""
+        """Returns the stripped text of the file `path` (from the root, without the slash)."""
         try:
             return (self.root / path).read_text(encoding="utf-8", errors="replace").strip()
         except OSError:
             return None
 
     def number(self, path: str) -> int | None:
-        """The whole number in the file `path`."""
+        """Returns the integer in the file `path`."""
         text = self.text(path)
         try:
             return None if text is None else int(text.split()[0])
@@ -31,16 +31,16 @@ class System:
             return None
 
     def lines(self, path: str) -> list[str]:
-        """Lines of the file `path`; none when it cannot be read."""
+        """Returns the lines of the file `path`; none if it cannot be read."""
         return (self.text(path) or "").splitlines()
 
     def texts(self, pattern: str) -> list[str]:
-        """What the files that match `pattern` say, in the order of their names."""
+        """Returns the texts of files that match `pattern`, sorted by name."""
         found = (self.text(str(path.relative_to(self.root))) for path in sorted(self.root.glob(pattern)))
         return [text for text in found if text is not None]
 
     def fields(self, path: str) -> dict[str, str]:
-        """Lines `name: value` of the file `path`; the first of a name counts."""
+        """Returns lines `name: value` of the file `path`; the first of a name counts."""
         found: dict[str, str] = {}
         for line in self.lines(path):
             name, colon, value = line.partition(":")
@@ -49,24 +49,24 @@ class System:
         return found
 
     def memory_bytes(self, name: str) -> int | None:
-        """A line of /proc/meminfo, such as MemTotal; those of kB as bytes."""
+        """Returns a line of /proc/meminfo, such as MemTotal; kB are converted to bytes."""
         parts = self.fields("proc/meminfo").get(name, "").split()
         if not parts or not parts[0].isdigit():
             return None
         return int(parts[0]) * (1024 if parts[1:] == ["kB"] else 1)
 
     def chosen(self, path: str) -> str | None:
-        """The word in brackets of a file such as `always [madvise] never`; else its only word."""
+        """Returns the word in brackets of a file such as `always [madvise] never`, or its only word."""
         words = (self.text(path) or "").split()
         marked = [word.strip("[]") for word in words if word.startswith("[")]
         return marked[0] if marked else (words[0] if len(words) == 1 else None)
 
     def cpus_allowed(self) -> int | None:
-        """Processors that we may run on."""
+        """Returns the number of available processors."""
         return count_of_list(self.fields("proc/self/status").get("Cpus_allowed_list"))
 
     def cpu_limit(self) -> float | None:
-        """Processors' worth of time that the control groups allow; None without a limit."""
+        """Returns the control groups' limit in processors; None without a limit."""
         limits = [_cpu_max(text) for text in self._group_texts("cpu.max", None)]
         quotas = self._group_texts("cpu.cfs_quota_us", "cpu")
         periods = self._group_texts("cpu.cfs_period_us", "cpu")
@@ -74,21 +74,23 @@ class System:
         return min((limit for limit in limits if limit is not None), default=None)
 
     def memory_limit_bytes(self) -> int | None:
-        """Memory that the control groups allow; None without a limit."""
+        """Returns the control groups' limit of memory; None without a limit."""
         texts = self._group_texts("memory.max", None) + self._group_texts("memory.limit_in_bytes", "memory")
         limits = [int(text) for text in texts if text.isdigit() and int(text) < UNLIMITED_BYTES]
         return min(limits, default=None)
 
     def tasks_limit(self) -> int | None:
-        """Processes and threads that the control groups allow; None without a limit."""
+        """Returns the control groups' limit of processes and threads; None without a limit."""
         texts = self._group_texts("pids.max", None) + self._group_texts("pids.max", "pids")
         return min((int(text) for text in texts if text.isdigit()), default=None)
 
     def _group_texts(self, file: str, controller: str | None) -> list[str]:
-        """`file` of our control group and all above it: of version 2, or of a `controller` of version 1."""
+        """Reads `file` of this process's control group and its parents: of version 2, or of a `controller` of version
+        1.
+        """
         own = PurePosixPath(self._group(controller))
         mount = f"sys/fs/cgroup/{controller}" if controller else self._unified()
-        # a group that is not to be seen from here has its mount's root in its place
+        # for a group outside of this container, the root of the mount stands in
         places = [str(place).strip("/") for place in (own, *own.parents)]
         found = [self.text("/".join(part for part in (mount, place, file) if part)) for place in places]
         return [text for text in found if text is not None]
@@ -108,7 +110,7 @@ class System:
 
 
 def count_of_list(text: str | None) -> int | None:
-    """How many numbers a kernel's list such as `0-3,8` names."""
+    """Returns how many numbers a kernel list such as `0-3,8` contains."""
     if not text:
         return None
     count = 0

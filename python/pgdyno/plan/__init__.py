@@ -1,4 +1,4 @@
-"""Plans: the file, its checks, and the trials that come of it."""
+"""Plans: the file, its checks, and its trials."""
 
 from pgdyno.plan.files import CatalogueEntry, catalogue
 from pgdyno.plan.load import LoadedPlan, load_plan

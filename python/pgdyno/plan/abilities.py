@@ -1,4 +1,4 @@
-"""What a server over the network lets pgdyno's role do, against what the plan asks for."""
+"""Compares a plan's needs with what pgdyno's role may do on a server over the network."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from pgdyno.plan.model import Plan
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """As the server says when it is reached."""
+    """What the server reports when pgdyno connects."""
 
     connections: int
-    """How many sessions the role may have."""
+    """The number of sessions that the role may open."""
     may_checkpoint: bool
     may_reset_statistics: bool
     may_make_databases: bool
 
 
 def check_abilities(plan: Plan, abilities: Mapping[str, Abilities], document: Document) -> Iterator[Problem]:
-    """Everything that `plan` wants of targets, by name, and that they do not give."""
+    """Returns each need of `plan` that its targets, by name, do not meet."""
     reset = plan.reset
     for name, able in abilities.items():
         clients = max(point.clients for point in plan.points())
         if clients > able.connections:
-            message = f"{clients} clients are too many for target {name}, which takes {able.connections} connections"
+            message = f"{clients} clients are too many for target {name}, which allows {able.connections} connections"
             yield document.problem(("sweep", "clients"), message, "use fewer, or raise its max_connections")
         if reset.checkpoint and not able.may_checkpoint:
-            message = f"the role at target {name} may not write a checkpoint"
+            message = f"the role at target {name} may not run CHECKPOINT"
             hint = "grant it pg_checkpoint (PostgreSQL 15 or later), or set checkpoint = false"
             yield document.problem(("reset", "checkpoint"), message, hint)
         if reset.statistics and not able.may_reset_statistics:
             message = f"the role at target {name} may not reset statistics"
             yield document.problem(("reset", "statistics"), message, "grant it EXECUTE on pg_stat_reset, or remove it")
         if reset.method == "template" and not able.may_make_databases:
-            message = f"the role at target {name} may not make databases"
+            message = f"the role at target {name} may not create databases"
             yield document.problem(("reset", "method"), message, 'grant it CREATEDB, or set method = "reload"')

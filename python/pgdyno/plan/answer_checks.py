@@ -1,7 +1,7 @@
-"""Whether a plan can answer its question: what is sound and would still end without a verdict, as warnings.
+"""Warns if a valid plan cannot answer its question.
 
-A plan with several arms asks which of them is better, and needs pairs for it. One with a single arm asks for a peak, a
-latency at a rate, what phases do; it needs points to find a peak among, and repeats for an interval.
+A plan with several arms asks which of them is better, and needs pairs. A plan with a single arm asks for a peak, the
+latency at a rate, or the effect of phases; it needs points around a peak, and repeats for an interval.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from pgdyno.records import Point
 from pgdyno.units import format_duration
 
 FEWEST_PAIRS = 6
-"""For a verdict; pgdyno.analyse.compare says the same."""
+"""The minimum for a verdict; pgdyno.analyse.compare uses the same number."""
 FEWEST_TRIALS = 3
-"""For an interval that says something: that of two trials reaches 12.7 standard errors to each side."""
+"""The minimum for a useful interval: with two trials, it extends 12.7 standard errors to each side."""
 FEWEST_POINTS = 3
-"""Numbers of clients among which a peak can be seen."""
+"""The minimum of client counts to locate a peak."""
 CHECKPOINT_TIMEOUT_S = 300.0
 """PostgreSQL's default."""
 READ_ONLY = frozenset(
     ["select-only", "oltp-read-only", "oltp-point-select", "select-random-points", "select-random-ranges"]
 )
-"""Built-in scripts, and workloads of sysbench's, that write nothing."""
+"""Built-in scripts and sysbench workloads that only read."""
 
 _WRITES = re.compile(r"^\s*(insert|update|delete|merge|copy|truncate)\b", re.IGNORECASE | re.MULTILINE)
 _PERIOD = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|min|h|d)?")
@@ -42,7 +42,7 @@ _UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 864
 
 
 def answer_warnings(loaded: LoadedPlan) -> list[Problem]:
-    """Why `loaded` may not answer its question, each with its field and what to do about it, as the file goes."""
+    """Yields why `loaded` may not answer its question, each with its field and remedy, in file order."""
     return in_order(_warnings(loaded.plan, loaded.document, loaded.folder))
 
 
@@ -57,18 +57,18 @@ def _warnings(plan: Plan, document: Document, folder: Path) -> Iterator[Problem]
 
 
 def compares_arms(plan: Plan, points: Sequence[Point]) -> bool:
-    """Whether `plan` at `points` has several arms, and so asks for a verdict between them."""
+    """Tells whether `plan` at `points` has several arms, and so asks for a verdict between them."""
     return len(plan.target) > 1 or bool(_compared(plan, points))
 
 
 def _compared(plan: Plan, points: Sequence[Point]) -> list[str]:
-    """Parameters by which arms of one target would be compared, as `pgdyno compare` chooses them."""
+    """Returns the parameters by which `pgdyno compare` would compare arms of one target."""
     names = [name for name in varying(points) if name not in ("rate", "scale", "workers")]
     return [name for name in names if not _follows(plan, name)]
 
 
 def _follows(plan: Plan, name: str) -> bool:
-    """Whether the sweep computes the parameter `name` from others: it then makes no arm."""
+    """Tells whether the sweep computes parameter `name` from others, in which case it defines no arm."""
     group, dot, key = name.partition(".")
     items = getattr(plan.sweep, group).get(key) if dot else getattr(plan.sweep, name)
     return items is not None and len(items) == 1 and isinstance(items[0], str) and is_computed(items[0])
@@ -84,18 +84,22 @@ def _pairs(plan: Plan, document: Document) -> Iterator[Problem]:
         message = f"{pairs} too few for a verdict, which needs at least {FEWEST_PAIRS}"
         yield document.problem(("trial", "repeats"), message, f"set trial.repeats = {FEWEST_PAIRS} or more")
     if plan.trial.order == "as-listed":
-        message = "runs all points of an arm before the next arm: drift of the machine looks like a difference"
+        message = (
+            "runs all points of an arm before the next arm: drift of the machine is indistinguishable from a difference"
+        )
         yield document.problem(("trial", "order"), message, 'leave it out, or set trial.order = "interleaved"')
 
 
 def _one_arm(plan: Plan, points: list[Point], document: Document) -> Iterator[Problem]:
     if plan.trial.repeats < FEWEST_TRIALS:
         message = (
-            "1 trial a point has no interval" if plan.trial.repeats == 1 else "2 trials a point have a wide interval"
+            "1 trial per point has no interval"
+            if plan.trial.repeats == 1
+            else "2 trials per point have a wide interval"
         )
-        message += ": noise and effect cannot be told apart"
+        message += ": noise and effect are indistinguishable"
         yield document.problem(("trial", "repeats"), message, f"set trial.repeats = {FEWEST_TRIALS} or more")
-    # at a rate, in phases, with events, and next to published figures, one arm is an answer
+    # a rate, phases, events and published figures give an answer with a single arm
     asks_more = plan.phase or plan.event or plan.published or all(point.rate is not None for point in points)
     clients = len({point.clients for point in points})
     if not asks_more and clients < FEWEST_POINTS:
@@ -115,7 +119,7 @@ def _settings(plan: Plan, points: list[Point], document: Document) -> Iterator[P
         for setting in swept:
             why = why_unknown(setting, major)
             if why is not None:
-                hint = f"leave it or target {target} out"
+                hint = f"remove it, or target {target}"
                 yield _unknown(document, ("sweep", "settings", setting), target, major, setting, why, hint)
         for setting in plan.target[target].settings:
             path = ("target", target, "settings", setting)
@@ -127,8 +131,8 @@ def _settings(plan: Plan, points: list[Point], document: Document) -> Iterator[P
                 why = why_unknown(setting, its)
                 if why is not None and setting not in plan.target[other].settings:
                     message = f"target {other}, PostgreSQL {its}, has no {setting} ({why}): "
-                    message += "a difference is that of the version and of this setting together"
-                    hint = f"remove it to compare versions alone, or add a target of version {major} without it"
+                    message += "a difference between the targets includes the effect of this setting"
+                    hint = f"remove it to compare only versions, or add a target of version {major} without it"
                     yield document.problem(path, message, hint)
                     break
 
@@ -141,7 +145,7 @@ def _unknown(
 
 
 def _major(target: object) -> int | None:
-    """The major version that the plan gives a target; None where only the server knows."""
+    """Returns the major version in the plan, or None if only the server knows it."""
     version = getattr(target, "version", None)
     found = re.match(r"\d+", version) if isinstance(version, str) else None
     return int(found[0]) if found is not None else None
@@ -163,7 +167,7 @@ def _checkpoints(plan: Plan, points: list[Point], document: Document, folder: Pa
     if cycles and measured_s < max(cycles):
         length = format_duration(max(cycles))
         message = f"trials of {format_duration(measured_s)} are shorter than a checkpoint cycle ({length}): "
-        message += "their writes are measured without checkpoints"
+        message += "they write without a checkpoint"
         hint = (
             f'measure {length} or longer, set a shorter checkpoint_timeout, or add an [[event]] with do = "checkpoint"'
         )
@@ -171,7 +175,7 @@ def _checkpoints(plan: Plan, points: list[Point], document: Document, folder: Pa
 
 
 def _cycle_s(settings: Mapping[str, object], *, known: bool) -> float | None:
-    """Seconds of checkpoint_timeout; None where only the server knows it."""
+    """Returns checkpoint_timeout in seconds, or None if only the server knows it."""
     text = next((str(value) for name, value in settings.items() if name.lower() == "checkpoint_timeout"), None)
     if text is None:
         return CHECKPOINT_TIMEOUT_S if known else None
@@ -180,7 +184,6 @@ def _cycle_s(settings: Mapping[str, object], *, known: bool) -> float | None:
 
 
 def _writes(plan: Plan, folder: Path) -> bool:
-    """Whether the workload is known to write."""
     workload = plan.workload
     if workload.is_tpcc:
         return True

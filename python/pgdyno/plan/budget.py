@@ -1,8 +1,7 @@
-"""Makes a plan fit into a time, a memory and a disk, and says what that cost.
+"""Fits a plan into a time, memory and disk, and reports what it gave up.
 
-What is given up comes in an order of care: first how long a trial is, then how often it is repeated, but never below
-what an answer needs (six pairs of arms that are compared, else three trials), then points of the sweep, and the size
-of the dataset last, unless it does not fit on the machine at all.
+It first shortens trials, then reduces repeats (to no fewer than an answer needs: six pairs of arms, or three trials of
+one arm), then points of the sweep, and the dataset last, unless that does not fit on the machine at all.
 """
 
 from __future__ import annotations
@@ -24,32 +23,32 @@ from pgdyno.units import format_bytes, format_duration
 
 SHORTEST_TRIAL_S = 5.0
 LOADING_SHARE = 0.25
-"""Of the time that loading may take before the dataset is made smaller."""
+"""The share of the time that loading may take before the dataset is reduced."""
 DISK_SHARE = 0.7
-"""Of the free disk that data may take; WAL and results want some."""
+"""The share of free disk for data; WAL and results need the rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What there is."""
+    """The available time, memory and disk."""
 
     seconds: float
     memory_bytes: int
     disk_bytes: int
-    """Free, where data directories are."""
+    """Free bytes where data directories are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A plan that fits."""
+    """A plan that fits into its budget."""
 
     plan: Plan
     gave_up: list[str]
-    """What is less than in the plan as written, a sentence each; empty when it fitted as it was."""
+    """Each reduction of the original plan as a sentence; empty if it fitted unchanged."""
 
 
 def fit(plan: Plan, room: Room) -> Fitted:
-    """`plan`, made smaller until it fits into `room`. Raises UsageError when nothing would be left."""
+    """Reduces `plan` until it fits into `room`. Raises UsageError if no plan fits."""
     said: list[str] = []
     smaller, changed = fit_settings(plan, room.memory_bytes)
     said += changed
@@ -71,12 +70,12 @@ def fit(plan: Plan, room: Room) -> Fitted:
 
 def _what_would_do(plan: Plan, least_s: float) -> str:
     few = _fewest(plan)
-    where = "every step" if plan.search is not None else "one point of each arm"
+    where = "all steps" if plan.search is not None else "one point of each arm"
     trials = f"{few} trials at {where} need" if few > 1 else f"1 trial at {where} needs"
     if not _compares(plan):
         return f"{trials} about {format_duration(least_s)}: give a longer --budget"
-    why = ", and a verdict needs as many" if few == FEWEST_PAIRS else ""
-    return f"{trials} about {format_duration(least_s)}{why}: give a longer --budget, or leave arms out"
+    why = ", and a verdict needs that many" if few == FEWEST_PAIRS else ""
+    return f"{trials} about {format_duration(least_s)}{why}: give a longer --budget, or remove arms"
 
 
 # ---- the size of the dataset ----
@@ -87,7 +86,7 @@ def _scales(plan: Plan) -> set[int]:
 
 
 def _largest_scale(plan: Plan, room: Room) -> int:
-    """The largest scale of the plan, or what disk and memory have room for."""
+    """Returns the largest scale of the plan that fits into disk and memory."""
     wanted = max(_scales(plan))
     in_memory = sum(_in_memory(plan, name) for name in plan.target)
     on_disk = len(plan.target) - in_memory + standbys(plan)
@@ -96,7 +95,7 @@ def _largest_scale(plan: Plan, room: Room) -> int:
     if a_scale and on_disk:
         limits.append(int(DISK_SHARE * room.disk_bytes / (a_scale * on_disk)))
     if a_scale and in_memory:
-        # shared buffers and everything else live there, too
+        # shared buffers and all processes need memory, too
         limits.append(int(0.3 * room.memory_bytes / (a_scale * in_memory)))
     return max(1, min(limits))
 
@@ -107,7 +106,7 @@ def _in_memory(plan: Plan, target: str) -> bool:
 
 
 def _scale_limits(largest: int) -> Iterator[int]:
-    """Scales to try as the most, downwards."""
+    """Yields upper limits for the scale, in descending order."""
     most = largest
     while most > 1:
         yield most
@@ -116,7 +115,7 @@ def _scale_limits(largest: int) -> Iterator[int]:
 
 
 def _with_scales(plan: Plan, most: int) -> Plan:
-    """`plan` with no scale above `most`; a sweep over scales stays one, in the same proportions."""
+    """Limits scales in `plan` to `most`; several scales keep their proportions."""
     wanted = max(_scales(plan))
     if wanted <= most:
         return plan
@@ -147,12 +146,12 @@ def _compares(plan: Plan) -> bool:
 
 
 def _fewest(plan: Plan) -> int:
-    """Repeats below which no answer would be left; a plan that asks for fewer keeps what it asks for."""
+    """Returns the fewest repeats that still give an answer; no more than the plan has."""
     return min(plan.trial.repeats, FEWEST_PAIRS if _compares(plan) else FEWEST_TRIALS)
 
 
 def _fit_time(plan: Plan, seconds: float) -> Plan | None:
-    """`plan` with shorter, fewer trials at fewer points until it takes at most `seconds`; None if none is left."""
+    """Shortens trials and removes repeats and points until `plan` takes `seconds`; None if it cannot."""
     points = plan.points()
     as_it_is = needed_s(plan, points)
     if as_it_is is not None and as_it_is <= seconds:
@@ -163,9 +162,9 @@ def _fit_time(plan: Plan, seconds: float) -> Plan | None:
         if fitted is not None:
             return fitted
     if plan.search is not None:
-        # its points are only the ends between which it goes
+        # the points of a search are only the ends of its range
         return None
-    # more points need more time: the most that fit are found by halving
+    # the time grows with the number of points, so bisection finds the most that fit
     found: Plan | None = None
     low, high = 1, len(points) - 1
     while low <= high:
@@ -181,16 +180,16 @@ def _fit_time(plan: Plan, seconds: float) -> Plan | None:
 
 
 def _with_duration(plan: Plan, points: Sequence[Point], repeats: int, seconds: float) -> Plan | None:
-    """`plan` at `points` with trials as long as fit; None when they would be too short to mean something."""
+    """Gives `plan` at `points` the longest trials that fit; None if they would be too short."""
     trial = plan.trial.model_copy(update={"repeats": repeats})
     asked = plan.model_copy(update={"trial": trial})
     each_s = (seconds - around_s(asked, points)) / trial_count(asked, points)
     if plan.phase or plan.event:
-        # what a trial's phases and events are is what the plan is about: they are not cut
+        # phases and events are the subject of the plan and are not shortened
         return asked if each_s >= (trial_s(plan) or 0.0) else None
     if each_s < min(SHORTEST_TRIAL_S, trial_s(plan) or SHORTEST_TRIAL_S):
         return None
-    # a fifth of a short trial settles
+    # a fifth of a short trial is warm-up
     warmup_s = min(trial.warmup, round(each_s / 5, 1))
     measured_s = each_s - warmup_s
     if trial.duration is not None:
@@ -204,7 +203,7 @@ def _rounded(seconds: float) -> float:
 
 
 def _with_points(plan: Plan, points: Sequence[Point]) -> Plan:
-    """`plan` with `points` written out in place of its product."""
+    """Replaces the sweep of `plan` by an explicit list of `points`."""
     specs = [
         PointSpec(
             clients=point.clients,
@@ -221,7 +220,7 @@ def _with_points(plan: Plan, points: Sequence[Point]) -> Plan:
 
 
 def _computed(sweep: Sweep) -> dict[str, object]:
-    """Parameters of `sweep` that are one expression: reports keep a curve whole that these follow."""
+    """Returns the parameters of `sweep` that are one expression: reports keep a curve along them."""
 
     def one(items: Sequence[object] | None) -> bool:
         return items is not None and len(items) == 1 and isinstance(items[0], str) and is_computed(items[0])
@@ -235,7 +234,7 @@ def _computed(sweep: Sweep) -> dict[str, object]:
 
 
 def _least_s(plan: Plan) -> float:
-    """Seconds of as few and as short trials as there can be, at one point of each arm; of a search, at all steps."""
+    """Returns the seconds of the fewest and shortest trials: one point per arm, or all steps of a search."""
     trial = plan.trial.model_copy(update={"repeats": _fewest(plan)})
     one = plan.model_copy(update={"trial": trial})
     points = plan.points() if plan.search is not None else _fewest_points(plan)
@@ -245,14 +244,14 @@ def _least_s(plan: Plan) -> float:
 
 
 def _fewest_points(plan: Plan) -> list[Point]:
-    """As few points as still compare what the plan compares."""
+    """Returns the fewest points that still compare what the plan compares."""
     points = plan.points()
     counts = range(1, len(points) + 1) if _compares(plan) else range(1, 2)
     return next((kept for count in counts if compares_arms(plan, kept := _thinned(plan, count))), points[:1])
 
 
 def _thinned(plan: Plan, count: int) -> list[Point]:
-    """`count` points at most: where the usual choice would leave one arm, arms are kept rather than clients."""
+    """Selects at most `count` points, and prefers arms to client counts where the default would leave one arm."""
     points = plan.points()
     kept = thin(points, count)
     return kept if compares_arms(plan, kept) or not _compares(plan) else thin(points, count, fewest_clients=1)
@@ -265,7 +264,7 @@ def _about_search(plan: Plan) -> list[str]:
     if plan.search is None:
         return []
     count = trial_count(plan, plan.points())
-    return [f"the search is taken to need {count} trials at most: what is measured decides, and it may take longer"]
+    return [f"the search is estimated at {count} trials at most; it may take longer, depending on the results"]
 
 
 def _differences(asked: Plan, got: Plan) -> list[str]:
@@ -275,7 +274,7 @@ def _differences(asked: Plan, got: Plan) -> list[str]:
         was = (
             format_duration(before.duration)
             if before.duration is not None
-            else f"{before.transactions} transactions a client"
+            else f"{before.transactions} transactions per client"
         )
         said.append(f"a trial lasts {format_duration(after.duration or 0.0)} instead of {was}")
     elif after.warmup != before.warmup:

@@ -1,6 +1,6 @@
-"""What a schema cannot see: files, folders, and fields that must suit each other.
+"""Checks that a schema cannot express: files, folders, and fields that depend on each other.
 
-Each section is checked as far as it could be read, so that its problems come with those of the others.
+Checks each section that could be read, so that all problems are reported together.
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ GENERATOR = "generator"
 
 @dataclass(frozen=True, slots=True)
 class Sections:
-    """The parts of a plan that could be read; None for those that could not."""
+    """The valid sections of a plan; None for the others."""
 
     targets: dict[str, TargetSpec] = field(default_factory=dict)
     workload: Workload | None = None
     sweep: Sweep | None = None
     space: Space | None = None
-    """What the sweep comes to; None when not all of it could be read."""
+    """The resolved sweep; None if part of it is invalid."""
     trial: TrialSpec | None = None
     phases: list[PhaseSpec] = field(default_factory=list)
-    """Empty, too, when one of them could not be read."""
+    """Also empty if one of them is invalid."""
     events: list[EventSpec] = field(default_factory=list)
-    """Likewise."""
+    """Also empty if one of them is invalid."""
     reset: Reset | None = None
     search: SearchSpec | None = None
     replica_load: ReplicaLoad | None = None
@@ -70,7 +70,7 @@ class Sections:
 
 
 def read_sections(document: Document) -> Sections:
-    """Each section of `document` by itself."""
+    """Reads each section of `document` separately."""
     tables = document.data.get("target")
     targets: dict[str, TargetSpec] = {}
     for name, table in tables.items() if isinstance(tables, dict) else ():
@@ -103,7 +103,7 @@ def _space(sweep: Sweep, workload: Workload | None, document: Document) -> Space
 
 
 def _readable_target(table: object) -> TargetSpec | None:
-    # errors begin with the kind; without its settings, a target would be judged by what they would have said
+    # paths of errors begin with the kind; without its invalid settings, a target would be checked against defaults
     return _readable(_TARGET.validate_python, table, at=1, needed="settings")
 
 
@@ -114,7 +114,7 @@ def _readable_generator(table: object) -> RentedHosts | None:
 
 
 def _readable_list(model: type[_L], tables: object) -> list[_L]:
-    # a phase, or an event, without what is wrong with it would be another one
+    # a phase or an event without its invalid keys would mean something else
     try:
         return [model.model_validate(table) for table in tables] if isinstance(tables, list) else []
     except ValidationError:
@@ -122,9 +122,9 @@ def _readable_list(model: type[_L], tables: object) -> list[_L]:
 
 
 def _readable(validate: Callable[[object], _M], table: object, *, at: int = 0, needed: str = "") -> _M | None:
-    """`table` as `validate` makes it, without its wrong keys; None when it cannot do without them.
+    """Validates `table` without its wrong keys; None if it needs them.
 
-    `at` is where the key stands in the places of errors.
+    `at` is the position of the key in the paths of errors.
     """
     try:
         return validate(table)
@@ -139,7 +139,7 @@ def _readable(validate: Callable[[object], _M], table: object, *, at: int = 0, n
 
 
 def check_sections(sections: Sections, document: Document, folder: Path) -> Iterator[Problem]:
-    """Everything that is wrong with `sections`; files of scripts are found from `folder`."""
+    """Yields all problems of `sections`; script files are relative to `folder`."""
     yield from check_targets(sections.targets, document)
     if sections.workload is not None:
         yield from _workload(sections.workload, document, folder)
@@ -185,8 +185,8 @@ def _price(document: Document) -> Iterator[Problem]:
         return
     for name in priced.keys() - targets.keys():
         meant = near(name, list(targets))
-        hint = f"did you mean {meant}?" if meant else f"there are {', '.join(targets)}"
-        yield document.problem(("price", "target", name), f"there is no target {name}", hint)
+        hint = f"did you mean {meant}?" if meant else f"available: {', '.join(targets)}"
+        yield document.problem(("price", "target", name), f"target {name} does not exist", hint)
 
 
 def _published(document: Document) -> Iterator[Problem]:
@@ -194,8 +194,8 @@ def _published(document: Document) -> Iterator[Problem]:
     names = published_names()
     if isinstance(data, str) and data not in names:
         meant = near(data, names)
-        hint = f"did you mean {meant}?" if meant else f"there are {', '.join(names)}"
-        yield document.problem(("published", "data"), f"there are no published figures {data}", hint)
+        hint = f"did you mean {meant}?" if meant else f"available: {', '.join(names)}"
+        yield document.problem(("published", "data"), f"published figures {data} do not exist", hint)
 
 
 # ---- workload ----
@@ -203,12 +203,12 @@ def _published(document: Document) -> Iterator[Problem]:
 
 def _tpcc(workload: Workload, document: Document) -> Iterator[Problem]:
     if (workload.scripts, workload.dataset) != (["tpcc"], "tpcc"):
-        message = "says scripts and dataset itself"
+        message = "defines scripts and dataset itself"
         yield document.problem(("workload", "name"), message, "remove scripts and dataset, or the name")
     for key in workload.variables:
-        yield document.problem(("workload", "variables", key), "goes with scripts, and TPC-C has none")
+        yield document.problem(("workload", "variables", key), "needs scripts, and TPC-C has none")
     if document.at(("reset", "method")) == "vacuum":
-        message = "leaves TPC-C's tables as the trial before left them"
+        message = "leaves TPC-C's tables as the previous trial left them"
         hint = 'set it to "template", "snapshot" or "reload", or to "none" if that is what you want'
         yield document.problem(("reset", "method"), message, hint)
 
@@ -222,7 +222,7 @@ def _without_tpcc(workload: Workload, document: Document) -> Iterator[Problem]:
     )
     for key, is_given in given:
         if is_given:
-            yield document.problem(("workload", key), "goes with TPC-C's own workload", 'set name = "tpcc"')
+            yield document.problem(("workload", key), "needs TPC-C's own workload", 'set name = "tpcc"')
 
 
 def _workload(workload: Workload, document: Document, folder: Path) -> Iterator[Problem]:
@@ -235,14 +235,14 @@ def _workload(workload: Workload, document: Document, folder: Path) -> Iterator[
         return
     yield from _protocol(document)
     if workload.variables:
-        # the engine knows its options; it is asked before anything runs
-        message = "a Lua script has options, not variables"
+        # the engine knows the script's options; pgdyno queries it before the run
+        message = "a Lua script takes options, not variables"
         yield document.problem(("workload", "variables"), message, "put them in workload.options")
     yield from _servers(document)
 
 
 def _servers(document: Document) -> Iterator[Problem]:
-    """A script's options can name a server, but the load must go to the one that is prepared and observed."""
+    """Refuses options that name a server: the load must use the prepared and observed server."""
     points = document.at(("sweep", "points"))
     count = len(points) if isinstance(points, list) else 0
     sweeps = (("sweep",), *(("sweep", "points", number) for number in range(count)))
@@ -250,17 +250,17 @@ def _servers(document: Document) -> Iterator[Problem]:
         table = document.at(path)
         for name in table if isinstance(table, dict) else ():
             if str(name).replace("-", "_").startswith("pgsql_"):
-                message = f"{name} names a server, and [target] does that"
+                message = f"{name} names a server, which [target] does"
                 yield document.problem((*path, name), message, "remove it")
 
 
 def _protocol(document: Document) -> Iterator[Problem]:
-    """A Lua script prepares its statements, or does not: that is its own business."""
+    """Refuses a protocol for a Lua script, which itself decides whether to prepare statements."""
     points = document.at(("sweep", "points"))
     count = len(points) if isinstance(points, list) else 0
     for path in (("sweep",), *(("sweep", "points", number) for number in range(count))):
         if document.at((*path, "protocol")) is not None:
-            message = "a Lua script decides itself how its statements are sent"
+            message = "a Lua script itself decides how to send its statements"
             hint = 'remove it; workload.options = { db_ps_mode = "disable" } sends them without preparing them'
             yield document.problem((*path, "protocol"), message, hint)
 
@@ -278,7 +278,7 @@ def _scripts(section: str, scripts: Sequence[str], dataset: str, document: Docum
         if not choice.builtin:
             yield from _script_file(choice.name, folder, document, path)
         elif dataset != "pgbench":
-            message = f"{choice.name} works on pgbench's tables, and dataset is {dataset}"
+            message = f"{choice.name} needs pgbench's tables, and dataset is {dataset}"
             yield document.problem(path, message, 'set dataset = "pgbench"')
     if len(choices) == len(scripts) and sum(choice.weight for choice in choices) == 0:
         yield document.problem((section, "scripts"), "no script has a weight above 0, so nothing would run")
@@ -290,7 +290,7 @@ def _script_file(name: str, folder: Path, document: Document, path: tuple[str | 
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
         meant = near(name, BUILTIN_SCRIPTS) if "/" not in name else None
-        hint = f"did you mean {meant}?" if meant else f"built-in are {', '.join(BUILTIN_SCRIPTS)}"
+        hint = f"did you mean {meant}?" if meant else f"built-in scripts: {', '.join(BUILTIN_SCRIPTS)}"
         yield document.problem(path, f"{name} is neither a built-in script nor a file in {folder}", hint)
     except UnicodeDecodeError as error:
         line = file.read_bytes().count(b"\n", 0, error.start) + 1
@@ -311,19 +311,19 @@ def _trial(trial: TrialSpec, document: Document) -> Iterator[Problem]:
         for name in ("duration", "transactions", "warmup"):
             if getattr(trial, name):
                 hint = "remove it; " + ("put a phase with result = false first" if name == "warmup" else _SUM)
-                yield document.problem(("trial", name), "does not go with phases", hint)
+                yield document.problem(("trial", name), "cannot be combined with phases", hint)
         return
     if trial.duration is None and trial.transactions is None and not _wrong_limit(document):
         yield document.problem(("trial",), "give either duration or transactions")
     if trial.transactions is not None and trial.warmup > 0:
-        yield document.problem(("trial", "warmup"), "goes only with duration, not with transactions")
+        yield document.problem(("trial", "warmup"), "needs duration, not transactions")
 
 
-_SUM = "a trial takes as long as its phases together"
+_SUM = "the phases determine the length of a trial"
 
 
 def _wrong_limit(document: Document) -> bool:
-    """Whether a limit may be there that could not be read, and is a problem already."""
+    """Tells whether the limit was invalid, and so has been reported already."""
     table = document.at(("trial",))
     names = set(table) if isinstance(table, dict) else set()
     return not names.isdisjoint({"duration", "transactions"}) or not names <= TrialSpec.model_fields.keys()

@@ -1,4 +1,4 @@
-"""What of a plan does not go with several generators."""
+"""Checks what several generators do not support."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ KEY, RENTED = "generators", "generator"
 
 
 def check_generators(document: Document) -> Iterator[Problem]:
-    """What is wrong with a plan that names generators; nothing of one that does not."""
+    """Yields problems of a plan with several generators."""
     if document.data.get(KEY) and document.data.get(RENTED) not in (None, "here"):
-        message, hint = "rented generators stand alone", f'set generator = "here", or leave {KEY} out'
-        yield document.problem((KEY,), f"are not possible here: {message}", hint)
+        message, hint = (
+            "rented generators cannot be combined with others",
+            f'set generator = "here", or leave {KEY} out',
+        )
+        yield document.problem((KEY,), f"are not possible: {message}", hint)

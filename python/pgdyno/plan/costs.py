@@ -1,7 +1,7 @@
-"""What a plan takes, in seconds and bytes, as far as it can be known beforehand.
+"""Estimates the seconds and bytes that a plan takes.
 
-Rates are those of a small machine (two cores, a local disk); they only have to be right within a factor of
-two, for a budget leaves room.
+The rates are those of a small machine (two cores, a local disk). A factor of two is precise enough, because a budget
+leaves a reserve.
 """
 
 from __future__ import annotations
@@ -14,45 +14,45 @@ from pgdyno.plan.search_costs import visits
 from pgdyno.records import Point
 
 BYTES_A_SCALE = 15_000_000
-"""Tables and indexes of pgbench, a unit of scale."""
+"""Tables and indexes of pgbench per unit of scale."""
 BYTES_A_ROW_OF_SBTEST = 260
 SCALES_OF_A_WAREHOUSE = 8
-"""A warehouse of TPC-C, with what a trial adds to it, is as large as so many units of pgbench's scale."""
+"""The size of a TPC-C warehouse with the rows of one trial, in units of pgbench's scale."""
 LOAD_S_A_SCALE = 0.12
-"""COPY, vacuum and keys: about 850,000 rows a second."""
+"""COPY, vacuum and keys: about 850,000 rows per second."""
 READ_S_A_SCALE = 0.03
 COPY_S_A_SCALE = 0.05
-"""A template or a snapshot."""
+"""For a template or a snapshot."""
 START_S = 5.0
-"""initdb and the server's start."""
+"""For initdb and the server's start."""
 RESTART_S = 2.0
 REPLICA_S = 3.0
-"""A standby's start, until it streams."""
+"""For the start of a standby until it streams."""
 BESIDE_S = 1.5
-"""Loads on standbys are connected before a trial begins, and end behind it."""
+"""For loads on standbys, which connect before a trial begins and end after it."""
 BETWEEN_S = 1.5
-"""A checkpoint, connecting, storing."""
+"""For a checkpoint, connecting and storing."""
 
 
 def needed_s(plan: Plan, points: Sequence[Point]) -> float | None:
-    """Seconds for all trials of `plan` at `points`, loading and resets among them; None without an end."""
+    """Returns the seconds of all trials of `plan` at `points`, with loading and resets; None without a limit."""
     each_s = trial_s(plan)
     return None if each_s is None else around_s(plan, points) + trial_count(plan, points) * each_s
 
 
 def trial_count(plan: Plan, points: Sequence[Point]) -> int:
-    """Trials of `plan` at `points`; of a search, about the most."""
+    """Returns the number of trials of `plan` at `points`; for a search, an upper estimate."""
     return len(plan.target) * plan.trial.repeats * len(visits(plan, points))
 
 
 def standbys(plan: Plan) -> int:
-    """Replicas of all targets together, each with a copy of its primary's data."""
+    """Returns the number of replicas of all targets, each with a copy of its primary's data."""
     replicas = [getattr(spec, "replicas", None) for spec in plan.target.values()]
     return sum(each.count for each in replicas if each is not None)
 
 
 def around_s(plan: Plan, points: Sequence[Point]) -> float:
-    """Seconds of all that is not load: starting and loading every target, and what is done between trials."""
+    """Returns the seconds outside of the load: starts, loading, and steps between trials."""
     between_s = plan.trial.repeats * sum(overhead_s(plan, point) for point in visits(plan, points))
     pauses_s = plan.trial.pause * max(trial_count(plan, points) - 1, 0)
     starts_s = len(plan.target) * START_S + standbys(plan) * REPLICA_S
@@ -62,7 +62,7 @@ def around_s(plan: Plan, points: Sequence[Point]) -> float:
 
 
 def loading_s(plan: Plan, points: Sequence[Point]) -> float:
-    """Seconds of loading every scale once into every target, and of copying one for each standby."""
+    """Returns the seconds to load every scale once into every target, and to copy one for each standby."""
     if plan.workload.dataset == "none":
         return 0.0
     scales = [_pgbench_scale(plan, scale) for scale in {point.scale or plan.workload.size for point in points}]
@@ -70,12 +70,12 @@ def loading_s(plan: Plan, points: Sequence[Point]) -> float:
 
 
 def _pgbench_scale(plan: Plan, scale: int) -> float:
-    """The scale at which pgbench's tables are as large as the dataset at its own `scale`."""
+    """Returns pgbench's scale for tables of the size of the dataset at `scale`."""
     return pgbench_scale(plan.workload.dataset, scale, plan.workload.tables)
 
 
 def pgbench_scale(dataset: str, scale: int, tables: int) -> float:
-    """The scale at which pgbench's tables are as large as `dataset`; `tables` are those of sbtest."""
+    """Returns pgbench's scale for tables of the size of `dataset`; `tables` applies to sbtest."""
     match dataset:
         case "sbtest":
             return tables * scale * BYTES_A_ROW_OF_SBTEST / BYTES_A_SCALE
@@ -88,7 +88,7 @@ def pgbench_scale(dataset: str, scale: int, tables: int) -> float:
 
 
 def overhead_s(plan: Plan, point: Point) -> float:
-    """Seconds of a trial at `point` outside of its load."""
+    """Returns the seconds of a trial at `point` outside of its load."""
     reset = plan.reset
     scale = _pgbench_scale(plan, point.scale or plan.workload.size)
     bring_back = {"template": COPY_S_A_SCALE, "snapshot": COPY_S_A_SCALE, "reload": LOAD_S_A_SCALE}
@@ -101,6 +101,6 @@ def overhead_s(plan: Plan, point: Point) -> float:
 
 
 def dataset_bytes(plan: Plan, scale: int) -> int:
-    """Bytes of one target's data at `scale`, a copy to go back to among them."""
+    """Returns the bytes of one target's data at `scale`, including a copy to restore from."""
     copies = 2 if plan.reset.method in ("template", "snapshot") else 1
     return round(copies * BYTES_A_SCALE * _pgbench_scale(plan, scale))

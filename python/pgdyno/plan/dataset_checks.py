@@ -1,4 +1,4 @@
-"""Whether the keys that say how large a dataset is are those of the dataset."""
+"""Checks that the size keys match the dataset."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pgdyno.plan.points import Space
 
 
 def check_size(workload: Workload, space: Space | None, document: Document) -> Iterator[Problem]:
-    """Keys of another dataset, and sizes that the dataset cannot have."""
+    """Yields keys of another dataset, and impossible sizes."""
     given = document.at(("workload",))
     given = given if isinstance(given, dict) else {}
     if workload.dataset == "sbtest":
         if "scale" in given:
-            message = "does not go with sbtest, whose size is tables and table_size"
+            message = "does not apply to sbtest, whose size is tables and table_size"
             yield document.problem(("workload", "scale"), message, "set table_size, the rows of each table")
         if space is not None and any((point.scale or 0) > MOST_ROWS for point in space.points):
-            message = f"a table of sbtest has at most {MOST_ROWS:,} rows, which scale is the number of"
+            message = f"scale sets the rows of each sbtest table, at most {MOST_ROWS:,}"
             yield document.problem(("sweep", "scale"), message)
         return
     for name in ("tables", "table_size"):

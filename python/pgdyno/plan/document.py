@@ -1,4 +1,4 @@
-"""A plan file as it was read, for problems that name its lines."""
+"""A parsed plan file that knows the line of each problem."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pgdyno.plan.lines import Path, dotted, nearest
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A plan as it was read: what it holds, and where."""
+    """A parsed plan and the line of each key."""
 
     data: Mapping[str, Any]
     lines: Mapping[Path, int]
     overridden: frozenset[Path] = frozenset()
-    """What `--set` put there; it stands in no line."""
+    """Paths set by `--set`, which have no line."""
     sources: Mapping[Path, str] = field(default_factory=dict)
-    """Files that those of `lines` are from which a plan took over from others."""
+    """Files of those `lines` that come from plans that this one extends."""
 
     def problem(self, path: Path, message: str, hint: str | None = None) -> Problem:
-        """A problem of the field `path`, with its line or that of the table around it."""
+        """Returns a problem of the field `path` with its line, or with that of its table."""
         if self._by_override(path):
             given = "given by --set"
             return Problem(dotted(path), message, None, f"{given}; {hint}" if hint else given)
@@ -30,14 +30,14 @@ class Document:
         return Problem(dotted(path), message, self.lines.get(where), hint, self.sources.get(where))
 
     def _by_override(self, path: Path) -> bool:
-        """Whether `path`, or the table that it is missing from, was put there by `--set`."""
+        """Tells whether `--set` gave `path`, or the table that lacks it."""
         if any(path[: len(set_)] == set_ for set_ in self.overridden):
             return True
         around = next((path[:n] for n in range(len(path) - 1, 0, -1) if self.at(path[:n]) is not None), ())
         return around not in self.lines and any(set_[: len(around)] == around for set_ in self.overridden if around)
 
     def at(self, path: Path) -> object:
-        """What stands at `path`; None when nothing does."""
+        """Returns the value at `path`, or None."""
         node: Any = self.data
         for key in path:
             try:
@@ -49,9 +49,9 @@ class Document:
 
 
 def in_order(problems: Iterable[Problem]) -> list[Problem]:
-    """`problems` as the file goes, each once; those without a line last.
+    """Returns unique `problems` in file order; those without a line come last.
 
-    What stands in plans that were taken over comes behind the plan's own.
+    Problems of extended plans follow the plan's own.
     """
     distinct = dict.fromkeys(problems)
 

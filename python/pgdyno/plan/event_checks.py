@@ -1,4 +1,4 @@
-"""Events and the ledger of a plan beside its other sections."""
+"""Checks events and the ledger of a plan against its other sections."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ def check_events(
     targets: Mapping[str, TargetSpec],
     document: Document,
 ) -> Iterator[Problem]:
-    """What is wrong with `events` in a trial of `measured_s` seconds (None: not known) at `targets`."""
+    """Yields problems of `events` in a trial of `measured_s` seconds (None: unknown) at `targets`."""
     for place, event in enumerate(events):
         path = ("event", place)
         yield from _length(event, path, document)
         end_s = event.at + (event.lasts or 0)
         if measured_s is not None and event.at >= measured_s:
-            message = f"comes after the trial's end at {format_duration(measured_s)}"
-            yield document.problem((*path, "at"), message, "make it earlier, or the trial longer")
+            message = f"is after the trial's end at {format_duration(measured_s)}"
+            yield document.problem((*path, "at"), message, "move it forward, or make the trial longer")
         elif measured_s is not None and end_s > measured_s:
-            message = f"lasts beyond the trial's end at {format_duration(measured_s)}"
+            message = f"ends after the trial's end at {format_duration(measured_s)}"
             yield document.problem((*path, "for"), message, "make it shorter or earlier, or the trial longer")
         for name, target in targets.items():
             yield from _possible(event, name, target, path, document)
     yield from _after_promote(events, document)
     if trial is not None and trial.reconnect == "off" and any(event.name in DROPPING for event in events):
-        message = "is off, and an event drops the connections"
-        yield document.problem(("trial", "reconnect"), message, "remove it: clients then come back")
+        message = "is off, and an event closes the connections"
+        yield document.problem(("trial", "reconnect"), message, "remove it: clients then reconnect")
 
 
 def _length(event: EventSpec, path: tuple[str | int, ...], document: Document) -> Iterator[Problem]:
     if event.name == "pause" and event.lasts is None:
-        yield document.problem(path, "does not say for how long the server is paused", 'such as for = "5s"')
+        yield document.problem(path, "lacks the duration of the pause", 'such as for = "5s"')
     if event.name != "pause" and event.lasts is not None:
-        yield document.problem((*path, "for"), f"goes only with a pause, not with a {event.name}", "remove it")
+        yield document.problem((*path, "for"), f"applies to a pause, not to a {event.name}", "remove it")
 
 
 def _after_promote(events: Sequence[EventSpec], document: Document) -> Iterator[Problem]:
-    """Events that need a server which is gone by then."""
+    """Yields events that need the old primary after a promote."""
     promotes = [event.at for event in events if event.name == "promote"]
     if not promotes:
         return
@@ -64,8 +64,8 @@ def _after_promote(events: Sequence[EventSpec], document: Document) -> Iterator[
             continue
         end_s = event.at + (event.lasts or 0)
         if event.name == "promote" or (event.name in ON_PROCESSES and end_s >= first):
-            message = f"comes after the promote at {format_duration(first)}, when the primary of before is gone"
-            yield document.problem(("event", place, "do"), message, "remove it, or let it happen and end before")
+            message = f"is after the promote at {format_duration(first)}, when the old primary no longer exists"
+            yield document.problem(("event", place, "do"), message, "remove it, or end it before the promote")
 
 
 def _possible(
@@ -89,9 +89,9 @@ def _replicas(target: TargetSpec) -> int:
 
 
 def check_ledger(trial: TrialSpec, workload: Workload, document: Document, folder: Path) -> Iterator[Problem]:
-    """Whether any script leaves rows in the ledger, if there is to be one; files are found from `folder`."""
+    """Requires a script that writes to the ledger, if there is one; files are relative to `folder`."""
     if trial.ledger and not any(_writes(text, folder) for text in workload.scripts):
-        message = "would count nothing: no script leaves a row in the ledger"
+        message = "would count nothing: no script inserts a row into the ledger"
         hint = f"use tpcb-like or simple-update, or put this before the end of your transaction: {LEDGER_ROW}"
         yield document.problem(("trial", "ledger"), message, hint)
 
@@ -103,4 +103,4 @@ def _writes(text: str, folder: Path) -> bool:
             return name not in _WRITE_NOTHING
         return LEDGER_VARIABLE in (folder / name).read_text(encoding="utf-8")
     except (ValueError, OSError):
-        return True  # said of the script itself
+        return True  # the script's own check reports it

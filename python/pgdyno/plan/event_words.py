@@ -1,4 +1,4 @@
-"""What a plan may let happen in the midst of a trial."""
+"""Events that a plan may cause during a trial."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pgdyno.units import parse_duration_s
 
 ACTIONS = ("checkpoint", "restart", "kill", "promote", "pause", "vacuum")
 DROPPING = frozenset({"restart", "kill", "promote"})
-"""After these, sessions are gone."""
+"""Events that end sessions."""
 ON_PROCESSES = frozenset({"restart", "kill", "pause"})
-"""These need the server's processes, not only a connection."""
+"""Events that need the server's processes, not only a connection."""
 
 
 def action(value: object) -> object:
-    """Checks `do` of an event. Raises ValueError."""
+    """Validates `do` of an event. Raises ValueError."""
     if isinstance(value, dict) and "command" in value and value.keys() <= {"command", "password"}:
         command = value["command"]
         if not isinstance(command, str) or not command.strip():
@@ -32,7 +32,7 @@ def action(value: object) -> object:
 
 
 def patience(value: object, info: ValidationInfo) -> object:
-    """Checks `trial.reconnect`; a time as seconds, as a resolved plan has it. Raises ValueError."""
+    """Validates `trial.reconnect`; durations are in seconds, as in a resolved plan. Raises ValueError."""
     if value is None or value in ("off", "always") or info.context == "resolved":
         return value
     if not isinstance(value, str):

@@ -1,4 +1,4 @@
-"""What in a plan runs code: listed before anything of it runs."""
+"""Lists the code that a plan runs, without running any of it."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ _SETTINGS = re.compile(
     r"|extension_control_path",
     re.IGNORECASE,
 )
-"""Settings of PostgreSQL that name commands or libraries."""
+"""PostgreSQL settings that name commands or libraries."""
 _META_COMMAND = re.compile(r"^[ \t]*\\(?:set)?shell\b.*", re.MULTILINE)
 _PROGRAM = re.compile(r"\bPROGRAM\s*(?:E?'|\$)[^\n]*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """One thing that runs code, and where the plan says so."""
+    """Code that a plan runs, and the field that says so."""
 
     field: str
-    """`hooks.before_run`."""
+    """Such as `hooks.before_run`."""
     file: str
-    """The plan or the plan that it extends."""
+    """The plan, or the plan that it extends."""
     line: int | None
-    """None: `--set` gave it."""
+    """None if `--set` gave it."""
     what: str
-    """A command with its arguments, or what runs in words."""
+    """A command with its arguments, or a description."""
     inherited: bool
-    """Whether another plan says it, which this one extends."""
+    """Whether it comes from a plan that this one extends."""
 
     def text(self) -> str:
-        """On one line, the place first."""
+        """One line that begins with the field's location."""
         place = f"{self.file}:{self.line}" if self.line is not None else "--set"
         return f"{place}: {self.field}: {self.what}"
 
 
 def executed(loaded: LoadedPlan) -> list[Executed]:
-    """All of `loaded` that runs code, as the plan's sections go.
+    """Returns the code that `loaded` runs, in the order of the plan's sections.
 
-    Servers that pgdyno starts run as its user, and the load connects as their superuser: any SQL of a script can
-    start programs there. Only what says so in plain words (COPY ... PROGRAM) is listed.
+    Servers that pgdyno starts run as its user, and the load connects as their superuser: any SQL of a script can start
+    programs there. Only explicit cases (COPY ... PROGRAM) are listed.
     """
     found = []
     for path, what in _all(loaded):
@@ -61,7 +61,7 @@ def executed(loaded: LoadedPlan) -> list[Executed]:
 
 
 def executed_lines(loaded: LoadedPlan) -> list[str]:
-    """The list as `plan check` prints it."""
+    """Returns the list as `plan check` prints it."""
     found = executed(loaded)
     if not found:
         return ["this plan runs no commands of its own on this host"]
@@ -101,7 +101,7 @@ def _settings(path: Path, settings: object) -> Iterator[tuple[Path, str]]:
     table: Mapping[str, Any] = settings if isinstance(settings, dict) else {}
     for name, value in table.items():
         if _SETTINGS.fullmatch(str(name)) and value != "":
-            yield (*path, name), f"the server runs or loads what its setting says: {value}"
+            yield (*path, name), f"the server runs or loads what its setting names: {value}"
 
 
 def _lua(loaded: LoadedPlan) -> Iterator[tuple[Path, str]]:
@@ -134,7 +134,7 @@ def _read(file: FilePath) -> str:
     try:
         return file.read_text(encoding="utf-8", errors="replace")
     except OSError:
-        # the engine says why, when it reads it
+        # the engine reports the reason when it reads the file
         return ""
 
 

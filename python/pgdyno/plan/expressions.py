@@ -1,8 +1,8 @@
-"""Expressions of a plan on its parameters: `clients / 2`, `max(1, clients // 4)`, `clients > 64 and scale < 100`.
+"""Evaluates expressions on a plan's parameters: `clients / 2`, `max(1, clients // 4)`, `clients > 64 and scale < 100`.
 
-A small part of Python's grammar, read by Python's own parser and worked out here: numbers, names of
-parameters, + - * / // %, comparisons, and, or, not, min, max, round. Nothing else is called, looked up or
-run. Numbers are exact fractions, so that `0.1 * 30` is 3.
+Python's parser reads a small part of Python's grammar: numbers, names of parameters, + - * / // %, comparisons, and,
+or, not, min, max, round. Nothing else is called, looked up or run. Numbers are exact fractions, so that `0.1 * 30` is
+3.
 """
 
 from __future__ import annotations
@@ -40,36 +40,36 @@ _ORDER: dict[type[ast.cmpop], Callable[[Fraction, Fraction], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A text that was read and holds nothing but what is understood."""
+    """A parsed expression that contains only supported operations."""
 
     text: str
     names: frozenset[str]
-    """Parameters that it uses, such as `clients` or `settings.work_mem`."""
+    """Parameters in the expression, such as `clients` or `settings.work_mem`."""
     bare: bool
-    """It is a single name or number: no operator, no function."""
+    """Whether it is a single name or number, without an operator or function."""
     _tree: ast.expr
 
     def value(self, names: Mapping[str, Value]) -> Value:
-        """What it comes to. Raises ValueError with the reason; KeyError for a name that `names` lacks."""
+        """Evaluates the expression. Raises ValueError with the reason; KeyError for a name that `names` lacks."""
         return _value(self._tree, names)
 
     def number(self, names: Mapping[str, Value]) -> Fraction:
-        """The same where a number is wanted. Raises as `value` does."""
+        """Evaluates a numeric expression. Raises as `value` does."""
         return _number(self.value(names), self.text)
 
     def holds(self, names: Mapping[str, Value]) -> bool:
-        """The same where a condition is wanted. Raises as `value` does."""
+        """Evaluates a condition. Raises as `value` does."""
         return _truth(self.value(names), self.text)
 
 
 @lru_cache(maxsize=1024)
 def parse_expression(text: str) -> Expression:
-    """`text` as an expression. Raises ValueError with what is wrong with it."""
+    """Parses `text`. Raises ValueError with the mistake."""
     if len(text) > LONGEST:
-        raise ValueError(f"an expression of {len(text)} letters is too long; {LONGEST} are the most")
+        raise ValueError(f"an expression of {len(text)} letters is too long; use at most {LONGEST}")
     try:
         with warnings.catch_warnings():
-            # the parser warns of what is refused below
+            # the parser warns of operations that are refused below
             warnings.simplefilter("ignore", SyntaxWarning)
             # a leading space would be an indent
             tree = ast.parse(text.strip(), mode="eval").body
@@ -84,18 +84,18 @@ _HINT = 'such as "clients / 2" or "max(1, clients // 4)"'
 
 
 def plain_number(value: Fraction) -> str:
-    """`value` as people write it: 26, 0.125; without an exponent, as exact as a float is."""
+    """Formats `value` without an exponent and as precisely as a float: 26, 0.125."""
     if value.denominator == 1:
         return str(value.numerator)
     shortest = repr(float(value))
     return shortest if "e" not in shortest else f"{float(value):.30f}".rstrip("0")
 
 
-# ---- what may stand there ----
+# ---- allowed syntax ----
 
 
 def _check(node: ast.expr, names: set[str]) -> None:
-    """Adds the names in `node` to `names`. Raises ValueError for what is not understood."""
+    """Adds the names in `node` to `names`. Raises ValueError for unsupported operations."""
     match node:
         case ast.Constant(value=bool() | int() | float() | str()):
             return
@@ -107,7 +107,7 @@ def _check(node: ast.expr, names: set[str]) -> None:
         case _ if _is_operation(node):
             children = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
         case _:
-            raise ValueError(f"{_source(node)} is not understood here; {_UNDERSTOOD}")
+            raise ValueError(f"{_source(node)} is not supported; {_UNDERSTOOD}")
     for child in children:
         _check(child, names)
 
@@ -128,9 +128,9 @@ _UNDERSTOOD = "use + - * / // % ( ) min max round, comparisons, and, or, not"
 
 def _check_call(function: str, arguments: list[ast.expr]) -> None:
     if function == "round" and len(arguments) != 1:
-        raise ValueError("round takes one number; such as round(clients / 3)")
+        raise ValueError("round takes one number, such as round(clients / 3)")
     if function != "round" and len(arguments) < 2:
-        raise ValueError(f"{function} takes two numbers or more; such as {function}(1, clients / 4)")
+        raise ValueError(f"{function} takes two or more numbers, such as {function}(1, clients / 4)")
 
 
 def _dotted(node: ast.expr) -> str:
@@ -139,7 +139,7 @@ def _dotted(node: ast.expr) -> str:
             return name
         case ast.Attribute(value=around, attr=name):
             return f"{_dotted(around)}.{name}"
-    raise ValueError(f"{_source(node)} is not understood here; {_UNDERSTOOD}")
+    raise ValueError(f"{_source(node)} is not supported; {_UNDERSTOOD}")
 
 
 def _source(node: ast.expr) -> str:
@@ -147,7 +147,7 @@ def _source(node: ast.expr) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-# ---- what it comes to ----
+# ---- evaluation ----
 
 
 def _value(node: ast.expr, names: Mapping[str, Value]) -> Value:
@@ -155,7 +155,7 @@ def _value(node: ast.expr, names: Mapping[str, Value]) -> Value:
         case ast.Constant(value=bool() | str() as value):
             return value
         case ast.Constant():
-            # as it was written: 0.1 is a tenth
+            # from the source text, so that 0.1 is exactly a tenth
             return Fraction(ast.unparse(node).replace("_", ""))
         case ast.Name() | ast.Attribute():
             return names[_dotted(node)]
@@ -167,7 +167,7 @@ def _value(node: ast.expr, names: Mapping[str, Value]) -> Value:
         case ast.BinOp(left=left, op=op, right=right):
             return _computed(node, op, _operand(left, names), _operand(right, names))
         case ast.BoolOp(op=op, values=values):
-            # every part is worked out: a mistake must not hide behind another part
+            # evaluates all operands, so that each mistake is found
             parts = [_truth(_value(each, names), _source(each)) for each in values]
             return all(parts) if isinstance(op, ast.And) else any(parts)
         case ast.Compare():
@@ -186,7 +186,7 @@ def _computed(node: ast.expr, op: ast.operator, left: Fraction, right: Fraction)
 
 def _called(function: str, numbers: list[Fraction]) -> Fraction:
     if function == "round":
-        # half up, as people expect; Python's own goes to the even one
+        # half up, as people expect; Python rounds half to even
         return Fraction(math.floor(numbers[0] + Fraction(1, 2)))
     return min(numbers) if function == "min" else max(numbers)
 
@@ -208,12 +208,12 @@ def _compared(node: ast.Compare, names: Mapping[str, Value]) -> bool:
 def _same(left: Value, right: Value) -> bool:
     if type(left) is type(right):
         return left == right
-    # a variable or setting is text until a number is wanted
+    # a variable or setting is text, converted where a number is needed
     if isinstance(left, str) != isinstance(right, str):
         return (left if isinstance(left, str) else _as_text(left)) == (
             right if isinstance(right, str) else _as_text(right)
         )
-    raise ValueError("a number and a condition cannot be compared")
+    raise ValueError("cannot compare a number with a condition")
 
 
 def _as_text(value: Value) -> str:
@@ -226,15 +226,15 @@ def _operand(node: ast.expr, names: Mapping[str, Value]) -> Fraction:
 
 def _number(value: Value, text: str) -> Fraction:
     if isinstance(value, bool):
-        raise ValueError(f"{text} is true or false, and a number is wanted")
+        raise ValueError(f"{text} is a condition, not a number")
     if isinstance(value, str):
         if _NUMBER.fullmatch(value) is None:
-            raise ValueError(f'{text} is "{value}", and a number is wanted')
+            raise ValueError(f'{text} is "{value}", not a number')
         return Fraction(value)
     return value
 
 
 def _truth(value: Value, text: str) -> bool:
     if not isinstance(value, bool):
-        raise ValueError(f"{text} is no condition; such as clients > 64")
+        raise ValueError(f"{text} is not a condition; write one such as clients > 64")
     return value

@@ -1,4 +1,4 @@
-"""Plans that extend others: tables are merged, everything else is replaced."""
+"""Merges a plan with those that it extends: tables are merged, other values are replaced."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ _INSTEAD: Mapping[Path, Sequence[Path]] = {
     ("phase",): [("trial", "duration"), ("trial", "transactions"), ("trial", "warmup"), ("sweep", "rate")],
     ("sweep", "rate"): [("phase",)],
 }
-"""What takes the place of what: a plan that gives one does not take over the others."""
+"""Keys that exclude each other: a plan with one of them does not inherit the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A plan with all that it extends."""
+    """A plan merged with all plans that it extends."""
 
     document: Document
     text: str
-    """Of its own file."""
+    """The text of its own file."""
     problems: list[Problem] = field(default_factory=list)
 
 
 def read_with_bases(file: PlanFile) -> Read:
-    """`file` over the plan that it extends, over the one that extends, and so on.
+    """Reads `file` and, recursively, the plans that it extends.
 
-    Raises PlanError when one of them cannot be found or read, or when they go in a circle.
+    Raises PlanError if one cannot be found or read, or if they form a cycle.
     """
     return _read(file, file.folder, [])
 
@@ -54,7 +54,7 @@ def _read(file: PlanFile, folder: FilePath, above: list[PlanFile]) -> Read:
         data = _scripts_from(data, file.folder, folder)
     inherited = file.source if above else None
     document = Document(data, lines, sources=dict.fromkeys(lines, inherited) if inherited else {})
-    problems = [document.problem(path, "is given twice, in two forms", "leave one out") for path in twice]
+    problems = [document.problem(path, "is given twice, in two forms", "remove one of them") for path in twice]
     if EXTENDS not in data:
         return Read(document, text, problems)
     base = _read(_base(file, document, above), folder, [*above, file])
@@ -62,7 +62,7 @@ def _read(file: PlanFile, folder: FilePath, above: list[PlanFile]) -> Read:
 
 
 def _base(file: PlanFile, document: Document, above: Sequence[PlanFile]) -> PlanFile:
-    """The plan that `file` extends. Raises PlanError."""
+    """Returns the plan that `file` extends. Raises PlanError."""
     name = document.data[EXTENDS]
     if not isinstance(name, str) or not name.strip():
         problem = document.problem((EXTENDS,), "must be the name of a plan", 'such as extends = "quick"')
@@ -74,14 +74,16 @@ def _base(file: PlanFile, document: Document, above: Sequence[PlanFile]) -> Plan
     chain = [*above, file]
     if any(base.path == each.path for each in chain):
         circle = " → ".join(each.source for each in [*chain, base])
-        raise PlanError(file.source, [document.problem((EXTENDS,), f"goes in a circle: {circle}", "end it somewhere")])
+        raise PlanError(file.source, [document.problem((EXTENDS,), f"forms a cycle: {circle}", "remove one extends")])
     if len(chain) >= LONGEST_CHAIN:
-        raise PlanError(file.source, [document.problem((EXTENDS,), f"is one of more than {LONGEST_CHAIN} in a row")])
+        raise PlanError(
+            file.source, [document.problem((EXTENDS,), f"exceeds the limit of {LONGEST_CHAIN} nested plans")]
+        )
     return base
 
 
 def _find(name: str, folder: FilePath) -> PlanFile:
-    """The file `name` beside the plan, with or without `.toml`, else that name of the catalogue."""
+    """Finds the file `name` next to the plan, with or without `.toml`, or else the plan in the catalogue."""
     path = FilePath(name).expanduser()
     for candidate in (path, path.with_name(f"{path.name}.toml")):
         if (folder / candidate).is_file():
@@ -106,7 +108,7 @@ def _merged(base: Document, own: Document) -> Document:
 
 
 def _without_replaced(base: Mapping[str, Any], own: Document) -> dict[str, Any]:
-    """`base` without what cannot stand beside what `own` has."""
+    """Removes from `base` what keys in `own` exclude."""
     data = _copied(base)
     for path, others in _INSTEAD.items():
         if own.at(path) is not None:
@@ -118,7 +120,7 @@ def _without_replaced(base: Mapping[str, Any], own: Document) -> dict[str, Any]:
         for name, target in own_targets.items():
             kind = target.get("kind") if isinstance(target, dict) else None
             if kind is not None and isinstance(targets.get(name), dict) and targets[name].get("kind") != kind:
-                # keys of another kind would be refused
+                # the keys of another kind would be refused
                 del targets[name]
     return data
 
@@ -138,7 +140,7 @@ def _remove(data: dict[str, Any], path: Path) -> None:
 def _over(
     base: Mapping[str, Any], own: Mapping[str, Any], path: Path, lines: dict[Path, int], sources: dict[Path, str]
 ) -> dict[str, Any]:
-    """`own` over `base`: tables deeply; what is replaced loses its lines."""
+    """Merges `own` into `base` recursively; replaced values lose their lines."""
     merged = dict(base)
     for key, value in own.items():
         at = (*path, key)
@@ -164,7 +166,7 @@ def _forget(lines: dict[Path, int], sources: dict[Path, str], gone: Callable[[Pa
 
 
 def _scripts_from(data: dict[str, Any], folder: FilePath, to: FilePath) -> dict[str, Any]:
-    """`data` with its script files, which are beside it in `folder`, as they are found from `to`."""
+    """Rewrites paths of script files in `data`, relative to `folder`, so that they are relative to `to`."""
     workload = data.get("workload")
     scripts = workload.get("scripts") if isinstance(workload, dict) else None
     if folder == to or not isinstance(workload, dict) or not isinstance(scripts, list):

@@ -1,4 +1,4 @@
-"""Plan files: where they are found, and how they are read."""
+"""Finds and reads plan files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 @dataclass(frozen=True, slots=True)
 class CatalogueEntry:
-    """A plan that pgdyno brings."""
+    """A plan in the catalogue."""
 
     name: str
     description: str
@@ -27,21 +27,21 @@ class CatalogueEntry:
 
 @dataclass(frozen=True, slots=True)
 class PlanFile:
-    """A plan as it was found."""
+    """A plan file."""
 
     source: str
-    """As it was asked for."""
+    """The path or name that the user gave."""
     path: Path
     content: bytes
 
     @property
     def folder(self) -> Path:
-        """Where its script files are found from."""
+        """Script files are relative to it."""
         return self.path.parent
 
 
 def catalogue() -> list[CatalogueEntry]:
-    """Plans that pgdyno brings, by name."""
+    """Returns the plans in the catalogue by name."""
     entries = []
     for file in resources.files(_CATALOGUE).iterdir():
         if file.name.endswith(".toml"):
@@ -51,7 +51,7 @@ def catalogue() -> list[CatalogueEntry]:
 
 
 def find_plan(source: str) -> PlanFile:
-    """The plan in the file `source`, or of that name in the catalogue. Raises UsageError, PlanError."""
+    """Finds the plan in the file `source` or in the catalogue. Raises UsageError, PlanError."""
     path = Path(source).expanduser()
     try:
         return PlanFile(source, path.resolve(), path.read_bytes())
@@ -63,7 +63,7 @@ def find_plan(source: str) -> PlanFile:
         if isinstance(error, IsADirectoryError):
             raise UsageError(f"{source} is a folder, not a plan", hint=_what_there_is(path)) from error
         raise UsageError(
-            f"there is no plan {source}, neither as a file nor in the catalogue", hint=_what_there_is(path)
+            f"plan {source} does not exist, neither as a file nor in the catalogue", hint=_what_there_is(path)
         ) from error
     except (OSError, ValueError) as error:
         # ValueError: a NUL in the name
@@ -72,7 +72,7 @@ def find_plan(source: str) -> PlanFile:
 
 
 def _what_there_is(path: Path) -> str:
-    """Plans nearby, the most likely one first."""
+    """Lists available plans, the most similar first."""
     names = [entry.name for entry in catalogue()]
     folder = path if path.is_dir() else path.parent
     try:
@@ -81,7 +81,7 @@ def _what_there_is(path: Path) -> str:
         files = []
     shown = [str(file) for file in files]
     meant = near(path.name.removesuffix(".toml"), [*(file.stem for file in files), *names])
-    hint = f"the catalogue has {', '.join(names)}"
+    hint = f"catalogue: {', '.join(names)}"
     if shown:
         more = f" and {len(shown) - 5} more" if len(shown) > 5 else ""
         hint += f"; files here: {', '.join(shown[:5])}{more}"
@@ -98,7 +98,7 @@ def _looks_like_a_plan(file: Path) -> bool:
 
 
 def decode(file: PlanFile) -> str:
-    """Its text. Raises PlanError."""
+    """Decodes the plan's text. Raises PlanError."""
     try:
         return file.content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -107,7 +107,7 @@ def decode(file: PlanFile) -> str:
 
 
 def parse(source: str, text: str) -> dict[str, Any]:
-    """What the TOML `text` of the plan `source` holds. Raises PlanError."""
+    """Parses the TOML `text` of the plan `source`. Raises PlanError."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -119,8 +119,8 @@ def parse(source: str, text: str) -> dict[str, Any]:
             line = int(place[1]) if place[1] else line
         hint = 'text stands in quotes: name = "quick"' if message == "Invalid value" else None
         if message == r"Illegal character '\n'":
-            message = "a text in quotes does not end in this line"
-        problem = Problem("", f"is not TOML here: {message[:1].lower()}{message[1:]}", line, hint)
+            message = "a quoted text does not end on this line"
+        problem = Problem("", f"is invalid TOML: {message[:1].lower()}{message[1:]}", line, hint)
         raise PlanError(source, [problem]) from error
     except RecursionError as error:
         raise PlanError(source, [Problem("", "is nested too deeply")]) from error

@@ -1,4 +1,4 @@
-"""The kinds of targets and of rented generators that a plan can have: those of `pgdyno.registry` that are there."""
+"""The available kinds of targets and rented generators: those in `pgdyno.registry` whose package is installed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _M = TypeVar("_M", bound=BaseModel)
 
 
 def _known(places: Mapping[str, str], base: type[_M]) -> dict[str, type[_M]]:
-    """Classes by kind, without those whose package is not there."""
+    """Returns classes by kind, for installed packages only."""
     found: dict[str, type[_M]] = {}
     for kind, place in places.items():
         module, _, name = place.partition(":")
@@ -31,7 +31,7 @@ GENERATOR_KINDS = _known(GENERATORS, RentedHosts)
 
 
 def kinds_in_words() -> str:
-    """`kind = "embedded" (fetched by pgdyno), …`: kinds with the same summary stand together."""
+    """Returns `kind = "embedded" (downloaded by pgdyno), …`; kinds with the same summary are grouped."""
     groups: dict[str, list[str]] = {}
     for kind, schema in TARGET_KINDS.items():
         groups.setdefault(schema.summary, []).append(f'"{kind}"')
@@ -39,7 +39,7 @@ def kinds_in_words() -> str:
 
 
 def listed(words: list[str]) -> str:
-    """`a, b or c`."""
+    """Returns `a, b or c`."""
     return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
 
 

@@ -1,6 +1,6 @@
-"""Where each key of a TOML text stands, which `tomllib` does not tell.
+"""Finds the line of each key of a TOML text, which `tomllib` does not report.
 
-The text is known to be valid when it comes here: this scanner finds places, it checks nothing.
+The text must be valid: this scanner only finds positions.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Mapping
 
 Path = tuple[str | int, ...]
-"""Keys, and places in arrays from 0: `("sweep", "clients", 2)`."""
+"""Keys and array indices from 0: `("sweep", "clients", 2)`."""
 
 _BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -26,9 +26,9 @@ _SHOWN_BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def key_lines(text: str) -> dict[Path, int]:
-    """Line, from 1, of every key and array element of the TOML `text`, tables among them.
+    """Returns the line, from 1, of each key, array element and table of the TOML `text`.
 
-    A table that is only implied (`a` by `[a.b]`) stands where it is first implied.
+    An implied table (`a` in `[a.b]`) has the line that first implies it.
     """
     scanner = _Scanner(text)
     scanner.document()
@@ -36,7 +36,7 @@ def key_lines(text: str) -> dict[Path, int]:
 
 
 def dotted(path: Path) -> str:
-    """`path` as people write it: `target.pg18.settings."my.setting"`, `sweep.clients[2]`."""
+    """Formats `path` for people: `target.pg18.settings."my.setting"`, `sweep.clients[2]`."""
     parts: list[str] = []
     for part in path:
         if isinstance(part, int):
@@ -49,9 +49,9 @@ def dotted(path: Path) -> str:
 
 
 def split_assignment(text: str) -> tuple[Path, str]:
-    """`path=value` in two: the keys, written as in TOML with `[2]` for an array's element, and the rest.
+    """Splits `path=value` into keys, written as in TOML with `[2]` for an array's element, and the value.
 
-    Raises ValueError with what is wrong.
+    Raises ValueError with the mistake.
     """
     scanner = _Scanner(text)
     try:
@@ -73,12 +73,12 @@ class _NoKeyError(Exception):
 
 class _Scanner:
     def __init__(self, text: str) -> None:
-        # as tomllib does: one line ends with \r\n or \n
+        # as in tomllib, a line ends with \r\n or \n
         self.text = text.replace("\r\n", "\n")
         self.at = 0
         self.lines: dict[Path, int] = {}
         self._arrays: dict[Path, int] = {}
-        """Last place in each array of tables."""
+        """The last index in each array of tables."""
         self._counted = (0, 1)
 
     def document(self) -> None:
@@ -92,7 +92,7 @@ class _Scanner:
             self.skip(_BLANK)
 
     def key(self, *, indices: bool = False) -> Path:
-        """A dotted key; `indices` takes `[2]` behind a part, too."""
+        """Reads a dotted key; `indices` also allows `[2]` after a part."""
         path: list[str | int] = []
         while True:
             self.skip(_SPACE)
@@ -110,7 +110,7 @@ class _Scanner:
         if match is not None:
             self.at = match.end()
 
-    # a statement each
+    # one statement per turn
 
     def _header(self) -> Path:
         line = self._line()
@@ -127,7 +127,7 @@ class _Scanner:
         return path
 
     def _through_arrays(self, keys: Path, *, last: bool) -> Path:
-        """`keys` of a header, with the place of the element that each array of tables is at."""
+        """Inserts the current index of each array of tables into the `keys` of a header."""
         path: Path = ()
         for number, key in enumerate(keys, start=1):
             path = (*path, key)
@@ -148,8 +148,6 @@ class _Scanner:
     def _imply(self, path: Path, line: int) -> None:
         for length in range(1, len(path) + 1):
             self.lines.setdefault(path[:length], line)
-
-    # parts
 
     def _key_part(self) -> str:
         match = _BARE_KEY.match(self.text, self.at)
@@ -210,7 +208,7 @@ class _Scanner:
             self._assignment(path)
 
     def _line(self) -> int:
-        """Line of the place where the scanner is; counted on from the last one asked for."""
+        """Returns the current line, counted from the previous call."""
         counted, line = self._counted
         line += self.text.count("\n", counted, self.at)
         self._counted = (self.at, line)
@@ -218,5 +216,5 @@ class _Scanner:
 
 
 def nearest(lines: Mapping[Path, int], path: Path) -> Path:
-    """`path`, else the nearest table or array around it that stands in the file; `()` when not even that does."""
+    """Returns `path`, or the nearest enclosing table or array in the file, or `()`."""
     return next((path[:length] for length in range(len(path), 0, -1) if path[:length] in lines), ())

@@ -1,4 +1,4 @@
-"""Reads a plan, with those that it extends, and checks all of it."""
+"""Reads a plan and those that it extends, and checks everything."""
 
 from __future__ import annotations
 
@@ -22,34 +22,35 @@ from pgdyno.plan.problems import schema_problems
 
 @dataclass(frozen=True, slots=True)
 class LoadedPlan:
-    """A plan that can be run, and where it is from."""
+    """A valid plan and its source."""
 
     plan: Plan
     source: str
-    """As it was asked for: a path, or a name of the catalogue."""
+    """The path or catalogue name that the user gave."""
     text: str
-    """The file as it stands; neither `--set` nor what it extends is in it."""
+    """The plan's own file, without `--set` and without what it extends."""
     folder: Path
-    """Where its script files are found from."""
+    """Script files are relative to it."""
     document: Document = field(default_factory=lambda: Document({}, {}), repr=False)
-    """What the file holds, and in which lines, with all that it extends."""
+    """The merged content and its lines."""
     gave_up: tuple[str, ...] = ()
-    """What a budget took from it, a sentence each."""
+    """The reductions for a budget, as sentences."""
 
 
 def load_plan(source: str | Path, overrides: Sequence[str] = (), on: str | None = None) -> LoadedPlan:
-    """The plan in the file `source`, or of that name in the catalogue, with `overrides` (`path=value`) applied.
+    """Loads the plan in the file `source` or in the catalogue, and applies `overrides` (`path=value`).
 
-    `on` names other targets, in place of the plan's. Overrides come last, behind them and what the plan extends.
-    Raises UsageError when there is no such plan or an override makes no sense, PlanError with every problem of the
-    plan otherwise.
+    `on` replaces the plan's targets. Overrides are applied last. Raises UsageError if the plan does not exist or an
+    override is invalid, PlanError with all problems of the plan.
     """
     file = find_plan(str(source))
     read = read_with_bases(file)
     chosen = on_others(read.document, on)
     data, overridden = apply_overrides(chosen.data, overrides)
     if any(path[:1] == (EXTENDS,) for path in overridden):
-        raise UsageError("cannot apply --set extends: it is read before", hint=f"write {EXTENDS} into the file")
+        raise UsageError(
+            "cannot apply --set extends: pgdyno reads extended plans before", hint=f"write {EXTENDS} into the file"
+        )
     document = replace(chosen, data=one_form(data)[0], overridden=frozenset(moved_in_plan(path) for path in overridden))
     plan = _validate(file.source, file.folder, document, read.problems)
     return LoadedPlan(plan, file.source, read.text, file.folder, document)

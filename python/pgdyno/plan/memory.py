@@ -1,4 +1,4 @@
-"""Settings that ask for more memory or disk than a machine has."""
+"""Limits settings that need more memory or disk than the machine has."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHARES = {
     "maintenance_work_mem": (0.25, 0.05),
     "work_mem": (0.05, 0.01),
 }
-"""By setting: the share of memory from which on it is too much, and what it becomes. Of one server's part."""
+"""By setting: the largest share of a server's memory, and the share that replaces a larger one."""
 
 _PLAIN_UNIT = {
     "shared_buffers": _BLOCK,
@@ -26,17 +26,17 @@ _PLAIN_UNIT = {
     "maintenance_work_mem": 1024,
     "work_mem": 1024,
 }
-"""What a number without a unit counts (pg_settings.unit)."""
+"""The unit of a number without one (pg_settings.unit)."""
 
 WAL_SHARE = 0.15
-"""Of the free disk that the WAL of all servers together may take."""
+"""The share of free disk for the WAL of all servers."""
 LEAST_WAL_MB = 64
 """A few segments."""
 _PLAIN_UNIT |= {"max_wal_size": 1024**2, "min_wal_size": 1024**2}
 
 
 def setting_bytes(name: str, value: str) -> int | None:
-    """Bytes that `value` of the memory setting `name` means; None when it is no size."""
+    """Returns the bytes of `value` of the memory setting `name`, or None if it is not a size."""
     found = _SIZE.fullmatch(value)
     if found is None:
         return None
@@ -45,8 +45,8 @@ def setting_bytes(name: str, value: str) -> int | None:
 
 
 def fit_settings(plan: Plan, memory_bytes: int) -> tuple[Plan, list[str]]:
-    """`plan` with settings of its targets that fit into `memory_bytes` together, and what was changed."""
-    # standbys have the settings of their primary
+    """Returns `plan` with settings that fit into `memory_bytes` for all targets, and the changes."""
+    # standbys inherit the settings of their primary
     part = memory_bytes / (len(plan.target) + standbys(plan))
     targets = {}
     said: list[str] = []
@@ -67,7 +67,7 @@ def fit_settings(plan: Plan, memory_bytes: int) -> tuple[Plan, list[str]]:
 
 
 def fit_wal(plan: Plan, disk_bytes: int) -> tuple[Plan, list[str]]:
-    """`plan` with as much WAL between checkpoints as there is room for, and what was changed."""
+    """Returns `plan` with WAL between checkpoints that fits on the disk, and the changes."""
     most = int(WAL_SHARE * disk_bytes) // (len(plan.target) + standbys(plan)) // 1024**2
     targets = {}
     said: list[str] = []

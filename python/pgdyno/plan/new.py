@@ -1,4 +1,4 @@
-"""A first plan, with comments that teach the rest: `pgdyno plan new`."""
+"""`pgdyno plan new`: a first plan, with comments that explain further options."""
 
 from __future__ import annotations
 
@@ -36,36 +36,36 @@ bin = {bin}
 """
 KINDS = ("embedded", "local")
 _INSTALLED = "/usr/lib/postgresql"
-"""Where Debian has its versions."""
+"""Where Debian installs PostgreSQL versions."""
 
 
 def new_plan(file: Path, kind: str = "embedded") -> str:
-    """The text of a plan for `file`, whose target is of `kind`. Raises UsageError."""
+    """Returns the text of a plan for `file` with a target of `kind`. Raises UsageError."""
     if kind not in KINDS:
         meant = near(kind, KINDS)
-        hint = f"did you mean {meant}?" if meant else f"there are {' and '.join(KINDS)}"
-        raise UsageError(f"there is no kind of target {kind} to begin with", hint=hint)
+        hint = f"did you mean {meant}?" if meant else f"use {' or '.join(KINDS)}"
+        raise UsageError(f"no plan for targets of kind {kind} to start from", hint=hint)
     template = resources.files("pgdyno.plan").joinpath("new.toml").read_text(encoding="utf-8")
     target = _EMBEDDED if kind == "embedded" else _LOCAL.format(bin=_quoted(str(_local_bin())))
     return template.format(file=file, name=_name(file), target=target)
 
 
 def write_new_plan(file: Path, kind: str = "embedded") -> None:
-    """Writes it; a file that is there stays as it is. Raises UsageError, StoreError."""
+    """Writes the plan; keeps an existing file. Raises UsageError, StoreError."""
     text = new_plan(file, kind)
     try:
         with file.open("x", encoding="utf-8") as opened:
             opened.write(text)
     except FileExistsError as error:
-        raise UsageError(f"{file} is there already", hint="give another name, or remove it") from error
+        raise UsageError(f"{file} already exists", hint="give another name, or remove it") from error
     except OSError as error:
         if not file.parent.is_dir():
-            raise UsageError(f"there is no folder {file.parent}", hint="make it first") from error
+            raise UsageError(f"folder {file.parent} does not exist", hint="create it first") from error
         raise StoreError(f"cannot write {file}: {(error.strerror or str(error)).lower()}") from error
 
 
 def _name(file: Path) -> str:
-    """The file's name, as far as a plan may be called so."""
+    """Returns the part of the file's name that is valid as a plan's name."""
     letters = re.sub(r"[^A-Za-z0-9_-]+", "-", file.name.removesuffix(".toml")).strip("-_")[:LONGEST_NAME]
     return letters if NAME.fullmatch(letters) else "plan"
 
@@ -75,7 +75,7 @@ def _quoted(text: str) -> str:
 
 
 def _local_bin() -> Path:
-    """Programs of an installation: what pg_config belongs to, else Debian's newest. Raises UsageError."""
+    """Returns the programs of an installation: that of pg_config, or else Debian's newest. Raises UsageError."""
     found = shutil.which("pg_config")
     folders = [Path(found).resolve().parent] if found else []
     folders += sorted(Path(_INSTALLED).glob("*/bin"), key=_version, reverse=True)
@@ -83,8 +83,8 @@ def _local_bin() -> Path:
         if all((folder / program).exists() for program in PROGRAMS):
             return folder
     raise UsageError(
-        f"no PostgreSQL was found on this machine: neither by pg_config nor under {_INSTALLED}",
-        hint="install one, or leave --target out: pgdyno then fetches a server",
+        f"found no PostgreSQL on this machine, neither with pg_config nor in {_INSTALLED}",
+        hint="install it, or remove --target to let pgdyno download a server",
     )
 
 

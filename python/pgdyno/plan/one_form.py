@@ -1,7 +1,7 @@
-"""The forms that parameters of a sweep may be written in, as one.
+"""Normalizes the forms of a sweep's parameters.
 
-`"settings.work_mem" = …`, `settings.work_mem = …` and `[sweep.settings]` mean the same; behind this, only
-the last one is seen, in what the plan holds and in the places of its lines.
+`"settings.work_mem" = …`, `settings.work_mem = …` and `[sweep.settings]` are equivalent; later code sees only the last
+form, in the content and in the paths of lines.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pgdyno.plan.sweep import moved, spread
 
 
 def one_form(data: Mapping[str, Any]) -> tuple[dict[str, Any], list[Path]]:
-    """`data`, a plan as it was read, in one form; and the places that are given twice, in two of the forms."""
+    """Returns the parsed plan `data` in one form, and paths that occur in two forms."""
     plan = dict(data)
     if not isinstance(plan.get("sweep"), dict):
         return plan, []
@@ -32,7 +32,7 @@ def one_form(data: Mapping[str, Any]) -> tuple[dict[str, Any], list[Path]]:
 
 
 def moved_in_plan(path: Path) -> Path:
-    """Where `one_form` puts what stands at `path` of a plan."""
+    """Returns the path after `one_form` of what was at `path` of a plan."""
     if path[:2] == ("sweep", "points"):
         return (*path[:3], *moved(path[3:]))
     return ("sweep", *moved(path[1:])) if path[:1] == ("sweep",) else path

@@ -1,7 +1,7 @@
-"""The order of trials, fixed before the first of them runs.
+"""The order of trials, fixed before the first trial.
 
-An arm is what is compared: a target with the settings that the sweep gives it. A block is one point under
-every arm, one after the other, so that what drifts over time meets the arms alike.
+An arm is a target with the settings that the sweep gives it. A block is one point under every arm, one after the other,
+so that drift over time affects the arms equally.
 """
 
 from __future__ import annotations
@@ -32,36 +32,35 @@ class Place:
 
 
 def arm(target: str, point: Point) -> ArmKey:
-    """What `point` at `target` is an observation of: equal for all points of one arm."""
+    """Returns the arm of `point` at `target`: equal for all points of one arm."""
     return target, tuple(sorted(point.settings.items()))
 
 
 def arms(targets: Sequence[str], points: Sequence[Point]) -> list[ArmKey]:
-    """Every arm, targets outermost."""
+    """Returns every arm, targets outermost."""
     return list(dict.fromkeys(arm(target, point) for target in targets for point in points))
 
 
 def resolved_order(order: Order | None, targets: Sequence[str], points: Sequence[Point]) -> Order:
-    """`order`, or what a plan without one gets: interleaved if there is something to interleave."""
+    """Returns `order`, or the default: interleaved if there are several arms."""
     if order is not None:
         return order
     return "interleaved" if _several(_groups(targets, points)) else "as-listed"
 
 
 def by_chance(order: Order, targets: Sequence[str], points: Sequence[Point]) -> bool:
-    """Whether chance decides something of `order`."""
+    """Tells whether `order` is random."""
     if order == "interleaved":
         return any(len(group) > 2 for group in _groups(targets, points))
     return order == "randomised"
 
 
 def _several(groups: Sequence[Group]) -> bool:
-    """Whether a point is there under several arms."""
     return any(len(group) > 1 for group in groups)
 
 
 def in_order(order: Order, targets: Sequence[str], points: Sequence[Point], repeats: int, seed: int) -> list[Place]:
-    """Every repeat of every point at every target, once, in `order`; `seed` decides what chance decides."""
+    """Returns every repeat of every point at every target in `order`; `seed` determines random orders."""
     groups = _groups(targets, points)
     if order == "as-listed" or (order == "interleaved" and not _several(groups)):
         return list(_as_listed(targets, points, repeats))
@@ -71,7 +70,6 @@ def in_order(order: Order, targets: Sequence[str], points: Sequence[Point], repe
 
 
 def _as_listed(targets: Sequence[str], points: Sequence[Point], repeats: int) -> Iterator[Place]:
-    """All points once, then all again."""
     for repeat in range(1, repeats + 1):
         for target in targets:
             for point in points:
@@ -88,7 +86,7 @@ def _groups(targets: Sequence[str], points: Sequence[Point]) -> list[Group]:
 
 
 def _by_scale(groups: Sequence[Group]) -> list[list[Group]]:
-    """`groups` with the same dataset together: to load another one takes longer than anything else."""
+    """Groups `groups` by dataset, because loading another one takes the most time."""
     by_scale: dict[int | None, list[Group]] = {}
     for group in groups:
         by_scale.setdefault(group[0][1].scale, []).append(group)
@@ -96,10 +94,10 @@ def _by_scale(groups: Sequence[Group]) -> list[list[Group]]:
 
 
 def _interleaved(by_scale: Sequence[list[Group]], repeats: int, chance: random.Random) -> Iterator[Place]:
-    """A block a point and two repeats: A B B A; more arms in an order drawn for each block, and back.
+    """A block per point and two repeats: A B B A; more than two arms in a random order per block, then reversed.
 
-    There and back, every arm has the same mean place, so that a steady drift favours none, and the arm at the
-    turn is not changed. What is left of an odd number of repeats goes there at one point, back at the next.
+    The reversal gives every arm the same mean position, so that steady drift favours none, and needs no change of arm
+    in the middle. Of an odd number of repeats, the last one alternates its direction between points.
     """
     block = 0
     for groups in by_scale:
@@ -116,7 +114,7 @@ def _interleaved(by_scale: Sequence[list[Group]], repeats: int, chance: random.R
 
 
 def _randomised(by_scale: Sequence[list[Group]], repeats: int, chance: random.Random) -> Iterator[Place]:
-    """Blocks of one point under every arm, shuffled, and the arms within each; datasets one after the other."""
+    """Shuffles blocks of one point under every arm, and the arms in each block; keeps datasets together."""
     block = 0
     for groups in chance.sample(by_scale, len(by_scale)):
         blocks = [(repeat, group) for repeat in range(1, repeats + 1) for group in groups]

@@ -1,4 +1,4 @@
-"""`--on NAME`: other targets in place of the plan's, such as a small server of this machine for rented ones."""
+"""`--on NAME`: replaces the plan's targets, for example rented ones by a small server on this machine."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ ANYWHERE: dict[str, dict[str, Any]] = {
     "dsn": {"server": {"kind": "dsn", "dsn": ""}},
     "embedded": {"here": {"kind": "embedded", "version": "18"}},
 }
-"""What every plan has where it does not say otherwise: a server where libpq's variables lead, and the newest one."""
+"""The defaults of every plan: a server at libpq's variables, and an embedded server of the newest version."""
 
 
 def on_others(document: Document, name: str | None) -> Document:
-    """`document` with the targets that it has under `on.NAME`; as it is without a name. Raises UsageError."""
+    """Replaces the targets of `document` by those under `on.NAME`, if a name is given. Raises UsageError."""
     if name is None:
         return document
     named = document.data.get(ON)
     others = ANYWHERE | named if isinstance(named, dict) else ANYWHERE
     if name not in others:
-        hint = f"there is {', '.join(sorted(others))}; a table [on.{name}.TARGET] in the plan makes another"
-        raise UsageError(f"the plan has no targets on {name}", hint=hint)
+        hint = f"available: {', '.join(sorted(others))}; to add others: a table [on.{name}.TARGET] in the plan"
+        raise UsageError(f"the plan has no targets for --on {name}", hint=hint)
     data = {key: value for key, value in document.data.items() if key not in (ON, "price", "generator")}
     lines = {_moved(path, name): line for path, line in document.lines.items() if path[:1] != (TARGET,)}
     sources = {_moved(path, name): source for path, source in document.sources.items() if path[:1] != (TARGET,)}

@@ -1,4 +1,4 @@
-"""`--set path=value`: keys of a plan replaced from the command line."""
+"""`--set path=value`: replaces keys of a plan from the command line."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _HINT = "such as --set trial.duration=5s or --set sweep.clients=[1,2]"
 
 
 def apply_overrides(data: Mapping[str, Any], overrides: Sequence[str]) -> tuple[dict[str, Any], frozenset[Path]]:
-    """`data` with each of `overrides` applied in turn, and the paths that they set.
+    """Applies each of `overrides` to `data` in turn; returns it with the paths that they set.
 
-    Tables that are missing on the way are made; an element of a list (`sweep.clients[0]`) must be there.
-    Raises UsageError when an override cannot be read or has no place.
+    Creates missing tables; an element of a list (`sweep.clients[0]`) must exist. Raises UsageError for an invalid
+    override.
     """
     changed = copy.deepcopy(dict(data))
     paths = set()
@@ -32,12 +32,12 @@ def apply_overrides(data: Mapping[str, Any], overrides: Sequence[str]) -> tuple[
 
 
 def _value(text: str) -> object:
-    """`text` as TOML, else a bare word as it stands."""
+    """Parses `text` as TOML, or else as a bare word."""
     try:
         parsed = tomllib.loads(f"value = {text}")
     except tomllib.TOMLDecodeError as error:
         if text.lstrip()[:1] in tuple("[{\"'") or "\n" in text:
-            raise ValueError("the value is not TOML") from error
+            raise ValueError("the value is not valid TOML") from error
         return text.strip()
     if list(parsed) != ["value"]:
         raise ValueError("give one value")
@@ -60,7 +60,7 @@ def _put(data: dict[str, Any], path: Path, value: object) -> None:
 
 
 def _place(node: object, key: str | int, path: Path) -> int:
-    """The place `key` in the list `node`, which stands before the end of `path`. Raises ValueError."""
+    """Returns the index `key` of the list `node` in the middle of `path`. Raises ValueError."""
     around = dotted(path[:-1])
     if not isinstance(node, list):
         what = "a table" if isinstance(node, dict) else "one value"

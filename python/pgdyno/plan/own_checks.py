@@ -1,4 +1,4 @@
-"""What cannot be said of a server that pgdyno starts itself: of its folders, variables and replicas."""
+"""Checks the folders, variables and replicas of a server that pgdyno starts."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ _Where = tuple[str | int, ...]
 
 
 def check_own(path: _Where, target: OwnTarget, document: Document) -> Iterator[Problem]:
-    """Everything of `target` that cannot be had on this machine."""
+    """Yields everything of `target` that this machine cannot provide."""
     yield from _environment((*path, "environment"), target, document)
     yield from _replicas(path, target, document)
 
 
 def check_variables(path: _Where, variables: Mapping[str, str], document: Document) -> Iterator[Problem]:
-    """Names that no environment can have."""
+    """Yields invalid names of environment variables."""
     for name, value in variables.items():
         if _VARIABLE.fullmatch(name) is None or "\0" in value:
-            yield document.problem((*path, name), "is not a variable of an environment", "use letters, digits and _")
+            yield document.problem(
+                (*path, name), "is not a valid name of an environment variable", "use letters, digits and _"
+            )
 
 
 def _environment(path: _Where, target: OwnTarget, document: Document) -> Iterator[Problem]:
@@ -37,17 +39,19 @@ def _environment(path: _Where, target: OwnTarget, document: Document) -> Iterato
         if folder is None or (key == "data" and folder == TMPFS):
             continue
         if target.keep_data:
-            message = "does not go with keep_data: what is made in that folder is removed behind the run"
+            message = "cannot be combined with keep_data: pgdyno removes the folder after the run"
             yield document.problem((*path, key), message, "remove one of them")
         if not Path(folder).expanduser().is_absolute():
             yield document.problem((*path, key), f"{folder} is not an absolute path", 'such as "/mnt/nvme"')
         elif not Path(folder).expanduser().is_dir():
-            yield document.problem((*path, key), f"there is no folder {folder}", "make it, or mount what is there")
+            yield document.problem(
+                (*path, key), f"folder {folder} does not exist", "create it, or mount its file system"
+            )
     yield from _tmpfs(path, target, document)
     yield from check_variables((*path, "variables"), wanted.variables, document)
     for name in wanted.variables:
         if name.startswith("PG"):
-            message = "cannot be given: the server would take it for an option of its own"
+            message = "cannot be given: the server would parse it as an option of its own"
             yield document.problem((*path, "variables", name), message, "use the target's settings")
 
 
@@ -58,11 +62,13 @@ def _tmpfs(path: _Where, target: OwnTarget, document: Document) -> Iterator[Prob
             yield document.problem((*path, "tmpfs_size"), 'goes only with data = "tmpfs"', "remove it")
         return
     if target.keep_data:
-        yield document.problem((*path, "data"), "does not go with keep_data: memory keeps nothing", "remove one")
+        yield document.problem(
+            (*path, "data"), "cannot be combined with keep_data: memory is not persistent", "remove one of them"
+        )
     if wanted.tmpfs_size is not None:
         asked, memory = parse_bytes(wanted.tmpfs_size), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         if asked > memory:
-            message = f"{wanted.tmpfs_size} are more than this machine's memory, {format_bytes(memory)}"
+            message = f"{wanted.tmpfs_size} exceed this machine's memory, {format_bytes(memory)}"
             yield document.problem((*path, "tmpfs_size"), message)
 
 
@@ -73,7 +79,7 @@ def _replicas(path: _Where, target: OwnTarget, document: Document) -> Iterator[P
     for name in ("synchronous_standby_names", "primary_conninfo", "primary_slot_name"):
         if name in settings:
             yield document.problem(
-                (*path, "settings", name), "cannot be set: pgdyno does, for the replicas", "remove it"
+                (*path, "settings", name), "cannot be set: pgdyno sets it for the replicas", "remove it"
             )
     if settings.get("wal_level", "replica").lower() not in ("replica", "logical"):
         yield document.problem((*path, "settings", "wal_level"), "replicas need replica or logical", "remove it")

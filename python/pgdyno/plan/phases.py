@@ -1,7 +1,7 @@
-"""Phases of a plan: how the load of every trial changes over time.
+"""Phases of a plan: how the load changes during every trial.
 
-The keys are those of the engine's file (docs/guides/phases.md), which the laboratory writes for each
-trial; what can be seen without the engine is checked here, with its line.
+The keys are those of the engine's file (docs/guides/phases.md), which pgdyno writes for each trial. This module checks
+what needs no engine, and reports lines.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ Ramp = tuple[float, float]
 
 
 def phases_s(plan: Plan) -> float | None:
-    """Seconds that the phases of a trial take together; None for a plan without phases."""
+    """Returns the total seconds of a trial's phases, or None without phases."""
     return together_s(plan.phase)
 
 
 def together_s(phases: Sequence[PhaseSpec]) -> float | None:
-    """Seconds that `phases` take together; None when there are none."""
+    """Returns the total seconds of `phases`, or None without any."""
     return sum(parse_duration_s(phase.duration) for phase in phases) if phases else None
 
 
 def trial_s(plan: Plan) -> float | None:
-    """Seconds that a trial takes, its warm-up counted; None when it ends after a count of transactions."""
+    """Returns the seconds of a trial with its warm-up, or None if it ends after a number of transactions."""
     if plan.phase:
         return phases_s(plan)
     return None if plan.trial.duration is None else plan.trial.warmup + plan.trial.duration
 
 
 def ends(value: float | Mapping[str, float]) -> Ramp:
-    """A rate's or a count's value at the phase's begin and at its end."""
+    """Returns the start and the end value of a rate or count."""
     return (value["from"], value["to"]) if isinstance(value, Mapping) else (value, value)
 
 
 def check_phases(
     phases: Sequence[PhaseSpec], workload: Workload | None, points: Sequence[Point], document: Document
 ) -> Iterator[Problem]:
-    """What is wrong with `phases` beside the sweep's points and the workload, as far as these could be read."""
+    """Yields problems of `phases` with the sweep's points and the workload, as far as these are valid."""
     yield from _names(phases, document)
     yield from _rates(phases, document)
     if all(not phase.result for phase in phases):
-        yield document.problem(("phase",), "has no phase with a result", "leave result = false out of one")
+        yield document.problem(("phase",), "has no phase with a result", "remove result = false from one phase")
     if points:
         yield from _clients(phases, points, document)
     if workload is not None:
@@ -58,7 +58,7 @@ def _names(phases: Sequence[PhaseSpec], document: Document) -> Iterator[Problem]
     for place, phase in enumerate(phases):
         if any(phase.name == before.name for before in phases[:place]):
             message = f"{phase.name} is the name of two phases"
-            yield document.problem(("phase", place, "name"), message, "give each a name of its own")
+            yield document.problem(("phase", place, "name"), message, "give each phase its own name")
 
 
 def _rates(phases: Sequence[PhaseSpec], document: Document) -> Iterator[Problem]:
@@ -66,8 +66,8 @@ def _rates(phases: Sequence[PhaseSpec], document: Document) -> Iterator[Problem]
         return
     for place, phase in enumerate(phases):
         if phase.rate is None:
-            hint = "give every phase a rate (0 is a pause) or none"
-            yield document.problem(("phase", place), "has no rate, and others have one", hint)
+            hint = "give a rate to every phase (0 is a pause), or to none"
+            yield document.problem(("phase", place), "has no rate, unlike other phases", hint)
     if all(phase.rate is not None and max(ends(phase.rate)) == 0 for phase in phases):
         yield document.problem(("phase",), "has no rate above 0", "give one phase a rate")
 
@@ -81,7 +81,7 @@ def _clients(phases: Sequence[PhaseSpec], points: Sequence[Point], document: Doc
         path = ("phase", place, "clients")
         if max(ends(phase.clients)) > most:
             message = f"{max(ends(phase.clients)):g} clients are more than the {most} of sweep.clients"
-            yield document.problem(path, message, "begin sweep.clients with as many")
+            yield document.problem(path, message, "start sweep.clients with that many")
         if is_open and min(ends(phase.clients)) < workers:
             message = f"{min(ends(phase.clients)):g} clients are fewer than the {workers} workers that share the rate"
             yield document.problem(path, message, f"use at least {workers}")
@@ -91,12 +91,12 @@ def _mixes(phases: Sequence[PhaseSpec], workload: Workload, document: Document) 
     own = list(TPCC_SCRIPTS) if workload.is_tpcc else None
     names = own or _quietly(lambda: [parse_script(text).name for text in workload.scripts])
     if names is None:
-        return  # said of the scripts themselves
+        return  # the scripts' own check reports it
     for place, phase in enumerate(phases):
         for name in phase.mix or {}:
             numbered = name.isascii() and name.isdigit() and 1 <= int(name) <= len(names)
             if name not in names and not numbered:
-                message = "is no script of this plan"
+                message = "is not a script of this plan"
                 yield document.problem(("phase", place, "mix", name), message, f"its scripts are {', '.join(names)}")
         if phase.mix is not None and not any(phase.mix.values()):
             yield document.problem(("phase", place, "mix"), "has no weight above 0", "give one script a weight")

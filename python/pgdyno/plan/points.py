@@ -1,4 +1,4 @@
-"""From a sweep to its points: products, expressions, exclusions, and what is wrong with them."""
+"""Resolves a sweep to its points: products, expressions, exclusions, and problems."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ WHOLE = ("clients", "workers", "scale")
 NUMBERS = (*WHOLE, "rate")
 Item = int | float | str
 Items = Mapping[str, tuple[Place, Item]]
-"""One item of each parameter, with its place in the sweep."""
+"""One item per parameter, with its path in the sweep."""
 
 
 @dataclass(frozen=True, slots=True)
 class SweepProblem:
-    """What is wrong, at which place of the sweep."""
+    """A problem and its path in the sweep."""
 
     place: Place
     message: str
@@ -33,29 +33,28 @@ class SweepProblem:
 
 @dataclass(slots=True)
 class Space:
-    """What a sweep comes to."""
+    """A resolved sweep."""
 
     points: list[Point] = field(default_factory=list)
-    """In the order of the product, what is dear to change outermost; then those that are written out."""
+    """In the order of the product, with parameters that are expensive to change outermost; then the explicit points."""
     places: list[dict[str, Place]] = field(default_factory=list)
-    """For each point: where in the sweep each of its parameters stands; items of lists by their number when ranges
-    are spread out."""
+    """For each point: the path of each of its parameters in the sweep; items of lists count expanded ranges."""
     problems: list[SweepProblem] = field(default_factory=list)
     excluded: list[int] = field(default_factory=list)
-    """For each condition of `exclude`: how many points it took away before any later condition could."""
+    """For each condition of `exclude`: the points that it removed first."""
 
     keys: dict[str, Items] = field(default_factory=dict)
-    """The points as text, to tell equal ones, and what they came from."""
+    """The points as text, to detect equal ones, and their sources."""
 
     def add_problem(self, problem: SweepProblem) -> None:
-        """Keeps the first problem of each place: the rest say the same of other points."""
+        """Keeps the first problem of each path: further ones repeat it for other points."""
         if all(known.place != problem.place for known in self.problems):
             self.problems.append(problem)
 
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """What points are asked of; equal sweeps have equal texts."""
+    """The input of `expand`; equal sweeps have equal texts."""
 
     text: str
     scale: int
@@ -64,9 +63,9 @@ class _Question:
 
 
 def expand(sweep: Sweep, scale: int, variables: Mapping[str, str]) -> Space:
-    """Every point of `sweep` over a workload of `scale` with `variables`.
+    """Returns every point of `sweep` over a workload of `scale` with `variables`.
 
-    Large sweeps take seconds, and are asked for again and again: do not change what comes back.
+    The result is cached, because large sweeps take seconds: do not modify it.
     """
     return _expanded(_Question(sweep.model_dump_json(), scale, tuple(variables.items()), sweep))
 
@@ -87,12 +86,12 @@ def _expanded(question: _Question) -> Space:
         if written is not None:
             _add(space, sweep, written, given, place)
     if not space.points and not space.problems:
-        space.add_problem(SweepProblem(("exclude",), "leaves nothing to measure", "exclude fewer points"))
+        space.add_problem(SweepProblem(("exclude",), "leaves no point to measure", "exclude fewer points"))
     return space
 
 
 def _axes(sweep: Sweep) -> dict[str, list[tuple[Place, Item]]]:
-    """Items of each parameter that the sweep has; what is dear to change first: another dataset, a restart."""
+    """Returns the items of each swept parameter, the most expensive to change first: another dataset, a restart."""
     lists: dict[Place, Sequence[Item] | None] = {("scale",): sweep.scale}
     lists |= {("settings", name): items for name, items in sweep.settings.items()}
     lists |= {("protocol",): sweep.protocol, ("workers",): sweep.workers, ("rate",): sweep.rate}
@@ -110,8 +109,8 @@ def _product(sweep: Sweep, axes: Mapping[str, Sequence[tuple[Place, Item]]], spa
         return
     count = math.prod(len(items) for items in axes.values())
     if count > MOST_COMBINATIONS:
-        message = f"has {count:,} combinations, and {MOST_COMBINATIONS:,} are the most"
-        space.add_problem(SweepProblem((), message, "sweep less at once"))
+        message = f"has {count:,} combinations; the maximum is {MOST_COMBINATIONS:,}"
+        space.add_problem(SweepProblem((), message, "reduce the sweep"))
         return
     for combination in product(*axes.values()):
         yield dict(zip(axes, combination, strict=True))
@@ -120,7 +119,7 @@ def _product(sweep: Sweep, axes: Mapping[str, Sequence[tuple[Place, Item]]], spa
 def _written(
     number: int, spec: PointSpec, axes: Mapping[str, Sequence[tuple[Place, Item]]], space: Space
 ) -> Items | None:
-    """Items of a point that is written out, completed by the sweep's where these are one; None if that cannot be."""
+    """Returns the items of an explicit point, completed by single values of the sweep; None if that is impossible."""
     items: dict[str, tuple[Place, Item]] = {}
     for name in ("clients", "workers", "protocol", "scale", "rate"):
         value = getattr(spec, name)
@@ -132,9 +131,9 @@ def _written(
     open_ones = [name for name, of in axes.items() if name not in items and len(of) > 1]
     if open_ones or ("clients" not in items and "clients" not in axes):
         name = open_ones[0] if open_ones else "clients"
-        reason = f"the sweep has {len(axes[name])} of it" if open_ones else "the sweep has none"
-        hint = f"give the point one, such as {name} = {_example(name)}"
-        space.add_problem(SweepProblem(("points", number), f"leaves {name} open, and {reason}", hint))
+        reason = f"the sweep has {len(axes[name])} values" if open_ones else "the sweep has none"
+        hint = f"add it to the point, such as {name} = {_example(name)}"
+        space.add_problem(SweepProblem(("points", number), f"lacks {name}, and {reason}", hint))
         return None
     return {name: of[0] for name, of in axes.items()} | items
 
@@ -145,22 +144,22 @@ def _example(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """What the workload says of parameters that the sweep does not have."""
+    """Values of the workload for parameters that are not in the sweep."""
 
     scale: int
     variables: Mapping[str, str]
 
 
 def _add(space: Space, sweep: Sweep, items: Items, given: _Given, written: int | None) -> None:
-    """Adds the point that `items` come to, unless it is excluded or something is wrong with it."""
+    """Adds the point of `items`, unless it is excluded or invalid."""
     resolving = _Resolving(items, given)
-    # first, for a point that is not wanted need not be right
+    # exclusions come first: an excluded point may be invalid
     excluding = _excluding(sweep, resolving)
     if isinstance(excluding, int):
         space.excluded[excluding] += 1
         if written is not None:
             message = f'is excluded by "{sweep.exclude[excluding]}"'
-            space.add_problem(SweepProblem(("points", written), message, "take it out, or change the condition"))
+            space.add_problem(SweepProblem(("points", written), message, "remove it, or change the condition"))
         return
     values: dict[str, Value] = {}
     for name, (place, _) in items.items():
@@ -184,7 +183,7 @@ def _add(space: Space, sweep: Sweep, items: Items, given: _Given, written: int |
 
 
 def _excluding(sweep: Sweep, resolving: _Resolving) -> int | SweepProblem | None:
-    """Number of the first condition that holds, or what is wrong with one."""
+    """Returns the number of the first condition that holds, or a problem with one."""
     for number, text in enumerate(sweep.exclude):
         try:
             if resolving.condition(parse_expression(text)):
@@ -195,17 +194,17 @@ def _excluding(sweep: Sweep, resolving: _Resolving) -> int | SweepProblem | None
 
 
 def _doubled(space: Space, items: Items, before: Items, written: int | None) -> None:
-    """Says that `items` come to the same point as those `before`."""
+    """Reports that `items` give the same point as those `before`."""
     if written is not None:
-        hint = "trial.repeats measures every point more than once"
+        hint = "trial.repeats measures every point several times"
         space.add_problem(SweepProblem(("points", written), "is measured already", hint))
         return
-    # items that are written alike are reported as such; here one of the two is an expression
+    # equal literals are reported elsewhere; one of these two is an expression
     differing = [(place, before[name]) for name, (place, _) in items.items() if before[name][0] != place]
     computed = [place for place, item in chain(items.values(), before.values()) if isinstance(item, str)]
     places = [place for place, (other, _) in differing if place in computed or other in computed]
-    message = "comes to the same as another item of the list for some points"
-    space.add_problem(SweepProblem(places[0] if places else (), message, "exclude these points, or write other values"))
+    message = "equals another item of the list for some points"
+    space.add_problem(SweepProblem(places[0] if places else (), message, "exclude these points, or use other values"))
 
 
 def _point(values: Mapping[str, Value], given: _Given) -> Point:
@@ -232,7 +231,7 @@ def _point(values: Mapping[str, Value], given: _Given) -> Point:
 
 
 class _WrongError(Exception):
-    """An item that comes to nothing."""
+    """An item that has no value."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -241,7 +240,9 @@ class _WrongError(Exception):
 
 
 def is_computed(item: str) -> bool:
-    """Whether the text `item` of a setting or variable is an expression: it computes with a parameter's name."""
+    """Tells whether the text `item` of a setting or variable is an expression: whether it computes with a parameter's
+    name.
+    """
     return _computed(item) is not None
 
 
@@ -259,7 +260,7 @@ def _is_parameter(name: str) -> bool:
 
 
 class _Resolving(Mapping[str, Value]):
-    """Values of one point's parameters, worked out as they are asked for."""
+    """Values of one point's parameters, evaluated on demand."""
 
     def __init__(self, items: Items, given: _Given) -> None:
         self._items = items
@@ -268,13 +269,13 @@ class _Resolving(Mapping[str, Value]):
         self._under_way: list[str] = []
 
     def value(self, name: str) -> Value:
-        """What the parameter `name`, which is among the items, comes to. Raises _WrongError."""
+        """Returns the value of the parameter `name`, which is among the items. Raises _WrongError."""
         if name not in self._known:
             self._known[name] = self._worked_out(name, self._items[name][1])
         return self._known[name]
 
     def condition(self, expression: Expression) -> bool:
-        """Whether `expression` holds for this point. Raises _WrongError."""
+        """Tells whether `expression` holds for this point. Raises _WrongError."""
         try:
             return expression.holds(self)
         except ValueError as error:
@@ -290,7 +291,7 @@ class _Resolving(Mapping[str, Value]):
             return item
         if name in self._under_way:
             circle = " → ".join([*self._under_way[self._under_way.index(name) :], name])
-            raise _WrongError(f"depends on itself: {circle}", "give one of them a value")
+            raise _WrongError(f"depends on itself: {circle}", "give one of them a constant value")
         self._under_way.append(name)
         try:
             number = expression.number(self)
@@ -301,7 +302,7 @@ class _Resolving(Mapping[str, Value]):
         return self._fitting(name, expression, number)
 
     def _fitting(self, name: str, expression: Expression, number: Fraction) -> Value:
-        """`number` as the parameter wants it: whole ones rounded down."""
+        """Converts `number` to the parameter's type; integers are rounded down."""
         if name in WHOLE:
             whole = Fraction(math.floor(number))
             if whole < 1:
@@ -311,7 +312,7 @@ class _Resolving(Mapping[str, Value]):
         if name == "rate":
             if number <= 0:
                 message = f'"{expression.text}" comes to {plain_number(number)}{self._at(expression)}'
-                raise _WrongError(message, "a rate is more than 0 transactions a second")
+                raise _WrongError(message, "a rate must be above 0 transactions per second")
             return number
         return plain_number(number)
 
@@ -321,11 +322,11 @@ class _Resolving(Mapping[str, Value]):
         return plain_number(number) + rounded
 
     def _at(self, expression: Expression) -> str:
-        """` for clients = 1`: the values that led to it."""
+        """Returns ` for clients = 1`: the values that led to the problem."""
         used = [f"{name} = {_plain(self[name])}" for name in sorted(expression.names)]
         return f" for {', '.join(used)}" if used else ""
 
-    # as names of expressions
+    # as in names of expressions
 
     def __getitem__(self, name: str) -> Value:
         if name in self._items:
@@ -338,12 +339,12 @@ class _Resolving(Mapping[str, Value]):
         if group == "variables" and variable in self._given.variables:
             return self._given.variables[variable]
         if group in GROUPS and variable:
-            raise _WrongError(f"{name} is not known here", _not_given(name, group))
+            raise _WrongError(f"{name} is unknown", _not_given(name, group))
         if name in NUMBERS:
-            raise _WrongError(f"{name} is not known here", f"give the sweep {name}")
+            raise _WrongError(f"{name} is unknown", f"add {name} to the sweep")
         meant = near(name, [*NUMBERS, "protocol", *self._items])
-        known = f"parameters are {', '.join(NUMBERS)}, protocol, settings.NAME, variables.NAME"
-        raise _WrongError(f"there is no parameter {name}", f"did you mean {meant}?" if meant else known)
+        known = f"parameters: {', '.join(NUMBERS)}, protocol, settings.NAME, variables.NAME"
+        raise _WrongError(f"parameter {name} does not exist", f"did you mean {meant}?" if meant else known)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._items)
@@ -352,11 +353,11 @@ class _Resolving(Mapping[str, Value]):
         return len(self._items)
 
 
-_ROUNDING = "what is not whole is rounded down"
+_ROUNDING = "fractions are rounded down"
 
 
 def _not_given(name: str, group: str) -> str:
-    return f"give the sweep {name}" + (", or the workload" if group == "variables" else "")
+    return f"add {name} to the sweep" + (", or the workload" if group == "variables" else "")
 
 
 def _plain(value: Value) -> str:

@@ -1,4 +1,4 @@
-"""What a plan says of the probe beside each trial."""
+"""The probe's settings in a plan."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pgdyno.plan.base import Model
 LOCAL_HZ = 10
 REMOTE_HZ = 1
 MOST_HZ = 100
-"""As pgprobe has it."""
+"""pgprobe's limit."""
 STATEMENTS = 20
-"""Likewise."""
+"""pgprobe's default."""
 
 
 def _log(value: object) -> object:
@@ -23,36 +23,36 @@ def _log(value: object) -> object:
 
 
 class ProbeSpec(Model):
-    """What is sampled beside every trial, as far as the target allows it."""
+    """What the probe samples during every trial, as far as the target allows it."""
 
     enabled: bool = True
     waits_hz: Annotated[int, Field(ge=0, le=MOST_HZ)] | None = None
-    """How often a second sessions are looked at; None: 10 on this machine, 1 over the network. 0: never."""
+    """Session samples per second; None: 10 on this machine, 1 over the network. 0: none."""
     host: bool = True
-    """The server's host and its processes: this machine, or one over SSH (`target.NAME.ssh`)."""
+    """Sample the server's host and its processes: this machine, or one over SSH (`target.NAME.ssh`)."""
     server: bool = True
-    """The server, over SQL."""
+    """Sample the server over SQL."""
     log: Annotated[bool | str, BeforeValidator(_log)] = True
-    """The server's log, on its host: true is where the server says that it writes it, else its path."""
+    """Read the server's log on its host: true for the path that the server reports, or a path."""
     statements: Annotated[int, Field(ge=0)] = STATEMENTS
-    """How many statements of pg_stat_statements are shown every 10 s, where the database has it. 0: none."""
+    """Number of statements of pg_stat_statements to record every 10 s, if the database has it. 0: none."""
     standbys: bool = True
-    """The standbys of a target that pgdyno runs, each over SQL."""
+    """Sample the standbys of a target that pgdyno runs, each over SQL."""
 
     @model_validator(mode="after")
     def _log_is_on_the_host(self) -> ProbeSpec:
         if isinstance(self.log, str) and not self.host:
-            raise ValueError("the log is read on the server's host, and host = false leaves that alone")
+            raise ValueError("the log is on the server's host, which host = false excludes")
         return self
 
     def hz(self, *, local: bool) -> int:
-        """How often sessions are looked at."""
+        """The sampling frequency of sessions."""
         if self.waits_hz is not None:
             return self.waits_hz
         return LOCAL_HZ if local else REMOTE_HZ
 
     def log_options(self) -> list[str]:
-        """pgprobe's, of the log."""
+        """Returns pgprobe's options for the log."""
         if isinstance(self.log, str):
             return [f"--log={self.log}"]
         return [] if self.log else ["--no-log"]

@@ -1,4 +1,4 @@
-"""Mistakes that the schema finds, in words for the people who wrote the plan."""
+"""Translates errors of the schema into messages for authors of plans."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _DURATIONS = {"warmup", "duration", "pause", "timeout"}
 
 
 def schema_problems(error: ValidationError, document: Document) -> list[Problem]:
-    """Every mistake that pydantic found, a Problem each."""
+    """Returns a Problem for each error of pydantic."""
     return [_translate(dict(each), document) for each in error.errors(include_url=False)]
 
 
@@ -78,8 +78,8 @@ def _translate(error: dict[str, Any], document: Document) -> Problem:
     if kind in ("union_tag_not_found", "union_tag_invalid"):
         return _kind_of_target(path, document)
     if len(path) == 2 and path[0] == "target" and kind in _NOT_A_TABLE:
-        # [target] with the keys of a target right in it
-        return document.problem(("target",), "must hold a table for each target", "name it: [target.pg18]")
+        # [target] directly contains the keys of a target
+        return document.problem(("target",), "must hold a table for each target", "give it a name: [target.pg18]")
     if path == ("format",):
         message = f"this pgdyno reads plans of format 1, not {_shown(error['input'])}"
         return document.problem(path, message, "use a newer pgdyno, or format = 1")
@@ -91,12 +91,14 @@ def _translate(error: dict[str, Any], document: Document) -> Problem:
 
 
 def _path(loc: tuple[str | int, ...], kind: str, document: Document) -> Path:
-    """`loc` as the file has it: without tags of unions, and without places in lists that were written as one value."""
+    """Returns `loc` as a path in the file: without tags of unions, and without indices of lists that were written as
+    one value.
+    """
     path: list[str | int] = []
     node: Any = document.data
     for number, part in enumerate(loc, start=1):
         if number == 3 and loc[0] == "target" and part in TARGET_KINDS:
-            # the tag of a target's kind; "dsn" is a key, too
+            # the tag of a target's kind; "dsn" is also a key
             continue
         in_table = isinstance(node, dict) and part in node
         in_list = isinstance(node, list) and isinstance(part, int) and part < len(node)
@@ -126,8 +128,8 @@ def _unknown_key(path: Path, document: Document) -> Problem:
     elif table[:1] == ("sweep",):
         hint = _sweepable(key, known)
     else:
-        hint = f"known here: {', '.join(known)}"
-    return document.problem(path, "there is no such key", hint)
+        hint = f"known keys: {', '.join(known)}"
+    return document.problem(path, "unknown key", hint)
 
 
 def _sweepable(key: str, known: Iterable[str]) -> str:
@@ -136,7 +138,7 @@ def _sweepable(key: str, known: Iterable[str]) -> str:
     if dot and meant is not None:
         return f"did you mean {meant}.{name}?"
     name = name or key
-    return f"known here: {', '.join(known)}; a setting is settings.{name}, a script's variable variables.{name}"
+    return f"known keys: {', '.join(known)}; a setting is settings.{name}, a script's variable variables.{name}"
 
 
 def _known_keys(table: Path, document: Document) -> list[str]:
@@ -154,7 +156,7 @@ def _known_keys(table: Path, document: Document) -> list[str]:
 
 
 def _table(model: type[BaseModel], key: str) -> type[BaseModel]:
-    """The model of the table `key` of `model`, whose field may also be without one."""
+    """Returns the model of the table `key` of `model`, whose field may be optional."""
     kinds = (model.model_fields[key].annotation, *get_args(model.model_fields[key].annotation))
     return next(each for each in kinds if isinstance(each, type) and issubclass(each, BaseModel))
 
@@ -195,7 +197,7 @@ def _wanted_text(_context: dict[str, Any], value: object, key: str) -> tuple[str
 def _wanted_whole(_context: dict[str, Any], value: object, key: str) -> tuple[str, str | None]:
     hint = None
     if isinstance(value, str) and value.strip().isdigit():
-        hint = f"numbers stand without quotes: {key if not key.isdigit() else '...'} = {value.strip()}"
+        hint = f"write numbers without quotes: {key if not key.isdigit() else '...'} = {value.strip()}"
     return f"must be a whole number, not {_shown(value)}", hint
 
 
@@ -242,7 +244,7 @@ _MESSAGES: dict[str, _Translator] = {
 
 
 def _shown(value: object) -> str:
-    """`value` as the file has it, if that is short."""
+    """Returns `value` as in the file, if it is short."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):

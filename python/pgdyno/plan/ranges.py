@@ -6,7 +6,7 @@ import re
 from decimal import Decimal
 
 MOST_VALUES = 10_000
-"""Of one range; more is a slip of the keyboard, not a plan."""
+"""The limit of one range, to catch typing errors."""
 
 _NUMBER = r"(\d{1,18}(?:\.\d{1,9})?)"
 _UNIT = r"([A-Za-z]{0,3})"
@@ -17,20 +17,20 @@ _HINT = 'write "1..8", "2..160 step 2" or "1..256 doubling"'
 
 
 def is_range(text: str) -> bool:
-    """Whether `text` is meant to be a range: it has two dots in a row."""
+    """Tells whether `text` contains two dots and so is a range."""
     return ".." in text
 
 
 def expand_range(text: str) -> list[str]:
-    """Values of the range `text` as they would be written: both ends are in it if the steps meet them.
+    """Returns the values of the range `text`: its start, and its end if the steps reach it.
 
-    Raises ValueError with what is wrong, and what would be right behind a semicolon.
+    Raises ValueError with the mistake and, after a semicolon, the remedy.
     """
     match = _RANGE.fullmatch(text)
     if match is None:
         raise ValueError(f'"{text}" is not a range; {_HINT}')
     first, unit, last, last_unit, step_text, step_unit, doubling = match.groups()
-    # "1..8GB" leaves the first unit to the second
+    # in "1..8GB", the unit applies to both ends
     unit = unit or last_unit
     if last_unit != unit or (step_unit or unit) != unit:
         raise ValueError(f'"{text}" mixes units; write both ends in {unit}')
@@ -60,6 +60,6 @@ def _stepped(text: str, low: Decimal, high: Decimal, step: Decimal) -> list[Deci
 
 
 def _plain(number: Decimal) -> str:
-    """Without an exponent, and without zeros behind the point."""
+    """Formats without an exponent and without trailing zeros."""
     text = f"{number:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,4 +1,4 @@
-"""Targets and generators that are rented from a cloud provider for a run."""
+"""Targets and generators that pgdyno rents from a cloud provider for a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class RentedTarget(NetworkTarget):
-    """A server that a provider makes for the run and removes after it."""
+    """A server that a provider creates for the run and removes after it."""
 
     provider: ClassVar[str]
     """Its name in `pgdyno.registry.PROVIDERS`."""
@@ -26,7 +26,7 @@ class RentedTarget(NetworkTarget):
 
 
 class RentedHosts(Model):
-    """Hosts of a provider that the load comes from: the table `generator`."""
+    """Hosts of a provider that generate the load: the table `generator`."""
 
     provider: ClassVar[str]
 
@@ -36,10 +36,10 @@ class RentedHosts(Model):
         instance: str
 
     def check(self, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
-        """Everything of them that does not go with `targets`, or that the provider would refuse."""
+        """Yields conflicts with `targets` and settings that the provider would refuse."""
         raise NotImplementedError
 
 
 def rented_targets(plan: Plan) -> dict[str, RentedTarget]:
-    """The plan's targets that are rented for it, by name."""
+    """Returns the plan's rented targets by name."""
     return {name: spec for name, spec in plan.target.items() if isinstance(spec, RentedTarget)}

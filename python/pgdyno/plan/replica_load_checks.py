@@ -1,4 +1,4 @@
-"""A load on standbys beside the targets that have them."""
+"""Checks a load on standbys against the targets."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ SECTION = "replica_load"
 
 
 def check_replica_load(load: ReplicaLoad, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
-    """What is wrong with `load` at `targets`; its scripts are checked with the workload's."""
+    """Yields problems of `load` at `targets`; its scripts are checked with the workload's."""
     for name, target in targets.items():
         if not isinstance(target, OwnTarget):
             message = f"is not possible at target {name}: pgdyno does not know its standbys"
-            yield document.problem((SECTION,), message, "measure a standby of it with a plan of its own")
+            yield document.problem((SECTION,), message, "measure its standby with a separate plan")
         elif target.replicas is None:
             message = f"is not possible at target {name}: it has no replica"
             yield document.problem((SECTION,), message, f"give it one: [target.{name}.replicas] with count = 1")
         elif target.replicas.count > load.clients:
-            message = f"are fewer than the {target.replicas.count} replicas of target {name}, and each gets some"
+            message = f"are fewer than the {target.replicas.count} replicas of target {name}, and each needs one"
             yield document.problem((SECTION, "clients"), message, "use more clients, or fewer replicas")

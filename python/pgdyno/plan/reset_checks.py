@@ -1,4 +1,4 @@
-"""What [reset] asks for and cannot be had: of a dataset, of a version, of this machine."""
+"""Checks whether the dataset, the version and this machine support [reset]."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from pgdyno.plan.snapshot_checks import check_snapshot
 from pgdyno.plan.targets import OwnTarget, TargetSpec
 
 STRATEGY_MAJOR = 15
-"""First with STRATEGY of CREATE DATABASE."""
+"""The first version with STRATEGY of CREATE DATABASE."""
 FILE_COPY_METHOD_MAJOR = 18
-"""First with the setting file_copy_method."""
+"""The first version with the setting file_copy_method."""
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
-"""Where root tells the kernel to forget its page cache."""
+"""root writes this file to make the kernel drop its page cache."""
 
 
 def check_reset(
     reset: Reset, dataset: str | None, targets: Mapping[str, TargetSpec], document: Document
 ) -> Iterator[Problem]:
-    """Everything of `reset` that cannot be done with `targets`.
+    """Yields everything of `reset` that is impossible with `targets`.
 
-    `dataset` is the workload's, None when that could not be read.
+    `dataset` is the workload's, or None if that is invalid.
     """
     if dataset == "none":
         yield from _without_dataset(reset, document)
@@ -42,7 +42,7 @@ def check_reset(
         elif isinstance(target, OwnTarget):
             yield from _with_places(reset, name, target, document)
     if reset.drop_cache == "machine" and not os.access(DROP_CACHES, os.W_OK):
-        message = f"the page cache of this machine cannot be dropped: {DROP_CACHES} is not ours to write"
+        message = f"cannot drop the page cache of this machine: no permission to write {DROP_CACHES}"
         yield document.problem(("reset", "drop_cache"), message, 'run as root, or set drop_cache = "files"')
 
 
@@ -61,42 +61,43 @@ def _misplaced(reset: Reset, document: Document) -> Iterator[Problem]:
             if getattr(reset, name) is not None:
                 yield document.problem(("reset", name), 'goes only with method = "template"', "remove it")
     elif reset.file_copy_method is not None and reset.strategy != "file_copy":
-        yield document.problem(("reset", "file_copy_method"), 'goes only with strategy = "file_copy"', "add that")
+        yield document.problem(("reset", "file_copy_method"), 'goes only with strategy = "file_copy"', "add it")
 
 
 def _over_network(reset: Reset, name: str, target: NetworkTarget, document: Document) -> Iterator[Problem]:
-    why = f"target {name} is only reached over the network"
+    why = f"target {name} is reached only over the network"
     if reset.method == "snapshot":
         message = f"{why}: its data directory cannot be copied"
         yield document.problem(("reset", "method"), message, 'set method = "template" or "reload"')
     if reset.method == "template" and target.allow_existing:
         message = (
-            f"template drops the workload's database, and allow_existing of target {name} says it may be another's"
+            f"template drops the workload's database, and allow_existing of target {name} allows one that pgdyno "
+            "did not create"
         )
         yield document.problem(("reset", "method"), message, 'set method = "reload", or remove allow_existing')
     if reset.restart:
         yield document.problem(("reset", "restart"), f"{why}: it cannot be restarted", "remove it")
     if reset.drop_cache != "none":
-        yield document.problem(("reset", "drop_cache"), f"{why}: the page cache is its host's", "remove it")
+        yield document.problem(("reset", "drop_cache"), f"{why}: the page cache belongs to its host", "remove it")
 
 
 def _with_places(reset: Reset, name: str, target: OwnTarget, document: Document) -> Iterator[Problem]:
     remedy = 'set method = "template" or "reload"'
     if reset.method == "snapshot" and target.environment.wal is not None:
-        message = f"a copy of a data directory has its WAL, and target {name} has it elsewhere (environment.wal)"
+        message = f"a copy of a data directory includes its WAL, and target {name} keeps it elsewhere (environment.wal)"
         yield document.problem(("reset", "method"), message, remedy)
     if reset.method == "snapshot" and target.replicas is not None:
-        message = f"the replicas of target {name} cannot follow a cluster that is put back"
+        message = f"the replicas of target {name} cannot follow a restored cluster"
         yield document.problem(("reset", "method"), message, remedy)
     if reset.drop_cache != "none" and target.environment.data == TMPFS:
-        message = f"the cluster of target {name} lies in memory (environment.data), not in the page cache"
+        message = f"the cluster of target {name} is in memory (environment.data), not in the page cache"
         yield document.problem(("reset", "drop_cache"), message, "remove it")
 
 
 def check_versions(reset: Reset, majors: Mapping[str, int | None], document: Document) -> Iterator[Problem]:
-    """What targets are too old for; those whose version is None are left out.
+    """Yields what targets are too old for; skips those whose version is None.
 
-    Keys that stand where they say nothing are refused for that alone.
+    Keys without effect are reported only for that.
     """
     if reset.method != "template":
         return
@@ -109,15 +110,15 @@ def check_versions(reset: Reset, majors: Mapping[str, int | None], document: Doc
         if value is not None and old:
             listed = ", ".join(f"{target} ({majors[target]})" for target in old)
             message = f'"{value}" needs PostgreSQL {first} or later, and there is target {listed}'
-            yield document.problem(("reset", name), message, "leave it out, or take a later version")
+            yield document.problem(("reset", name), message, "remove it, or use a later version")
 
 
 def check_found(
     plan: Plan, majors: Mapping[str, int], abilities: Mapping[str, Abilities], source: str, document: Document
 ) -> None:
-    """The same for what the targets turn out to be when the run starts, by name: their versions, and what they let us.
+    """Checks the versions and permissions that targets, by name, report when the run starts.
 
-    Raises PlanError with every problem, for the plan `document` of `source`.
+    Raises PlanError with all problems, for the plan `document` of `source`.
     """
     found = [*check_versions(plan.reset, majors, document), *check_abilities(plan, abilities, document)]
     if found:

@@ -1,30 +1,30 @@
-"""What a plan does before each trial, in words."""
+"""Describes the steps before each trial in words."""
 
 from __future__ import annotations
 
 from pgdyno.plan.model import Plan, Reset
 
 _METHODS = {
-    "none": "the dataset stays as the trial before left it",
+    "none": "the dataset stays as the previous trial left it",
     "vacuum": "vacuum tellers and branches, empty the history",
-    "snapshot": "bring the cluster back from a stopped copy",
-    "reload": "load the dataset anew",
+    "snapshot": "restore the cluster from a stopped copy",
+    "reload": "reload the dataset",
 }
 _CACHES = {"files": "drop the page cache of the cluster's files", "machine": "drop the machine's page cache"}
 _PREWARMS = {"pg_prewarm": "prewarm with pg_prewarm", "read": "prewarm by reading every table"}
 
 
 def before_each_trial(plan: Plan) -> str:
-    """`before each trial: vacuum tellers and branches, empty the history; checkpoint`."""
+    """Returns `before each trial: vacuum tellers and branches, empty the history; checkpoint`."""
     reset = plan.reset
     dataset = [] if plan.workload.dataset == "none" else [_method(reset, plan.workload.dataset)]
     return "before each trial: " + ("; ".join([*dataset, *_steps(reset)]) or "nothing")
 
 
 def around_each_trial(plan: Plan) -> str:
-    """What is done around a load, as far as the plan asks for it."""
+    """Describes the steps before and after a load."""
     checked = plan.workload.dataset != "none" and plan.reset.consistency != "none"
-    return "the steps before each trial" + (" and the checks behind it" if checked else "")
+    return "the steps before each trial" + (" and the checks after it" if checked else "")
 
 
 def _method(reset: Reset, dataset: str) -> str:

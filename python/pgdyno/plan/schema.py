@@ -1,6 +1,7 @@
-"""The JSON Schema of plan files, for editors: completion, descriptions, and most mistakes while typing.
+"""The JSON Schema of plan files for editors: completion, descriptions, and detection of most mistakes.
 
-It is generated from the models. `pgdyno plan check` knows more: files, ranges, expressions, what suits what.
+It is generated from the models. `pgdyno plan check` also checks files, ranges, expressions, and fields that depend on
+each other.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from typing import Any
 from pgdyno.plan.model import Plan
 
 DIALECT = "http://json-schema.org/draft-07/schema#"
-"""What editors for TOML understand; pydantic's own is newer, and nothing here differs but the place of definitions."""
+"""The dialect that TOML editors support; pydantic's is newer, but differs only in the place of definitions."""
 
 _SECTIONS = ("target", "workload", "sweep", "trial")
 
 
 def plan_schema() -> dict[str, Any]:
-    """The schema of a plan file."""
+    """Returns the schema of a plan file."""
     schema = Plan.model_json_schema(by_alias=True, mode="validation")
     schema = _without_null(json.loads(json.dumps(schema).replace("#/$defs/", "#/definitions/")))
     schema["definitions"] = schema.pop("$defs")
@@ -34,12 +35,12 @@ def plan_schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """The same as it stands in `docs/reference/plan.schema.json`."""
+    """Returns the text of `docs/reference/plan.schema.json`."""
     return json.dumps(plan_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def _without_null(node: dict[str, Any]) -> dict[str, Any]:
-    """`node` without what TOML has no word for: null, and a default of null."""
+    """Removes null, which TOML lacks, and defaults of null from `node`."""
     kept: dict[str, Any] = {}
     for key, value in node.items():
         if isinstance(value, dict):
@@ -57,7 +58,7 @@ def _without_null(node: dict[str, Any]) -> dict[str, Any]:
 
 
 def _when_extending(schema: dict[str, Any]) -> None:
-    """A plan that extends another one need not say what that says."""
+    """Requires no keys of a plan that extends another one."""
     required = schema.pop("required")
     schema["anyOf"] = [{"required": required}, {"required": ["extends"]}]
     schema["definitions"]["Workload"].pop("required", None)
@@ -69,12 +70,12 @@ def _when_extending(schema: dict[str, Any]) -> None:
 
 
 def _groups(definition: dict[str, Any]) -> None:
-    """`"settings.work_mem"` beside `settings.work_mem`, whose name may have further dots."""
+    """Allows `"settings.work_mem"` as well as `settings.work_mem`, whose name may contain further dots."""
     properties = definition["properties"]
     patterns = {}
     for group in ("settings", "variables"):
         items = properties[group]["additionalProperties"]
         patterns[rf"^{group}\."] = copy.deepcopy(items)
-        # a name with a dot in it is a table to TOML
+        # TOML treats an unquoted name with a dot as a table
         properties[group]["additionalProperties"] = {"anyOf": [*items["anyOf"], {"type": "object"}]}
     definition["patternProperties"] = patterns

@@ -1,4 +1,4 @@
-"""A plan's search beside its other sections."""
+"""Checks a plan's search against its other sections."""
 
 from __future__ import annotations
 
@@ -18,20 +18,22 @@ def check_search(
     points: Sequence[Point],
     document: Document,
 ) -> Iterator[Problem]:
-    """What is wrong with `search` over `points`, which are none when the sweep is wrong itself."""
+    """Yields problems of `search` over `points`, which are empty if the sweep is invalid."""
     path = ("search",)
     if search.find == "capacity" and search.latency is None and document.at((*path, "latency")) is None:
-        yield document.problem(path, "has no latency that is to be met", 'such as latency = "p99 < 10ms"')
+        yield document.problem(path, "lacks the latency target", 'such as latency = "p99 < 10ms"')
     if search.find == "peak" and search.latency is not None:
         yield document.problem((*path, "latency"), 'goes only with find = "capacity"', "remove it")
     if document.data.get("phase"):
-        yield document.problem(path, "does not go with phases", "remove one of the two")
+        yield document.problem(path, "cannot be combined with phases", "remove one of them")
     if search.find == "peak" and trial is not None and trial.repeats < 2:
-        message = "is 1: noise cannot be told from one trial"
+        message = "is 1: one trial does not show the noise"
         yield document.problem(("trial", "repeats"), message, 'use at least 2, better 3, for find = "peak"')
     few = search.find == "capacity" and trial is not None and "repeats" in trial.model_fields_set
     if few and trial is not None and trial.repeats < CAPACITY_REPEATS:
-        message = f"is {trial.repeats}: so few trials of a rate cannot tell its scatter, and leave the capacity open"
+        message = (
+            f"is {trial.repeats}: too few trials of a rate to determine its scatter, which leaves the capacity open"
+        )
         hint = f'use at least {CAPACITY_REPEATS}, the default with find = "capacity"'
         yield document.problem(("trial", "repeats"), message, hint)
     if points:
@@ -48,7 +50,7 @@ def _axis(search: SearchSpec, points: Sequence[Point], document: Document) -> It
             ("sweep", "rate"), 'does not go with find = "peak": that is of a closed loop', "remove it"
         )
     elif None in values or len(values) < 2:
-        message = f"says not where to search: its lowest and highest {name} are the ends"
+        message = f"lacks the range of the search: the lowest and highest {name}"
         example = "clients = [1, 128]" if name == "clients" else "rate = [100, 20000]"
         yield document.problem(("sweep", name), message, f"such as {example}")
 
@@ -57,8 +59,8 @@ def _scripts(latency: dict[str, str], workload: Workload, document: Document) ->
     try:
         known = [parse_script(text).name for text in workload.scripts]
     except ValueError:
-        return  # said of the scripts themselves
+        return  # the scripts' own check reports it
     for name in latency:
         if name not in known:
             path = ("search", "latency", name)
-            yield document.problem(path, "is no script of this plan", f"its scripts are {', '.join(known)}")
+            yield document.problem(path, "is not a script of this plan", f"its scripts are {', '.join(known)}")

@@ -1,4 +1,4 @@
-"""How many steps a search takes, before it is made: what is measured decides, and this is about the most."""
+"""Estimates the steps of a search; the actual number depends on the results."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pgdyno.plan.search_words import share_of
 from pgdyno.records import Point
 
 PEAK_NARROWING = 5
-"""Steps on both sides of the highest of the ladder, and one more when that moves."""
+"""Steps on both sides of the ladder's maximum, and one more if that moves."""
 MIXED_STEPS = 2
-"""Rates at which trials disagree, and so tell nothing."""
+"""Rates at which trials disagree, and so decide nothing."""
 
 
 def visits(plan: Plan, points: Sequence[Point]) -> Sequence[Point]:
-    """The points at which each target has trials, each as often as it is visited: of a search, all its steps."""
+    """Returns the points of each target once per visit: for a search, all its steps."""
     search = plan.search
     if search is None:
         return points

@@ -1,4 +1,4 @@
-"""What a plan searches for, in words."""
+"""Describes the search of a plan in words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pgdyno.plan.model import Plan
 
 
 def search_lines(plan: Plan) -> list[str]:
-    """What is searched for, where, and by how many trials a step; nothing for a plan without a search."""
+    """Returns the goal, the range and the trials per step; empty without a search."""
     search = plan.search
     if search is None:
         return []
@@ -14,13 +14,13 @@ def search_lines(plan: Plan) -> list[str]:
     values = [value for point in points if (value := getattr(point, search.axis)) is not None]
     rest = {point.model_copy(update={search.axis: None}).model_dump_json() for point in points}
     searches = len(rest) * len(plan.target)
-    unit = "clients" if search.axis == "clients" else "transactions a second"
+    unit = "clients" if search.axis == "clients" else "transactions per second"
     span = f"from {min(values):g} to {max(values):g} {unit}"
     what = "the peak of throughput" if search.find == "peak" else f"the capacity at {_target(search.latency)}"
     times = f", {searches} searches" if searches > 1 else ""
     repeats = plan.trial.repeats
     step = f"{repeats} trials" if repeats > 1 else "one trial"
-    return [f"searches for {what} {span}{times}; {step} a step; how many steps, what is measured decides"]
+    return [f"searches for {what} {span}{times}; {step} per step; the number of steps depends on the results"]
 
 
 def _target(latency: str | dict[str, str] | None) -> str:

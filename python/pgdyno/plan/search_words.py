@@ -1,4 +1,4 @@
-"""What a plan may search for, and latency targets as people write them: `p99 < 10ms`."""
+"""The goals of a search, and latency targets such as `p99 < 10ms`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PERCENTILES = {
     "mean": "mean",
     "max": "max",
 }
-"""What a target may be on, and what a trial's record calls it."""
+"""Figures that a target may limit, with their names in a trial's record."""
 _TARGET = re.compile(r"\s*(\S+?)\s*<\s*(.+?)\s*")
 _PERCENT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
 
@@ -28,17 +28,17 @@ class LatencyTarget:
     """A limit on one figure of a latency."""
 
     name: str
-    """As people write it: p99.9"""
+    """As in a plan: p99.9"""
     limit_ns: float
 
     @property
     def field(self) -> str:
-        """What a record of a latency calls the figure."""
+        """The figure's name in the record of a latency."""
         return PERCENTILES[self.name]
 
 
 def parse_target(text: str) -> LatencyTarget:
-    """`p99 < 10ms`. Raises ValueError with what would be right."""
+    """Parses `p99 < 10ms`. Raises ValueError with the correct format."""
     match = _TARGET.fullmatch(text)
     if match is None or match[1] not in PERCENTILES:
         raise ValueError(f'{text!r} is not a latency target; write "p99 < 10ms", on one of {", ".join(PERCENTILES)}')
@@ -49,7 +49,10 @@ def parse_target(text: str) -> LatencyTarget:
 
 
 def latency_targets(value: object) -> object:
-    """Checks `search.latency`: a target for all scripts together, or a table of one by script. Raises ValueError."""
+    """Validates `search.latency`: a target for all scripts together, or a table of targets by script.
+
+    Raises ValueError.
+    """
     targets = value.values() if isinstance(value, dict) else [value]
     if value is not None:
         for target in targets:
@@ -62,13 +65,13 @@ def latency_targets(value: object) -> object:
 
 
 def percent(text: str) -> str:
-    """Checks `5%`. Raises ValueError."""
+    """Validates `5%`. Raises ValueError."""
     share_of(text)
     return text
 
 
 def share_of(text: str) -> float:
-    """0.05 for `5%`. Raises ValueError."""
+    """Returns 0.05 for `5%`. Raises ValueError."""
     match = _PERCENT.fullmatch(text)
     share = float(match[1]) / 100 if match is not None else 0.0
     if not 0.001 <= share <= 1:

@@ -1,7 +1,7 @@
-"""When a server takes up a setting: what cannot be changed by those who only reach it over the network.
+"""Contexts of settings: which ones cannot be changed by a client over the network.
 
 The names are those that `postgres --describe-config` of 10 to 18 lists with context postmaster and sighup; where
-versions differ, the newest counts. A server itself knows better (pg_settings.context) and is asked when a run starts.
+versions differ, the newest counts. At the start of a run, pgdyno reads pg_settings.context of the server itself.
 """
 
 from __future__ import annotations
@@ -50,23 +50,23 @@ _CONFIGURATION = """
 """
 
 NEEDS_START = frozenset(_AT_START.split())
-"""Taken up when a server starts."""
+"""Read when a server starts."""
 NEEDS_RELOAD = frozenset(_CONFIGURATION.split())
-"""Taken up when a server reads its configuration file, for all databases at once."""
+"""Read from the configuration file on a reload, for all databases."""
 
 
-_OVER_NETWORK = "and pgdyno only reaches this server over the network"
+_OVER_NETWORK = "and pgdyno reaches this server only over the network"
 _BY_CONTEXT = {
-    "internal": "it was fixed when the server was built or its cluster was made",
-    "postmaster": f"it is taken up when the server starts, {_OVER_NETWORK}",
+    "internal": "it is fixed when the server is built or its cluster is created",
+    "postmaster": f"it takes effect when the server starts, {_OVER_NETWORK}",
     "sighup": f"it belongs to the server's configuration file, {_OVER_NETWORK}",
-    "backend": "it is taken up when a session begins, and cannot be a database's",
-    "superuser-backend": "it is taken up when a session begins, and cannot be a database's",
+    "backend": "it takes effect when a session begins, and cannot belong to a database",
+    "superuser-backend": "it takes effect when a session begins, and cannot belong to a database",
 }
 
 
 def network_refusal(name: str) -> str | None:
-    """Why the setting `name` cannot be had over the network; None when it can, or is not known here."""
+    """Returns why the setting `name` is impossible over the network; None if it is possible or unknown."""
     lower = name.lower()
     if lower in NEEDS_START:
         return _BY_CONTEXT["postmaster"]
@@ -74,5 +74,5 @@ def network_refusal(name: str) -> str | None:
 
 
 def context_refusal(context: str) -> str | None:
-    """The same for a setting of `context`, as pg_settings has it."""
+    """Returns the same for a setting of `context`, as in pg_settings."""
     return _BY_CONTEXT.get(context)

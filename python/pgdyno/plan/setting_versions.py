@@ -1,7 +1,7 @@
-"""Which major versions know a setting, of those that 10 to 18 do not all have.
+"""Major versions of the settings that not all of 10 to 18 have.
 
-Read from pg_settings of each of them; a setting that is not here is known to all of them, or to an extension. Some came
-to older versions in a minor release (restrict_nonsystem_relation_kind): these are left out, too.
+Read from pg_settings of each version; a setting that is not listed exists in all of them, or belongs to an extension.
+Settings that were added in minor releases (restrict_nonsystem_relation_kind) are omitted, too.
 """
 
 from __future__ import annotations
@@ -74,13 +74,13 @@ _UNTIL = {
 }
 
 SINCE = {name: version for version, names in _SINCE.items() for name in names.split()}
-"""The first major version that knows a setting."""
+"""The first major version with a setting."""
 UNTIL = {name: version for version, names in _UNTIL.items() for name in names.split()}
-"""The last one, of settings that were removed."""
+"""The last major version with a setting that was removed."""
 
 
 def why_unknown(name: str, major: int) -> str | None:
-    """Why version `major` does not know the setting `name`: `since 18`, `until 12`; None where it may know it."""
+    """Returns why version `major` lacks the setting `name`: `since 18`, `until 12`; None if it may have it."""
     first, last = SINCE.get(name.lower()), UNTIL.get(name.lower())
     if first is not None and major < first:
         return f"since {first}"

@@ -1,4 +1,4 @@
-"""A plan and its problems as text, for 80 columns."""
+"""Formats a plan and its problems for 80 columns."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ WIDTH = 80
 
 
 def problem_lines(error: PlanError, width: int = WIDTH) -> list[str]:
-    """Every problem of `error` on lines of at most `width` columns: place, field, message; the hint indented."""
+    """Formats every problem of `error` in at most `width` columns: location, field, message; the hint indented."""
     return check_text(error.problems, error.source, width).splitlines()
 
 
 def warning_lines(loaded: LoadedPlan, width: int = WIDTH) -> list[str]:
-    """Why the plan may not answer its question, as problems are shown, each with `warning: ` before it."""
+    """Formats warnings as problems are, each after `warning: `."""
     warnings = answer_warnings(loaded)
     return check_text(warnings, loaded.source, width, "warning: ").splitlines() if warnings else []
 
 
 def check_text(problems: Sequence[Problem], source: str, width: int = WIDTH, kind: str = "") -> str:
-    """`problems` as `quick.toml:12: target.pg18.version: is missing`, each with its hint on lines of its own.
+    """Formats `problems` as `quick.toml:12: target.pg18.version: is missing`, each with its hint on separate lines.
 
-    Without problems, one line that says so. `kind` comes before each.
+    Without problems, one line says so. `kind` precedes each.
     """
     if not problems:
         return f"{source}: no problems"
@@ -55,7 +55,7 @@ def check_text(problems: Sequence[Problem], source: str, width: int = WIDTH, kin
         where = f"{kind}{place}: {problem.path}: " if problem.path else f"{kind}{place}: "
         message, *picture = problem.message.splitlines()
         lines += _wrapped(where + message, width, indent="    ", first="")
-        # lines of a script with a caret under them: their columns mean something
+        # lines of a script with a caret below: their columns matter
         lines += [f"    {line}" for line in picture]
         if problem.hint:
             lines += _wrapped(problem.hint, width, indent="    ", first="    ")
@@ -63,7 +63,7 @@ def check_text(problems: Sequence[Problem], source: str, width: int = WIDTH, kin
 
 
 def _wrapped(text: str, width: int, *, indent: str, first: str) -> list[str]:
-    # a path or a value is never torn: it may be copied
+    # paths and values stay on one line, so that they can be copied
     return textwrap.wrap(
         text,
         width,
@@ -75,7 +75,7 @@ def _wrapped(text: str, width: int, *, indent: str, first: str) -> list[str]:
 
 
 def show_lines(loaded: LoadedPlan) -> Group:
-    """The trials of a plan in order, and the time that they need."""
+    """Formats the trials of a plan in order, and their total time."""
     plan = loaded.plan
     trials = planned_trials(plan)
     parts: list[Text | Table | Padding] = [Text(plan.name, style="bold")]
@@ -99,11 +99,11 @@ def show_lines(loaded: LoadedPlan) -> Group:
             Text(total(plan)),
         ]
     warned = [Text(line, style="yellow") for line in warning_lines(loaded)]
-    return Group(*parts, *(Text(f"for the budget: {line}") for line in loaded.gave_up), *warned)
+    return Group(*parts, *(Text(f"to fit the budget: {line}") for line in loaded.gave_up), *warned)
 
 
 def show_json(loaded: LoadedPlan) -> str:
-    """The same for programs: the plan with every default filled in, its trials, their length in seconds."""
+    """Returns the resolved plan, its trials, and their length in seconds."""
     plan = loaded.plan
     trials = [
         {
@@ -137,7 +137,7 @@ def _target(target: TargetSpec) -> str:
 
 
 def _load_places(plan: Plan) -> str:
-    """Where the load is made, unless it is this process's host alone."""
+    """Returns the hosts of the load, unless it is only this one."""
     if plan.generator is not None:
         return f"{plan.generator.count} x {plan.generator.instance}, rented"
     return ", ".join(plan.generators)
@@ -151,21 +151,21 @@ def _workload(plan: Plan) -> str:
 
 
 def total(plan: Plan) -> str:
-    """How many trials, how long they take, in which order, and what comes on top, as far as it is known."""
+    """Formats the number, duration and order of trials, and the overhead, as far as it is known."""
     if plan.search is not None:
         return "\n".join(search_lines(plan))
     trials = planned_trials(plan)
     counted = _counted(len(trials), "trial")
     needed_s = time_needed_s(plan)
     if needed_s is None:
-        each = f"{plan.trial.transactions:,} transactions a client, however long that takes"
+        each = f"{plan.trial.transactions:,} transactions per client, without a time limit"
         lines = [f"{counted}; each ends after {each}"]
     else:
         lines = [f"{counted}, {format_duration(needed_s)} of measuring, plus {_on_top(plan, trials)}"]
     if len(trials) > 1:
         lines.append(_order(plan, trials))
     around = format_duration(around_s(plan, plan.points()))
-    lines.append(f"about {around} on top, with {around_each_trial(plan)}")
+    lines.append(f"about {around} more, with {around_each_trial(plan)}")
     return "\n".join(lines)
 
 
@@ -200,7 +200,7 @@ def _order(plan: Plan, trials: Sequence[PlannedTrial]) -> str:
     order = plan.order()
     blocks = trials[-1].block
     open_ = plan.trial.seed is None and by_chance(order, list(plan.target), plan.points())
-    drawn = "; each run draws its own, shown is that of seed 0" if open_ else ""
+    drawn = "; each run draws its own order; this is the order of seed 0" if open_ else ""
     counted = f", {_counted(blocks, 'block')}" if order != "as-listed" else ""
     return f"order {_ORDERS[order]}{counted}{drawn}"
 
@@ -210,7 +210,7 @@ def _counted(count: int, word: str) -> str:
 
 
 def excluded_lines(plan: Plan) -> list[str]:
-    """What each condition of the sweep leaves out: one that leaves out nothing may be a slip."""
+    """Formats the number of points that each condition excludes: a condition that excludes none may be a mistake."""
     return [
         f'excluded by "{condition}": {_counted(count, "point") if count else "nothing"}'
         for condition, count in zip(plan.sweep.exclude, plan.space().excluded, strict=True)

@@ -1,4 +1,4 @@
-"""reset.snapshot against the folders that the plan names; those of the home are looked at by the doctor."""
+"""Checks reset.snapshot against the folders in the plan; `doctor` checks the home."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PATH = ("reset", "snapshot")
 
 
 def check_snapshot(reset: Reset, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
-    """Everything that is in the way of the way that the plan asks for."""
+    """Yields what prevents the plan's snapshot method."""
     way = reset.snapshot
     if way is None:
         return
@@ -27,32 +27,32 @@ def check_snapshot(reset: Reset, targets: Mapping[str, TargetSpec], document: Do
         return
     program = PROGRAMS.get(way)
     if program is not None and shutil.which(program) is None:
-        yield document.problem(_PATH, f"there is no program {program} on the PATH", "install it, or leave this out")
+        yield document.problem(_PATH, f"program {program} is not on the PATH", "install it, or remove this key")
     for name, target in targets.items():
         reason = _refusal(way, target) if isinstance(target, OwnTarget) else None
         if reason is not None:
-            yield document.problem(_PATH, f'"{way}" cannot be had for target {name}: {reason}', "leave it out")
+            yield document.problem(_PATH, f'"{way}" cannot be had for target {name}: {reason}', "remove it")
 
 
 def _refusal(way: SnapshotWay, target: OwnTarget) -> str | None:
     if way == "zfs" and target.keep_data:
-        return "its cluster is kept (keep_data), and would leave a dataset behind that nobody destroys"
+        return "its cluster is kept (keep_data), and the dataset would never be destroyed"
     data = target.environment.data
     if data is None:
         return None
     if data == TMPFS:
-        return None if way == "copy" else "its cluster lies in memory (environment.data)"
+        return None if way == "copy" else "its cluster is in memory (environment.data)"
     return folder_refusal(way, Path(data).expanduser())
 
 
 def folder_refusal(way: SnapshotWay, folder: Path) -> str | None:
-    """Why a cluster in `folder` cannot be kept this way, by the file system alone; None when nothing is known."""
+    """Returns why the file system of `folder` prevents this method; None if nothing is known."""
     mount = mounted_at(folder)
     if mount is None:
         return None
     wanted = FILE_SYSTEMS.get(way)
     if wanted not in (None, mount.kind):
-        return f"{folder} lies on {mount.kind}"
+        return f"{folder} is on {mount.kind}"
     if way == "reflink" and mount.kind in NO_REFLINK:
-        return f"{folder} lies on {mount.kind}, where files share no blocks"
+        return f"{folder} is on {mount.kind}, where files cannot share blocks"
     return None

@@ -1,4 +1,4 @@
-"""What cannot be said of a host that is reached over SSH."""
+"""Checks the description of a host that is reached over SSH."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _USER = re.compile(r"[^\s@:-][^\s@:]*")
 
 
 def check_ssh(path: tuple[str, ...], ssh: SshSpec, document: Document) -> Iterator[Problem]:
-    """Everything of `ssh` that cannot be right, without asking the host."""
+    """Yields problems of `ssh` that are visible without contacting the host."""
     if _HOST.fullmatch(ssh.host) is None:
-        message = f"{ssh.host!r} is no host"
+        message = f"{ssh.host!r} is not a host"
         yield document.problem(
             (*path, "host"), message, 'such as "db.example.net"; user and port have keys of their own'
         )
     if ssh.user is not None and _USER.fullmatch(ssh.user) is None:
-        yield document.problem((*path, "user"), f"{ssh.user!r} is no user", 'such as "postgres"')
+        yield document.problem((*path, "user"), f"{ssh.user!r} is not a user", 'such as "postgres"')
     for key, file in (("config", ssh.config), ("known_hosts", ssh.known_hosts)):
         if file is None:
             continue
@@ -31,9 +31,9 @@ def check_ssh(path: tuple[str, ...], ssh: SshSpec, document: Document) -> Iterat
         if not found.is_absolute():
             yield document.problem((*path, key), f"{file} is not an absolute path", f'such as "~/.ssh/{key}"')
         elif not found.is_file() or not os.access(found, os.R_OK):
-            yield document.problem((*path, key), f"there is no file {found} that can be read")
+            yield document.problem((*path, key), f"cannot read the file {found}")
     if not ssh.folder.startswith(("/", "~/")):
-        message = f"{ssh.folder} is not a path from the root or from the home there"
+        message = f"{ssh.folder} is neither an absolute path nor one below the home directory of that host"
         yield document.problem((*path, "folder"), message, 'such as "/var/tmp/pgdyno" or "~/.cache/pgdyno"')
     if ssh.data is not None and not ssh.data.startswith("/"):
         message = f"{ssh.data} is not an absolute path"

@@ -1,7 +1,7 @@
-"""The sweep: which combinations of parameters are measured, as the file says it.
+"""The sweep: the measured combinations of parameters, as in the file.
 
-`points.py` works out the points. Each parameter is a list of items; an item is a value, or the text of an
-expression on other parameters. Ranges are spread out when they are read.
+`points.py` resolves the points. Each parameter is a list of items; an item is a value, or the text of an expression on
+other parameters. Ranges are expanded when they are read.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from pgdyno.plan.expressions import parse_expression
 from pgdyno.plan.ranges import expand_range, is_range
 
 GROUPS = ("settings", "variables")
-"""Parameters of which there may be any number: `settings.work_mem`, `variables.range`."""
+"""Groups of any number of parameters: `settings.work_mem`, `variables.range`."""
 Place = tuple[str | int, ...]
 
 
 def spread(table: Mapping[str, Any]) -> tuple[dict[str, Any], list[Place]]:
-    """`table`, a sweep or a point, with `"settings.a"`, `settings.a` and `settings = { a = … }` all as the last.
+    """Normalizes `table`, a sweep or a point: `"settings.a"` and `settings.a` become `settings = { a = … }`.
 
-    Names may have dots in them (`settings.auto_explain.log_min_duration`). Also the places that were given
-    twice, in two of these forms; the later one stays.
+    Names may contain dots (`settings.auto_explain.log_min_duration`). Also returns the paths that occur in two forms;
+    the later one wins.
     """
     flat: dict[str, Any] = {}
     twice: list[Place] = []
@@ -44,7 +44,7 @@ def spread(table: Mapping[str, Any]) -> tuple[dict[str, Any], list[Place]]:
 
 
 def moved(place: Place) -> Place:
-    """Where `spread` puts what stands at `place` of a sweep or a point."""
+    """Returns the path after `spread` of what was at `place` of a sweep or a point."""
     if not place or not isinstance(place[0], str):
         return place
     group, dot, name = place[0].partition(".")
@@ -63,7 +63,7 @@ def _members(table: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _leaves(name: str, value: object) -> list[tuple[str, Any]]:
-    """`value` under `name`, or what its tables hold under names with dots."""
+    """Flattens tables in `value` under `name` into names with dots."""
     if not isinstance(value, Mapping):
         return [(name, value)]
     return [leaf for key, each in value.items() for leaf in _leaves(f"{name}.{key}", each)]
@@ -79,7 +79,7 @@ Reader = Callable[[object], Any]
 
 
 def _number_item(literal: Reader) -> Reader:
-    """Reads one item of a numeric parameter: what `literal` takes, a range (a list then), or an expression."""
+    """Parses one item of a numeric parameter: a literal, a range (which gives a list), or an expression."""
 
     def read(value: object) -> object:
         if not isinstance(value, str) or value.strip().isdigit():
@@ -95,12 +95,12 @@ def _number_item(literal: Reader) -> Reader:
 
 
 def _one(read: Reader) -> Reader:
-    """The same for a point, which has one value."""
+    """Parses the single value of a point's parameter."""
 
     def check(value: object) -> object:
         item = read(value)
         if isinstance(item, list):
-            raise ValueError("a point has one value, not a range; ranges stand in the sweep itself")
+            raise ValueError("a point has one value, not a range; ranges belong in the sweep itself")
         return item
 
     return check
@@ -127,7 +127,7 @@ def _rate(value: object) -> float:
     if value <= 0:
         raise PydanticKnownError("greater_than", {"gt": 0})
     if not value < HIGHEST_RATE:
-        raise ValueError(f"{value:g} transactions a second are beyond what is measured; write less than 1e9")
+        raise ValueError(f"{value:g} transactions per second exceed the limit; write less than 1e9")
     return float(value)
 
 
@@ -135,7 +135,7 @@ def _text_item(value: object) -> object:
     value = setting_text(value)
     if not isinstance(value, str):
         raise PydanticKnownError("string_type")
-    # "../lib" and "a..b" are texts as well
+    # "../lib" and "a..b" are texts, not ranges
     return expand_range(value) if _looks_like_a_range(value) else value
 
 
@@ -204,7 +204,7 @@ Condition = Annotated[str, AfterValidator(_condition)]
 
 
 class PointSpec(Model):
-    """A point that is written out; what it leaves out is what the sweep says of it."""
+    """An explicit point; the sweep gives the parameters that it omits."""
 
     clients: OneWhole | None = None
     workers: OneWhole | None = None
@@ -224,20 +224,20 @@ class Sweep(Model):
     """The space of parameters; its product is measured. Each is a value, a list, a range or an expression."""
 
     clients: WholeItems | None = None
-    """None: only the points are measured."""
+    """Numbers of clients; None: only the points are measured."""
     workers: WholeItems | None = None
-    """Engine threads; None leaves them to the engine."""
+    """Engine threads; None: the engine decides."""
     protocol: Protocols = Field(default_factory=_simple)
     scale: WholeItems | None = None
-    """None: the workload's."""
+    """Scale of the dataset; None: that of the workload."""
     rate: RateItems | None = None
-    """Transactions a second, in open loop; None: closed loop."""
+    """Transactions per second, in open loop; None: closed loop."""
     settings: dict[str, TextItems] = Field(default_factory=dict)
-    """Lines of postgresql.conf, over those of the target."""
+    """Lines of postgresql.conf, which override those of the target."""
     variables: dict[str, TextItems] = Field(default_factory=dict)
-    """Variables of scripts, over those of the workload."""
+    """Variables of scripts, which override those of the workload."""
     points: list[PointSpec] = Field(default_factory=list)
-    """Measured beside the product, or in its place where there are no clients."""
+    """Explicit points, measured in addition to the product, or instead of it without clients."""
     exclude: Annotated[list[Condition], BeforeValidator(_listed, json_schema_input_type=str | list[str])] = Field(
         default_factory=list
     )

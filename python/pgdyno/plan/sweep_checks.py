@@ -1,4 +1,4 @@
-"""What a sweep's schema cannot see: points that cannot be measured, on these targets or at all."""
+"""Checks that a sweep's schema cannot express: points that cannot be measured, on these targets or at all."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pgdyno.plan.sweep import Place, Sweep
 from pgdyno.records import Point
 
 DEFAULT_CONNECTIONS = 100
-"""max_connections as initdb sets it."""
+"""initdb's default of max_connections."""
 
 # pgbench's rule
 _VARIABLE = re.compile(r"(?:[A-Za-z0-9_]|[^\x00-\x7f])+")
@@ -27,7 +27,7 @@ _VARIABLE = re.compile(r"(?:[A-Za-z0-9_]|[^\x00-\x7f])+")
 def check_sweep(
     sweep: Sweep, space: Space | None, targets: Mapping[str, TargetSpec], document: Document
 ) -> Iterator[Problem]:
-    """Everything that is wrong with `sweep`, which comes to `space` if all of it could be read."""
+    """Yields all problems of `sweep`, which resolves to `space` if it is valid."""
     far = next((name for name, target in targets.items() if isinstance(target, NetworkTarget)), None)
     yield from _names(("sweep",), sweep.settings, sweep.variables, far, document)
     for number, point in enumerate(sweep.points):
@@ -46,10 +46,10 @@ def check_sweep(
 
 
 def check_variables(path: Path, variables: Mapping[str, object], document: Document) -> Iterator[Problem]:
-    """Names that scripts cannot use, and values that are empty."""
+    """Yields invalid names of scripts' variables, and empty values."""
     for name, value in variables.items():
         if _VARIABLE.fullmatch(name) is None:
-            yield document.problem((*path, name), "is not the name of a variable", "use letters, digits and _")
+            yield document.problem((*path, name), "is not a valid name of a variable", "use letters, digits and _")
         if value == "" or (isinstance(value, list) and "" in value):
             yield document.problem((*path, name), "a variable cannot be empty")
 
@@ -75,7 +75,7 @@ def _duplicates(sweep: Sweep, document: Document) -> Iterator[Problem]:
         for number, item in enumerate(items):
             if item in seen:
                 message = f"{_shown(item)} is listed twice"
-                hint = "trial.repeats measures every point more than once"
+                hint = "trial.repeats measures every point several times"
                 yield document.problem(_in_file((*place, number), document), message, hint)
             seen.add(item)
 
@@ -90,12 +90,12 @@ def _shown(item: object) -> str:
 def _rate(sweep: Sweep, document: Document) -> Iterator[Problem]:
     if not document.data.get("phase"):
         return
-    hint = "give it in the phases, or leave the phases out"
+    hint = "move it to the phases, or remove the phases"
     if sweep.rate is not None:
-        yield document.problem(("sweep", "rate"), "does not go with phases, which have rates of their own", hint)
+        yield document.problem(("sweep", "rate"), "cannot be combined with phases, which have their own rates", hint)
     for number, point in enumerate(sweep.points):
         if point.rate is not None:
-            yield document.problem(("sweep", "points", number, "rate"), "does not go with phases", hint)
+            yield document.problem(("sweep", "points", number, "rate"), "cannot be combined with phases", hint)
 
 
 def _workers(space: Space, document: Document) -> Iterator[Problem]:
@@ -106,7 +106,7 @@ def _workers(space: Space, document: Document) -> Iterator[Problem]:
             continue
         said.add(place)
         clients = f"{point.clients} client{'s' if point.clients > 1 else ''}"
-        message = f"{point.workers} workers are more than {clients}: some would do nothing"
+        message = f"{point.workers} workers are more than {clients}: some would be idle"
         hint = 'leave workers out, begin clients with as many, or write workers = "min(clients, …)"'
         yield document.problem(_in_file(place, document), message, hint)
 
@@ -125,7 +125,7 @@ def _connections(name: str, target: TargetSpec, space: Space, document: Document
 
 
 def _max_connections(target: TargetSpec, point: Point) -> int | None:
-    """As it will be; None for what only the server can judge."""
+    """Returns the effective max_connections, or None if only the server knows it."""
     if isinstance(target, NetworkTarget):
         return None
     given = {key.lower(): value for key, value in (target.settings | point.settings).items()}
@@ -134,7 +134,7 @@ def _max_connections(target: TargetSpec, point: Point) -> int | None:
 
 
 def _in_file(place: Place, document: Document) -> Path:
-    """`place` of the sweep as the file has it: a range is one element there, and a single value no list."""
+    """Returns `place` of the sweep as in the file: a range is one element there, and a single value is not a list."""
     path = ("sweep", *place)
     if not place or not isinstance(place[-1], int) or place[0] == "points":
         return path
@@ -155,5 +155,5 @@ def _items_in(element: object) -> int:
     try:
         return len(expand_range(element))
     except ValueError:
-        # a text with two dots in it
+        # a text that contains two dots
         return 1

@@ -1,4 +1,4 @@
-"""What cannot be said of a target: of its settings here, of all else by its kind."""
+"""Checks targets: their settings here, the rest by kind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pgdyno.plan.targets import TargetSpec
 
 
 def check_targets(targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
-    """Everything of `targets` that cannot be had, as far as that is known without them."""
+    """Yields everything of `targets` that is impossible, as far as the plan alone shows it."""
     for name, target in targets.items():
         yield from _settings(name, target, document)
         yield from target.check(name, targets, document)

@@ -1,4 +1,4 @@
-"""Fewer points of a sweep that still show what all of them would: both ends of every axis."""
+"""Reduces a sweep to fewer points that still cover it: both ends of every axis."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from typing import TypeVar
 from pgdyno.records import Point
 
 FEWEST_CLIENTS = 4
-"""Client counts that a curve keeps, if it has so many."""
+"""The client counts that a curve keeps, if it has that many."""
 
 Level = Hashable
 Curve = tuple[Level, ...]
-"""A level of each axis: scale, rate, settings and so on. What differs within it is the number of clients."""
+"""A level of each axis (scale, rate, settings and so on). Points within a curve differ in their number of clients."""
 T = TypeVar("T")
 
 
 def thin(points: Sequence[Point], count: int, fewest_clients: int = FEWEST_CLIENTS) -> list[Point]:
-    """`count` of `points` at most, in their order.
+    """Selects `count` of `points` at most, in their order.
 
-    Every curve keeps its ends and what lies evenly between them on a logarithmic axis. When there would be
-    fewer than `fewest_clients` on each, levels of the axis with the most levels go first, so that the axes
-    stay crossed: what is kept of one is measured at all that is kept of the others.
+    Every curve keeps its ends and points evenly between them on a logarithmic axis. If fewer than `fewest_clients`
+    would remain per curve, levels of the axis with the most levels are removed first, so that the axes stay crossed.
     """
     curves: dict[Curve, list[Point]] = {}
     for point, key in zip(points, _curves(points), strict=True):
@@ -36,7 +35,7 @@ def thin(points: Sequence[Point], count: int, fewest_clients: int = FEWEST_CLIEN
 
 
 def _curves(points: Sequence[Point]) -> list[Curve]:
-    """The curve that each of `points` is on; workers in proportion to the clients are an axis as well."""
+    """Returns the curve of each of `points`; workers in proportion to clients count as an axis."""
     names = sorted({name for point in points for name in (*point.settings, *point.variables)})
 
     def rest(point: Point) -> Curve:
@@ -46,18 +45,18 @@ def _curves(points: Sequence[Point]) -> list[Curve]:
     def share(point: Point) -> float:
         return round(point.workers / point.clients, 2) if point.workers else 0.0
 
-    # one client has one worker whatever the proportion
+    # one client has one worker in any proportion
     shares = {rest(point): share(point) for point in points if point.clients > 1}
     return [(*rest(point), shares.get(rest(point), 0.0) if point.clients == 1 else share(point)) for point in points]
 
 
 def _crossed(curves: list[Curve], most: int) -> list[Curve]:
-    """At most `most` of `curves`: levels are left out of the axis that has the most of them, again and again."""
+    """Reduces `curves` to `most` by repeatedly removing levels of the axis with the most levels."""
     while len(curves) > most:
         levels = [list(dict.fromkeys(curve[axis] for curve in curves)) for axis in range(len(curves[0]))]
         axis = max(range(len(levels)), key=lambda place: len(levels[place]))
         if len(levels[axis]) == 1:
-            # points that were written out: no two differ in one axis alone
+            # explicit points: no two differ in only one axis
             return _evenly(curves, most)
         keep = _evenly(levels[axis], len(levels[axis]) - 1)
         curves = [curve for curve in curves if curve[axis] in keep]
@@ -65,7 +64,7 @@ def _crossed(curves: list[Curve], most: int) -> list[Curve]:
 
 
 def _evenly(items: list[T], count: int) -> list[T]:
-    """`count` of `items`, the last one and, from two on, the first one among them."""
+    """Selects `count` of `items` evenly: the last, from two on also the first."""
     if count >= len(items):
         return items
     if count == 1:
@@ -74,7 +73,7 @@ def _evenly(items: list[T], count: int) -> list[T]:
 
 
 def _clients(curve: list[Point], count: int) -> list[Point]:
-    """`count` points of a curve whose clients lie as evenly as they can on a logarithmic axis, both ends kept."""
+    """Selects `count` points of a curve with evenly spaced clients on a logarithmic axis, including both ends."""
     if count >= len(curve):
         return curve
     by_clients = sorted(curve, key=lambda point: point.clients)

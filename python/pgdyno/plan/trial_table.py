@@ -1,4 +1,4 @@
-"""The trials of a plan as a table, for 80 columns."""
+"""Formats the trials of a plan as a table for 80 columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ _OF_A_TRIAL = ("clients", "workers", "protocol", "scale", "rate")
 
 
 def trial_table(trials: Sequence[PlannedTrial], length: str) -> Table:
-    """A row a trial; settings and variables that vary have a column each, or one together where there is no room."""
+    """Formats one row per trial; settings and variables that vary have one column each, or one together if space is
+    short.
+    """
     points = [trial.point for trial in trials]
     names = [name for name in _OF_A_TRIAL if any(point.parameter(name) is not None for point in points)]
     further = [name for name in varying(points) if name not in _OF_A_TRIAL]
@@ -29,7 +31,7 @@ def trial_table(trials: Sequence[PlannedTrial], length: str) -> Table:
     table = Table(box=None, padding=(0, GAP, 0, 0), header_style="dim")
     for heading in headings:
         left = heading in ("target", "protocol", "settings and variables", *map(_short, further))
-        # a folder's or a setting's name may be wider than any terminal
+        # the name of a folder or setting may be wider than any terminal
         table.add_column(heading, justify="left" if left else "right", overflow="fold", no_wrap=not left)
     for row in rows:
         table.add_row(*row)
@@ -37,7 +39,7 @@ def trial_table(trials: Sequence[PlannedTrial], length: str) -> Table:
 
 
 def same_for_all(trials: Sequence[PlannedTrial]) -> str:
-    """Settings and variables that the sweep has and that do not vary: `work_mem 8MB, rows 100`."""
+    """Returns settings and variables of the sweep that do not vary: `work_mem 8MB, rows 100`."""
     points = [trial.point for trial in trials]
     names = dict.fromkeys(name for point in points for name in point.parameters() if "." in name)
     return _assignments(trials[0], [name for name in names if name not in varying(points)])
@@ -67,7 +69,7 @@ def _width(rows: Sequence[Sequence[str]]) -> int:
 
 
 def trial_length(plan: Plan) -> str:
-    """`2s + 10s`: warm-up and measuring; or what ends a trial otherwise."""
+    """Returns `2s + 10s`, warm-up and measuring, or another end of a trial."""
     trial = plan.trial
     together_s = phases_s(plan)
     if together_s is not None:

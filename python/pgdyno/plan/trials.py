@@ -1,4 +1,4 @@
-"""The trials that a plan comes to, in the order in which they are run."""
+"""The trials of a plan, in the order in which they run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pgdyno.plan.phases import trial_s
 from pgdyno.records import Point
 
 LONGEST_SLUG = 180
-"""File systems limit a folder's name to 255 bytes; what is longer is cut: the number tells trials apart."""
+"""File systems limit a folder's name to 255 bytes; a longer slug is cut, and the number stays unique."""
 _NOT_IN_SLUGS = re.compile(r"[^A-Za-z0-9_.]+")
 
 
@@ -21,22 +21,22 @@ class PlannedTrial:
     """One repetition of a point at a target."""
 
     number: int
-    """Place in the order, from 1."""
+    """Position in the order, from 1."""
     slug: str
-    """Name of its folder: `0001-pg18-c4`, with those further parameters that vary."""
+    """The name of its folder: `0001-pg18-c4`, and further parameters that vary."""
     target: str
     point: Point
     repeat: int
     """From 1."""
     block: int = 1
-    """Trials of a block are compared with each other: the arms of one point, one after the other. From 1."""
+    """Number of its block, from 1. Trials of a block are compared with each other: one point under each arm."""
 
 
 def planned_trials(plan: Plan, seed: int | None = None) -> list[PlannedTrial]:
-    """Every trial of `plan` in its order; none of one that searches, whose trials come from what was measured.
+    """Returns every trial of `plan` in order; none for a search, whose trials depend on results.
 
-    `seed` decides what chance decides of the order; without one, the plan's, and 0 if it has none. Raises
-    ValueError for a sweep that `pgdyno plan check` would refuse.
+    `seed` determines random orders; by default the plan's, or 0. Raises ValueError for a sweep that `pgdyno plan check`
+    would refuse.
     """
     if plan.search is not None:
         return []
@@ -52,10 +52,10 @@ def planned_trials(plan: Plan, seed: int | None = None) -> list[PlannedTrial]:
 
 
 def time_needed_s(plan: Plan) -> float | None:
-    """Seconds that warm-ups and measuring take together; None when trials end after a count of transactions,
-    and when nobody knows how many there will be.
+    """Returns the seconds of all warm-ups and measurements; None if trials end after a number of transactions or their
+    number is unknown.
 
-    Starting servers and loading data comes on top, and depends on the machine.
+    Excludes server starts and loading, which depend on the machine.
     """
     each_s = trial_s(plan)
     if each_s is None or plan.search is not None:
@@ -64,14 +64,14 @@ def time_needed_s(plan: Plan) -> float | None:
 
 
 def varying(points: Sequence[Point]) -> list[str]:
-    """Names of the parameters other than clients that differ between `points`, in the order of slugs."""
+    """Returns the names of parameters other than clients that differ between `points`, in the order of slugs."""
     every = dict.fromkeys(name for point in points for name in point.parameters())
     names = dict.fromkeys(["workers", "protocol", "scale", "rate", *every])
     return [name for name in names if len({point.parameter(name) for point in points}) > 1]
 
 
 def slug_of(number: int, target: str, point: Point, points: Sequence[Point]) -> str:
-    """The name of a trial's folder, with those parameters that differ between `points`."""
+    """Returns the name of a trial's folder, with the parameters that differ between `points`."""
     return _slug(number, target, point, varying(points))
 
 

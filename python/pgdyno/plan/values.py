@@ -1,4 +1,4 @@
-"""Kinds of values in a plan: durations, commands, numbers that may be ramps."""
+"""Types of values in a plan: durations, commands, numbers that may be ramps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pgdyno.plan.base import HIGHEST_RATE
 from pgdyno.units import parse_duration_s
 
 RESOLVED = "resolved"
-"""Context of a validation that reads what `Plan.as_resolved` gave, where durations are seconds."""
+"""The context for validating the result of `Plan.as_resolved`, where durations are seconds."""
 
 
 def _seconds(value: object, info: ValidationInfo) -> object:
@@ -33,21 +33,21 @@ def _command(value: object) -> object:
 
 
 def lasting(text: str) -> str:
-    """`text`, a duration that does not end as it begins. Raises ValueError."""
+    """Parses a duration above 0. Raises ValueError."""
     if parse_duration_s(text) <= 0:
         raise ValueError("must be more than 0s")
     return text
 
 
 def _ramp_of(whole: bool, right: str) -> Callable[[object], object]:
-    """Checks a number, or the two that a phase goes from and to."""
+    """Validates a number, or the start and end of a ramp."""
     kinds = (int,) if whole else (int, float)
 
     def check(value: object) -> object:
         numbers = list(value.values()) if isinstance(value, dict) and value.keys() == {"from", "to"} else [value]
         if all(isinstance(each, kinds) and not isinstance(each, bool) and 0 <= each < HIGHEST_RATE for each in numbers):
             return value
-        raise ValueError(f"is not right; write {right}")
+        raise ValueError(f"is invalid; write {right}")
 
     return check
 
@@ -55,8 +55,8 @@ def _ramp_of(whole: bool, right: str) -> Callable[[object], object]:
 Seconds = Annotated[float, BeforeValidator(_seconds, json_schema_input_type=str)]
 """A duration."""
 Command = Annotated[str | list[str], BeforeValidator(_command)]
-"""A line for the shell, or words without one."""
+"""A shell command, or a list of words."""
 Rate = Annotated[float | dict[str, float], BeforeValidator(_ramp_of(False, "500 or { from = 500, to = 5000 }"))]
-"""Transactions a second, or the two that a phase goes from and to."""
+"""Transactions per second, or the start and end of a ramp."""
 Count = Annotated[int | dict[str, int], BeforeValidator(_ramp_of(True, "8 or { from = 1, to = 8 }"))]
-"""Clients, likewise."""
+"""A number of clients, or the start and end of a ramp."""

@@ -1,4 +1,4 @@
-"""A version of PostgreSQL, as plans have it."""
+"""A version of PostgreSQL in a plan."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ VERSION = re.compile(r"\d+(\.\d+){0,2}")
 
 
 def _version(value: object) -> object:
-    # `version = 18` and `version = 18.6` are what people write first; 18.10 would lose its zero
+    # `version = 18` and `version = 18.6` are common; 18.10 would lose its zero
     if isinstance(value, float):
         raise ValueError(f'write the version as text: version = "{value}" (as a number, 18.10 would become 18.1)')
     return str(value) if isinstance(value, int) else value

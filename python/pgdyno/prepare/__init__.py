@@ -1,4 +1,4 @@
-"""Brings a server to the state in which a trial starts, and checks the dataset behind it."""
+"""Restores the state in which a trial starts, and checks the dataset after it."""
 
 from pgdyno.prepare.mark import Dataset
 from pgdyno.prepare.prewarm import check_extension

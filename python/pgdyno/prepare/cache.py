@@ -1,4 +1,4 @@
-"""Where the dataset's pages are: shared buffers, the operating system's page cache, or neither."""
+"""Measures and drops cached pages of the dataset: in shared buffers and in the operating system's page cache."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from pgdyno.targets.copying import sync_files
 from pgdyno.targets.storage import storing
 
 _WINDOW_BYTES = 1 << 30
-"""A file is looked at in parts: a part needs a byte for each of its pages."""
+"""Files are mapped in windows, because mincore needs a byte per page."""
 _PAGE_CACHE_ONLY = b"1\n"
 
 
 def drop_cache(server: Server, what: Literal["files", "machine"]) -> str:
-    """Brings the cluster's files to disk, then has the operating system forget them, or all that it has cached.
+    """Syncs the cluster's files, then makes the operating system drop them, or its whole cache.
 
-    What was done, in words. Raises TargetError.
+    Returns a description. Raises TargetError.
     """
     folders = [server.data_directory]
     if (server.data_directory / "pg_wal").is_symlink():
@@ -36,15 +36,15 @@ def drop_cache(server: Server, what: Literal["files", "machine"]) -> str:
     for folder in folders:
         sync_files(folder)
     if what == "machine":
-        # other file systems, too: what is dirty stays
+        # also syncs other file systems, whose dirty pages would stay in the cache
         os.sync()
         with storing(DROP_CACHES, "cannot write"):
             DROP_CACHES.write_bytes(_PAGE_CACHE_ONLY)
-        return "all of the machine's"
+        return "the machine's whole cache"
     count = 0
     for path in itertools.chain.from_iterable(files_below(folder) for folder in folders):
         try:
-            # no link is followed: the folder is the server user's, and we may be root
+            # follows no link: the folder belongs to the server's user, and this process may be root
             handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
             continue
@@ -59,9 +59,10 @@ def drop_cache(server: Server, what: Literal["files", "machine"]) -> str:
 
 
 def shared_buffers_share(server: Server, relations: Sequence[Relation]) -> float | None:
-    """Share of the relations' main forks in shared buffers, by pg_buffercache; None where that is not installed.
+    """Returns the share of the relations' main forks in shared buffers, by pg_buffercache; None if that is not
+    installed.
 
-    The extension goes into the maintenance database: the dataset stays as it was.
+    The extension is created in the maintenance database, so that the dataset stays unchanged.
     """
     total = sum(relation.main_bytes for relation in relations)
     if total == 0:
@@ -82,9 +83,9 @@ def shared_buffers_share(server: Server, relations: Sequence[Relation]) -> float
 
 
 def page_cache_share(data_directory: Path, relations: Sequence[Relation]) -> float | None:
-    """Share of the pages of the relations' main forks that the operating system has cached.
+    """Returns the share of the relations' main forks in the page cache.
 
-    None where the system does not tell: mincore(2) answers owners of files, and root.
+    None without permission: mincore(2) answers only owners of files, and root.
     """
     cached = pages = 0
     try:
@@ -99,7 +100,7 @@ def page_cache_share(data_directory: Path, relations: Sequence[Relation]) -> flo
 
 
 def _resident_pages(path: Path) -> tuple[int, int]:
-    """Cached pages of a file, and all of its pages. Raises OSError."""
+    """Returns the cached pages and all pages of a file. Raises OSError."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         size = os.fstat(handle).st_size
@@ -112,7 +113,7 @@ def _resident_pages(path: Path) -> tuple[int, int]:
 
 
 def _resident_in(handle: int, start: int, length: int) -> int:
-    # Python's own mmap does not tell its address where the map is read-only
+    # Python's own mmap does not expose the address of a read-only map
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]

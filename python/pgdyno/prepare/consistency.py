@@ -20,13 +20,13 @@ from pgdyno.records import Consistency
 from pgdyno.targets import Server
 
 FULL_UP_TO_SCALE = 1000
-"""`auto` sums up to here: 100 million accounts, 13 GB, are read in the order of ten seconds from memory."""
+"""The largest scale at which `auto` sums: 100 million accounts, 13 GB, take about ten seconds from memory."""
 PER_SCALE = {"pgbench_branches": 1, "pgbench_tellers": 10, "pgbench_accounts": 100_000}
-"""Rows of a pgbench dataset for each unit of its scale."""
+"""Rows of a pgbench dataset per unit of its scale."""
 BALANCES = ("accounts", "tellers", "branches", "history")
-"""What has a sum."""
+"""Tables with a balance."""
 QUIET_S = 10.0
-"""How long sessions of a trial may take to end their work before the books are looked at all the same."""
+"""How long sessions of a trial may take to finish before the balances are read regardless."""
 
 _SUMS = """
     SELECT (SELECT count(*) FROM pgbench_accounts), (SELECT coalesce(sum(abalance), 0) FROM pgbench_accounts),
@@ -34,7 +34,7 @@ _SUMS = """
            (SELECT count(*) FROM pgbench_branches), (SELECT coalesce(sum(bbalance), 0) FROM pgbench_branches),
            (SELECT count(*) FROM pgbench_history), (SELECT coalesce(sum(delta), 0) FROM pgbench_history)
 """
-"""One statement, so one snapshot. Sums of integers are bigint, which no balance here leaves."""
+"""One statement, so one snapshot. Sums of integers are bigint, which the balances cannot overflow."""
 _COUNTS = """
     SELECT (SELECT count(*) FROM pgbench_tellers), (SELECT count(*) FROM pgbench_branches),
            (SELECT count(*) FROM pgbench_history)
@@ -49,13 +49,13 @@ Scope = Literal["full", "counts", "none"]
 
 
 class Rule(StrEnum):
-    """What a mix of scripts does to the sums; the text is that of the record."""
+    """How scripts change the sums; the values are those in the record."""
 
-    NOTHING_CHANGES = "no balance changes and the history stays as it is"
+    NOTHING_CHANGES = "no balance changes and the history stays empty"
     ACCOUNTS_ONLY = "accounts change by the history's amounts, tellers and branches stay"
     ALL_ALIKE = "accounts, tellers and branches change by the history's amounts"
     MIXED = "accounts change by the history's amounts, tellers and branches by one amount"
-    UNKNOWN = "scripts from files may change anything: nothing is asserted"
+    UNKNOWN = "scripts from files may change anything: no rule applies"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,22 +70,22 @@ class Books:
 
     @classmethod
     def as_loaded(cls, scale: int) -> Books:
-        """Those of a dataset that nobody has changed."""
+        """Those of an unchanged dataset."""
         rows = {table: scale * count for table, count in PER_SCALE.items()}
         return cls(0, 0, 0, 0, {**rows, "pgbench_history": 0})
 
     @property
     def sums(self) -> dict[str, int]:
-        """By the names that messages use."""
+        """By their names in messages."""
         return {name: getattr(self, name) for name in BALANCES}
 
     def without_history(self) -> Books:
-        """The same once the history was emptied."""
+        """The same after the history is emptied."""
         return replace(self, history=0, rows={**self.rows, "pgbench_history": 0})
 
 
 def rule_for(scripts: Set[str]) -> Rule:
-    """The rule for scripts that may run, by name. One that did not run after all does not break it."""
+    """Returns the rule for the named scripts; it also holds if one of them does not run."""
     if not scripts <= set(BUILTIN_SCRIPTS):
         return Rule.UNKNOWN
     if "simple-update" in scripts:
@@ -94,7 +94,7 @@ def rule_for(scripts: Set[str]) -> Rule:
 
 
 def scope_for(asked: Literal["auto", "full", "counts", "none"], dataset: Dataset, rule: Rule) -> Scope:
-    """How much is checked of `dataset`: of tables that a user's scripts may have changed or dropped, nothing."""
+    """Returns how much of `dataset` to check: nothing if a user's scripts may change or drop tables."""
     if rule is Rule.UNKNOWN:
         return "none"
     if asked == "auto":
@@ -103,7 +103,7 @@ def scope_for(asked: Literal["auto", "full", "counts", "none"], dataset: Dataset
 
 
 def read_books(server: Server) -> Books:
-    """Rows and sums of pgbench's tables now. Raises TargetError, psycopg.Error."""
+    """Reads rows and sums of pgbench's tables. Raises TargetError, psycopg.Error."""
     with server.connect() as connection:
         row = connection.execute(_SUMS).fetchone()
     assert row is not None
@@ -116,7 +116,7 @@ def read_books(server: Server) -> Books:
 
 
 def read_small_counts(server: Server) -> dict[str, int]:
-    """Exact rows of all tables but the accounts. Raises TargetError, psycopg.Error."""
+    """Counts the rows of all tables except the accounts. Raises TargetError, psycopg.Error."""
     with server.connect() as connection:
         row = connection.execute(_COUNTS).fetchone()
     assert row is not None
@@ -124,7 +124,7 @@ def read_small_counts(server: Server) -> dict[str, int]:
 
 
 def wait_for_quiet(server: Server) -> None:
-    """Returns when every other session in the workload's database is idle: one that was cut off may still commit."""
+    """Waits until other sessions in the workload's database are idle: one whose client has gone may still commit."""
     end = time.monotonic() + QUIET_S
     with server.connect() as connection:
         while time.monotonic() < end:
@@ -135,7 +135,7 @@ def wait_for_quiet(server: Server) -> None:
 
 
 def check_counts(dataset: Dataset, rows: dict[str, int]) -> list[str]:
-    """What is wrong with `rows`, by table, against the dataset's scale."""
+    """Returns deviations of `rows`, by table, from the dataset's scale."""
     return [
         f"{table} has {rows[table]:,} rows, not {dataset.scale * count:,}"
         for table, count in PER_SCALE.items()
@@ -144,13 +144,13 @@ def check_counts(dataset: Dataset, rows: dict[str, int]) -> list[str]:
 
 
 def check_books(before: Books, after: Books, rule: Rule) -> tuple[dict[str, int], list[str]]:
-    """How the sums changed, and what of that breaks `rule`, which must be known."""
+    """Returns how the sums changed, and violations of `rule`, which must be known."""
     changes = {name: after.sums[name] - before.sums[name] for name in BALANCES}
     told = ", ".join(f"{name} {change:+,}" for name, change in changes.items())
     if all(changes[name] == wanted for name, wanted in _wanted(changes, rule).items()):
         history_rows = after.rows["pgbench_history"] - before.rows["pgbench_history"]
         if rule is Rule.NOTHING_CHANGES and history_rows != 0:
-            return changes, [f"the history got {history_rows:,} rows, and the scripts write none"]
+            return changes, [f"the history has {history_rows:,} new rows, although the scripts write none"]
         return changes, []
     return changes, [f"the sums changed by {told}; {rule.value}"]
 
@@ -170,15 +170,15 @@ def _wanted(changes: dict[str, int], rule: Rule) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a check came to."""
+    """The result of a check."""
 
     record: Consistency
     after: Books | None
-    """The books as they are now; None when they were not read whole."""
+    """The balances after the trial; None if they were not read completely."""
 
 
 def check_consistency(server: Server, dataset: Dataset, scope: Scope, rule: Rule, before: Books | None) -> Checked:
-    """Looks at the dataset behind a trial that began with `before`. Raises TargetError, psycopg.Error."""
+    """Checks the dataset after a trial that began with `before`. Raises TargetError, psycopg.Error."""
     started = time.monotonic()
     if scope == "none":
         return Checked(Consistency(scope=scope, rule=rule.value, seconds=0.0, counts={}), None)

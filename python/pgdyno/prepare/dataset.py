@@ -1,4 +1,4 @@
-"""Loads a dataset with the engine, which marks the database with what it holds."""
+"""Loads a dataset with the engine, which writes the dataset stamp."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from pgdyno.targets.silence import HINT, SilentServerError
 
 
 def load_dataset(dataset: Dataset, server: Server, engine: Engine, progress: Progress, *, anew: bool = False) -> bool:
-    """Loads `dataset` unless the database says that it holds just that. True when it was loaded now.
+    """Loads `dataset` unless the database's stamp names exactly that. Returns whether it was loaded.
 
-    With `anew` it is loaded whatever the database says.
+    `anew` forces loading.
 
-    Raises TargetError when the engine could not load it; the database is then without a mark.
+    Raises TargetError if the engine could not load it; the database then has no stamp.
     """
     if not anew and marked_dataset(server) == dataset:
         return False
     progress.step(f"loading {dataset}")
-    # over how many connections is the engine's choice: by cores, and by what is to be filled
+    # the engine chooses the number of connections, from the cores and tables
     options = ["--initialize", *_size(dataset), "--quiet", "--events=-"]
     _run_engine(engine, options, server, progress, f"load {dataset}")
     found = marked_dataset(server)
     if found != dataset:
         raise TargetError(
-            f"cannot load {dataset}: the engine left a mark of {found}",
-            hint="use a pgdrive and a pgdyno of one release",
+            f"cannot load {dataset}: the engine wrote the dataset stamp of {found}",
+            hint="use pgdrive and pgdyno of the same release",
         )
     return True
 
@@ -62,7 +62,7 @@ def _follow(events: Iterable[Event], progress: Progress) -> Event | None:
     end = None
     for event in events:
         if event["event"] == "load" and "rows_total" in event:
-            # one a table, and one of all together, which has no table
+            # events for each table, and one for all of them, without a table
             if event["table"] is None:
                 left_s = event["remaining_us"] / 1e6
                 progress.rows(event["rows"], event["rows_total"], event["rows_per_s"], left_s)
@@ -78,4 +78,4 @@ def _reason(end: Event | None, errors: IO[bytes]) -> str:
         return str(end["message"])
     errors.seek(0)
     lines = errors.read().decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "the engine said nothing"
+    return lines[-1] if lines else "the engine printed no message"

@@ -1,4 +1,4 @@
-"""Reads every page of a restored server once: a volume from a snapshot fetches each block when it is first touched."""
+"""Reads every page of a restored server once: a volume from a snapshot fetches each block on its first read."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pgdyno.prepare.relations import list_relations
 from pgdyno.targets import Server
 
 SESSIONS = 8
-"""That read at once: a block that is fetched from far takes long, and many do at the same time."""
+"""Parallel sessions: fetching a block takes long, and many fetches run in parallel."""
 PIECE_BLOCKS = 16_384
-"""Blocks a piece, 128 MB as servers are built by default."""
+"""Blocks per query, 128 MB in a default build."""
 _TEMPLATE = "_template"
 _THERE = "SELECT datname FROM pg_database WHERE datname = ANY (%s) AND datallowconn ORDER BY datname"
 
@@ -28,15 +28,15 @@ class _Piece:
 
 
 def read_every_page(server: Server) -> str:
-    """Main forks of all tables and indexes of the workload's database, and of what it is copied from.
+    """Reads the main forks of all tables and indexes of the workload's database and its templates.
 
-    By pg_prewarm, which goes again where it was not there before; where the server has none, tables are read by
-    queries and indexes are not. What was read, in words. Raises TargetError, psycopg.Error.
+    Uses pg_prewarm, and drops it if it was not installed before; a server without it reads tables by queries, and no
+    indexes. Returns a description. Raises TargetError, psycopg.Error.
     """
     with server.connect(server.maintenance) as connection:
         wanted = [server.dbname, f"{server.dbname}{_TEMPLATE}"]
         there = [str(name) for (name,) in connection.execute(_THERE, [wanted]).fetchall()]
-    return "; ".join(f"{name}: {_read(server, name)}" for name in there) or "the snapshot has no such database"
+    return "; ".join(f"{name}: {_read(server, name)}" for name in there) or "the snapshot lacks this database"
 
 
 def _read(server: Server, dbname: str) -> str:
@@ -49,7 +49,7 @@ def _read(server: Server, dbname: str) -> str:
         except psycopg.Error:
             tables = [sql.Identifier(each.schema, each.name) for each in relations if each.is_table]
             _by_queries(server, dbname, tables)
-            return f"{len(tables)} tables by queries, no indexes: there is no pg_prewarm"
+            return f"{len(tables)} tables by queries, no indexes: pg_prewarm is not available"
         size = int(connection.execute("SELECT current_setting('block_size')::int").fetchone()[0])  # type: ignore[index]
         pieces = [piece for each in relations for piece in _pieces(each.oid, each.main_bytes // size)]
         blocks = _by_pieces(server, dbname, pieces)
@@ -68,7 +68,7 @@ def _by_pieces(server: Server, dbname: str, pieces: Sequence[_Piece]) -> int:
         blocks = 0
         with server.connect(dbname) as connection:
             for each in share:
-                # past shared buffers: what is in them is a matter of [reset]
+                # 'read' bypasses shared buffers, whose contents [reset] determines
                 statement = "SELECT pg_prewarm(%s::oid::regclass, 'read', 'main', %s, %s)"
                 row = connection.execute(statement, [each.oid, each.first, each.last]).fetchone()
                 blocks += row[0] if row is not None else 0
@@ -81,7 +81,7 @@ def _by_pieces(server: Server, dbname: str, pieces: Sequence[_Piece]) -> int:
 def _by_queries(server: Server, dbname: str, tables: Sequence[sql.Identifier]) -> None:
     def read(share: Sequence[sql.Identifier]) -> None:
         with server.connect(dbname) as connection:
-            # the count is wanted of the table, not of an index that knows it, too
+            # the count must read the table instead of an index
             connection.execute("SET enable_indexonlyscan = off")
             for table in share:
                 connection.execute(sql.SQL("SELECT count(*) FROM {}").format(table))

@@ -1,6 +1,6 @@
-"""The mark: what a database's comment says of the dataset in it. The only place that reads it.
+"""The dataset stamp in a database's comment. Only this module reads it.
 
-The engine writes it when a load has come to its end; docs/reference/dataset-stamp.md is the contract.
+The engine writes it when a load has finished; docs/reference/dataset-stamp.md is the contract.
 """
 
 from __future__ import annotations
@@ -16,32 +16,31 @@ from pgdyno.plan.model import Workload
 from pgdyno.targets import Server
 
 FORMAT = 1
-"""Newest format of the mark that this code reads."""
+"""The newest format of the stamp that this code reads."""
 BEGIN, END = "[pgdyno-dataset ", "]"
 
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """What is loaded into a database."""
+    """The contents of a database."""
 
     name: str
     scale: int
-    """In the dataset's own unit: for sbtest, rows a table."""
+    """In the dataset's own unit: for sbtest, rows per table."""
     tables: int | None = None
-    """How many there are, where that is chosen: of sbtest."""
+    """The number of tables, where it can be chosen (sbtest)."""
     profile: str | None = None
-    """Whose rules TPC-C's rows follow; None of others."""
+    """The rules that TPC-C's rows follow; None for other datasets."""
 
     @classmethod
     def of(cls, workload: Workload, scale: int) -> Dataset | None:
-        """What a trial of `workload` at `scale` needs; None when that is nothing."""
+        """Returns the dataset that a trial of `workload` at `scale` needs, or None."""
         if workload.dataset == "none":
             return None
         tables = workload.tables if workload.dataset == "sbtest" else None
         return cls(workload.dataset, scale, tables, workload.profile if workload.dataset == "tpcc" else None)
 
     def __str__(self) -> str:
-        """`pgbench at scale 100`; `sbtest with 10 tables of 100,000 rows`."""
         if self.tables is None:
             return f"{self.name} at scale {self.scale:,}"
         return f"{self.name} with {self.tables:,} table{'s' if self.tables > 1 else ''} of {self.scale:,} rows"
@@ -53,22 +52,22 @@ class MarkedTable:
 
     name: str
     rows: int
-    """When the load ended."""
+    """At the end of the load."""
     oid: int
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a load has left."""
+    """The dataset stamp that a load wrote."""
 
     dataset: Dataset
     tables: tuple[MarkedTable, ...]
     wal_level: str | None = None
-    """The server's while it was loaded; None of a mark that does not say."""
+    """The server's wal_level during the load; None for a stamp without it."""
 
 
 def read_mark(comment: str | None) -> Mark | None:
-    """The mark in a database's comment; None when there is none that can be trusted by itself."""
+    """Parses the stamp in a database's comment; None if there is none or it is invalid."""
     _, begin, rest = (comment or "").partition(BEGIN)
     if not begin:
         return None
@@ -92,7 +91,7 @@ def _checksum(said: dict[str, Any]) -> str:
 
 
 def marked_dataset(server: Server) -> Dataset | None:
-    """The dataset that the workload's database holds by its mark, whose tables must be those that were loaded.
+    """Returns the dataset by the stamp of the workload's database, if its tables are those that were loaded.
 
     Raises TargetError, psycopg.Error.
     """
@@ -108,7 +107,7 @@ def marked_dataset(server: Server) -> Dataset | None:
 
 
 def read_comment(server: Server, database: str | None = None) -> str | None:
-    """The comment of `database`, the workload's unless given; None too when there is no such database.
+    """Returns the comment of `database`, by default the workload's; also None if the database does not exist.
 
     Raises TargetError.
     """

@@ -19,28 +19,30 @@ from pgdyno.prepare.steps import Steps
 from pgdyno.targets import Server
 
 FROM_BYTES = 500_000_000
-"""Size of a dataset from which two restarts take less time than they save."""
+"""The size of a dataset from which the restarts take less time than they save."""
 FROM_VERSION = 140_000
-"""The first whose tables are emptied and filled in one transaction, for only its COPY FREEZE marks pages as visible."""
+"""The first version that empties and fills a table in one transaction, because only its COPY FREEZE marks pages as
+visible.
+"""
 VARIABLE = "PGDYNO_LOAD_WITH_WAL"
-"""Of the environment: with any value but 0, loads run under the plan's own settings."""
+"""Environment variable: any value but 0 makes loads use the plan's own settings."""
 SETTINGS = {
     "wal_level": "minimal",
-    # PostgreSQL does not start with these and wal_level = minimal
+    # PostgreSQL refuses to start with these and wal_level = minimal
     "max_wal_senders": "0",
     "archive_mode": "off",
     "summarize_wal": "off",
-    # the load vacuums and analyses its tables itself
+    # the load itself vacuums and analyses its tables
     "autovacuum": "off",
-    # the kernel writes while rows still come, so that the sync before the commit finds little left to do
+    # the kernel writes back early, so that little remains for the sync before the commit
     "backend_flush_after": "2MB",
 }
 
 
 def is_worthwhile(server: Server, dataset: Dataset) -> bool:
-    """Whether `dataset` should be loaded into `server` without WAL. Raises TargetError.
+    """Tells whether to load `dataset` into `server` without WAL. Raises TargetError.
 
-    Standbys that are there would miss what is not in the WAL; a plan's are made after the first load.
+    Existing standbys would miss the data; a plan's standbys are created after the first load.
     """
     if server.machine is None or server.replica_directories() or os.environ.get(VARIABLE, "0") not in ("", "0"):
         return False
@@ -55,8 +57,8 @@ def is_worthwhile(server: Server, dataset: Dataset) -> bool:
 def minimal_wal(server: Server, steps: Steps) -> Iterator[None]:
     """Restarts `server` with `SETTINGS` for the block, and with the plan's settings after it.
 
-    Where it does not start with them, the block runs under the plan's settings, and the step says why. A block that
-    fails leaves the plan's settings, too, and a server that is down is left down. Raises TargetError, psycopg.Error.
+    If the server does not start with them, the block runs under the plan's settings, and the step records why. A
+    failing block also restores the plan's settings; a stopped server stays stopped. Raises TargetError, psycopg.Error.
     """
     planned = dict(server.plan_settings)
     steps.do("configure", "restarting the server to load without WAL", lambda: _begin(server, planned))
@@ -64,7 +66,7 @@ def minimal_wal(server: Server, steps: Steps) -> Iterator[None]:
         yield
         steps.do("configure", "restarting the server with the plan's settings", lambda: _end(server, planned))
     except Exception:
-        # the reason why the load failed counts; a server that does not come up is started by the next trial
+        # the load's own error matters; the next trial starts a server that did not come up
         with suppress(TargetError):
             _restore(server, planned)
         raise
@@ -77,15 +79,15 @@ def _begin(server: Server, planned: Mapping[str, str]) -> str:
     try:
         done = server.configure({**planned, **{name: SETTINGS[name] for name in SETTINGS if name in known}})
     except TargetError as error:
-        # replication slots, or a library of the plan's, may want more than minimal
+        # replication slots or a library of the plan may need more than minimal
         if not server.alive():
             server.restart()
         return f"loading with WAL: {error.message}"
-    return "the plan's settings will do" if done is None else done.in_words()
+    return "using the plan's settings" if done is None else done.in_words()
 
 
 def _end(server: Server, planned: Mapping[str, str]) -> str | None:
-    # before the restart: a checkpoint may take its time, and a server that stops may not
+    # before the restart: unlike the stop of a server, a checkpoint has no time limit
     with server.connect() as connection:
         connection.execute("CHECKPOINT")
     done = server.configure(planned)
@@ -93,7 +95,7 @@ def _end(server: Server, planned: Mapping[str, str]) -> str | None:
 
 
 def _restore(server: Server, planned: Mapping[str, str]) -> None:
-    """Brings the plan's settings back; into force where the server runs, else for its next start."""
+    """Restores the plan's settings and, if the server runs, activates them; else they apply at its next start."""
     server.own("configure the server").control.write_settings(planned, server.port)
     if server.alive():
         server.restart()

@@ -1,4 +1,4 @@
-"""Reads the dataset before a trial, so that the trial does not."""
+"""Reads the dataset into memory before a trial."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ INSTALL = 'install PostgreSQL\'s contrib modules for this server, or set reset.p
 
 
 def check_extension(target: str, server: Server, reset: Reset) -> None:
-    """Refuses the server of `target` without the extension that `reset` asks for, before anything is loaded.
+    """Raises TargetError if `target` lacks the extension that `reset` needs, before anything is loaded.
 
-    Raises TargetError, psycopg.Error.
+    Raises psycopg.Error.
     """
     if reset.prewarm != "pg_prewarm":
         return
     with server.connect() as connection:
         found = connection.execute("SELECT 1 FROM pg_available_extensions WHERE name = 'pg_prewarm'").fetchone()
     if found is None:
-        message = f"target {target}: cannot prewarm with pg_prewarm: the server has no extension of that name"
+        message = f"target {target}: cannot prewarm with pg_prewarm: the server does not have this extension"
         raise TargetError(message, hint=INSTALL)
 
 
 def prewarm_with_extension(server: Server) -> str:
-    """Main forks of all tables and indexes into shared buffers by pg_prewarm. How many blocks that were.
+    """Loads the main forks of all tables and indexes into shared buffers by pg_prewarm; returns the number of blocks.
 
-    Raises TargetError where the extension is not installed; psycopg.Error.
+    Raises TargetError if the extension is not installed; psycopg.Error.
     """
     with server.connect() as connection:
         try:
-            # a notice that it is there already is no news
+            # suppresses the notice that it already exists
             connection.execute("SET client_min_messages = warning")
             connection.execute("CREATE EXTENSION IF NOT EXISTS pg_prewarm")
         except (psycopg.errors.UndefinedFile, psycopg.errors.FeatureNotSupported) as error:
@@ -50,12 +50,12 @@ def prewarm_with_extension(server: Server) -> str:
 
 
 def prewarm_by_reading(server: Server) -> str:
-    """Every table read whole, as a query reads it: past a quarter of shared buffers it goes through a small ring.
+    """Reads every table completely by a query; tables above a quarter of shared buffers pass through a small ring.
 
-    Indexes are not read. Raises TargetError, psycopg.Error.
+    Reads no indexes. Raises TargetError, psycopg.Error.
     """
     with server.connect() as connection:
-        # the count is wanted of the table, not of an index that knows it, too
+        # the count must read the table instead of an index
         connection.execute("SET enable_indexonlyscan = off")
         tables = [relation for relation in list_relations(connection) if relation.is_table]
         for table in tables:

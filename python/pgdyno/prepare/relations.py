@@ -1,4 +1,4 @@
-"""Tables and indexes of the workload's database: what is prewarmed, and where its pages are."""
+"""Lists tables and indexes of the workload's database, for prewarming and cache shares."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import psycopg
 from pgdyno.targets import Server
 
 SEGMENT_BYTES = 1 << 30
-"""Size of a relation's files but the last, as servers are built by default."""
+"""Size of a relation's segment files in a default build."""
 
 _LIST = """
     SELECT c.oid::bigint, n.nspname, c.relname, c.relkind::text, pg_relation_filenode(c.oid)::bigint,
@@ -21,7 +21,7 @@ _LIST = """
       AND c.oid >= 16384 AND n.nspname NOT IN ('pg_catalog', 'information_schema')
     ORDER BY c.relkind = 'i', pg_relation_size(c.oid, 'main') DESC, c.oid
 """
-"""Toast tables are in namespace pg_toast. Indexes come last: what is read last stays longest."""
+"""Toast tables are in namespace pg_toast. Indexes are last, because what is read last stays in memory longest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,27 +35,27 @@ class Relation:
     """pg_class.relkind."""
     filenode: int
     path: str
-    """Of its first file, below the data directory."""
+    """Path of its first file, relative to the data directory."""
     main_bytes: int
 
     @property
     def is_table(self) -> bool:
-        """Whether people can select from it."""
+        """Whether queries can select from it."""
         return self.kind in "rm"
 
     def files(self, data_directory: Path) -> list[Path]:
-        """Files of its main fork."""
+        """Yields the files of its main fork."""
         segments = max(1, -(-self.main_bytes // SEGMENT_BYTES))
         first = data_directory / self.path
         return [first, *(first.with_name(f"{first.name}.{number}") for number in range(1, segments))]
 
 
 def list_relations(connection: psycopg.Connection[tuple[Any, ...]]) -> list[Relation]:
-    """Everything that is not the server's own: tables by size, then indexes by size. Raises psycopg.Error."""
+    """Returns all user relations: tables by size, then indexes by size. Raises psycopg.Error."""
     return [Relation(*row) for row in connection.execute(_LIST).fetchall()]
 
 
 def dataset_relations(server: Server) -> list[Relation]:
-    """The same, over a connection of its own. Raises TargetError, psycopg.Error."""
+    """Returns the same over a new connection. Raises TargetError, psycopg.Error."""
     with server.connect() as connection:
         return list_relations(connection)

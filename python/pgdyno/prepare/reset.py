@@ -1,4 +1,4 @@
-"""The same state before every trial: the dataset brought back, then the server and its caches as the plan says."""
+"""Restores the same state before every trial: the dataset, then the server and its caches, as in the plan."""
 
 from __future__ import annotations
 
@@ -40,26 +40,26 @@ BRING_BACK = 'set reset.method to "reload", "template" or "snapshot": those brin
 
 @dataclass(slots=True)
 class Preparer:
-    """Prepares the trials of one target, one after another, and checks the dataset behind each."""
+    """Prepares the trials of one target, one after another, and checks the dataset after each."""
 
     server: Server
     engine: Engine
     progress: Progress
     reset: Reset
     scripts: Set[str]
-    """Names of those that may run."""
+    """Names of scripts that may run."""
     keep_free_bytes: int = 0
-    """What the plan wants to stay free on disk."""
+    """Disk space that the plan keeps free."""
     _whole: dict[Dataset, DatasetCheck] = field(default_factory=dict)
-    """Of each that was loaded or brought back."""
+    """A check for each dataset that was loaded or restored."""
     _books: Books | None = None
-    """What the next trial begins with; None when nobody knows."""
+    """The balances at the start of the next trial; None if unknown."""
     _dataset: Dataset | None = None
 
     def prepare(self, dataset: Dataset | None) -> Preparation:
-        """Brings everything to the state in which a trial starts; `dataset` is None when the plan has none.
+        """Restores the state in which a trial starts; `dataset` is None if the plan has none.
 
-        Raises TargetError, psycopg.Error; then nothing is lost, and the next call begins anew.
+        Raises TargetError, psycopg.Error; the next call then starts over.
         """
         steps = Steps(self.progress)
         known, self._books = self._books if dataset == self._dataset else None, None
@@ -68,7 +68,7 @@ class Preparer:
             self._books = self._bring_back(dataset, known, steps)
             steps.do("verify", "checking the dataset", lambda: self._verify(dataset))
         if self.server.has_replicas:
-            steps.do("replicas", "looking for the replicas", self.server.make_replicas)
+            steps.do("replicas", "checking the replicas", self.server.make_replicas)
         self._condition(steps)
         if self.server.has_replicas:
             steps.do("catch up", "waiting for the replicas", self.server.wait_for_replicas)
@@ -83,7 +83,7 @@ class Preparer:
         )
 
     def check(self) -> Consistency | None:
-        """Checks the dataset behind a trial that finished; None when the plan wants no check.
+        """Checks the dataset after a finished trial; None if the plan disables checks.
 
         Raises TargetError, psycopg.Error.
         """
@@ -108,13 +108,13 @@ class Preparer:
         return rule_for(self.scripts)
 
     def forget(self) -> None:
-        """The trial ended in a way that leaves the dataset's state unknown."""
+        """Records that the trial ended with the dataset in an unknown state."""
         self._books = None
 
     # ---- the dataset ----
 
     def _bring_back(self, dataset: Dataset, known: Books | None, steps: Steps) -> Books | None:
-        """What the books are then; None when they are not wanted."""
+        """Restores the dataset and returns its balances, or None if they are not needed."""
         match self.reset.method:
             case "template":
                 self._from_template(dataset, steps)
@@ -128,7 +128,7 @@ class Preparer:
 
     @staticmethod
     def _as_loaded(dataset: Dataset) -> Books | None:
-        """Only pgbench's tables have balances."""
+        """Returns the balances of a fresh dataset; only pgbench's tables have any."""
         return None if dataset.name in (sbtest.NAME, tpcc.NAME) else Books.as_loaded(dataset.scale)
 
     def _as_it_is(self, dataset: Dataset, known: Books | None, steps: Steps) -> Books | None:
@@ -158,9 +158,9 @@ class Preparer:
             dropped = make_room(self.server, dataset, self.keep_free_bytes)
             if dropped is not None:
                 steps.do("make room", "dropping templates", lambda: dropped)
-            # what trials of an earlier run have changed is no source of a template
+            # a dataset that an earlier run has changed cannot become a template
             self._load(dataset, steps, anew=True)
-            steps.do("template", "making the template", lambda: make_template(self.server, self.reset))
+            steps.do("template", "creating the template", lambda: make_template(self.server, self.reset))
             template = find_template(self.server, dataset) or template_of(self.server)
         source = template
         steps.do("copy", "copying the template", lambda: copy_template(self.server, source, self.reset))
@@ -177,25 +177,25 @@ class Preparer:
         def load() -> str:
             nonlocal loaded
             loaded = load_dataset(dataset, self.server, self.engine, self.progress, anew=anew)
-            return str(dataset) if loaded else "it was there"
+            return str(dataset) if loaded else "already loaded"
 
         with self._load_settings(dataset, steps, anew=anew):
-            steps.do("load", f"looking for {dataset}", load)
+            steps.do("load", f"checking for {dataset}", load)
         if loaded:
             self._whole.pop(dataset, None)
         return loaded
 
     def _load_settings(self, dataset: Dataset, steps: Steps, *, anew: bool) -> AbstractContextManager[None]:
-        """The settings for loading `dataset`: the plan's own, unless they would write it all to WAL."""
+        """Returns a context with the settings for loading `dataset`."""
         if not is_worthwhile(self.server, dataset) or not (anew or marked_dataset(self.server) != dataset):
             return nullcontext()
         return minimal_wal(self.server, steps)
 
     def _verify(self, dataset: Dataset) -> str:
-        """The mark, and the rows as far as that is cheap. Raises TargetError."""
+        """Checks the stamp, and the rows as far as that is fast. Raises TargetError."""
         found = marked_dataset(self.server)
         if found != dataset:
-            raise TargetError(f"cannot use the dataset: the database's mark says {found}, not {dataset}")
+            raise TargetError(f"cannot use the dataset: the database's dataset stamp names {found}, not {dataset}")
         made_anew = self.reset.method in ("template", "snapshot", "reload")
         if dataset.name == tpcc.NAME:
             return "its mark"
@@ -208,18 +208,18 @@ class Preparer:
         rows = whole.rows(self.server, scope, self._books, same_size=made_anew)
         wrong = check_counts(dataset, rows)
         if self.reset.method != "none" and rows["pgbench_history"] != 0:
-            wrong.append(f"pgbench_history has {rows['pgbench_history']:,} rows and should be empty")
+            wrong.append(f"pgbench_history has {rows['pgbench_history']:,} rows, but should be empty")
         if wrong:
-            raise TargetError(f"the dataset is not what was loaded: {'; '.join(wrong)}", hint=BRING_BACK)
+            raise TargetError(f"the dataset differs from the loaded one: {'; '.join(wrong)}", hint=BRING_BACK)
         return "accounts counted" if "pgbench_accounts" in rows else "accounts by size"
 
     def _verify_sbtest(self, dataset: Dataset, *, made_anew: bool) -> str:
         if self.reset.consistency == "none" and not made_anew:
-            # then scripts may change the number of rows
+            # the scripts of such a plan may change the number of rows
             return "its mark"
         wrong = sbtest.count_sbtest(self.server, dataset)[1]
         if wrong:
-            raise TargetError(f"the dataset is not what was loaded: {'; '.join(wrong)}", hint=BRING_BACK)
+            raise TargetError(f"the dataset differs from the loaded one: {'; '.join(wrong)}", hint=BRING_BACK)
         return "all tables counted"
 
     # ---- server and caches ----
@@ -245,22 +245,22 @@ class Preparer:
         return self.reset.restart or self.reset.drop_cache != "none" or self.reset.prewarm != "none"
 
     def _shares(self) -> tuple[int | None, float | None, float | None]:
-        """Size of the dataset; its shares in shared buffers and in the page cache."""
+        """Returns the dataset's size and its shares in shared buffers and in the page cache."""
         relations = dataset_relations(self.server)
         size = sum(relation.main_bytes for relation in relations)
         if self.server.machine is None:
-            # files are its host's, and an extension for buffers would get into a database that is not ours
+            # files are on another host, and pg_buffercache would be created in a foreign database
             return size, None, None
-        # first the page cache: installing an extension reads files
+        # the page cache comes first, because installing an extension reads files
         in_page_cache = page_cache_share(self.server.data_directory, relations)
         in_buffers = shared_buffers_share(self.server, relations)
         return size, in_buffers, in_page_cache
 
 
 def checkpoint(server: Server) -> None:
-    """Writes out what the load and earlier trials left dirty, so that no trial pays for another's pages.
+    """Writes dirty pages of the load and of earlier trials, so that no trial pays for another one's.
 
-    Raises TargetError when the server cannot be reached, psycopg.Error when it fails meanwhile.
+    Raises TargetError if the server cannot be reached, psycopg.Error if it fails.
     """
     _execute(server, "CHECKPOINT")
 

@@ -1,7 +1,7 @@
-"""sysbench's tables: what is done to them before a trial, and what must hold behind it.
+"""Vacuums and checks sysbench's tables.
 
-Its scripts come from files, which may do anything; but all of sysbench's mixed workloads leave every table with
-the rows that it was loaded with, for what they delete they insert again, with the same id, in one transaction.
+Scripts from files may do anything; but all of sysbench's mixed workloads keep the rows of every table, because they
+insert deleted rows again, with the same id, in one transaction.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ RULE = "every table has the rows that were loaded, numbered from 1"
 
 
 def tables_of(dataset: Dataset) -> list[str]:
-    """Their names."""
     return [f"sbtest{number}" for number in range(1, (dataset.tables or 0) + 1)]
 
 
 def vacuum_sbtest(server: Server, dataset: Dataset) -> str:
-    """Vacuums every table: trials leave dead rows in each. How many, in words. Raises TargetError, psycopg.Error."""
+    """Vacuums every table, because trials leave dead rows; returns a description. Raises TargetError, psycopg.Error."""
     tables = tables_of(dataset)
     with server.connect() as connection:
         for table in tables:
@@ -34,7 +33,7 @@ def vacuum_sbtest(server: Server, dataset: Dataset) -> str:
 
 
 def count_sbtest(server: Server, dataset: Dataset) -> tuple[dict[str, int], list[str]]:
-    """Exact rows by table, and what is wrong with them. Raises TargetError, psycopg.Error."""
+    """Counts the rows of each table; returns the counts and deviations. Raises TargetError, psycopg.Error."""
     counts: dict[str, int] = {}
     violations = []
     statement = sql.SQL("SELECT count(*), coalesce(min(id), 1), coalesce(max(id), 0) FROM {}")
@@ -47,16 +46,16 @@ def count_sbtest(server: Server, dataset: Dataset) -> tuple[dict[str, int], list
             if rows != dataset.scale:
                 violations.append(f"{table} has {rows:,} rows, not {dataset.scale:,}")
             elif (first, last) != (1, dataset.scale):
-                # ids are unique: so many of them within these bounds are all of them
+                # ids are unique, so this count within these bounds covers all of them
                 violations.append(f"{table} has ids from {first:,} to {last:,}, not from 1 to {dataset.scale:,}")
     return counts, violations
 
 
 def check_sbtest(server: Server, dataset: Dataset) -> Consistency:
-    """Counts behind a trial. Raises TargetError, psycopg.Error."""
+    """Checks the counts after a trial. Raises TargetError, psycopg.Error."""
     started = time.monotonic()
     wait_for_quiet(server)
     counts, violations = count_sbtest(server, dataset)
     seconds = round(time.monotonic() - started, 6)
-    # there are no sums: counts are all that can be checked
+    # the tables have no sums to check
     return Consistency(scope="counts", rule=RULE, seconds=seconds, counts=counts, violations=violations)

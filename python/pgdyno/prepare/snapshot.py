@@ -1,4 +1,4 @@
-"""A stopped copy of the whole cluster to go back to."""
+"""Copies the stopped cluster and restores it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pgdyno.targets import Server
 
 
 def holds_snapshot(server: Server, dataset: Dataset, wanted: SnapshotWay | None) -> bool:
-    """Whether a whole copy of the cluster with `dataset` is there, made the way that is `wanted`, if any is."""
+    """Tells whether a complete copy of the cluster with `dataset` exists, made by the `wanted` method, if any."""
     record = server.copy.read()
     if record is None or wanted not in (None, record.way):
         return False
@@ -18,7 +18,7 @@ def holds_snapshot(server: Server, dataset: Dataset, wanted: SnapshotWay | None)
 
 
 def make_snapshot(server: Server, wanted: SnapshotWay | None, steps: Steps) -> None:
-    """Stops the server, copies its data directory, starts it. Raises TargetError, with sizes if room is short."""
+    """Stops the server, copies its data directory, and starts it. Raises TargetError, with sizes if space is short."""
     mark = read_comment(server) or ""
     steps.do("stop", "stopping the server", server.stop)
     try:
@@ -28,13 +28,13 @@ def make_snapshot(server: Server, wanted: SnapshotWay | None, steps: Steps) -> N
 
 
 def restore_snapshot(server: Server, steps: Steps) -> None:
-    """Stops the server, puts the copy in place of its data directory, starts it. Raises TargetError."""
+    """Stops the server, replaces its data directory by the copy, and starts it. Raises TargetError."""
     steps.do("stop", "stopping the server", server.stop)
-    steps.do("restore", "bringing back the cluster", server.copy.restore)
+    steps.do("restore", "restoring the cluster", server.copy.restore)
     steps.do("start", "starting the server", lambda: _start_again(server))
 
 
 def _start_again(server: Server) -> None:
     server.start()
-    # the copy may be of an earlier run, which had another password
+    # the copy may have the password of an earlier run
     server.prepare(set_password=True)

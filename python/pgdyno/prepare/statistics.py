@@ -1,18 +1,18 @@
-"""The server's cumulative statistics, set to zero."""
+"""Resets the server's cumulative statistics."""
 
 from __future__ import annotations
 
 from pgdyno.targets import Server
 
 ALL_AT_ONCE_VERSION = 170000
-"""From here on pg_stat_reset_shared without a name means all of them."""
+"""The first version whose pg_stat_reset_shared() resets all of them."""
 _SHARED = (("bgwriter", 0), ("archiver", 0), ("wal", 140000), ("recovery_prefetch", 150000), ("io", 160000))
-"""Names of pg_stat_reset_shared before that, and the first version (as server_version_num) of each."""
+"""Arguments of pg_stat_reset_shared before that, with the first version (server_version_num) of each."""
 _SLRU_VERSION = 130000
 
 
 def reset_statistics(server: Server) -> str:
-    """pg_stat_reset in the workload's database, and every shared one that this version has. Their names.
+    """Calls pg_stat_reset in the workload's database, and resets all shared statistics; returns their names.
 
     Raises TargetError, psycopg.Error.
     """

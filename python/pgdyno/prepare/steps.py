@@ -1,4 +1,4 @@
-"""The steps before a trial, timed as they are done."""
+"""Times the steps before a trial."""
 
 from __future__ import annotations
 
@@ -13,25 +13,24 @@ T = TypeVar("T")
 
 
 class Steps:
-    """Does steps in turn: shows each, times it, keeps the record."""
+    """Runs steps in turn: shows, times and records each."""
 
     def __init__(self, progress: Progress) -> None:
-        """Nothing is done yet."""
         self._progress = progress
         self.done: list[PrepareStep] = []
 
     @property
     def seconds(self) -> float:
-        """All of them together."""
+        """The sum of all steps."""
         return sum(step.seconds for step in self.done)
 
     def do(self, name: str, shown: str, work: Callable[[], str | None]) -> None:
-        """Does `work`, which may give the record's detail, while the progress says `shown`."""
+        """Runs `work`, which may return a detail for the record; the progress shows `shown`."""
         self._progress.step(shown)
         started = time.monotonic()
         detail = work()
         self.note(name, time.monotonic() - started, detail)
 
     def note(self, name: str, seconds: float, detail: str | None = None) -> None:
-        """Keeps a step that was done elsewhere."""
+        """Records a step that was done elsewhere."""
         self.done.append(PrepareStep(name=name, seconds=round(seconds, 6), detail=detail))

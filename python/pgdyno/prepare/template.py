@@ -25,27 +25,27 @@ from pgdyno.targets.storage import storing
 from pgdyno.units import format_bytes
 
 SPARE_BYTES = 4 << 30
-"""What must be left beside kept templates, for WAL and what trials add."""
+"""Disk space to keep free beyond templates, for WAL and rows of trials."""
 
 
 def template_of(server: Server) -> str:
-    """Name of the first database that the workload's is copied from: nobody can connect to it, so it stays as it is."""
+    """Returns the name of the first template; nobody can connect to it, so it stays unchanged."""
     return f"{server.dbname}_template"
 
 
 def find_template(server: Server, dataset: Dataset) -> str | None:
-    """Name of a whole template of `dataset`, which gets its mark as the last of all; None when there is none."""
+    """Returns the name of a complete template of `dataset`, or None; the stamp is written last."""
     return next((name for name, holds in _templates(server).items() if holds == dataset), None)
 
 
 def make_room(server: Server, dataset: Dataset, keep_free_bytes: int) -> str | None:
-    """Drops templates of other datasets unless `dataset` and its template fit beside them. What it dropped.
+    """Drops templates of other datasets unless `dataset` and its template fit on the disk; returns a description.
 
-    `keep_free_bytes` are not to be used at all. Raises TargetError, psycopg.Error.
+    Keeps `keep_free_bytes` unused. Raises TargetError, psycopg.Error.
     """
     others = [name for name, holds in _templates(server).items() if holds is not None]
     if server.machine is None or not others:
-        # over the network the one that there is will be replaced
+        # over the network, the existing template is replaced
         return None
     folder = server.machine.data_directory
     expected = round(BYTES_A_SCALE * pgbench_scale(dataset.name, dataset.scale, dataset.tables or 0))
@@ -54,13 +54,13 @@ def make_room(server: Server, dataset: Dataset, keep_free_bytes: int) -> str | N
     if free - 2 * expected >= SPARE_BYTES + keep_free_bytes:
         return None
     _drop(server, others)
-    return f"{', '.join(others)} dropped: {format_bytes(free)} were free"
+    return f"dropped {', '.join(others)}: {format_bytes(free)} were free"
 
 
 def make_template(server: Server, reset: Reset) -> str:
-    """Makes a template of the workload's database as it is now, beside those of other datasets. Its size in words.
+    """Creates a template of the current workload database and keeps those of other datasets; returns its size in words.
 
-    Raises TargetError, with sizes where there is too little room; psycopg.Error.
+    Raises TargetError, with sizes if space is short; psycopg.Error.
     """
     comment = read_comment(server)
     template = _name_for(server)
@@ -71,7 +71,7 @@ def make_template(server: Server, reset: Reset) -> str:
         size = int(row[0])
         connection.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(sql.Identifier(template)))
         if server.machine is not None:
-            check_room(server.machine.data_directory, size, f"make the database {template}")
+            check_room(server.machine.data_directory, size, f"create the database {template}")
         _end_sessions(server)
         _copy_database(connection, server.dbname, template, reset, allow_connections=False)
     write_comment(server, comment, template)
@@ -79,7 +79,7 @@ def make_template(server: Server, reset: Reset) -> str:
 
 
 def copy_template(server: Server, template: str, reset: Reset) -> str:
-    """Replaces the workload's database by a copy of `template`. How it was copied, in words.
+    """Replaces the workload's database by a copy of `template`; returns a description.
 
     Raises TargetError, psycopg.Error.
     """
@@ -94,7 +94,7 @@ def copy_template(server: Server, template: str, reset: Reset) -> str:
 
 
 def _templates(server: Server) -> Mapping[str, Dataset | None]:
-    """Databases that are called like templates, with what they hold; None: what was not finished, or another's."""
+    """Returns databases with names of templates and their datasets; None for incomplete or foreign ones."""
     first = template_of(server)
     ours = re.compile(rf"{re.escape(first)}(_[0-9]+)?")
     with server.connect(server.maintenance) as connection:
@@ -108,7 +108,7 @@ def _templates(server: Server) -> Mapping[str, Dataset | None]:
 
 
 def _name_for(server: Server) -> str:
-    """Name of a new template: the first that no whole one has."""
+    """Returns the first name that no complete template has."""
     first = template_of(server)
     if server.machine is None:
         return first
@@ -124,7 +124,7 @@ def _drop(server: Server, names: list[str]) -> None:
 
 
 def _check_template(server: Server, template: str) -> None:
-    """Raises TargetError when there is a database called `template` that pgdyno may not have made."""
+    """Raises TargetError if a database called `template` exists that pgdyno may not have created."""
     if server.machine is not None:
         return
     with server.connect(server.maintenance) as connection:
@@ -133,8 +133,8 @@ def _check_template(server: Server, template: str) -> None:
         ).fetchone()
     if row is not None and read_mark(row[0]) is None:
         raise TargetError(
-            f"cannot make the database {template}: there is one without the mark of a dataset",
-            hint="drop it if nobody needs it, or give the target another database",
+            f"cannot create the database {template}: one without a dataset stamp exists",
+            hint="drop it if it is not needed, or use another database for the target",
         )
 
 
@@ -152,7 +152,7 @@ def _copy_database(
 
 
 def _end_sessions(server: Server) -> None:
-    """Ends what is still connected to the workload's database; the server waits for them to be gone."""
+    """Terminates sessions in the workload's database; DROP DATABASE waits for their end."""
     with server.connect(server.maintenance) as connection:
         connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()",

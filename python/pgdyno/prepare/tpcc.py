@@ -1,4 +1,4 @@
-"""TPC-C's consistency conditions behind a trial; the engine knows them."""
+"""Checks TPC-C's consistency conditions after a trial with the engine."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from pgdyno.targets import Server
 from pgdyno.targets.silence import HINT, SilentServerError
 
 NAME = "tpcc"
-"""As the mark has it."""
+"""The name in the dataset stamp."""
 BROKEN = 3
-"""The engine's exit code when a condition is broken."""
+"""The engine's exit code for a violated condition."""
 REQUIRED = "the standard's consistency conditions 1 to 4, and the rows of warehouse and district"
 ALL = "all 12 of the standard's consistency conditions, and the rows of tables of a fixed size"
 
@@ -27,9 +27,9 @@ ALL = "all 12 of the standard's consistency conditions, and the rows of tables o
 def check_tpcc(
     dataset: Dataset, server: Server, engine: Engine, asked: Literal["auto", "full", "counts", "none"]
 ) -> Consistency:
-    """Looks whether the conditions hold in `dataset`: all 12 for `full`, else 1 to 4.
+    """Checks the conditions in `dataset`: all 12 for `full`, else 1 to 4.
 
-    Raises TargetError when that cannot be said, psycopg.Error.
+    Raises TargetError if the check fails to run, psycopg.Error.
     """
     started = time.monotonic()
     wait_for_quiet(server)
@@ -54,7 +54,8 @@ def check_tpcc(
         seconds=round(time.monotonic() - started, 6),
         counts={},
         violations=[
-            f"condition {each['number']} ({each['text']}) is broken in {each['violations']} places: {each['examples']}"
+            f"condition {each['number']} ({each['text']}) is violated in {each['violations']} places: "
+            f"{each['examples']}"
             for each in conditions
             if each["violations"]
         ],

@@ -1,4 +1,4 @@
-"""What pgbench does before a run, done by the laboratory so that it is timed and lies before the checkpoint."""
+"""Does what pgbench does before a run, but timed and before the checkpoint."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STATEMENTS = ("VACUUM pgbench_branches", "VACUUM pgbench_tellers", "TRUNCATE pgb
 def vacuum_as_pgbench(server: Server) -> str | None:
     """Vacuums the small tables and empties the history; balances stay.
 
-    A table that a user's script has dropped is passed over, as pgbench does; the detail says so. Raises psycopg.Error.
+    Skips tables that a user's script has dropped, as pgbench does, and names them in the detail. Raises psycopg.Error.
     """
     missing = []
     with server.connect() as connection:
@@ -21,4 +21,4 @@ def vacuum_as_pgbench(server: Server) -> str | None:
                 connection.execute(statement)
             except psycopg.errors.UndefinedTable:
                 missing.append(statement)
-    return f"no such table: {', '.join(missing)}" if missing else None
+    return f"missing tables: {', '.join(missing)}" if missing else None

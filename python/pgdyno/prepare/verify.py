@@ -1,4 +1,4 @@
-"""Whether a dataset that was brought back is whole: counted once for each load, by size after that."""
+"""Checks that a restored dataset is complete: by count once per load, later by size."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SIZE = """
 
 @dataclass(slots=True)
 class DatasetCheck:
-    """Knows the size of one dataset's accounts when they were counted last; a new load needs a new one."""
+    """Remembers the counted size of one dataset's accounts; each load needs a new instance."""
 
     _counted_bytes: int | None = None
 
@@ -37,7 +37,8 @@ class DatasetCheck:
             return rows
         if size < self._counted_bytes or (same_size and size != self._counted_bytes):
             raise TargetError(
-                f"the dataset is not what was loaded: pgbench_accounts has {size:,} bytes, not {self._counted_bytes:,}"
+                f"the dataset differs from the loaded one: pgbench_accounts has {size:,} bytes, not "
+                f"{self._counted_bytes:,}"
             )
         return read_small_counts(server)
 
@@ -52,7 +53,7 @@ def _all_rows(server: Server, scope: Scope, expected: Books | None) -> dict[str,
     if expected is not None and books.sums != expected.sums:
         told = ", ".join(f"{name} {total:,}" for name, total in books.sums.items())
         wanted = ", ".join(f"{name} {total:,}" for name, total in expected.sums.items())
-        raise TargetError(f"the dataset is not what was loaded: its sums are {told}, not {wanted}")
+        raise TargetError(f"the dataset differs from the loaded one: its sums are {told}, not {wanted}")
     return books.rows
 
 

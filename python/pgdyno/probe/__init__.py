@@ -1,6 +1,6 @@
-"""What the host and the server did beside a trial, second by second.
+"""Samples the host and the server during a trial, second by second.
 
-`probe.over_ssh` and `probe.look` are apart: SSH takes a while to load, and few runs have it.
+`probe.over_ssh` and `probe.look` are separate, because SSH loads slowly and few runs use it.
 """
 
 from pgdyno.probe.beside import Beside

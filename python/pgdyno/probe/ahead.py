@@ -1,4 +1,4 @@
-"""By how much another host's clock is ahead of ours: where the load comes from there, its seconds are that host's."""
+"""Measures another host's clock offset, for a load that is generated there."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from pgdyno.remote.problem import RemoteError
 
 
 def measure_ahead(spec: SshSpec) -> Ahead:
-    """Asks a pgprobe on the host of `spec` for its time. Raises RemoteError, EngineError."""
+    """Measures the clock of the host of `spec` by a pgprobe there. Raises RemoteError, EngineError."""
     program = locate(PROGRAM, ENVIRONMENT, "the probe")
     with tempfile.TemporaryDirectory() as folder:
         session = asyncio.run(_asked(spec, program, Path(folder)))
     if not session.rounds:
-        raise RemoteError(f"the clock of {spec.host} is not known: {session.ended}", passing=True)
+        raise RemoteError(f"cannot determine the clock of {spec.host}: {session.ended}", passing=True)
     quickest = min(session.rounds, key=lambda each: each.round_trip_us)
     return Ahead(quickest.wall_us - quickest.local_us, quickest.round_trip_us / 2)
 
 
 async def _asked(spec: SshSpec, program: Path, folder: Path) -> Session:
     session, stop = Session(folder / "lines"), asyncio.Event()
-    # it is over as soon as it was asked
+    # stops after the first answer
     stop.set()
     async with connected(spec) as connection:
         installed = await install(connection, program, spec.folder, spec.host)

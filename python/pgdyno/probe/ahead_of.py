@@ -1,4 +1,4 @@
-"""A host's clock against ours."""
+"""A host's clock offset."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """By how much its wall clock is ahead."""
+    """How far its wall clock is ahead of this host's."""
 
     us: float
     uncertainty_us: float
-    """Half of the quickest round trip."""
+    """Half of the fastest round trip."""
 
 
 HERE = Ahead(0.0, 0.0)
-"""This host's own."""
+"""The offset of this host itself."""

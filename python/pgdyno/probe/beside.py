@@ -1,4 +1,4 @@
-"""pgprobe as a process beside a trial. Whatever becomes of it, the trial goes on."""
+"""Runs pgprobe during a trial. Its failure does not end the trial."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from pgdyno.run.process import without_libpq
 PROGRAM = "pgprobe"
 ENVIRONMENT = "PGDYNO_PGPROBE"
 STOP_S = 3.0
-"""How long a probe that was told to end may take before it is killed."""
+"""How long a probe may take to stop before it is killed."""
 READY_S, LOOK_S = 15.0, 0.05
-"""How long a trial waits for a probe on another host to begin, and between two looks."""
+"""How long a trial waits for a remote probe to begin, and the polling interval."""
 
 
 class Beside:
-    """A probe that runs while the block does.
+    """A probe that runs during the block.
 
-    Its lines go straight into a file: nothing of pgdyno works for it during the trial.
+    It writes directly into a file, so that pgdyno does no work for it during the trial.
     """
 
     def __init__(
@@ -38,21 +38,21 @@ class Beside:
         log: Path,
         through: Sequence[str] = (),
     ) -> None:
-        """Writes to `lines`, and what goes wrong to `log`; `through` are words before it where it runs elsewhere.
+        """Writes to `lines`, and errors to `log`; `through` precedes the command if it runs remotely.
 
         `environment` are libpq's variables of the server; a server over the network has no `data_directory`.
         """
         self.options = _options(spec, data_directory)
-        """Of pgprobe; None when nothing is to be sampled."""
+        """pgprobe's options; None if nothing is sampled."""
         self._environment = environment
         self._lines, self._log, self._through = lines, log, through
         self._process: subprocess.Popen[bytes] | None = None
         self._broke_off = False
         self.problem: str | None = None
-        """Why there are no figures, or not all; None when all went well, and when none are wanted."""
+        """Why samples are missing; None if they are complete, or if none are wanted."""
 
     def __enter__(self) -> Beside:
-        """Starts it, on another host until it samples or has ended. Raises nothing: see `problem`."""
+        """Starts it; waits for a remote one to sample or end. Raises nothing: see `problem`."""
         if self.options is None:
             return self
         try:
@@ -64,19 +64,19 @@ class Beside:
                     stdout=files.enter_context(self._lines.open("wb")),
                     stderr=files.enter_context(self._log.open("wb")),
                     env=without_libpq(os.environ) | dict(self._environment),
-                    # Ctrl-C is for pgdyno
+                    # Ctrl-C is for pgdyno alone
                     start_new_session=True,
                 )
         except EngineError as error:
             self.problem = error.message
         except OSError as error:
-            self.problem = f"the probe could not be started: {error}"
+            self.problem = f"cannot start the probe: {error}"
         if self._through:
             self._wait()
         return self
 
     def _wait(self) -> None:
-        """It has to be connected there, and may have to be copied: the load would not wait for it."""
+        """Waits for a remote probe, which must connect and may have to be copied first."""
         process, end = self._process, time.monotonic() + READY_S
         while process is not None and process.poll() is None and time.monotonic() < end:
             if self._lines.stat().st_size > 0:
@@ -86,7 +86,6 @@ class Beside:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Ends it."""
         process = self._process
         if process is None:
             return
@@ -113,7 +112,6 @@ class Beside:
 
 
 def _options(spec: ProbeSpec, data_directory: Path | None) -> list[str] | None:
-    """The probe's options; None when there is nothing to sample."""
     local = data_directory is not None
     host, server = spec.host and local, spec.server
     if not spec.enabled or not (host or server):

@@ -1,4 +1,4 @@
-"""Another host's clock against ours, from round trips as NTP has them (RFC 5905, 8): pure arithmetic."""
+"""Aligns another host's clock from round trips, as NTP does (RFC 5905, section 8). Does no I/O."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 LEAST_SPAN_US = 1_000_000
-"""Between two rounds that tell a drift: over less, the uncertainty of each is most of it."""
+"""The minimum time between two rounds for a drift: below that, uncertainty dominates."""
 UNKNOWN_DRIFT_PPM = 100.0
-"""What is allowed for where no drift was measured: more than crystals of computers have."""
+"""The bound for an unmeasured drift, above that of computers' crystals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The quickest of several round trips: the reply was made in the middle, give or take half of it."""
+    """The fastest of several round trips; the reply is assumed in its middle, with half of it as uncertainty."""
 
     local_us: float
-    """Middle of the round trip by our clock, since 1970."""
+    """The middle of the round trip by the local clock, since 1970."""
     t_us: int
     """The other host's monotonic clock."""
     wall_us: int
@@ -26,33 +26,32 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """How the other host's monotonic times become ours."""
+    """The conversion of the other host's monotonic times."""
 
     origin_us: float
-    """Our time, since 1970, at which its clock was at 0."""
+    """Local time since 1970 at which its clock was 0."""
     rate: float
-    """Our microseconds for one of its."""
+    """Local microseconds per remote microsecond."""
     uncertainty_us: float
-    """Most by which a time may be placed wrongly."""
+    """The largest error of a converted time."""
     ahead_us: float
-    """By how much its wall clock was ahead of ours, at the first round."""
+    """The lead of its wall clock over the local one, at the first round."""
     drift_ppm: float | None
-    """How much faster its clock goes than ours, parts in a million; None: not measured."""
+    """The relative speed of its clock in parts per million; None if not measured."""
     drift_uncertainty_ppm: float | None
     round_trip_us: float
-    """The quickest of all."""
+    """The fastest of all."""
 
     def local_us(self, t_us: float) -> float:
-        """Our time of an instant of its clock."""
+        """Converts an instant of its clock to local time."""
         return self.origin_us + self.rate * t_us
 
 
 def align(rounds: Sequence[Round], last_t_us: int) -> Alignment | None:
-    """A straight line through the first and the last of `rounds`, in their order; None without any.
+    """Fits a line through the first and the last of `rounds`, which are in order; None without any.
 
-    `last_t_us` is the last time that is to be placed. What lies behind the last round, or before the second when
-    there is but one, may have drifted. A round between whose own bounds the line misses shows that clocks do not
-    go evenly, and by how much at least.
+    `last_t_us` is the last time to convert. Times after the last round, or before the second if there is only one, may
+    have drifted. If the line misses a round's own bounds, the clocks drift unevenly, at least by that distance.
     """
     if not rounds:
         return None

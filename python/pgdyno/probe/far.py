@@ -1,4 +1,4 @@
-"""What a probe on the database's host wrote, placed in the generator's time."""
+"""Converts the lines of a probe on the database's host to the generator's time."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from pgdyno.probe.session import Session
 
 OWN_SOURCE = "probe_over_ssh"
-"""What this probe's figures of itself are called: the one here has `probe`."""
+"""The name of the remote probe's own figures; the local probe's are `probe`."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One probe's lines, from its start to its end or a cut."""
+    """One probe's lines, from its start to its end or interruption."""
 
     session: Session
     own: list[Event]
@@ -44,17 +44,17 @@ class _Part:
 
 
 def with_far(near: Said | None, over: OverSsh, events: Sequence[Event], ahead: Ahead = HERE) -> Said:
-    """`near`, which was written beside the engine, with what `over` brought beside a trial whose engine said `events`.
+    """Adds to `near`, from the engine's host, the lines of `over` during a trial with the engine's `events`.
 
-    `ahead` is the clock of the host that the engine ran on, against ours.
+    `ahead` is the clock offset of the engine's host.
     """
     parts, problem = _parts(over, events, ahead)
     said: list[Event] = []
     for place, part in enumerate(parts):
         before = over.sessions[: over.sessions.index(part.session)]
         if place == 0 and before:
-            # the first ones never said anything that could be placed
-            said.append(gap(part.events[0]["t_us"], before[0].ended or "the connection was cut"))
+            # the earlier ones wrote nothing that can be converted
+            said.append(gap(part.events[0]["t_us"], before[0].ended or "the connection was lost"))
         elif place:
             cause = parts[place - 1].session.ended
             said.append(gap(part.events[0]["t_us"], f"{over.spec.host}: {cause or 'the connection was cut'}"))
@@ -76,7 +76,7 @@ def with_far(near: Said | None, over: OverSsh, events: Sequence[Event], ahead: A
 
 
 def _parts(over: OverSsh, events: Sequence[Event], ahead: Ahead) -> tuple[list[_Part], str | None]:
-    """Those that can be placed, and why another cannot be read."""
+    """Returns parts that can be converted, and the reason why another cannot be read."""
     parts: list[_Part] = []
     problem = None
     for session in over.sessions:
@@ -93,7 +93,7 @@ def _parts(over: OverSsh, events: Sequence[Event], ahead: Ahead) -> tuple[list[_
 def _part(
     session: Session, own: list[Event], alignment: Alignment, last: int, events: Sequence[Event], ahead: Ahead
 ) -> _Part:
-    # by our clock, whatever the engine's says
+    # by the local clock, whatever the engine's clock is
     epoch = round(epoch_us(events, round(alignment.local_us(own[0]["t_us"]) + ahead.us)) - ahead.us)
     alignment = replace(alignment, uncertainty_us=alignment.uncertainty_us + ahead.uncertainty_us)
     placed = [
@@ -124,7 +124,7 @@ def _record(over: OverSsh, parts: Sequence[_Part], problem: str | None) -> OverS
 
 
 def _clock(parts: Sequence[_Part]) -> ClockRecord:
-    # of several connections the one that lasted longest tells the drift best; the worst counts for trust
+    # of several connections, the longest shows the drift best, and the worst determines the trust
     best = max(parts, key=lambda part: len(part.session.rounds)).alignment
     worst_us = max(part.alignment.uncertainty_us for part in parts)
     return ClockRecord(

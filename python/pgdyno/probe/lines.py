@@ -1,4 +1,7 @@
-"""What pgprobe wrote: what is kept with the trial besides its samples. docs/reference/probe.md describes the lines."""
+"""Reads pgprobe's lines other than samples, which are stored with the trial.
+
+docs/reference/probe.md describes the lines.
+"""
 
 from __future__ import annotations
 
@@ -11,27 +14,27 @@ from pgdyno.records import PlacedLines, ProbeRecord
 from pgdyno.run.stream import Event
 
 VERSION = 1
-"""Newest version of the lines that this code reads."""
+"""The newest version of the lines that this code reads."""
 _SAMPLES = (b'{"event":"sample"', b'{"event":"waits"', b'{"event":"statements"')
-"""Begins of lines that become tables of their own."""
+"""Prefixes of lines that become separate tables."""
 WARNINGS_KEPT = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What probes wrote."""
+    """The output of probes."""
 
     record: ProbeRecord
     files: list[PlacedLines] = field(default_factory=list)
-    """Whose samples can be read and placed."""
+    """Files whose samples can be read and converted."""
     events: list[Event] = field(default_factory=list)
-    """All but samples, in the engine's times, kinds with `probe_` in front."""
+    """All lines but samples, in the engine's times, with `probe_` before their kinds."""
 
 
 def read_lines(lines: Path, events: Sequence[Event], problem: str | None) -> Said | None:
-    """What the file `lines` holds beside a trial whose engine said `events`.
+    """Reads the file `lines` of a trial with the engine's `events`.
 
-    `problem` is what went wrong with the probe as a process. None when there was no probe and no problem.
+    `problem` is the failure of the probe's process. Returns None without a probe and a problem.
     """
     own = own_lines(lines)
     if not own:
@@ -60,35 +63,35 @@ def read_lines(lines: Path, events: Sequence[Event], problem: str | None) -> Sai
 
 
 def epoch_us(events: Sequence[Event], otherwise: int) -> int:
-    """The engine's start since 1970; `otherwise` when it never began."""
+    """Returns the engine's start since 1970; `otherwise` if it never began."""
     return next((event["epoch_us"] for event in events if event["event"] == "start"), otherwise)
 
 
 def cannot_read(start: Event) -> str | None:
-    """Why lines that begin with `start` are not for this code; None: they are."""
+    """Returns why this code cannot read lines that begin with `start`, or None."""
     if start["event"] == "start" and start.get("v", 0) <= VERSION:
         return None
     return f"the probe writes lines of version {start.get('v')}, and this pgdyno reads up to {VERSION}"
 
 
 def gap(t_us: int, message: str) -> Event:
-    """Nothing is known of what lies just before."""
+    """Marks a gap before this time."""
     return {"event": "probe_gap", "t_us": t_us, "source": "probe", "message": message}
 
 
 def gaps(said: Sequence[Event]) -> int:
-    """How many there are."""
+    """The number of gaps."""
     return sum(each["event"] == "probe_gap" for each in said)
 
 
 def warnings(said: Sequence[Event]) -> list[str]:
-    """The first of them, source and message."""
+    """The first warnings, as source and message."""
     texts = [f"{each['source']}: {each['message']}" for each in said if each["event"] == "probe_warning"]
     return texts[:WARNINGS_KEPT]
 
 
 def own_lines(lines: Path) -> list[Event]:
-    """All but samples; a line that was cut is left out. None of them when there is no such file."""
+    """Yields all complete lines but samples; none if the file is missing."""
     if not lines.exists():
         return []
     with lines.open("rb") as file:
@@ -97,7 +100,7 @@ def own_lines(lines: Path) -> list[Event]:
 
 
 def last_us(lines: Path) -> int:
-    """The probe's time of the last line."""
+    """Returns the probe's time of the last line."""
     last = 0
     with lines.open("rb") as file:
         for line in file:
@@ -107,7 +110,7 @@ def last_us(lines: Path) -> int:
 
 
 def parsed(line: bytes) -> Event | None:
-    """None when it was cut, or is none of the probe's."""
+    """Parses a line; None if it is truncated or invalid."""
     try:
         found = json.loads(line)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Whether a host can be probed over SSH: for somebody who asks before a run."""
+"""Checks whether a host can be probed over SSH, for `doctor`."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from pgdyno.remote.ssh import SshError
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """A host on which a probe ran for a moment."""
+    """The result of a short test run of the probe."""
 
     user: str
     connect_s: float
-    """Until we were let in."""
+    """Time to connect and authenticate."""
     copied: bool
-    """Whether the probe was not there before."""
+    """Whether this check copied the probe."""
     clock: Alignment
 
 
 def look(spec: SshSpec) -> Looked:
-    """Connects, copies pgprobe if need be, runs it for a moment and asks for the clock.
+    """Connects, copies pgprobe if necessary, runs it briefly and reads the clock.
 
     Raises RemoteError, EngineError.
     """
     try:
         return asyncio.run(_look(spec))
     except (SshError, OSError) as error:
-        raise RemoteError(f"the connection to {spec.host} broke: {error}", passing=True) from error
+        raise RemoteError(f"lost the connection to {spec.host}: {error}", passing=True) from error
 
 
 async def _look(spec: SshSpec) -> Looked:
@@ -51,7 +51,7 @@ async def _look(spec: SshSpec) -> Looked:
         with tempfile.TemporaryDirectory(prefix="pgdyno-") as folder:
             log = Path(folder) / "log"
             session = Session(Path(folder) / "lines")
-            # once the clock is known, that was it
+            # stops once the clock is known
             enough = asyncio.Event()
             with log.open("ab", buffering=0) as file:
                 await talk(connection, installed.command, ["--no-server"], session, file, LocalClock(), enough, enough)

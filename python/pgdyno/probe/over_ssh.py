@@ -1,4 +1,4 @@
-"""A pgprobe on the database's host while a block runs. Whatever becomes of it, the block goes on."""
+"""Runs pgprobe on the database's host during a block. Its failure does not end the block."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from pgdyno.remote.problem import RemoteError
 from pgdyno.remote.ssh import SshError
 
 READY_S = 30.0
-"""How long the block waits for its beginning: a host that does not answer is one that is not sampled yet."""
+"""How long the block waits for the first sample; a host that does not answer may be sampled later."""
 AGAIN_S = 2.0
-"""From a connection that was cut, or could not be had, to the next one."""
+"""The delay before reconnecting."""
 FAREWELL_S = 25.0
-"""From the end of the block to the end of everything here."""
+"""The time limit for closing everything after the block."""
 
 
 class OverSsh:
-    """A probe over SSH, in a thread of its own; when the connection is cut, another is made."""
+    """A probe over SSH in a separate thread, which reconnects after a lost connection."""
 
     def __init__(self, spec: SshSpec, options: Sequence[str], lines: Path, log: Path) -> None:
-        """With these options of pgprobe; lines go to `lines` with a number behind it, one file a connection."""
+        """Takes pgprobe's options; writes to `lines` with a numbered suffix, one file per connection."""
         self.spec = spec
         self.sessions: list[Session] = []
         self.problem: str | None = None
-        """Why there are no figures, or not all; None when all went well."""
+        """Why samples are missing; None if they are complete."""
         self.clock = LocalClock()
         self._options, self._lines, self._log = options, lines, log
         self._thread = threading.Thread(target=self._run, name="probe over ssh", daemon=True)
@@ -51,10 +51,9 @@ class OverSsh:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Ends it."""
         if self._leave is not None:
             loop, stop = self._leave
-            # it may have ended by itself, and its loop with it
+            # it may have ended by itself, with its event loop
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(stop.set)
         self._thread.join(FAREWELL_S + AGAIN_S)
@@ -63,7 +62,7 @@ class OverSsh:
         try:
             asyncio.run(self._main())
         except Exception as error:
-            # nothing of a probe may end a trial
+            # no failure of a probe may end a trial
             self.problem = f"the probe over SSH failed: {error!r}"
         finally:
             self._ready.set()
@@ -74,7 +73,7 @@ class OverSsh:
         working = asyncio.create_task(self._keep(stop))
         stopping = asyncio.create_task(stop.wait())
         await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        # attempts to connect, and replies that do not come, end here at the latest
+        # cancels connection attempts and pending replies
         await asyncio.wait({working}, timeout=FAREWELL_S if self._samples() else 0.5)
         for task in (working, stopping):
             task.cancel()
@@ -87,7 +86,7 @@ class OverSsh:
         return bool(self.sessions) and self.sessions[-1].ended is None
 
     async def _keep(self, stop: asyncio.Event) -> None:
-        """One probe after the other, until `stop` or until trying again makes no sense."""
+        """Runs one probe after the other until `stop` is set or retrying is pointless."""
         try:
             program = locate(PROGRAM, ENVIRONMENT, "the probe")
         except EngineError as error:
@@ -101,7 +100,7 @@ class OverSsh:
                 if not (isinstance(error, RemoteError) and error.passing):
                     return
             except (SshError, OSError) as error:
-                self.problem = f"the connection to {self.spec.host} was cut: {error}"
+                self.problem = f"lost the connection to {self.spec.host}: {error}"
             else:
                 last = self.sessions[-1]
                 if last.ended is None:

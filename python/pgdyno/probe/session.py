@@ -1,4 +1,4 @@
-"""One pgprobe on another host, from its start to its end: its lines into a file, its clock asked for meanwhile."""
+"""One run of pgprobe on another host: stores its lines and polls its clock."""
 
 from __future__ import annotations
 
@@ -15,24 +15,23 @@ from pgdyno.probe.lines import parsed
 from pgdyno.remote.ssh import Connection, Process, SshError
 
 LEASE_S = 60
-"""The probe ends by itself when it has heard nothing for so long."""
+"""The probe ends if it receives nothing for so long."""
 BEAT_S = 10.0
-"""How often the clock is asked for in between; also what keeps the lease."""
+"""The interval of clock requests, which also renew the lease."""
 PINGS, PINGS_BETWEEN = 8, 3
-"""Round trips of the first and the last round, and of those between: the quickest counts."""
+"""Round trips per first or last round, and per round between; the fastest counts."""
 REPLY_S = 20.0
-"""Longer than a busy host takes; keepalives find a connection that is gone."""
+"""Longer than a busy host needs; keepalives detect a lost connection."""
 STOP_S = 10.0
-"""How long a probe that was told to end may take."""
+"""How long a probe may take to stop."""
 _CLOCK = b'{"event":"clock"'
 _CHUNK = 1 << 16
 
 
 class LocalClock:
-    """Our wall clock as it was when this began, moved on by the monotonic one: no step disturbs it."""
+    """The local wall clock at the start, advanced by the monotonic one, so that clock steps have no effect."""
 
     def __init__(self) -> None:
-        """Begins now."""
         self._origin_ns = time.time_ns() - time.monotonic_ns()
 
     def now_us(self) -> float:
@@ -42,27 +41,26 @@ class LocalClock:
 
 @dataclass(slots=True)
 class Session:
-    """What became of one probe."""
+    """The result of one probe."""
 
     lines: Path
     rounds: list[Round] = field(default_factory=list)
     ended: str | None = None
-    """Why it ended before it was told to; None when it did not."""
+    """Why it ended by itself; None if it did not."""
     was_cut: bool = False
-    """Whether that was the connection's fault."""
+    """Whether the connection was lost."""
 
 
 class Talk:
-    """A probe that runs, and what is said with it."""
+    """A running probe and its conversation."""
 
     def __init__(self, process: Process[bytes], session: Session, clock: LocalClock) -> None:
-        """With `process`, for `session`."""
         self._process, self._session, self._clock = process, session, clock
         self._asked = 0
         self._replies: dict[str, asyncio.Future[tuple[float, int, int]]] = {}
 
     async def last(self, stop: asyncio.Event, started: asyncio.Event) -> None:
-        """Talks until `stop` is set, or the probe or the connection ends; `started`: once the clock is known."""
+        """Polls until `stop` is set, or the probe or the connection ends; sets `started` once the clock is known."""
         with self._session.lines.open("wb") as file:
             reading = asyncio.create_task(self._read(file))
             beating = asyncio.create_task(self._beat(stop, started))
@@ -80,7 +78,7 @@ class Talk:
                 await asyncio.gather(reading, beating, return_exceptions=True)
 
     async def _why(self, reading: asyncio.Task[None], beating: asyncio.Task[None]) -> tuple[str, bool]:
-        """In words why it ended, and whether the connection did."""
+        """Returns why it ended, and whether the connection was lost."""
         if not reading.done():
             return "the probe did not answer", True
         with suppress(SshError, OSError, TimeoutError):
@@ -89,7 +87,7 @@ class Talk:
         if code is not None:
             return f"the probe ended with exit code {code}", False
         lost = next((task.exception() for task in (reading, beating) if task.done() and not task.cancelled()), None)
-        return f"the connection was cut{f': {lost}' if lost is not None and str(lost) else ''}", True
+        return f"lost the connection{f': {lost}' if lost is not None and str(lost) else ''}", True
 
     async def _read(self, file: IO[bytes]) -> None:
         rest = b""
@@ -144,7 +142,7 @@ async def talk(
     stop: asyncio.Event,
     started: asyncio.Event,
 ) -> None:
-    """Runs the probe `command` until `stop` is set. Raises SshError and OSError when it cannot be started."""
+    """Runs the probe `command` until `stop` is set. Raises SshError and OSError if it cannot be started."""
     process: Process[bytes] = await connection.create_process(
         " ".join(["exec", command, f"--lease={LEASE_S}", *options]), encoding=None, request_pty=False, stderr=log
     )

@@ -1,4 +1,4 @@
-"""A probe for each standby of a trial's server, over SQL; they run on this machine, whose host is sampled anyway."""
+"""Runs one probe per standby, over SQL, on this machine, whose host is sampled anyway."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CLIENT = "client backend"
 
 
 class StandbyProbes:
-    """Run while the block does. Whatever becomes of one, the trial goes on."""
+    """Probes that run during the block. A probe's failure does not end the trial."""
 
     def __init__(
         self,
@@ -32,8 +32,8 @@ class StandbyProbes:
         lines: Path,
         logs: Path,
     ) -> None:
-        """Of the standbys of these names, found by these variables; lines go to `lines` with an ending."""
-        # what statements cost is told of the primary; of a standby that takes none it would be nothing
+        """Takes names of standbys with their variables; writes to `lines` with a suffix."""
+        # statement costs are sampled on the primary; a standby without load has none
         own = spec.model_copy(update={"waits_hz": spec.hz(local=True), "statements": 0})
         self._probes: list[tuple[str, Path, Beside]] = []
         for number, (name, environment) in enumerate(zip(names, environments, strict=True), start=1):
@@ -44,7 +44,6 @@ class StandbyProbes:
         self._all = ExitStack()
 
     def __enter__(self) -> StandbyProbes:
-        """Starts them."""
         for _, _, probe in self._probes:
             self._all.enter_context(probe)
         return self
@@ -52,11 +51,10 @@ class StandbyProbes:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Ends them."""
         self._all.close()
 
     def added(self, said: Said, events: Sequence[Event]) -> Said:
-        """`said`, of the primary beside an engine that said `events`, with what these wrote."""
+        """Adds to `said`, of the primary during the engine's `events`, what these probes wrote."""
         for name, lines, probe in self._probes:
             own = read_lines(lines, events, probe.problem)
             if own is not None:
@@ -76,7 +74,7 @@ def _with(said: Said, name: str, lines: Path, own: Said) -> Said:
         waits=waits,
     )
     standbys = [*said.record.standbys, record]
-    # kinds of their own: a gap here is none in the figures of the primary
+    # separate kinds: a gap here is not a gap in the primary's figures
     events = [{**each, "event": f"standby_{each['event']}", "standby": name} for each in own.events]
     return Said(
         said.record.model_copy(update={"standbys": standbys}),
@@ -86,7 +84,7 @@ def _with(said: Said, name: str, lines: Path, own: Said) -> Said:
 
 
 def _activity(lines: Path) -> tuple[float | None, dict[str, float]]:
-    """Mean number of active sessions of clients, and of all by what they waited for, those with the most."""
+    """Returns mean numbers of active client sessions, and of all sessions by their most frequent waits."""
     sums: Counter[str] = Counter()
     clients = looks = 0
     with lines.open("rb") as file:
@@ -96,7 +94,7 @@ def _activity(lines: Path) -> tuple[float | None, dict[str, float]]:
             try:
                 rows = json.loads(line)["rows"]
             except ValueError:
-                # cut when the probe was killed
+                # truncated when the probe was killed
                 continue
             looks += 1
             for row in rows:

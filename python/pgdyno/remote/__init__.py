@@ -1,6 +1,6 @@
-"""Other hosts, over SSH: reached as OpenSSH reaches them (`connect`), and with our programs on them (`install`).
+"""Connects to other hosts over SSH as OpenSSH does (`connect`), and installs pgdyno's programs on them (`install`).
 
-SSH takes a while to load: other rooms import these two where they use them.
+The SSH library loads slowly: other packages import these modules where they use them.
 """
 
 from pgdyno.remote.problem import RemoteError

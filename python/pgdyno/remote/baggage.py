@@ -1,4 +1,4 @@
-"""What goes with a program to another host: the files that its options and libpq's variables name."""
+"""Collects the files that a program's options and libpq's variables name, for another host."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ _HOSTS = ("PGHOST", "PGHOSTADDR")
 
 @dataclass(slots=True)
 class Baggage:
-    """For one start of a program."""
+    """Files for one start of a program."""
 
     options: list[str] = field(default_factory=list)
-    """As the program gets them there, in the folder of its files."""
+    """The program's options with paths on the other host."""
     environment: dict[str, str] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
-    """Contents, by their place in that folder."""
+    """Contents by path in the remote folder."""
 
 
 def pack(options: Sequence[str], environ: Mapping[str, str], hosts: Mapping[str, str]) -> Baggage:
-    """What `options` and the variables of libpq in `environ` need; `hosts` are servers' addresses there, by ours.
+    """Collects what `options` and libpq's variables in `environ` need; `hosts` maps local server addresses to those of
+    the other host.
 
-    Raises RemoteError for a file that cannot be read, and for a password that everybody there could see.
+    Raises RemoteError for an unreadable file, and for a password that other users of the host could see.
     """
     baggage = Baggage()
     for before, option in zip(("", *options), options, strict=False):
@@ -41,7 +42,7 @@ def pack(options: Sequence[str], environ: Mapping[str, str], hosts: Mapping[str,
         if not name.startswith("PG") or name.startswith("PGDYNO"):
             continue
         if name == _SEEN_BY_ALL:
-            message = "a password in the environment would be in the other host's list of processes"
+            message = "a password in the environment would be visible in the other host's process list"
             raise RemoteError(message, hint="use a password file")
         baggage.environment[name] = _variable(name, value, baggage, hosts)
     return baggage
@@ -78,7 +79,7 @@ def _take_lua(name: str, baggage: Baggage) -> str:
 
 
 def _take(file: Path, baggage: Baggage, hosts: Mapping[str, str] | None = None) -> str:
-    """Its place there: where it is, below the folder of files."""
+    """Adds a file and returns its path relative to the remote folder."""
     try:
         content = file.read_bytes()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""A connection over SSH: config file, keys and agent as OpenSSH has them. Nobody is asked for a password."""
+"""Opens SSH connections with OpenSSH's config file, keys and agent. Never asks for a password."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pgdyno.remote.host_keys import KnownHosts, Watchful
 from pgdyno.remote.problem import RemoteError
 
 CONNECT_S = 10.0
-"""For each hop: until the host has let us in."""
+"""Time limit per hop for connecting and authenticating."""
 CLOSE_S = 2.0
 MOST_JUMPS = 8
-"""One behind the other."""
+"""The limit for a chain of jump hosts."""
 KEEPALIVE_S, KEEPALIVES = 5, 3
-"""A connection that says nothing for so many times so long is cut."""
+"""Interval and number of unanswered keepalives after which a connection is closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class _Hop:
 
 @asynccontextmanager
 async def connected(spec: SshSpec) -> AsyncIterator[asyncssh.SSHClientConnection]:
-    """A connection to the host of `spec`, through its jump hosts if it has some. Raises RemoteError."""
+    """Yields a connection to the host of `spec`, through its jump hosts. Raises RemoteError."""
     async with AsyncExitStack() as stack:
         yield await _reach(_Hop(spec.host, spec.user, spec.port), spec, None, stack, MOST_JUMPS)
 
@@ -42,16 +42,16 @@ async def _reach(
     hop: _Hop, spec: SshSpec, through: asyncssh.SSHClientConnection | None, stack: AsyncExitStack, jumps: int
 ) -> asyncssh.SSHClientConnection:
     if jumps == 0:
-        hint = "correct ProxyJump in the config file of ssh: a jump host may be its own"
-        raise RemoteError(f"the way to {spec.host} has more than {MOST_JUMPS} jump hosts", hint=hint)
+        hint = "correct ProxyJump in the config file of ssh: a jump host may jump through itself"
+        raise RemoteError(f"more than {MOST_JUMPS} jump hosts lead to {spec.host}", hint=hint)
     given = _given(hop, spec)
     options = await _options(hop, given)
     if through is None and isinstance(options.tunnel, str):
-        # opened here and not by the library, which would let a config file turn the check of their keys off
+        # opened here instead of by the library, with which a config file could disable the check of host keys
         for jump in options.tunnel.split(","):
             through = await _reach(_jump(jump), spec, through, stack, jumps - 1)
     configured = options.known_hosts
-    # `none` in the config file would turn the check off: here it means that no key is known
+    # `none` in the config file would disable the check: here it means that no key is known
     known = KnownHosts.of(spec, [str(file) for file in configured] if isinstance(configured, list) else None)
     watchful = Watchful(known)
     more: dict[str, Any] = {} if through is None else {"tunnel": through}
@@ -69,7 +69,7 @@ async def _reach(
 
 
 async def _close(connection: asyncssh.SSHClientConnection) -> None:
-    """Ends it in good order, or at once where the other side is gone."""
+    """Closes the connection, or aborts it if the other side is gone."""
     connection.close()
     try:
         async with asyncio.timeout(CLOSE_S):
@@ -79,7 +79,7 @@ async def _close(connection: asyncssh.SSHClientConnection) -> None:
 
 
 def _given(hop: _Hop, spec: SshSpec) -> dict[str, Any]:
-    """What is decided here; all else is the config file's."""
+    """Returns the options that this module sets; the config file gives the others."""
     given: dict[str, Any] = {
         "host": hop.host,
         "password_auth": False,
@@ -96,22 +96,22 @@ def _given(hop: _Hop, spec: SshSpec) -> dict[str, Any]:
 
 
 async def _options(hop: _Hop, given: dict[str, Any]) -> asyncssh.SSHClientConnectionOptions:
-    """What came of config file, keys and agent. Raises RemoteError."""
+    """Returns options from the config file, keys and agent. Raises RemoteError."""
     try:
         options: asyncssh.SSHClientConnectionOptions = await asyncssh.SSHClientConnectionOptions.construct(**given)
     except (asyncssh.ConfigParseError, asyncssh.KeyImportError, OSError, ValueError) as error:
         message = f"cannot reach {hop.host} over SSH: {error}"
-        hint = f"correct the config file of ssh: ssh -G {hop.host} shows what it says"
+        hint = f"correct the config file of ssh; to see the effective options: ssh -G {hop.host}"
         raise RemoteError(message, hint=hint) from error
     return options
 
 
 def _jump(text: str) -> _Hop:
-    """`[user@]host[:port]`, as ProxyJump has it. Raises RemoteError."""
+    """Parses `[user@]host[:port]` of ProxyJump. Raises RemoteError."""
     user, _, place = text.strip().removeprefix("ssh://").rpartition("@")
     host, _, port = place.rpartition(":") if place.count(":") == 1 else (place, "", "")
     if port and not port.isdigit():
-        raise RemoteError(f"the jump host {text!r} is none", hint="correct ProxyJump in the config file of ssh")
+        raise RemoteError(f"invalid jump host {text!r}", hint="correct ProxyJump in the config file of ssh")
     return _Hop(host, user or None, int(port) if port else None)
 
 
@@ -119,9 +119,10 @@ def _reason(hop: _Hop, user: str, error: Exception) -> RemoteError:
     match error:
         case asyncssh.PermissionDenied():
             hint = (
-                f"ssh -o BatchMode=yes {user}@{hop.host} true must work: add our public key there, or load it (ssh-add)"
+                f"ssh -o BatchMode=yes {user}@{hop.host} true must work: install the public key there, or load "
+                "the key (ssh-add)"
             )
-            return RemoteError(f"{hop.host} lets {user} not in with our keys", hint=hint)
+            return RemoteError(f"{hop.host} rejects the keys of {user}", hint=hint)
         case asyncssh.HostKeyNotVerifiable() | asyncssh.KeyExchangeFailed() | asyncssh.ProtocolNotSupported():
             return RemoteError(f"cannot trust {hop.host}: {error}")
         case asyncssh.Error() | OSError():

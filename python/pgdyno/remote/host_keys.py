@@ -1,4 +1,4 @@
-"""Host keys: only those that somebody has written down are taken."""
+"""Checks host keys: accepts only known ones."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pgdyno.plan.ssh_words import SshSpec
 from pgdyno.remote.problem import RemoteError
 
 DEFAULT_FILES = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2", "/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
-"""As ssh(1) has them."""
+"""The defaults of ssh(1)."""
 SSH_PORT = 22
 
 
 class KnownHosts:
-    """Keys of hosts as files have them."""
+    """Host keys from known_hosts files."""
 
     def __init__(self, files: Sequence[Path]) -> None:
-        """Reads `files`; those that are not there hold nothing. Raises RemoteError when one makes no sense."""
+        """Reads `files`; missing ones are empty. Raises RemoteError for an invalid one."""
         self.files = files
         self.keys = asyncssh.import_known_hosts("")
         for file in files:
@@ -32,7 +32,7 @@ class KnownHosts:
 
     @classmethod
     def of(cls, spec: SshSpec, configured: Sequence[str] | None) -> KnownHosts:
-        """Those that count for `spec`; `configured` is what the config file names, None: none at all."""
+        """Returns the keys that apply to `spec`; `configured` is the config file's list, None disables all."""
         if spec.known_hosts is not None:
             names: Sequence[str] = [spec.known_hosts]
         elif configured is None:
@@ -43,21 +43,20 @@ class KnownHosts:
 
 
 class Watchful(asyncssh.SSHClient):
-    """Takes no key that is not known, and remembers which one that was."""
+    """Rejects unknown host keys and remembers the rejected one."""
 
     def __init__(self, known: KnownHosts) -> None:
-        """`known` are the keys that count."""
         self._known = known
         self.refused: RemoteError | None = None
-        """Why, in words, once a key was refused."""
+        """The message after a key was rejected."""
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
-        """Asked of a key that no file has for this host."""
+        """Called for a key that no file has for this host."""
         self.refused = self._refusal(host, addr, port, key)
         return False
 
     def validate_host_ca_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
-        """Likewise of the key that signed the host's certificate."""
+        """Called for a key that signed the host's certificate."""
         self.refused = self._refusal(host, addr, port, key)
         return False
 
@@ -68,15 +67,18 @@ class Watchful(asyncssh.SSHClient):
         files = " or ".join(map(str, self._known.files)) or "no file"
         add_to = self._known.files[0] if self._known.files else Path(DEFAULT_FILES[0])
         add = f"ssh-keyscan -p {port} {host} >> {add_to}"
-        compare = f"compare it with the host's own (there: ssh-keygen -lf /etc/ssh/ssh_host_{_file_of(kind)}_key.pub)"
+        compare = (
+            "compare it with the host's own key (on the host: ssh-keygen -lf "
+            f"/etc/ssh/ssh_host_{_file_of(kind)}_key.pub)"
+        )
         if others:
             message = f"the host key of {name} is {kind} {fingerprint}, which is not the one in {files}"
-            changed = "somebody may stand between, or the host was set up anew"
+            changed = "this may be an attack, or the host was reinstalled"
             return RemoteError(message, hint=f"{changed}; {compare}; then: ssh-keygen -f {add_to} -R '{name}'; {add}")
-        message = f"the host key of {name} is not known: {kind} {fingerprint} is not in {files}"
+        message = f"unknown host key of {name}: {kind} {fingerprint} is not in {files}"
         return RemoteError(message, hint=f"{compare}; then: {add}")
 
 
 def _file_of(kind: str) -> str:
-    """`ed25519` of `ssh-ed25519`, `ecdsa` of `ecdsa-sha2-nistp256`."""
+    """Returns `ed25519` for `ssh-ed25519`, `ecdsa` for `ecdsa-sha2-nistp256`."""
     return "ecdsa" if kind.startswith("ecdsa") else kind.removeprefix("ssh-")

@@ -1,4 +1,4 @@
-"""A program of ours on another host: copied when it is not there, whole, and able to run."""
+"""Installs pgdyno's programs on another host and checks that they run."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from pgdyno.programs import ENGINES, for_machine
 from pgdyno.remote.problem import RemoteError
 
 MACHINES = {62: ("x86_64", "amd64"), 183: ("aarch64", "arm64")}
-"""Names that uname has for ELF's e_machine (elf(5))."""
+"""uname's names for ELF's e_machine (elf(5))."""
 NOT_WHOLE = 3
-"""Exit code of a copy with another checksum."""
+"""Exit code for a copy with a wrong checksum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,9 @@ class Installed:
     """A program on another host."""
 
     command: str
-    """For a shell there: quoted."""
+    """Quoted for a shell on the host."""
     copied: bool
-    """Whether it was not there before."""
+    """Whether this call copied it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class _Reply:
 
 
 async def install(connection: asyncssh.SSHClientConnection, program: Path, folder: str, host: str) -> Installed:
-    """Brings `program` into `folder` of the host unless it is there with the same checksum. Raises RemoteError.
+    """Copies `program` into `folder` of the host unless it is there with the same checksum. Raises RemoteError.
 
-    It is written beside its place and renamed, so that two who copy at once do not meet.
+    Writes a temporary file and renames it, so that concurrent copies do not collide.
     """
     program, content = await _suiting(connection, program, host)
     digest = hashlib.sha256(content).hexdigest()
@@ -58,13 +58,13 @@ async def install(connection: asyncssh.SSHClientConnection, program: Path, folde
 
 
 async def put(connection: asyncssh.SSHClientConnection, files: Mapping[str, bytes], folder: str, host: str) -> str:
-    """Brings `files`, by their places, into a folder of their own below `folder`, quoted. Raises RemoteError."""
+    """Writes `files`, by relative path, into a new folder below `folder`; returns it quoted. Raises RemoteError."""
     listed = sorted(files.items())
     digest = hashlib.sha256(repr(listed).encode()).hexdigest()
     base = f"{folder.rstrip('/')}/files-{digest[:16]}"
     made = await _shell(connection, f"umask 077 && mkdir -p {_quoted(base)}")
     if made.code != 0:
-        raise RemoteError(f"cannot make {base} on {host}: {_last(made)}")
+        raise RemoteError(f"cannot create {base} on {host}: {_last(made)}")
     for place, content in listed:
         inner, _, _ = f"{base}/{place}".rpartition("/")
         await _copy(connection, content, hashlib.sha256(content).hexdigest(), _quoted(f"{base}/{place}"), inner, host)
@@ -76,29 +76,29 @@ async def _copy(
 ) -> None:
     partial = f"{place}.{secrets.token_hex(4)}"
     same = f'[ "$(sha256sum < {partial} | cut -c1-64)" = {digest} ]'
-    # a connection that is cut ends the content, too: hence the checksum before the name
+    # a lost connection also ends the input, hence the checksum before the rename
     write = f"umask 077 && mkdir -p {_quoted(folder)} && cat > {partial} && chmod 700 {partial}"
     command = f"{write} && {{ {same} || {{ rm -f {partial}; exit {NOT_WHOLE}; }}; }} && mv -f {partial} {place}"
     done = await _shell(connection, f"{{ {command}; }} || {{ e=$?; rm -f {partial}; exit $e; }}", content)
     if done.code == NOT_WHOLE:
-        raise RemoteError(f"a copy on {host} is not whole, or there is no sha256sum", passing=True)
+        raise RemoteError(f"a copy on {host} is incomplete, or sha256sum is missing", passing=True)
     if done.code != 0:
-        hint = "name another folder of that host: target.NAME.ssh.folder"
+        hint = "set another folder on that host: target.NAME.ssh.folder"
         raise RemoteError(f"cannot copy to {folder} on {host}: {_last(done)}", hint=hint)
 
 
 async def _suiting(connection: asyncssh.SSHClientConnection, program: Path, host: str) -> tuple[Path, bytes]:
-    """`program`, or the one of that name for the host's kind of machine, and its content. Raises RemoteError."""
+    """Returns `program`, or its build for the host's architecture, with its content. Raises RemoteError."""
     names = (await _shell(connection, "uname -s; uname -m")).out.splitlines()
     if len(names) < 2 or names[0] != "Linux":
-        raise RemoteError(f"{host} is not Linux: uname says {' '.join(names) or 'nothing'}")
+        raise RemoteError(f"{host} does not run Linux: uname prints {' '.join(names) or 'nothing'}")
     built_for, content = _read(program)
     if not built_for or names[1] in built_for:
         return program, content
     other = for_machine(program.name, names[1])
     if other is None:
-        message = f"{host} is {names[1]}, and {program.name} here was built for {built_for[0]}"
-        hint = f"make engines builds it for {names[1]}, too; {ENGINES} names the folder of such programs"
+        message = f"{host} is {names[1]}, and the local {program.name} was built for {built_for[0]}"
+        hint = f"build it for {names[1]} with make engines, or set {ENGINES} to the folder with such programs"
         raise RemoteError(message, hint=hint)
     other_for, content = _read(other)
     if names[1] not in other_for:
@@ -107,7 +107,7 @@ async def _suiting(connection: asyncssh.SSHClientConnection, program: Path, host
 
 
 def _read(program: Path) -> tuple[tuple[str, ...], bytes]:
-    """What machines it was built for, none for a script, and its content. Raises RemoteError."""
+    """Returns the architectures of a program, none for a script, and its content. Raises RemoteError."""
     try:
         content = program.read_bytes()
     except OSError as error:
@@ -118,26 +118,26 @@ def _read(program: Path) -> tuple[tuple[str, ...], bytes]:
 
 
 def _cannot_run(program: Path, folder: str, host: str, said: _Reply) -> RemoteError:
-    hint = "an older libc, or a folder mounted noexec? target.NAME.ssh.folder names another folder"
+    hint = "if its libc is too old or the folder is mounted noexec, set another one: target.NAME.ssh.folder"
     return RemoteError(f"{program.name} cannot run in {folder} on {host}: {_last(said)}", hint=hint)
 
 
 async def _shell(connection: asyncssh.SSHClientConnection, script: str, content: bytes | None = None) -> _Reply:
-    """What `script` said; `content` is its standard input. Raises RemoteError."""
+    """Returns the output of `script`; `content` is its standard input. Raises RemoteError."""
     try:
         done = await connection.run(
-            # whatever the user's own shell is
+            # independent of the user's login shell
             f"exec sh -c {shlex.quote(script)}",
             input=content if content is not None else b"",
             encoding=None,
             request_pty=False,
         )
     except (asyncssh.Error, OSError) as error:
-        raise RemoteError(f"the connection broke: {error}", passing=True) from error
+        raise RemoteError(f"lost the connection: {error}", passing=True) from error
     out, errors = (_text(stream) for stream in (done.stdout, done.stderr))
     code = done.exit_status
     if code is None:
-        raise RemoteError("the connection broke: a command did not come to its end", passing=True)
+        raise RemoteError("lost the connection before a command ended", passing=True)
     return _Reply(code, out, errors)
 
 
@@ -151,5 +151,5 @@ def _last(said: _Reply) -> str:
 
 
 def _quoted(path: str) -> str:
-    """For a shell; `~/` is the home there."""
+    """Quotes for a shell; `~/` stays the home directory."""
     return '"$HOME"/' + shlex.quote(path[2:]) if path.startswith("~/") else shlex.quote(path)

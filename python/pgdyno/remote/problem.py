@@ -1,4 +1,4 @@
-"""What may be wrong with another host."""
+"""The error of another host."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from pgdyno.errors import TargetError
 
 
 class RemoteError(TargetError):
-    """A host that cannot be reached over SSH, or on which our program cannot run."""
+    """A host cannot be reached over SSH, or a program cannot run on it."""
 
     def __init__(self, message: str, *, hint: str | None = None, passing: bool = False) -> None:
-        """`passing`: the same may succeed a moment later."""
+        """`passing` marks an error that may disappear on a retry."""
         super().__init__(message, hint=hint)
         self.passing = passing

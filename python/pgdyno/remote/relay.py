@@ -32,20 +32,20 @@ AGAIN_S = 2.0
 BEAT_S = 10.0
 LEASE_S = 60
 CODE = 2
-"""Exit code when the program could not be run, or its end is not known."""
+"""Exit code if the program could not be run, or its end is unknown."""
 _CHUNK = 1 << 16
 _SIGNALS = {signal.SIGINT: "INT", signal.SIGTERM: "TERM", signal.SIGHUP: "HUP"}
 _WITHOUT_LEASE = ("--initialize", "--tpcc-check")
-"""These end by themselves, and ask for nothing but an open standard input."""
+"""Options of programs that end by themselves and need only an open standard input."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the program; its exit code."""
+    """Runs the program and returns its exit code."""
     there, program, options = There.read(Path(arguments[0])), Path(arguments[1]), arguments[2:]
     try:
         return asyncio.run(_run(there, program, options))
     except (PgdynoError, asyncssh.Error, OSError) as error:
-        message = error.message if isinstance(error, PgdynoError) else f"the connection broke: {error}"
+        message = error.message if isinstance(error, PgdynoError) else f"lost the connection: {error}"
         hint = f" ({error.hint})" if isinstance(error, PgdynoError) and error.hint else ""
         print(f"{program.name}: error: {there.ssh.host}: {message}{hint}", file=sys.stderr)
         return CODE
@@ -60,7 +60,7 @@ async def _run(there: There, program: Path, options: Sequence[str]) -> int:
                 place = await put(connection, baggage.files, there.ssh.folder, there.ssh.host)
                 return await _relayed(connection, place, _command(installed.command, baggage, options))
         except RemoteError as error:
-            # nothing has run yet
+            # nothing has run so far
             if not error.passing or attempt == ATTEMPTS:
                 raise
             await asyncio.sleep(AGAIN_S)
@@ -68,17 +68,17 @@ async def _run(there: There, program: Path, options: Sequence[str]) -> int:
 
 
 def _command(program: str, baggage: Baggage, options: Sequence[str]) -> str:
-    """For a shell: with the server's variables, and with a lease where the program has one."""
+    """Returns the shell command with the server's variables, and with a lease if the program supports one."""
     without = command_line(program, baggage.environment, baggage.options)
     if any(each in options for each in _WITHOUT_LEASE):
         return without
     leased = command_line(program, baggage.environment, [f"--lease={LEASE_S}", *baggage.options])
-    # an older program has no lease
+    # older programs have no lease
     return f"if {program} --help | grep -q -e --lease; then {leased}; else {without}; fi"
 
 
 async def _relayed(connection: asyncssh.SSHClientConnection, place: str, command: str) -> int:
-    """Runs `command` in the folder `place`; its exit code."""
+    """Runs `command` in the folder `place` and returns its exit code."""
     started = await start(connection, place, command)
     loop = asyncio.get_running_loop()
     for number, name in _SIGNALS.items():
@@ -92,12 +92,12 @@ async def _relayed(connection: asyncssh.SSHClientConnection, place: str, command
         talking.cancel()
         await started.forget()
     if code is None:
-        raise RemoteError("the connection broke")
+        raise RemoteError("lost the connection")
     return code
 
 
 async def _talk(process: SSHClientProcess[bytes]) -> None:
-    """Hands on what is said here, a line at least now and then, and the end of it."""
+    """Passes on standard input; sends a line at least at intervals, and passes on the end of input."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
@@ -126,7 +126,7 @@ def _write(to: int, chunk: bytes) -> None:
 
 
 if __name__ == "__main__":
-    # asyncio's threads may wait in a write that nobody reads
+    # asyncio's threads may block in a write without a reader
     code = main(sys.argv[1:])
     sys.stderr.flush()
     os._exit(code)

@@ -1,4 +1,4 @@
-"""One command on another host."""
+"""Runs one command on another host."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WITHIN_S = 60.0
 
 
 def ask(spec: SshSpec, command: str, within_s: float = WITHIN_S) -> str:
-    """What `command` prints there. Raises RemoteError, also when it fails; that is passing."""
+    """Returns the output of `command`. Raises RemoteError, also on failure, which is passing."""
     return asyncio.run(_ask(spec, command, within_s))
 
 
@@ -26,7 +26,7 @@ async def _ask(spec: SshSpec, command: str, within_s: float) -> str:
         except TimeoutError as error:
             raise RemoteError(f"{spec.host} does not answer", passing=True) from error
         except (asyncssh.Error, OSError) as error:
-            raise RemoteError(f"the connection to {spec.host} broke: {error}", passing=True) from error
+            raise RemoteError(f"lost the connection to {spec.host}: {error}", passing=True) from error
     out, errors = str(done.stdout or ""), str(done.stderr or "").strip()
     if done.exit_status != 0:
         why = errors.splitlines()[-1] if errors else f"exit code {done.exit_status}"

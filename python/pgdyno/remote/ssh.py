@@ -1,4 +1,4 @@
-"""What other rooms use of the SSH library (asyncssh), which this room alone imports."""
+"""The parts of the SSH library (asyncssh) that other packages use; only this package imports it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ __all__ = ["DEVNULL", "Connection", "Process", "Reader", "SshError", "new_key"]
 
 
 def new_key(comment: str) -> tuple[str, str]:
-    """A new ed25519 key, the private and the public half as OpenSSH's files have them."""
+    """Creates an ed25519 key; returns the private and the public half in OpenSSH's format."""
     key = generate_private_key("ssh-ed25519", comment=comment)
     return key.export_private_key().decode(), key.export_public_key().decode().strip()

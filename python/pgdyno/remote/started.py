@@ -1,4 +1,4 @@
-"""A program of ours that runs on another host, as who holds its connection has it."""
+"""A running program of pgdyno on another host, over an open connection."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ASK_S = 10.0
 
 
 def command_line(program: str, environment: Mapping[str, str], options: Sequence[str]) -> str:
-    """For a shell there: `program`, which is quoted, with those variables and no others of libpq's."""
+    """Returns a shell command: the quoted `program` with these variables and no other variables of libpq."""
     variables = " ".join(shlex.quote(f"{name}={value}") for name, value in environment.items())
     return f"exec env {variables} {program} {' '.join(map(shlex.quote, options))}"
 
@@ -29,17 +29,17 @@ class Started:
     connection: asyncssh.SSHClientConnection
     process: SSHClientProcess[bytes]
     _own: str
-    """A file there with its number: not every sshd hands signals on."""
+    """The remote file with its process number: some sshds do not pass on signals."""
     _telling: set[asyncio.Task[None]] = field(default_factory=set, repr=False)
 
     def tell(self, name: str) -> None:
-        """Sends it the signal `name` ("INT"); waits for nothing."""
+        """Sends it the signal `name` ("INT") without waiting."""
         self._telling.add(asyncio.create_task(self._ask(f"kill -{name} $(cat {self._own})")))
 
     async def ended(self) -> int | None:
-        """Its exit code, 128 and the signal's number for one that was killed; None when the connection broke.
+        """Returns its exit code, or 128 plus the signal that killed it; None if the connection was lost.
 
-        To be called when all of its output was read.
+        Call it after reading all output.
         """
         await self.process.wait_closed()
         if self.process.exit_signal is not None:
@@ -47,7 +47,7 @@ class Started:
         return self.process.exit_status
 
     async def forget(self) -> None:
-        """Leaves it, and removes what stands there for it."""
+        """Detaches from it and removes its remote files."""
         self.process.close()
         await self._ask(f"rm -f {self._own}")
 
@@ -58,7 +58,7 @@ class Started:
 
 
 async def start(connection: asyncssh.SSHClientConnection, place: str, command: str) -> Started:
-    """Runs `command`, as a shell takes it, in the folder `place`, which is quoted. Raises asyncssh.Error, OSError."""
+    """Runs the shell `command` in the quoted folder `place`. Raises asyncssh.Error, OSError."""
     own = f"{place}/pid-{secrets.token_hex(8)}"
     shell = f"cd {place} && echo $$ > {own} && {command}"
     process: SSHClientProcess[bytes] = await connection.create_process(

@@ -1,4 +1,4 @@
-"""Where the programs of a load run, when that is not here."""
+"""The remote host on which the programs of a load run."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from pgdyno.plan.ssh_words import SshSpec
 
 @dataclass(frozen=True, slots=True)
 class There:
-    """A host that programs of ours run on."""
+    """A host that runs pgdyno's programs."""
 
     ssh: SshSpec
     hosts: Mapping[str, str] = field(default_factory=dict)
-    """Servers' addresses as that host is to use them, by those that are used here."""
+    """Server addresses for use on that host, by their local addresses."""
     zone: str | None = None
     """Amazon's availability zone, of a rented host."""
     instance: str | None = None
-    """The type that was rented: of `instead`, perhaps."""
+    """The rented instance type, possibly one of `instead`."""
 
     @classmethod
     def read(cls, file: Path) -> There:
-        """What `write` wrote."""
+        """Reads the file of `write`."""
         return _ADAPTER.validate_json(file.read_bytes())
 
     def write(self, file: Path) -> None:
-        """Keeps it for `through`; nobody else may read it."""
+        """Writes it for `through`; other users cannot read the file."""
         handle = os.open(file, os.O_WRONLY | os.O_TRUNC | os.O_CREAT | os.O_CLOEXEC, 0o600)
         with os.fdopen(handle, "wb") as stream:
             stream.write(_ADAPTER.dump_json(self))
@@ -41,5 +41,5 @@ _ADAPTER = TypeAdapter(There)
 
 
 def through(file: Path) -> tuple[str, ...]:
-    """Words before a program and its options, with which it runs on the host that `file` names."""
+    """Returns the words that precede a program and its options to run it on the host in `file`."""
     return (sys.executable, "-m", "pgdyno.remote.relay", str(file))

@@ -1,4 +1,4 @@
-"""Runs trials: starts the engine, reads its events, gives back the raw record."""
+"""Runs trials: starts the engine, reads its events, returns the raw record."""
 
 from pgdyno.programs import Engine, find_engine
 from pgdyno.run.beside import BesideLoad, failed_with

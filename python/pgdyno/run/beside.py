@@ -1,4 +1,4 @@
-"""A load beside a trial's own, at another server: it is there before that begins, and ends behind it."""
+"""A load on another server that starts before a trial's own load and ends after it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from pgdyno.run.stream import Event
 from pgdyno.run.trial import TrialResult, aborted, ends_client, judge
 
 CONNECT_S = 120.0
-"""How long all its clients may take to connect."""
+"""The time limit for connecting all its clients."""
 
 
 class BesideLoad:
-    """An engine whose load goes on until the end of the block."""
+    """An engine whose load continues until the end of the block."""
 
     def __init__(
         self,
@@ -33,10 +33,10 @@ class BesideLoad:
         folder: Path,
         log: Path,
     ) -> None:
-        """Nothing runs before the block. `name` is said in failures; the rest is as for `run_trial`."""
+        """`name` appears in errors; the other arguments are those of `run_trial`."""
         self.name = name
         self.events: list[Event] = []
-        """All that the engine said; whole behind the block."""
+        """The engine's events, complete after the block."""
         self._start = (engine, options, environment)
         self._folder = folder
         self._log = log
@@ -49,7 +49,6 @@ class BesideLoad:
         self._thread = threading.Thread(target=self._listen, name=f"beside-{name}")
 
     def __enter__(self) -> BesideLoad:
-        """Starts the engine."""
         engine, options, environment = self._start
         with ExitStack() as contexts:
             errors = contexts.enter_context(self._log.open("wb"))
@@ -62,7 +61,7 @@ class BesideLoad:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Tells the engine to stop, and waits until it has said what it measured."""
+        """Stops the engine and waits for its results."""
         self._told = True
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
@@ -74,7 +73,7 @@ class BesideLoad:
         self._contexts.close()
 
     def wait_connected(self) -> bool:
-        """Returns when all clients are connected, which is when the load begins; False when they will not be."""
+        """Waits until all clients are connected and the load begins; returns False if that fails."""
         if not self._known.wait(CONNECT_S):
             self._unreadable = EngineError(f"not all clients were connected after {CONNECT_S:g} s")
             self._broken = True
@@ -82,11 +81,11 @@ class BesideLoad:
 
     @property
     def broken(self) -> bool:
-        """Whether clients have given up, or the engine has ended without being told."""
+        """Whether clients have given up, or the engine has ended by itself."""
         return self._broken
 
     def failure(self) -> Failure | None:
-        """Why it is no load to measure beside; None when it is one. To be asked behind the block."""
+        """Returns why the trial is not valid next to this load, or None. Call it after the block."""
         if self._unreadable is not None:
             return self._named(Failure(stage=Stage.RUN, message=self._unreadable.message))
         result: TrialResult = judge(self.events, self._code, self._log)
@@ -115,7 +114,7 @@ class BesideLoad:
 
 
 def failed_with(result: TrialResult | None, failure: Failure) -> TrialResult:
-    """`result`, or nothing measured, as no result for this reason."""
+    """Returns `result`, or an empty result, as failed for this reason."""
     if result is None:
         return TrialResult(Outcome.FAILED, [], None, None, failure)
     return replace(result, outcome=Outcome.FAILED, failure=failure)

@@ -1,4 +1,4 @@
-"""Tells what goes on beside a trial that the trial is over."""
+"""Signals the end of a trial to the threads that work while it runs."""
 
 from __future__ import annotations
 
@@ -8,25 +8,23 @@ from contextlib import contextmanager
 
 
 class Cutoff:
-    """Cut once; may be asked and waited for by any thread."""
+    """A one-way flag that any thread can read and wait for."""
 
     def __init__(self) -> None:
-        """Not cut yet."""
         self._cut = threading.Event()
         self._lock = threading.Lock()
         self._stops: list[Callable[[], object]] = []
 
     def is_cut(self) -> bool:
-        """True once the trial is over."""
         return self._cut.is_set()
 
     def wait(self, seconds: float) -> bool:
-        """Waits for so long, or until it is cut; True when it is."""
+        """Waits up to the timeout; returns whether the trial is over."""
         return self._cut.wait(seconds)
 
     @contextmanager
     def stopping(self, stop: Callable[[], object]) -> Iterator[None]:
-        """Calls `stop` (from another thread, or at once) if it is cut within the block."""
+        """Calls `stop`, from another thread or at once, if the trial ends during the block."""
         with self._lock:
             self._stops.append(stop)
             late = self._cut.is_set()
@@ -39,7 +37,7 @@ class Cutoff:
                 self._stops.remove(stop)
 
     def cut(self) -> None:
-        """The trial is over."""
+        """Signals the end."""
         with self._lock:
             self._cut.set()
             stops = list(self._stops)

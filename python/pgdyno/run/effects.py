@@ -1,4 +1,4 @@
-"""What events of the plan did to the load, by what the engine said of its seconds."""
+"""Derives the effects of plan events on the load from the engine's intervals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pgdyno.records import EventEffect, EventRecord
 from pgdyno.run.stream import Event
 
 SHORTEST_LULL_US = 10_000
-"""As in the engine: what is shorter is no lull."""
+"""The engine's minimum length of a stall."""
 WHOLE_SECOND_US = 990_000
 RECOVERED_SHARE = 0.95
 RECOVERED_SECONDS = 3
@@ -20,7 +20,7 @@ FEWEST_SECONDS_BEFORE = 3
 
 @dataclass(frozen=True, slots=True)
 class _Second:
-    """An interval of the engine, all scripts together; times since the start of the load."""
+    """An interval over all scripts; times are relative to the start of the load."""
 
     from_us: int
     to_us: int
@@ -39,7 +39,7 @@ class _Second:
 
 
 def with_effects(records: Sequence[EventRecord], events: Sequence[Event]) -> list[EventRecord]:
-    """`records` with what happened to the load from each on, by the engine's `events` of their trial."""
+    """Adds to `records` the effects on the load after each event, from the engine's `events`."""
     start = next((event for event in events if event["event"] == "start"), None)
     if start is None:
         return list(records)
@@ -76,7 +76,7 @@ def _second(event: Event) -> _Second:
 
 
 def _joined(lulls: Iterable[tuple[int, ...]]) -> list[tuple[int, int]]:
-    """Pieces that meet at the end of an interval as one; what is too short is left out."""
+    """Joins stalls that meet at the end of an interval, and drops those that are too short."""
     joined: list[list[int]] = []
     for begin, end in sorted((lull[0], lull[1]) for lull in lulls):
         if joined and begin <= joined[-1][1] + 1:
@@ -87,7 +87,7 @@ def _joined(lulls: Iterable[tuple[int, ...]]) -> list[tuple[int, int]]:
 
 
 def _before(seconds: Sequence[_Second], first_us: float, *, has_phases: bool) -> float | None:
-    """Median throughput of the whole seconds before the first event; phases have none that could be gone back to."""
+    """Returns the median throughput of complete seconds before the first event; None with phases, whose load varies."""
     whole = [second.tps for second in seconds if second.is_whole and second.to_us <= first_us]
     return None if has_phases or len(whole) < FEWEST_SECONDS_BEFORE else statistics.median(whole)
 
@@ -122,14 +122,16 @@ def _effect(
 
 
 def _is_last(lull: tuple[int, int], seconds: Sequence[_Second]) -> bool:
-    """Whether nobody was served from then to the end of the load."""
+    """Tells whether no transaction succeeded from then to the end of the load."""
     return lull[1] >= seconds[-1].to_us - 1 and seconds[-1].succeeded == 0
 
 
 def _recovered_s(
     touched: Sequence[_Second], began_us: float, lull: tuple[int, int] | None, before_tps: float | None
 ) -> float | None:
-    """From the event to the first of some seconds in a row that together come near to the throughput before."""
+    """Returns the seconds from the event to the first of several seconds whose mean is close to the earlier
+    throughput.
+    """
     if before_tps is None:
         return None
     behind_us = 0 if lull is None else lull[1]

@@ -1,4 +1,4 @@
-"""The engine's command line for a trial, and its word on scripts."""
+"""Builds the engine's command line for a trial, and checks scripts with it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ ENDLESS_S = 30 * 24 * 3600
 
 
 def script_options(scripts: Sequence[str], builtin: Sequence[str]) -> list[str]:
-    """`-b` and `-f` for the plan's scripts; the engine is to run in the plan's folder, where files are found from."""
+    """Returns `-b` and `-f` for the plan's scripts; the engine runs in the plan's folder, to which paths are
+    relative.
+    """
     options: list[str] = []
     for script in scripts:
         name, at, weight = script.rpartition("@")
@@ -30,7 +32,7 @@ def script_options(scripts: Sequence[str], builtin: Sequence[str]) -> list[str]:
 
 
 def workload_options(workload: Workload, builtin: Sequence[str]) -> list[str]:
-    """The plan's scripts, or what takes their place: TPC-C, or a Lua script with its options."""
+    """Returns options for the plan's scripts, for TPC-C, or for a Lua script with its options."""
     if workload.is_tpcc:
         return ["--workload=tpcc", f"--tpcc-profile={workload.profile}", f"--tpcc-variant={workload.variant}"]
     if not workload.is_lua:
@@ -41,7 +43,7 @@ def workload_options(workload: Workload, builtin: Sequence[str]) -> list[str]:
 
 
 def lua_options(values: Mapping[str, object]) -> list[str]:
-    """`--lua-opt`; true and false as sysbench has them."""
+    """Returns `--lua-opt` options with sysbench's booleans."""
     words = {True: "on", False: "off"}
     return [f"--lua-opt={name}={words[value] if isinstance(value, bool) else value}" for name, value in values.items()]
 
@@ -55,10 +57,10 @@ def check_scripts(
     *,
     execute: bool = False,
 ) -> None:
-    """Lets the engine read and compile the scripts of `options`, for the field of the plan `source` in `folder`.
+    """Makes the engine compile the scripts of `options`, for the field of the plan `source` in `folder`.
 
-    With `execute` a Lua script's top level and init() run, too: what options and commands it has is known then.
-    Raises PlanError with the engine's words, which name file, line and column.
+    With `execute`, a Lua script's top level and init() also run, which declare its options and commands. Raises
+    PlanError with the engine's message, which has file, line and column.
     """
     command = [str(engine.path), "--check=execute" if execute else "--check", *options]
     done = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8", errors="replace", check=False)
@@ -68,7 +70,7 @@ def check_scripts(
 
 
 def _failure_options(plan: Plan) -> list[str]:
-    """What clients do about lost connections, and whether they keep a ledger."""
+    """Returns options for lost connections and for the ledger."""
     patience = plan.reconnect()
     options = ["--ledger"] if plan.trial.ledger else []
     if patience == "always":
@@ -79,23 +81,25 @@ def _failure_options(plan: Plan) -> list[str]:
 
 
 def _values(workload: Workload, point: Point, *, lua: bool) -> list[str]:
-    """What scripts, or a Lua script, are told of the dataset, and of the point; the last of a name wins."""
+    """Returns variables for scripts, or options for a Lua script, from the dataset and the point; the last of a name
+    wins.
+    """
     sizes: dict[str, object] = {"tables": workload.tables, "table_size": point.scale}
     told = sizes if workload.dataset == "sbtest" else {}
     if lua:
         return lua_options(told | point.variables)
-    # the plan's own variables come behind the sizes
+    # the plan's own variables override the sizes
     variables = [*told.items(), *(workload.variables | point.variables).items()]
     return [f"--define={name}={value}" for name, value in variables]
 
 
 def trial_options(plan: Plan, point: Point, seed: int, phases: Path, workers: int | None = None) -> list[str]:
-    """Options of pgdrive for one trial of `plan` at `point`; scripts are apart.
+    """Returns pgdrive's options for a trial of `plan` at `point`, without scripts.
 
-    `phases` is the file that holds the plan's phases, if it has some; `workers` is the number of engine threads where
-    the plan leaves it to the engine, and an earlier trial has found it.
+    `phases` is the file with the plan's phases, if any; `workers` is the number of engine threads that an earlier trial
+    found, if the plan leaves it to the engine.
     """
-    # the vacuum before a load is part of the plan's reset, which the laboratory does itself
+    # the vacuum before a load is part of the plan's reset
     options = [
         "--events=-",
         "--parent-lease",
@@ -105,7 +109,7 @@ def trial_options(plan: Plan, point: Point, seed: int, phases: Path, workers: in
     options += ["--report-per-command"] if plan.workload.is_lua else [f"--protocol={point.protocol}"]
     options += [f"--random-seed={seed}", *_failure_options(plan)]
     if plan.trial.max_errors is not None:
-        # errors are counted: none of them ends a client
+        # errors are counted and end no client
         options += ["--continue-on-error"]
     workers = workers if point.workers is None else point.workers
     if workers is not None:
@@ -123,9 +127,9 @@ def trial_options(plan: Plan, point: Point, seed: int, phases: Path, workers: in
 
 
 def replica_options(plan: Plan, point: Point, seed: int, clients: int, rate: float | None) -> list[str]:
-    """Options of pgdrive for `clients` of the plan's `replica_load` at one standby; scripts are apart.
+    """Returns pgdrive's options for `clients` of the plan's `replica_load` at one standby, without scripts.
 
-    The load goes on until it is told to stop.
+    The load continues until it is stopped.
     """
     assert plan.replica_load is not None
     options = ["--events=-", "--parent-lease", "--no-vacuum", f"--time={ENDLESS_S}", f"--client={clients}"]
@@ -136,6 +140,6 @@ def replica_options(plan: Plan, point: Point, seed: int, clients: int, rate: flo
 
 
 def _scale(plan: Plan, point: Point, *, lua: bool) -> list[str]:
-    """What `:scale` is without a dataset that tells; a Lua script has no such variable."""
+    """Returns `:scale` without a dataset that defines it; a Lua script has no such variable."""
     wanted = plan.workload.dataset == "none" and not lua and point.scale is not None
     return [f"--scale={point.scale}"] if wanted else []

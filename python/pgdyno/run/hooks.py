@@ -1,4 +1,4 @@
-"""Commands of a plan around its run and its trials: never left behind, their output kept."""
+"""Runs a plan's commands before and after its run and its trials, ends them reliably, and keeps their output."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pgdyno.errors import ExitCode, PgdynoError
 from pgdyno.units import format_duration
 
 GRACE_S = 5.0
-"""How long a command that was told to end may take before it is killed."""
+"""How long a command may take to end after SIGTERM before it is killed."""
 _POLL_S = 0.02
 _SHOWN = 200
-"""How much of a command's last line is said."""
+"""The length limit for a command's last line in messages."""
 
 
 class HookError(PgdynoError):
-    """A hook that failed, could not be started, or took too long."""
+    """A hook failed, could not be started, or exceeded its timeout."""
 
     exit_code = ExitCode.STOPPED
 
@@ -34,17 +34,17 @@ class Hook:
     name: str
     """before_run, after_run, before_trial, after_trial."""
     command: str | list[str]
-    """A line for /bin/sh, or a program and its arguments."""
+    """A shell command, or a program and its arguments."""
     folder: Path
-    """Where it runs."""
+    """The working directory."""
     timeout_s: float
 
 
 def run_hook(hook: Hook, environment: Mapping[str, str], log: Path) -> None:
-    """Runs `hook` to its end with `environment` beside our own; what it writes goes to the file `log`.
+    """Runs `hook` to its end with `environment` added to this process's; its output goes to the file `log`.
 
-    Raises HookError when it fails, cannot be started or takes too long. When that or anything else ends it,
-    Ctrl-C among it, all that it has started in its process group ends with it.
+    Raises HookError if it fails, cannot be started or exceeds its timeout. On any error or Ctrl-C, its whole process
+    group is ended.
     """
     with log.open("wb") as output:
         try:
@@ -56,7 +56,7 @@ def run_hook(hook: Hook, environment: Mapping[str, str], log: Path) -> None:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                # a group of its own, so that it can be ended with its children
+                # a separate process group, to end its children, too
                 start_new_session=True,
             )
         except OSError as error:
@@ -70,18 +70,18 @@ def run_hook(hook: Hook, environment: Mapping[str, str], log: Path) -> None:
                 raise
             limit = format_duration(hook.timeout_s)
             hint = "give it more time with hooks.timeout"
-            raise HookError(f"the hook {hook.name} was ended after {limit}{_last(log)}", hint=hint) from None
+            raise HookError(f"the hook {hook.name} exceeded {limit} and was ended{_last(log)}", hint=hint) from None
         finally:
             _hide(environment.get("PGPASSWORD"), log)
     if code != 0:
         ended = f"exit code {code}" if code > 0 else f"signal {-code}"
-        raise HookError(f"the hook {hook.name} ended with {ended}{_last(log)}")
+        raise HookError(f"the hook {hook.name} failed with {ended}{_last(log)}")
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """Ends the command and its children: first by SIGTERM, then by force."""
+    """Ends the command and its children, first by SIGTERM, then by SIGKILL."""
     for number in (signal.SIGTERM, signal.SIGKILL):
-        # the leader is waited for last: until then its number cannot be another's group
+        # the leader is reaped last: until then no other group can get its number
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)
         end = time.monotonic() + GRACE_S
@@ -93,7 +93,7 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def _is_gone(group: int) -> bool:
-    """True when nothing of the group runs any more; the dead may still wait for whom they belong to."""
+    """Tells whether no process of the group runs; zombies may remain."""
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
             state, _, pgrp = status.read_text(errors="replace").rpartition(")")[2].split()[:3]
@@ -105,7 +105,7 @@ def _is_gone(group: int) -> bool:
 
 
 def _hide(password: str | None, log: Path) -> None:
-    """Takes the server's password out of what a command wrote: `env` and `set -x` show it."""
+    """Masks the server's password in a command's output, where `env` and `set -x` print it."""
     if not password:
         return
     content = log.read_bytes()

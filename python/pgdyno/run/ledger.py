@@ -1,7 +1,7 @@
-"""The ledger: what clients heard of their transactions, beside what the server has of them afterwards.
+"""The commit ledger: compares the results that clients received with the server's rows.
 
-Every transaction that writes leaves its client's number and its own in `pgdyno_ledger`; the engine's `end`
-says up to which number each client came and what it did not hear (`docs/reference/events.md`).
+Every transaction that writes inserts its client's number and its own into `pgdyno_ledger`; the engine's `end` event
+contains each client's highest number and the unacknowledged ones (`docs/reference/events.md`).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     import psycopg
 
 Range = tuple[int, int]
-"""Both ends belong to it."""
+"""Inclusive bounds."""
 
 RANGES_KEPT = 100
 _BATCH = 10_000
 
-# numbers in a row become one line, so that as much comes over as is missing
+# consecutive numbers become one row, so that the result is small
 _PRESENT = """
 SELECT client, min(seq), max(seq), sum(rows)
 FROM (SELECT client, seq, count(*) AS rows, seq - row_number() OVER (PARTITION BY client ORDER BY seq) AS island
@@ -37,7 +37,7 @@ ORDER BY client, min(seq)
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What one client heard of its transactions 1 to `last`; what is in neither list was acknowledged."""
+    """The results that one client received for transactions 1 to `last`; all are acknowledged except those listed."""
 
     last: int
     unknown: Sequence[Range]
@@ -46,7 +46,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Island:
-    """Numbers in a row of a client that the server has, and how many rows there are of them."""
+    """Consecutive numbers of a client on the server, and their row count."""
 
     client: int
     first: int
@@ -55,7 +55,7 @@ class Island:
 
 
 def pages(events: Sequence[Event]) -> dict[int, Page] | None:
-    """The clients' pages in the engine's `end`, by client; None when it kept no ledger, or never came to its end."""
+    """Returns the pages in the engine's `end` event by client; None without a ledger or an end."""
     end = events[-1] if events else {}
     ledger = end.get("ledger") if end.get("event") == "end" else None
     if ledger is None:
@@ -71,7 +71,7 @@ def _ranges(listed: Iterable[Sequence[int]]) -> list[Range]:
 
 
 def check_ledger(heard: Mapping[int, Page], connection: psycopg.Connection[Any]) -> LedgerRecord:
-    """Compares what clients `heard` with the table of the server behind `connection`. Raises psycopg.Error."""
+    """Compares what clients `heard` with the table of the server of `connection`. Raises psycopg.Error."""
     began = time.monotonic()
     islands: list[Island] = []
     with connection.transaction(), connection.cursor("pgdyno_ledger") as cursor:
@@ -82,7 +82,7 @@ def check_ledger(heard: Mapping[int, Page], connection: psycopg.Connection[Any])
 
 
 def compare(heard: Mapping[int, Page], present: Iterable[Island], seconds: float = 0.0) -> LedgerRecord:
-    """What clients `heard` beside what is `present`; islands of a client in order."""
+    """Compares what clients `heard` with what is `present`; islands of a client are in order."""
     there: dict[int, list[Range]] = defaultdict(list)
     count = duplicates = strange = 0
     for island in present:
@@ -129,7 +129,7 @@ def _overlap(one: Range, other: Range) -> int:
 
 
 def _count_common(some: Iterable[Range], others: Sequence[Range]) -> int:
-    """Numbers that are in both; `others` in order and without overlaps."""
+    """Counts numbers that are in both; `others` is ordered and has no overlaps."""
     common = 0
     for wanted in some:
         place = max(0, bisect_right(others, wanted[0], key=lambda each: each[0]) - 1)
@@ -140,7 +140,7 @@ def _count_common(some: Iterable[Range], others: Sequence[Range]) -> int:
 
 
 def _without(some: Sequence[Range], taken: Sequence[Range]) -> list[Range]:
-    """`some` without `taken`; each in order and without overlaps, as is the result."""
+    """Returns `some` without `taken`; arguments and result are ordered and have no overlaps."""
     left: list[Range] = []
     place = 0
     for begin, last in some:

@@ -1,4 +1,4 @@
-"""A plan's phases as the file that the engine reads (`--phases`)."""
+"""Writes a plan's phases as the file for the engine's `--phases`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pgdyno.plan.model import PhaseSpec
 
 
 def phases_toml(phases: Sequence[PhaseSpec]) -> str:
-    """`phases` as TOML: a table each, without what was left out."""
+    """Formats `phases` as TOML, one table each, without unset keys."""
     tables = []
     for phase in phases:
         given = phase.model_dump(mode="json", exclude_none=True)
@@ -20,5 +20,5 @@ def phases_toml(phases: Sequence[PhaseSpec]) -> str:
 def _value(value: object) -> str:
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{json.dumps(key)} = {_value(each)}" for key, each in value.items()) + " }"
-    # JSON's texts, numbers and truth values are TOML's as well
+    # JSON's strings, numbers and booleans are valid TOML
     return json.dumps(value)

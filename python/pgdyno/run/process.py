@@ -1,4 +1,4 @@
-"""The engine as a process that is never left behind."""
+"""Runs the engine as a process and ends it reliably."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from pgdyno.programs import Engine
 from pgdyno.run.stream import Event, read_events
 
 STOP_S = 10.0
-"""How long an engine that was told to stop may take before it is killed."""
+"""How long an engine may take to stop before it is killed."""
 
 
 class Load(Protocol):
-    """What makes a load: the engine as a process, or several of them on other hosts."""
+    """A load generator: a local engine process, or several remote ones."""
 
     @property
     def returncode(self) -> int | None:
-        """The exit code once it was waited for."""
+        """The exit code after `wait`."""
 
     def send_signal(self, sig: int, /) -> None:
-        """Tells it to stop (SIGINT): it still says what it measured."""
+        """Stops it with SIGINT, after which it still reports its results."""
 
     def wait(self) -> int:
-        """Until it has ended; its exit code."""
+        """Waits for its end and returns the exit code."""
 
 
 Running = Callable[
     [Engine, Sequence[str], Mapping[str, str], IO[bytes], Path | None],
     AbstractContextManager[tuple[Load, Iterator[Event]]],
 ]
-"""As `running_engine`."""
+"""The signature of `running_engine`."""
 
 
 @contextmanager
@@ -46,10 +46,10 @@ def running_engine(
     errors: IO[bytes],
     folder: Path | None = None,
 ) -> Iterator[tuple[subprocess.Popen[bytes], Iterator[Event]]]:
-    """The engine with `options`, and the events on its standard output; its standard error goes to `errors`.
+    """Yields the engine with `options` and the events on its standard output; its standard error goes to `errors`.
 
-    Behind the block it has ended: by itself when its events were read to their end and it was waited for, else
-    because it was told to, whatever ended the block.
+    The engine has ended after the block: by itself if its events were read to their end and it was waited for,
+    otherwise because it was stopped.
     """
     process = subprocess.Popen(
         [*engine.command, *options],
@@ -58,7 +58,7 @@ def running_engine(
         stderr=errors,
         cwd=folder,
         env=without_libpq(os.environ) | dict(environment),
-        # Ctrl-C is ours to hand on: the engine then still says what it measured
+        # this process passes on Ctrl-C, so that the engine still reports its results
         start_new_session=True,
     )
     assert process.stdout is not None
@@ -69,15 +69,15 @@ def running_engine(
 
 
 def without_libpq(environ: Mapping[str, str]) -> dict[str, str]:
-    """`environ` without libpq's variables: a PGSERVICE or PGOPTIONS of the user's would send the load elsewhere."""
+    """Returns `environ` without libpq's variables: the user's PGSERVICE or PGOPTIONS would redirect the load."""
     return {name: value for name, value in environ.items() if not name.startswith("PG") or name.startswith("PGDYNO")}
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Ends the engine if it still runs: first by its lease and SIGINT, then by force."""
+    """Stops a running engine, first by its lease and SIGINT, then by SIGKILL."""
     if process.poll() is None:
         process.send_signal(signal.SIGINT)
-        # nobody reads its events any more: it must not wait for room to write them
+        # closes the pipe: without a reader, the engine would block when it writes events
         _close(process)
         try:
             process.wait(STOP_S)

@@ -1,4 +1,4 @@
-"""The engine's events as they come: parsed, checked, and whole or known to be cut."""
+"""Parses and checks the engine's events as they arrive, and detects a truncated stream."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 
 from pgdyno.errors import EngineError
 
-_RELEASE = "use a pgdrive and a pgdyno of one release"
+_RELEASE = "use pgdrive and pgdyno of the same release"
 VERSION = 1
-"""Newest version of the event stream that this code reads; see docs/reference/events.md."""
+"""The newest version of the event stream that this code reads; see docs/reference/events.md."""
 
 Event = dict[str, Any]
 
 
 def read_events(lines: Iterable[bytes]) -> Iterator[Event]:
-    """Events of `lines`, one object a line.
+    """Yields the events of `lines`, one object per line.
 
-    Raises EngineError for a stream of a newer version, or a line that is no event.
+    Raises EngineError for a stream of a newer version, or an invalid line.
     """
     for number, line in enumerate(lines, start=1):
         if not line.endswith(b"\n"):
-            return  # cut in the middle: the caller misses the end event
+            return  # truncated: the caller detects the missing end event
         try:
             event = json.loads(line)
         except (ValueError, RecursionError) as error:
@@ -40,20 +40,20 @@ def read_events(lines: Iterable[bytes]) -> Iterator[Event]:
 
 @contextmanager
 def understood(doing: str) -> Iterator[None]:
-    """Turns into an EngineError what goes wrong inside because a field of an event is missing or of another type."""
+    """Raises EngineError for errors inside the block that come from a missing or wrong field of an event."""
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         why = f"field {error}" if isinstance(error, KeyError) else str(error).split("\n", 1)[0]
         raise EngineError(
-            f"cannot {doing}, for the engine's events are not as expected: {why}", hint=_RELEASE
+            f"cannot {doing}, because the engine's events have an unexpected form: {why}", hint=_RELEASE
         ) from error
 
 
 def among(events: Sequence[Event], others: Sequence[Event]) -> list[Event]:
-    """`events` of the engine with `others` where they belong in time; nothing comes behind its `end`.
+    """Merges `others` into the engine's `events` by time; none follows its `end`.
 
-    What has the same time as an event of the engine comes behind it.
+    An event of `others` follows an engine event of the same time.
     """
     last = len(events) - 1 if events and events[-1]["event"] == "end" else len(events)
     return [*sorted([*events[:last], *others], key=lambda event: event["t_us"]), *events[last:]]

@@ -1,4 +1,4 @@
-"""One trial: the engine is started, listened to, and never left behind."""
+"""Runs one trial: starts the engine, reads its events, and ends it reliably."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ from pgdyno.run.workload_figures import statement_counts, tpcc_figures
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """What the live view shows of a second."""
+    """A second of a trial for the live view."""
 
     phase: str
-    """Its name in the plan, warm-up, measuring, or draining."""
+    """The phase's name in the plan, warm-up, measuring, or draining."""
     tps: float
     p99_ms: float | None
-    """None when nothing succeeded."""
+    """None if no transaction succeeded."""
     seconds: float = 1.0
-    """How long it was; the last one of a phase is cut."""
+    """Its length; the last one of a phase is shorter."""
     failed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class TrialResult:
-    """The raw record of a trial: the engine's events and what they come to."""
+    """The raw record of a trial: the engine's events and their evaluation."""
 
     outcome: Outcome
     events: list[Event]
@@ -54,7 +54,7 @@ class TrialResult:
     generator: Generator | None
     failure: Failure | None
     plan_events: list[EventRecord] = field(default_factory=list)
-    """The plan's events; those that the engine's are among are in `events`, too."""
+    """The plan's events, which are also merged into `events`."""
 
 
 def run_trial(
@@ -95,7 +95,7 @@ def run_trial(
             if interval is not None:
                 failed += interval.failed
                 if max_errors is not None and failed > max_errors and not stopped:
-                    # not by force: the engine then still says what it measured
+                    # with SIGINT, so that the engine still reports its results
                     process.send_signal(signal.SIGINT)
                     stopped = True
                 if not told and must_stop():
@@ -103,12 +103,12 @@ def run_trial(
                     told = True
                 on_interval(interval)
         code = process.wait()
-    with understood("tell what the trial came to"):
+    with understood("evaluate the trial"):
         return _result(judge(events, code, log), injector, failed, max_errors if stopped else None)
 
 
 def _result(result: TrialResult, injector: Injector, failed: int, max_errors: int | None) -> TrialResult:
-    """`result` with the plan's events; it was stopped for its errors where `max_errors` is given."""
+    """Adds the plan's events to `result`; `max_errors` is given if the trial was stopped for its errors."""
     if max_errors is not None:
         result = replace(result, outcome=Outcome.FAILED, failure=_too_many_errors(result, failed, max_errors))
     records = with_effects(injector.records, result.events)
@@ -120,7 +120,7 @@ def _result(result: TrialResult, injector: Injector, failed: int, max_errors: in
 
 
 def _too_many_errors(result: TrialResult, failed: int, max_errors: int) -> Failure:
-    message = f"stopped after {failed:,} failed transactions, and trial.max_errors is {max_errors:,}"
+    message = f"stopped after {failed:,} failed transactions; trial.max_errors is {max_errors:,}"
     if result.failure is not None and result.outcome is Outcome.FAILED:
         return Failure(stage=Stage.RUN, message=f"{message}; {result.failure.message}", hint=result.failure.hint)
     errors = sorted(result.summary.errors if result.summary else [], key=lambda error: error.count, reverse=True)
@@ -147,7 +147,7 @@ def _interval(event: Event) -> Interval:
 
 
 def judge(events: list[Event], exit_code: int, log: Path) -> TrialResult:
-    """What an engine's `events` come to; `log` is its standard error. Raises EngineError."""
+    """Evaluates an engine's `events`; `log` is its standard error. Raises EngineError."""
     start = next((event for event in events if event["event"] == "start"), None)
     connected = next((event for event in events if event["event"] == "connected"), None)
     end = events[-1] if events and events[-1]["event"] == "end" else None
@@ -155,15 +155,15 @@ def judge(events: list[Event], exit_code: int, log: Path) -> TrialResult:
     if end is None:
         said = _last_line(log)
         if start is None and exit_code == 1:
-            # usage: what we asked for is wrong, and the engine has said how
+            # a usage error: the options are wrong, and the engine has printed why
             return TrialResult(Outcome.FAILED, events, None, None, Failure(stage=Stage.RUN, message=said))
-        message = f"the engine ended with exit code {exit_code} before it was done: {said}"
+        message = f"the engine ended early with exit code {exit_code}: {said}"
         return TrialResult(Outcome.FAILED, events, None, generator, Failure(stage=Stage.RUN, message=message))
     if end["outcome"] == "failed":
         failure = Failure(stage=Stage.RUN, message=end.get("message") or _last_line(log), hint=end.get("hint"))
         return TrialResult(Outcome.FAILED, events, None, generator, failure)
     if start is None:
-        raise EngineError("the engine's events have an end and no start")
+        raise EngineError("the engine's events have an end but no start")
     summary = _summary(start, connected, end)
     outcome = {"finished": Outcome.FINISHED, "interrupted": Outcome.INTERRUPTED}.get(end["outcome"], Outcome.FAILED)
     return TrialResult(outcome, events, summary, generator, _failure(outcome, events, end))
@@ -173,17 +173,17 @@ def _failure(outcome: Outcome, events: list[Event], end: Event) -> Failure | Non
     if outcome is Outcome.FAILED:
         return aborted(events, end)
     if outcome is Outcome.INTERRUPTED:
-        return Failure(stage=Stage.RUN, message="the engine was told to stop before the trial's end")
+        return Failure(stage=Stage.RUN, message="the engine was stopped before the trial's end")
     return None
 
 
 def ends_client(event: Event) -> bool:
-    """Whether `event` is an error that a client gave up at."""
+    """Tells whether `event` is an error that ended a client."""
     return event["event"] == "error" and str(event["consequence"]).startswith(("client", "conn"))
 
 
 def aborted(events: list[Event], end: Event) -> Failure:
-    """Why clients gave up, by the first of them."""
+    """Returns why clients gave up, from the first of them."""
     first = next(filter(ends_client, events), None)
     if first is None:
         return Failure(stage=Stage.RUN, message=end.get("message") or "clients were aborted")
@@ -197,7 +197,7 @@ def aborted(events: list[Event], end: Event) -> Failure:
 
 
 def _where_aborted(hosts: Sequence[Event]) -> str:
-    """Which of several generators had clients that gave up: one that has lost its way to the server has all of them."""
+    """Returns which of several generators had clients that gave up: one that lost its network path lost all of them."""
     told = [
         f"{host['clients_aborted']} of {host['clients']} clients of {host['name']} ({host['host']})"
         for host in hosts
@@ -212,7 +212,7 @@ def _generator(
     cpu = (end or {}).get("cpu_us") or {}
     return Generator(
         version=start["pgdrive"],
-        # with an automatic number, as many as there were in the end
+        # an automatic number of workers gives its final value
         workers=len((end or {}).get("workers") or ()) or start["workers"],
         io=(connected or {}).get("io", "unknown"),
         seed=start["seed"],
@@ -287,4 +287,4 @@ def _latency(value: Event | None) -> Latency | None:
 def _last_line(log: Path) -> str:
     lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
     errors = [line for line in lines if ": error: " in line]
-    return (errors or lines or ["it said nothing"])[-1]
+    return (errors or lines or ["it printed no message"])[-1]

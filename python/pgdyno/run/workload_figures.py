@@ -1,4 +1,4 @@
-"""What the engine's `end` event says of sysbench's statements and TPC-C's orders."""
+"""Extracts sysbench's statement counts and TPC-C's order figures from the engine's `end` event."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pgdyno.records import StatementCounts, TpccFigures, TpccType
 
 
 def statement_counts(end: dict[str, Any]) -> StatementCounts | None:
-    """Of a Lua script's clients; None of others, those of TPC-C among them."""
+    """Returns the counts of a Lua script's clients; None for other workloads."""
     counts = end.get("statements")
     if counts is None or end.get("tpcc") is not None:
         return None
@@ -16,7 +16,7 @@ def statement_counts(end: dict[str, Any]) -> StatementCounts | None:
 
 
 def tpcc_figures(end: dict[str, Any]) -> TpccFigures | None:
-    """Of a TPC-C load; None of others."""
+    """Returns the figures of a TPC-C load; None for other workloads."""
     figures = end.get("tpcc")
     if figures is None:
         return None
