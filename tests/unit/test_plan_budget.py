@@ -95,7 +95,7 @@ def test_points_go_before_a_verdict_between_arms_does(changes: dict[str, object]
     hint = refused.value.hint or ""
     assert re.fullmatch(
         r"6 trials at one point of each arm need about \w+, and a verdict needs that many: give a longer --budget, "
-        r"or leave arms out",
+        r"or remove arms",
         hint,
     )
     assert fit(wanted, room(needed(hint) + 1)).plan.trial.repeats == 6
@@ -148,7 +148,7 @@ def test_wal_that_does_not_fit_the_disk() -> None:
 def test_transactions_become_a_duration() -> None:
     fitted = fit(plan(trial={"transactions": 90_000}), room(200))
     assert fitted.plan.trial.transactions is None
-    assert fitted.gave_up[0].endswith("instead of 90000 transactions a client")
+    assert fitted.gave_up[0].endswith("instead of 90000 transactions per client")
 
 
 def test_too_little_is_refused_with_what_would_do() -> None:

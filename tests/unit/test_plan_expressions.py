@@ -68,21 +68,21 @@ def test_conditions(text: str, holds: bool) -> None:
     [
         ("clients /", "is no expression"),
         ("", "is no expression"),
-        ("2 ** 1000000", "2 ** 1000000 is not understood"),
-        ("__import__('os')", "is not understood"),
-        ("open('x')", "is not understood"),
-        ("clients.__class__.__mro__[0]", "is not understood"),
-        ("(lambda: 1)()", "is not understood"),
-        ("[1 for x in y]", "is not understood"),
-        ("max(1)", "max takes two numbers or more"),
+        ("2 ** 1000000", "2 ** 1000000 is not supported"),
+        ("__import__('os')", "is not supported"),
+        ("open('x')", "is not supported"),
+        ("clients.__class__.__mro__[0]", "is not supported"),
+        ("(lambda: 1)()", "is not supported"),
+        ("[1 for x in y]", "is not supported"),
+        ("max(1)", "max takes two or more numbers"),
         ("round(1, 2)", "round takes one number"),
-        ("max(*clients, 1)", "is not understood"),
-        ("min(clients, key=scale)", "is not understood"),
-        ("'a'.b", "is not understood"),
-        ("1j", "is not understood"),
-        ("5is 3", "is not understood"),
-        ("clients << 2", "is not understood"),
-        ("f'{clients}'", "is not understood"),
+        ("max(*clients, 1)", "is not supported"),
+        ("min(clients, key=scale)", "is not supported"),
+        ("'a'.b", "is not supported"),
+        ("1j", "is not supported"),
+        ("5is 3", "is not supported"),
+        ("clients << 2", "is not supported"),
+        ("f'{clients}'", "is not supported"),
         ("(" * 300 + "1" + ")" * 300, "too long|is no expression"),
         ("1 + " * 200 + "1", "too long"),
     ],
@@ -97,8 +97,8 @@ def test_what_is_not_understood(text: str, message: str) -> None:
     [
         ("clients / 0", "divides by zero"),
         ("clients % (scale - 100)", "divides by zero"),
-        ("clients > 5", "is true or false"),
-        ("(clients > 5) + 1", "is true or false"),
+        ("clients > 5", "is a condition"),
+        ("(clients > 5) + 1", "is a condition"),
         ("settings.work_mem * 2", 'is "4MB", not a number'),
         ("protocol + 1", 'is "simple", not a number'),
     ],
@@ -110,7 +110,7 @@ def test_what_comes_to_no_number(text: str, message: str) -> None:
 
 @pytest.mark.parametrize("text", ["clients", "clients and scale > 1", "not clients", "clients > 1 or 5"])
 def test_what_is_no_condition(text: str) -> None:
-    with pytest.raises(ValueError, match="is no condition"):
+    with pytest.raises(ValueError, match="is not a condition"):
         parse_expression(text).holds(NAMES)
 
 

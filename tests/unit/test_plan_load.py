@@ -105,7 +105,7 @@ def test_a_file_that_cannot_be_read(mine: Path) -> None:
         (b"a = 1\nname = quick\nb = 2\n", 2, "invalid value"),
         (b'a = 1\n\nname = "quick\nb = 2\n', 3, "does not end on this line"),
         (b"a = 1\na = 2\n", 2, "cannot overwrite a value"),
-        (b"a = 1\n\nb = [1,\n", 3, "not TOML"),
+        (b"a = 1\n\nb = [1,\n", 3, "invalid TOML"),
         (b"a = 1\nb = '\xff'\n", 2, "not UTF-8"),
         (b"a = " + b"[" * 5000, None, "too deeply"),
     ],
@@ -151,7 +151,7 @@ def test_overrides() -> None:
     [
         ("trial.repeats", "expected KEY=VALUE"),
         ("=5", "expected a key"),
-        ("sweep.clients=[1,2", "not TOML"),
+        ("sweep.clients=[1,2", "not valid TOML"),
         ("sweep.clients[2]=1", "has 2 elements"),
         ("sweep.clients.x=1", "is a list"),
         ("sweep[0]=1", "is a table, not a list"),

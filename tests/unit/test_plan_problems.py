@@ -117,7 +117,7 @@ CHECKS = [
     ('"select-only"', '"@2"', "workload.scripts[0]", 6, "names no script", None),
     ('"select-only"', '"select-only@0"', "workload.scripts", 6, "no script has a weight above 0", None),
     ('"select-only"]', '"select-only"]\ndataset = "none"', "workload.scripts[0]", 6, "dataset is none", "pgbench"),
-    ("[sweep]", 'variables = { "a-b" = 1 }\n[sweep]', "workload.variables.a-b", 7, "not the name", None),
+    ("[sweep]", 'variables = { "a-b" = 1 }\n[sweep]', "workload.variables.a-b", 7, "not a valid name", None),
     ("[sweep]", 'variables.a = ""\n[sweep]', "workload.variables.a", 7, "cannot be empty", None),
     ("[1, 4]", "[1, 4, 1]", "sweep.clients[2]", 8, "1 is listed twice", "repeats"),
     ("[1, 4]", "[4]\nworkers = [1, 8]", "sweep.workers[1]", 9, "8 workers are more than 4 clients", None),
@@ -125,7 +125,7 @@ CHECKS = [
     ("[1, 4]", "[1, 100]", "sweep.clients[1]", 8, "max_connections is 100", "max_connections = 120"),
     ('duration = "10s"', 'transactions = 5\nwarmup = "1s"', "trial.warmup", 11, "only with duration", None),
     ('"18"', '"18"\nsettings = { Port = 1 }', "target.pg18.settings.Port", 5, "chooses a free one", None),
-    ('"18"', '"18"\nsettings = { include_dir = "x" }', "target.pg18.settings.include_dir", 5, "not the name", None),
+    ('"18"', '"18"\nsettings = { include_dir = "x" }', "target.pg18.settings.include_dir", 5, "not a valid name", None),
     ('"embedded"\nversion = "18"', '"local"\nbin = "/none"', "target.pg18.bin", 4, "there is no folder /none", "bin"),
 ]
 

@@ -66,7 +66,7 @@ def test_without_it_a_plan_does_what_pgbench_does(tmp_path: Path) -> None:
 REFUSED = [
     # lines of [reset], field, line counted from its first key, part of the message, part of the hint
     ('method = "templat"', "method", 0, '"template", "snapshot" or "reload", not "templat"', 'mean "template"?'),
-    ("methd = 1", "methd", 0, "no such key", "did you mean method?"),
+    ("methd = 1", "methd", 0, "unknown key", "did you mean method?"),
     ('strategy = "wal_log"', "strategy", 0, 'goes only with method = "template"', "remove it"),
     ('method = "snapshot"\nstrategy = "wal_log"', "strategy", 1, "goes only with", "remove it"),
     ('method = "template"\nstrategy = "wal_log"', "strategy", 1, "needs PostgreSQL 15 or later", "later version"),
@@ -148,9 +148,9 @@ IN_MEMORY = ELSEWHERE.replace(MEMORY, "tmpfs")
 @pytest.mark.parametrize(
     ("plan", "way", "said"),
     [
-        (ELSEWHERE, "btrfs", "/dev/shm lies on tmpfs"),
+        (ELSEWHERE, "btrfs", "/dev/shm is on tmpfs"),
         (ELSEWHERE, "reflink", "/dev/shm is on tmpfs, where files cannot share blocks"),
-        (IN_MEMORY, "btrfs", "its cluster lies in memory"),
+        (IN_MEMORY, "btrfs", "its cluster is in memory"),
         (KEPT, "zfs", "its cluster is kept (keep_data)"),
     ],
 )
@@ -170,7 +170,7 @@ def test_a_snapshot_that_a_file_system_cannot_make(
 def test_a_snapshot_whose_program_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     (found,) = problems(tmp_path, PLAN + 'method = "snapshot"\nsnapshot = "btrfs"')
-    assert found.message == "there is no program btrfs on the PATH"
+    assert found.message == "program btrfs is not on the PATH"
 
 
 WORDS = [

@@ -78,7 +78,7 @@ def test_a_plan_on_pgbench_s_tables_says_nothing_of_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (PLAN + "scale = 3\n", "workload.scale: does not go with sbtest"),
+        (PLAN + "scale = 3\n", "workload.scale: does not apply to sbtest"),
         (PLAN.replace("sbtest", "pgbench", 1), "workload.tables: goes only with dataset"),
         (PLAN.replace("sbtest", "none", 1), "workload.table_size: goes only with dataset"),
         (PLAN.replace("point.sql", "tpcb-like"), "needs pgbench's tables, and dataset is sbtest"),

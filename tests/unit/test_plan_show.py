@@ -91,7 +91,7 @@ def test_a_limit_in_transactions_has_no_time() -> None:
     out = io.StringIO()
     Console(file=out, width=80).print(show_lines(changed))
     assert "1,000 tx/client" in out.getvalue()
-    assert "18 trials; each ends after 1,000 transactions a client" in out.getvalue()
+    assert "18 trials; each ends after 1,000 transactions per client" in out.getvalue()
 
 
 def test_json() -> None:
@@ -116,6 +116,6 @@ def test_json() -> None:
 
 def test_a_search_is_counted_by_nobody() -> None:
     assert total(load_plan("quick", ["search.find=peak"]).plan) == (
-        "searches for the peak of throughput from 2 to 64 clients; 3 trials a step; "
+        "searches for the peak of throughput from 2 to 64 clients; 3 trials per step; "
         "the number of steps depends on the results"
     )

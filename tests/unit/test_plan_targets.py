@@ -65,12 +65,12 @@ REFUSED = [
     (dsn("hst=x"), "dsn", 1, 'is no connection string: invalid connection option "hst"', "such as"),
     (dsn("host=x keepalives=1"), "dsn", 1, "keepalives cannot be handed to the engine", "remove keepalives"),
     (DSN + 'password_env = "NOT_SET_ANYWHERE"\n', "password_env", 2, "has no variable NOT_SET_ANYWHERE", "set it"),
-    (DSN + "allow_existing = true\n", "", -1, "needs the database by name", "add database"),
+    (DSN + "allow_existing = true\n", "", -1, "needs the name of the database", "add database"),
     (DSN + f'database = "{"x" * 55}"\n', "", -1, "name is too long", "54 bytes at most"),
     (DSN + 'settings = { shared_buffers = "1GB" }\n', "settings.shared_buffers", 2, "when the server starts", "remove"),
     (DSN + 'settings = { max_wal_size = "1GB" }\n', "settings.max_wal_size", 2, "configuration file", "remove"),
-    (DSN + 'version = "18"\n', "version", 2, "no such key", 'kind = "embedded"'),
-    (DSN + "keep_data = true\n", "keep_data", 2, "no such key", 'kind = "embedded"'),
+    (DSN + 'version = "18"\n', "version", 2, "unknown key", 'kind = "embedded"'),
+    (DSN + "keep_data = true\n", "keep_data", 2, "unknown key", 'kind = "embedded"'),
 ]
 
 
@@ -94,7 +94,7 @@ OVER_NETWORK = [
 def test_what_cannot_be_reset_over_the_network(tmp_path: Path, reset: str, field: str, said: str) -> None:
     (found,) = problems(tmp_path, DSN, reset)
     assert found.path == f"reset.{field}"
-    assert "target far is only reached over the network" in found.message
+    assert "target far is reached only over the network" in found.message
     assert said in found.message
 
 
@@ -117,15 +117,15 @@ def test_settings_of_the_lists_are_refused_in_any_case() -> None:
 
 
 ENVIRONMENT = [
-    ('data = "{folder}/none"', "data", "there is no folder", "mount"),
+    ('data = "{folder}/none"', "data", "does not exist", "mount"),
     ('data = "nvme"', "data", "nvme is not an absolute path", "/mnt/nvme"),
-    ('wal = "{folder}/none"', "wal", "there is no folder", "mount"),
+    ('wal = "{folder}/none"', "wal", "does not exist", "mount"),
     ('tmpfs_size = "1GB"', "tmpfs_size", 'goes only with data = "tmpfs"', "remove it"),
-    ('data = "tmpfs"\ntmpfs_size = "9000TB"', "tmpfs_size", "more than this machine's memory", ""),
+    ('data = "tmpfs"\ntmpfs_size = "9000TB"', "tmpfs_size", "exceed this machine's memory", ""),
     ('data = "tmpfs"\ntmpfs_size = "9 sacks"', "tmpfs_size", "is not a size", "512MB"),
     ("variables = { PGDATA = 1 }", "variables.PGDATA", "an option of its own", "settings"),
     ('variables = { "a-b" = 1 }', "variables.a-b", "is not a valid name of an environment variable", "letters"),
-    ("dta = 1", "dta", "no such key", "did you mean data?"),
+    ("dta = 1", "dta", "unknown key", "did you mean data?"),
 ]
 
 
@@ -155,7 +155,7 @@ def test_data_elsewhere_is_not_kept(tmp_path: Path) -> None:
     text = EMBEDDED + f"keep_data = true\nenvironment = {{ data = '{tmp_path}' }}\n"
     (found,) = problems(tmp_path, text)
     assert found.path == "target.far.environment.data"
-    assert "does not go with keep_data" in found.message
+    assert "cannot be combined with keep_data" in found.message
 
 
 def test_replicas(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_other_plans_stay_as_they_were(tmp_path: Path) -> None:
 MISTAKES = [
     ('scripts = ["tpcb-like"]', "", "workload.name", "defines scripts and dataset itself"),
     ('profile = "tpc"', "", "workload.profile", "hammerdb"),
-    ("variables = { x = 1 }", "", "workload.variables.x", "goes with scripts"),
+    ("variables = { x = 1 }", "", "workload.variables.x", "needs scripts"),
     ("", '[reset]\nmethod = "vacuum"', "reset.method", "as the previous trial left them"),
 ]
 

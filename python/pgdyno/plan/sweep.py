@@ -151,7 +151,7 @@ def _condition(text: str) -> str:
         return parse_expression(text).text
     except ValueError as error:
         if _ASSIGNED.search(text):
-            raise ValueError(f'"{text}" is no condition; to be equal is written ==') from error
+            raise ValueError(f'"{text}" is not a condition; to be equal is written ==') from error
         raise
 
 
