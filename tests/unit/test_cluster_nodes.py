@@ -195,7 +195,7 @@ def test_generators_that_cannot_be_had_fail_the_trial() -> None:
         raise EngineError("only 2 of 3 generators are available", hint="look")
 
     result = of_run().run(TRIAL, load)
-    assert result.failure == Failure(stage=Stage.RUN, message="only 2 of 3 generators are there", hint="look")
+    assert result.failure == Failure(stage=Stage.RUN, message="only 2 of 3 generators are available", hint="look")
     with pytest.raises(EngineError):
         of_run(cluster=None).run(TRIAL, load)
 

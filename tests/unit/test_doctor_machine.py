@@ -102,12 +102,12 @@ def test_ceiling(rate: float | None, verdict: str) -> None:
     needs = Needs(plan="p", scripts=("-b", "tpcb-like@9", "-b", "select-only"), rate_per_s=rate)
     check = generator.ceiling(needs, REACHED)
     assert check.verdict == verdict
-    assert "100,000 transactions a second (tpcb-like@9 select-only; simple) with 8 clients on 1 worker" in check.found
+    assert "100,000 transactions per second (tpcb-like@9 select-only; simple) with 8 clients on 1 worker" in check.found
     assert rate is not None or "70,000" in check.means
 
 
 def test_the_ceiling_of_files_is_of_another_script_and_says_so() -> None:
-    assert "in place of the plan's files" in generator.ceiling(Needs(plan="p"), REACHED).found
+    assert "instead of the plan's files" in generator.ceiling(Needs(plan="p"), REACHED).found
 
 
 @pytest.mark.parametrize(("median", "verdict"), [(12, "good"), (250, "note"), (1_500, "warning")])

@@ -198,7 +198,7 @@ def test_a_stop_is_said_and_raised(monkeypatch: pytest.MonkeyPatch) -> None:
         preflight(Needs(plan="big.toml"), Engine(Path("pgdrive"), "1"), {}, said.append, said.append)
     assert caught.value.exit_code is ExitCode.PREFLIGHT
     assert "big.toml cannot run on this machine: storage.free: 1 GiB free: full" in caught.value.message
-    assert "free some room; --no-preflight" in (caught.value.hint or "")
+    assert "free some room; to run it regardless: --no-preflight" in (caught.value.hint or "")
     assert said == ["note: cpu.cores: 2 processors: shared", "stop: storage.free: 1 GiB free: full"]
 
 

@@ -215,7 +215,7 @@ def test_how_snapshots_can_be_made() -> None:
     assert snapshot(place, "copy").verdict == "note"
     refused = snapshot(place, "btrfs")
     assert refused.verdict == "stop"
-    assert refused.found == "/dev/shm (data of a): /dev/shm lies on tmpfs"
+    assert refused.found == "/dev/shm (data of a): /dev/shm is on tmpfs"
 
 
 def test_only_data_is_kept_in_snapshots() -> None:

@@ -149,7 +149,7 @@ WRONG = [
     ("clients = 1\nsettings.Port = [1, 2]", "settings.Port", 2, "chooses a free one", "remove"),
     ('clients = 1\nsettings.work_mem = ["1MB",\n"1MB"]', "settings.work_mem[1]", 3, "1MB is listed twice", "repeats"),
     ('clients = 1\nsettings.a = "1"\n"settings.a" = "2"', "settings.a", 3, "given twice", "remove one of them"),
-    ('clients = 1\nsettings.max_connections = "client + 9"', "settings.max_connections", 2, "does not exist", "clients"),
+    ('clients = 1\nsettings.max_connections = "client + 9"', "settings.max_connections", 2, "not exist", "clients"),
     ("clients = 90\nsettings.max_connections = [99, 50]", "clients", 1, "max_connections is 50", None),
     ('clients = 1\nvariables."a-b" = 1', "variables.a-b", 2, "not a valid name", "letters"),
     ('clients = 1\nvariables.a = ""', "variables.a", 2, "cannot be empty", None),
