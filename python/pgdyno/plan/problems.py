@@ -174,7 +174,7 @@ def _kind_of_target(path: Path, document: Document) -> Problem:
     if isinstance(value, str) and value in KINDS:
         message = f"{_shown(value)} is a kind of target whose package is missing here"
         return document.problem(path, message, f"there are {_listing(TARGET_KINDS)}; install pgdyno with all of it")
-    message = f"{_shown(value)} is no kind of target; there are {_listing(TARGET_KINDS)}"
+    message = f"{_shown(value)} is not a kind of target; available: {_listing(TARGET_KINDS)}"
     return document.problem(path, message, f'did you mean "{meant}"?' if meant else _EXAMPLES["kind"])
 
 
