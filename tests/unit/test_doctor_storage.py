@@ -186,7 +186,7 @@ def test_syncs(median: float, p99: float, verdict: str) -> None:
 
 def test_a_good_disk_still_limits_a_client() -> None:
     check = sync.sync_time(PLACE, Needs(plan="p", servers=1), SyncTime(200, 400, 1000))
-    assert check.means.startswith("one client commits at most 5,000 times a second")
+    assert check.means.startswith("one client commits at most 5,000 times per second")
 
 
 @pytest.mark.parametrize(("needs"), [Needs(plan="p", writes=False), Needs(plan="p", durable=False)])
