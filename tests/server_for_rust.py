@@ -25,7 +25,7 @@ def main() -> int:
             **server.environment(),
             "PGDYNO_TEST_PG_BIN": str(programs),
             "PGDYNO_TEST_PGBENCH": pgbench,
-            "PGDYNO_TEST_DSN": server.conninfo(),
+            "PGDYNO_TEST_DSN": server.address.conninfo(server.dbname),
         }
         return subprocess.run(sys.argv[1:], env=environment, check=False).returncode
 

@@ -10,12 +10,11 @@ from pgdyno.analyse.pairs import within
 from pgdyno.audit import Evidence, Finding, Severity
 from pgdyno.records import ErrorCount
 from pgdyno.report.extras import Beside, Extras
-from pgdyno.report.html import render_html
 from pgdyno.report.sections.times import Steps
 from pgdyno.store.beside import ProcessSum, SeriesStep, WaitStep
 from pgdyno.store.tables import StatementRow
 from tests.browser.conftest import Opens, serious
-from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, sweep
+from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, render_html, sweep
 
 EVIL = "</script><script>alert('x')</script><img src=x onerror=\"alert(2)\">'\""
 

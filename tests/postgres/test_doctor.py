@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.doctor import BRIEF, CHECKS, ONLY_WHERE_ASKED, Needs, Place, examine
+from pgdyno.doctor import BRIEF, CHECKS, Needs, Place, examine
 from pgdyno.doctor.generator import round_trips
 from pgdyno.doctor.remote import reach_servers
 from pgdyno.plan import load_plan
 from pgdyno.records import CheckVerdict
 from pgdyno.run import find_engine
 from pgdyno.targets import Server
+from tests.unit.doctor_sample import ONLY_WHERE_ASKED
 
 NEEDS = Needs(plan="p", clients=2, scripts=("-b", "select-only"), places=(Place(Path("/var/tmp"), ("data of a",)),))
 

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.doctor import CHECKS, ONLY_WHERE_ASKED
+from pgdyno.doctor import CHECKS
 from pgdyno.fingerprint import Severity, comparable
 from pgdyno.records import Fingerprint
 from pgdyno.store import RunFolder, list_runs
 from pgdyno.targets import Home
+from tests.unit.doctor_sample import ONLY_WHERE_ASKED
 
 PGDYNO = Path(sys.executable).parent / "pgdyno"
 

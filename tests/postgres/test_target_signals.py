@@ -50,7 +50,8 @@ spec = EmbeddedTarget(
 with open_target("held", spec, home=Home.locate(Path(sys.argv[1])), progress=Shown()) as server:
     with server.connect() as connection:
         connection.execute("CREATE TABLE IF NOT EXISTS loaded AS SELECT 42 AS n")
-    facts = {"data": str(server.data_directory), "log": str(server.log_path), "conninfo": server.conninfo()}
+    conninfo = server.address.conninfo(server.dbname)
+    facts = {"data": str(server.data_directory), "log": str(server.log_path), "conninfo": conninfo}
     print("ready " + json.dumps(facts), flush=True)
     while True:
         time.sleep(0.05)

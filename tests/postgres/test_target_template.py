@@ -52,7 +52,7 @@ def test_a_second_cluster_is_a_copy_with_another_password(warm_home: Home, made:
             with second.connect() as connection:
                 assert connection.execute("SELECT to_regclass('only_here')").fetchone() == (None,)
             with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
-                psycopg.connect(second.conninfo(), password=first.password)
+                psycopg.connect(second.address.conninfo(second.dbname), password=first.password)
     assert [path.name.count(".partial") for path in warm_home.templates.iterdir()] == [0]
     # initdb's own where it is asked for something else, or where the cluster stays
     for other in (spec(initdb=["--wal-segsize=8"]), spec(keep_data=True)):

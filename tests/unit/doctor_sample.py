@@ -7,6 +7,8 @@ from pathlib import Path
 
 from pgdyno.doctor import System
 
+ONLY_WHERE_ASKED = frozenset({"storage.snapshot", "probe.ssh"})
+"""Checks of what a plan has only where it says so."""
 CGROUP_2 = {"proc/self/cgroup": "0::/a/b\n"}
 CGROUP_1 = {"proc/self/cgroup": "3:cpu,cpuacct:/x\n2:memory:/x\n1:pids:/\n0::/\n"}
 

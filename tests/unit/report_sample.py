@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from hdrh.histogram import HdrHistogram
 
-from pgdyno.analyse.source import MEASURE, WARM_UP
+from pgdyno.analyse.source import MEASURE, WARM_UP, RunSource
 from pgdyno.records import (
     ErrorCount,
     Failure,
@@ -28,6 +28,10 @@ from pgdyno.records import (
     TargetRecord,
     TrialRecord,
 )
+from pgdyno.report.digest import digest
+from pgdyno.report.export import points_markdown
+from pgdyno.report.extras import Extras
+from pgdyno.report.html import render_digest
 from pgdyno.store.tables import TOTAL, HistogramRow, IntervalRow, StatementRow
 
 STARTED = datetime(2026, 11, 20, 10, 15, tzinfo=UTC)
@@ -343,3 +347,13 @@ def swept(points: Sequence[Point], sweep_of_plan: Mapping[str, object] | None = 
                 run, "pg18", point.clients, 100.0 * point.clients + at, 900, repeat=repeat, seconds=2, point=point
             )
     return run
+
+
+def to_markdown(run: RunSource) -> str:
+    """The table of points of `run`."""
+    return points_markdown(digest(run))
+
+
+def render_html(run: RunSource, location: str, extras: Extras | None = None) -> str:
+    """The page of `run`; `location` is what it calls the run folder."""
+    return render_digest(digest(run), location, extras or Extras())

@@ -14,7 +14,7 @@ from pgdyno.analyse.checkpoints import checkpoint_cycles
 from pgdyno.analyse.evidence import Cause, explained
 from pgdyno.analyse.heatmap import heatmap_of
 from pgdyno.analyse.histogram import LatencyHistogram
-from pgdyno.analyse.probed import Probed, by_wait
+from pgdyno.analyse.probed import Probed
 from pgdyno.analyse.statements import statement_shares
 from pgdyno.analyse.summary import summarise
 from pgdyno.analyse.timeline import Timeline, timeline_of
@@ -92,7 +92,7 @@ def test_counters_and_events_coincide_too() -> None:
 def test_means_are_over_looks_and_amounts_over_the_samples_that_end_in_a_span() -> None:
     probe = Probed(ORIGIN, looks(("client backend", "Lock", "tuple", 2)), counted("wal", "bytes", {10: 5, 11: 7}))
     assert probe.sessions((59, 61)) == {"CPU": 4, "Lock": 1}
-    assert probe.sessions((60, 61), by_wait) == {"CPU": 4, "Lock tuple": 2}
+    assert probe.sessions((60, 61), lambda row: row.wait) == {"tuple": 2}
     assert probe.looks((60, 61)) == 2
     assert (probe.amount("wal", "bytes", (9, 10)), probe.amount("wal", "bytes", (10, 11))) == (5, 7)
     assert probe.amount("io", "reads", (0, 10)) is None

@@ -8,9 +8,9 @@ import pytest
 
 from pgdyno.records import Outcome
 from pgdyno.report.export import to_csv
-from pgdyno.report.html import render_html
 from pgdyno.store import load_run
 from tests.told import told
+from tests.unit.report_sample import render_html
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("run-format-*"))
 

@@ -17,11 +17,11 @@ from pgdyno.importers.write import import_files
 from pgdyno.published import COLUMNS, published
 from pgdyno.records import Latency, Outcome, TrialRecord
 from pgdyno.report.export import CSV_HEADER, to_csv
-from pgdyno.report.html import render_html
 from pgdyno.report.terminal import print_report
 from pgdyno.report.whole import judged_run
 from pgdyno.store import RunData, load_run
 from tests.unit import documents_sample as documents
+from tests.unit.report_sample import render_html
 
 
 @pytest.fixture(autouse=True)

@@ -16,9 +16,8 @@ from pgdyno.records.masking import masked_dsn, masked_plan
 from pgdyno.report.digest import digest
 from pgdyno.report.export import to_json
 from pgdyno.report.extras import NO_EXTRAS
-from pgdyno.report.html import render_html
 from pgdyno.report.sections.differences import asked_differences
-from tests.unit.report_sample import SampleRun, add_trial, manifest
+from tests.unit.report_sample import SampleRun, add_trial, manifest, render_html
 
 PLAN = """\
 name = "far"

@@ -17,11 +17,11 @@ from pgdyno.report import numbers
 from pgdyno.report.answer import answer
 from pgdyno.report.arms import arms_of, comparisons_of
 from pgdyno.report.digest import digest
-from pgdyno.report.export import CSV_HEADER, to_csv, to_json, to_markdown
+from pgdyno.report.export import CSV_HEADER, to_csv, to_json
 from pgdyno.report.extras import NO_EXTRAS, Extras
 from pgdyno.report.terminal import answer_lines, report_lines
 from tests.told import told
-from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest
+from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, to_markdown
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden"

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pgdyno.records import GeneratorHost, TrialRecord
 from pgdyno.report.digest import digest
 from pgdyno.report.extras import Extras
-from pgdyno.report.html import render_html
 from pgdyno.report.numbers import NOTHING
 from pgdyno.report.sections.generators import generator_table
 from pgdyno.report.words import conditions
-from tests.unit.report_sample import sweep
+from tests.unit.report_sample import render_html, sweep
 
 LOST = GeneratorHost(
     name="generator-2",

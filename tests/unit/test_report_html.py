@@ -15,10 +15,9 @@ import pytest
 
 from pgdyno.plan.model import Plan
 from pgdyno.records import ErrorCount, Outcome
-from pgdyno.report.html import render_html
 from pgdyno.report.plan_toml import plan_toml
 from tests.told import told
-from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, sweep
+from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, render_html, sweep
 
 EVIL = "<script>alert(1)</script>"
 VOID = {"meta", "br", "link", "input", "img", "hr"}

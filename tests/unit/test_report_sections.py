@@ -22,7 +22,6 @@ from pgdyno.published import published
 from pgdyno.records import Point
 from pgdyno.report.digest import digest
 from pgdyno.report.extras import Beside, Extras
-from pgdyno.report.html import render_html
 from pgdyno.report.markdown import markdown_of
 from pgdyno.report.sections.dips import TRIES, UNEXPLAINED, dip_section
 from pgdyno.report.sections.four import four_numbers
@@ -32,7 +31,7 @@ from pgdyno.store.beside import ProcessSum, SeriesStep, WaitStep
 from pgdyno.store.limits import SeenBeside
 from pgdyno.store.tables import StatementRow
 from tests.told import told
-from tests.unit.report_sample import SampleRun, add_trial, manifest, sweep
+from tests.unit.report_sample import SampleRun, add_trial, manifest, render_html, sweep
 from tests.unit.test_report_html import Page
 
 EVIL = "</script><script>alert('1')</script>"

@@ -10,15 +10,15 @@ from rich.console import Console
 
 from pgdyno.analyse.summary import summarise
 from pgdyno.report.digest import digest
-from pgdyno.report.export import to_csv, to_json, to_markdown
+from pgdyno.report.export import to_csv, to_json
 from pgdyno.report.extras import NO_EXTRAS
-from pgdyno.report.html import render_html
 from pgdyno.report.terminal import print_report
 from pgdyno.report.whole import judged_run
 from pgdyno.store import RunFolder
 from pgdyno.store.read import RunData, load_run
 from tests.told import told
 from tests.unit.events_sample import SampleError, sample_events
+from tests.unit.report_sample import render_html, to_markdown
 from tests.unit.store_sample import SETTINGS, sample_manifest, sample_record
 
 

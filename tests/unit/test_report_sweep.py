@@ -11,11 +11,10 @@ import pytest
 
 from pgdyno.records import Point
 from pgdyno.report.digest import digest
-from pgdyno.report.export import to_csv, to_json, to_markdown
+from pgdyno.report.export import to_csv, to_json
 from pgdyno.report.extras import NO_EXTRAS
-from pgdyno.report.html import render_html
 from pgdyno.report.terminal import report_lines
-from tests.unit.report_sample import SampleRun, add_failure, swept
+from tests.unit.report_sample import SampleRun, add_failure, render_html, swept, to_markdown
 
 POINTS = [
     Point(clients=clients, scale=10, rate=rate, settings={"work_mem": memory}, variables={"range": "7"})

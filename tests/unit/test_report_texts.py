@@ -17,11 +17,10 @@ from pgdyno.messages import Message
 from pgdyno.report import numbers, texts
 from pgdyno.report.digest import digest
 from pgdyno.report.extras import Extras
-from pgdyno.report.html import render_html
 from pgdyno.report.markdown import markdown_of
 from pgdyno.report.texts import Language, gettext, listed, translated, use_language
 from pgdyno.report.wrapping import wrapped
-from tests.unit.report_sample import sweep
+from tests.unit.report_sample import render_html, sweep
 
 OTHERS = [language for language in Language if language is not Language.ENGLISH]
 SAME = {"CPU", "I/O", "WAL", "Lock", "LWLock", "Client"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from pgdyno.analyse.probed import Probed, ProbedSource, trial_probed
-from pgdyno.analyse.timeline import Timeline, trial_timeline
+from pgdyno.analyse.probed import Probed
+from pgdyno.analyse.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +49,6 @@ def checkpoint_cycles(timeline: Timeline, probe: Probed) -> list[Cycle]:
         for at, (a, b) in enumerate(pairwise(edges))
         if b > a
     ]
-
-
-def trial_checkpoint_cycles(run: ProbedSource, trial: int) -> list[Cycle] | None:
-    """Return `checkpoint_cycles` of trial number `trial`; None without a probe of the server."""
-    probe = trial_probed(run, trial)
-    return (
-        None if probe is None or not probe.has("checkpoints") else checkpoint_cycles(trial_timeline(run, trial), probe)
-    )
 
 
 def _cycle(timeline: Timeline, probe: Probed, begin: float, end: float, *, whole: bool) -> Cycle:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,10 +11,8 @@ from numpy.typing import NDArray
 
 from pgdyno.analyse.correlation import statistical_inefficiency
 from pgdyno.analyse.estimate import CONFIDENCE
-from pgdyno.analyse.histogram import LatencyHistogram, merge
+from pgdyno.analyse.histogram import LatencyHistogram
 from pgdyno.analyse.interval import t_quantile
-from pgdyno.analyse.source import MEASURE, RunSource
-from pgdyno.analyse.timeline import bounds
 
 FEWEST_SECONDS = 20
 RESAMPLES = 999
@@ -32,18 +29,6 @@ class PercentileInterval:
     high_ns: int
     block_s: float
     """Mean length of the blocks."""
-
-
-def trial_percentile(run: RunSource, trial: int, percentile: float) -> PercentileInterval | None:
-    """Return `percentile_interval` of the measured seconds of trial number `trial`; None if too few are recorded."""
-    blobs: dict[int, list[bytes]] = defaultdict(list)
-    for row in run.histograms(trial, totals=False):
-        if row.phase == MEASURE:
-            blobs[row.second].append(row.histogram)
-    least, most = bounds(row for row in run.intervals(trial) if row.phase == MEASURE)
-    merged = [merge(blobs[second]) for second in sorted(blobs)]
-    # use the trial's bounds: buckets have the same ends in all of its seconds
-    return percentile_interval([each.within(least, most) for each in merged if each is not None], percentile)
 
 
 def percentile_interval(

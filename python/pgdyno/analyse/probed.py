@@ -40,12 +40,6 @@ def by_class(row: WaitRow) -> str | None:
     return row.wait_type if row.backend_type in (None, CLIENT) else None
 
 
-def by_wait(row: WaitRow) -> str | None:
-    """Return a client's wait, such as `IO DataFileRead` or `CPU`."""
-    kind = by_class(row)
-    return kind if kind is None or row.wait is None else f"{kind} {row.wait}"
-
-
 @dataclass(frozen=True)
 class Probed:
     """The samples of a trial's probe."""

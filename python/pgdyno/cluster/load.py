@@ -27,8 +27,6 @@ LEAD_US = 1_000_000
 """The time between the order to start and the start itself."""
 INTERRUPTED = "interrupted while connecting"
 """The message of an engine that was stopped before its start."""
-LAST_WORDS_S = 5.0
-"""The time for stopped engines to report."""
 
 
 class LostError(Exception):

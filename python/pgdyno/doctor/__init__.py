@@ -1,6 +1,6 @@
 """Checks the conditions of a run before it begins: the machine, its storage, its clock, the generator."""
 
-from pgdyno.doctor.check import CHECKS, ONLY_WHERE_ASKED, not_fine, worst
+from pgdyno.doctor.check import CHECKS, not_fine, worst
 from pgdyno.doctor.examine import BRIEF, THOROUGH, Patience, examine
 from pgdyno.doctor.gate import preflight
 from pgdyno.doctor.needs import Needs, Place, needs_of_machine, needs_of_plan
@@ -10,7 +10,6 @@ from pgdyno.doctor.system import System
 __all__ = [
     "BRIEF",
     "CHECKS",
-    "ONLY_WHERE_ASKED",
     "THOROUGH",
     "Needs",
     "Patience",

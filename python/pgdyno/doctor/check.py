@@ -35,9 +35,6 @@ CHECKS: Mapping[str, str] = MappingProxyType(
 )
 """Every check with its subject, in the order of display; docs/reference/doctor.md describes them."""
 
-ONLY_WHERE_ASKED = frozenset({"storage.snapshot", "probe.ssh"})
-"""Checks that appear only if the plan uses their subject."""
-
 SERIOUSNESS = tuple(CheckVerdict)
 
 Values = Mapping[str, float | int | str]

@@ -25,7 +25,6 @@ ENVIRONMENT = "PGDYNO_PGNULL"
 READY = "pgnull: ready on "
 READY_S, FAR_READY_S = 10.0, 60.0
 """Time limits for a local server, and on another host, to which it may have to be copied."""
-SOCKET = ".s.PGSQL.5432"
 LONGEST_FOLDER = 90
 """The longest folder path that leaves space for a socket's name in sun_path of Linux (108 bytes)."""
 ROUND_TRIP_S = 0.3

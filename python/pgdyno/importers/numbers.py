@@ -30,8 +30,3 @@ def whole(text: str) -> int:
     if value != int(value):
         raise ValueError(f"{text!r} is no whole number")
     return int(value)
-
-
-def has_decimal_comma(text: str) -> bool:
-    """Return whether the comma in `text` can only be a decimal sign."""
-    return _COMMA.fullmatch(text) is not None

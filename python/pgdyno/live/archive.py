@@ -6,7 +6,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
@@ -180,7 +179,3 @@ def _by_number(version: str) -> tuple[list[int], str]:
 def _download(name: str) -> dict[str, str]:
     plain = "".join(each if each.isalnum() or each in "-_." else "_" for each in name)
     return {"content-disposition": f'attachment; filename="{plain}"'}
-
-
-def runs_of(folder: Path) -> Archive:
-    return Archive(Index(folder))

@@ -17,7 +17,7 @@ from pgdyno.messages import message_json
 from pgdyno.records import Latency, TrialRecord
 from pgdyno.records.masking import masked_plan
 from pgdyno.report.answer_json import answer_json, estimate_json
-from pgdyno.report.digest import Digest, digest, notes
+from pgdyno.report.digest import Digest, notes
 from pgdyno.report.extras import Extras
 from pgdyno.report.tables import PointRow, parameter_heading, point_rows
 from pgdyno.report.texts import gettext, gettext_each, gettext_noop
@@ -164,13 +164,6 @@ def _point(point: PointSummary) -> dict[str, Any]:
         "errors": [error.model_dump(mode="json") for error in point.errors],
         "warnings": [{"code": each.id, **message_json(each)} for each in point.warnings],
     }
-
-
-def to_markdown(run: RunSource) -> str:
-    """Return the table of points, within 80 columns if names are short; cells are padded, so that it is readable as
-    text.
-    """
-    return points_markdown(digest(run))
 
 
 def points_markdown(of: Digest) -> str:

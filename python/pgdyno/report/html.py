@@ -17,14 +17,13 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from pgdyno.analyse.source import RunSource
 from pgdyno.analyse.usl import fit_curve
 from pgdyno.records.masking import masked_plan
 from pgdyno.report import figures, palette, tables, words
 from pgdyno.report.analysis import usl_words
 from pgdyno.report.answer import answer, shows_peak
 from pgdyno.report.charts.cell import bar, sparkline
-from pgdyno.report.digest import Digest, Note, digest, notes
+from pgdyno.report.digest import Digest, Note, notes
 from pgdyno.report.disturbances import disturbance_lines
 from pgdyno.report.extras import Extras
 from pgdyno.report.palette import Theme
@@ -57,11 +56,6 @@ _KEPT_TOGETHER = re.compile(
     r"(?<=\d) (?=%|(?:clients?|ms|tps|cores?|trials?|workers?)\b)|(?<=\bn) (?==)|(?<=\bn =) (?=\d)"
 )
 """Spaces of a heading at which a line must not break: between a figure and its unit."""
-
-
-def render_html(run: RunSource, location: str, extras: Extras | None = None) -> str:
-    """Return the page of `run`; `location` is the displayed path of the run folder."""
-    return render_digest(digest(run), location, extras or Extras())
 
 
 def render_digest(of: Digest, location: str, extras: Extras) -> str:

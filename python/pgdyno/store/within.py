@@ -22,7 +22,6 @@ Metric = tuple[str, str]
 FILES_AT_ONCE = 200
 """DuckDB opens all files of a query before it reads."""
 
-_STRETCHES = ("trial INTEGER", "place INTEGER", "begin_us BIGINT", "end_us BIGINT")
 _WANTED = ("source VARCHAR", "metric VARCHAR")
 _AMOUNTS = """
     SELECT s.trial, place, source, w.metric, coalesce(sum(value) FILTER (s.metric = w.metric), 0)

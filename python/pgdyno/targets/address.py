@@ -167,8 +167,3 @@ def variables_of_libpq() -> dict[str, str]:
     """Names of environment variables by the parameters that they stand for."""
     options = pq.Conninfo.get_defaults()
     return {option.keyword.decode(): option.envvar.decode() for option in options if option.envvar is not None}
-
-
-def parameters_of(connection: psycopg.Connection[tuple[Any, ...]]) -> Mapping[str, str]:
-    """What libpq made of connection string, environment and service file for `connection`; not what is its default."""
-    return connection.info.get_parameters()

@@ -73,10 +73,6 @@ class Server:
         """None when libpq finds it itself, or there is none."""
         return self.address.password
 
-    def conninfo(self) -> str:
-        """libpq connection string, without the password: that goes by `environment`."""
-        return self.address.conninfo(self.dbname)
-
     def environment(self) -> dict[str, str]:
         """Variables with which libpq programs and pgdrive find it."""
         return self.address.environment(self.dbname)
