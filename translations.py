@@ -7,6 +7,7 @@ compile` only compiles, as `make build` and the wheel's build (`hatch_build.py`)
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,8 +20,8 @@ from babel.messages.pofile import read_po, write_po
 ROOT = Path(__file__).parent
 PACKAGE = ROOT / "python" / "pgdyno"
 LANGUAGES = PACKAGE / "report" / "languages"
-MESSAGES_OF = ("analyse", "experiment")
-"""Packages of which reports translate the messages. Those of the audit stay English."""
+MESSAGES_OF = ("analyse", "audit", "experiment", "fingerprint")
+"""Packages of which reports translate the messages."""
 ARGUMENTS = {
     "gettext": slice(0, 1),
     "gettext_noop": slice(0, 1),
@@ -148,10 +149,25 @@ def _of_messages(path: Path) -> Iterator[Text]:
     where = str(path.relative_to(ROOT))
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Message":
-            texts = [each.value for each in node.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
-            if len(texts) != len(node.args):
-                raise ValueError(f"{where}:{node.lineno}: the templates of a message have to be written out")
-            yield Text(texts[1], texts[2] if len(texts) > 2 else None, where)
+            # the first argument is the id
+            texts = [tuple(_alternatives(each, f"{where}:{node.lineno}")) for each in node.args[1:]]
+            for one in texts[0]:
+                if _PLACEHOLDER.sub("", one).strip(": "):
+                    yield Text(one, texts[1][0] if len(texts) > 1 else None, where)
+
+
+_PLACEHOLDER = re.compile(r"\{[^}]*\}")
+
+
+def _alternatives(node: ast.expr, where: str) -> Iterator[str]:
+    """A text, or both of a conditional expression. Raises ValueError."""
+    if isinstance(node, ast.IfExp):
+        yield from _alternatives(node.body, where)
+        yield from _alternatives(node.orelse, where)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    else:
+        raise ValueError(f"{where}: the templates of a message have to be written out")
 
 
 def _of_values() -> Iterator[Text]:

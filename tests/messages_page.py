@@ -23,19 +23,22 @@ in [Python's notation](https://docs.python.org/3/library/string.html#format-spec
 Parameters are numbers in the unit at the end of their name, shares of one (`0.05` is 5 %), or strings. Some are not \
 shown by the sentence. A message with several templates says the same in other words: its parameters decide which.
 
-They stand in `pgdyno audit --json` (of each finding), `pgdyno show --json` (of `notes` that are the \
-analysis', and of `warnings` of curves and points, whose `code` is the `id` under its older name), `pgdyno analyse \
---json` (of `usl` where no law was fitted), `pgdyno compare --json` (`warning_details`, beside the sentences in \
-`warnings`), and in the manifest of a run with a search (`messages`).
+They are in `pgdyno audit --json` (each finding), `pgdyno show --json` (`notes` of the analysis, and `warnings` of \
+curves and points, whose `code` is the `id` under its older name), `pgdyno analyse --json` (`usl` if no law was \
+fitted), `pgdyno compare --json` (`confounders`; `warning_details`, `note_details` and `reason_details`, next to the \
+sentences in `warnings`, `notes` and `reason`; `refused` of a noise floor), and in the manifest of a run with a search \
+(`messages`).
 
-A rule of the [audit](audit.md) that lacks its input has the id of the rule with `-not-checked` behind it, and the \
-parameter `reason`.
+A parameter may itself be a message: `NAME` is its sentence, `NAME_id` its id, and its parameters are among those of \
+the whole. So a rule of the [audit](audit.md) that lacks its input has the id of the rule followed by `-not-checked`, \
+and the parameters `reason` and `reason_id`.
 """
 
 SECTIONS = {
     "audit": "Findings of the audit",
     "analyse": "Warnings of the analysis and of comparisons",
     "experiment": "What a search found",
+    "fingerprint": "How two fingerprints differ",
     "commands": "Why two runs are not compared",
 }
 """By package."""
@@ -55,10 +58,11 @@ def entries() -> Iterator[Entry]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Message":
                 where = path.relative_to(ROOT)
-                texts = [list(_literals(each, f"{where}:{node.lineno}")) for each in node.args]
-                if len(texts[0]) == 1:
-                    templates = (text for alternatives in texts[1:] for text in alternatives)
-                    yield Entry(where.parts[0], texts[0][0], tuple(templates))
+                templates = tuple(text for each in node.args[1:] for text in _literals(each, f"{where}:{node.lineno}"))
+                if isinstance(node.args[0], ast.Constant):
+                    yield Entry(where.parts[0], str(node.args[0].value), templates)
+                elif not _is_of_a_finding(node.args[0]):
+                    raise ValueError(f"{where}:{node.lineno}: {ast.unparse(node.args[0])} is no literal")
 
 
 def _literals(node: ast.expr, where: str) -> Iterator[str]:
@@ -68,13 +72,13 @@ def _literals(node: ast.expr, where: str) -> Iterator[str]:
         yield from _literals(node.orelse, where)
     elif isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield node.value
-    elif not _is_not_checked(node):
+    else:
         raise ValueError(f"{where}: {ast.unparse(node)} is no literal")
 
 
-def _is_not_checked(node: ast.expr) -> bool:
-    """The one id that is made of another: see `HEAD`."""
-    return "NOT_CHECKED" in ast.unparse(node)
+def _is_of_a_finding(node: ast.expr) -> bool:
+    """Whether the id is that of a finding, or made of its rule's: see `HEAD`."""
+    return "NOT_CHECKED" in ast.unparse(node) or ast.unparse(node) == "self.id"
 
 
 def page() -> str:

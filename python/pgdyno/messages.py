@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 Parameter = int | float | str
+"""A parameter as programs read it."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -21,11 +22,13 @@ class Message:
     """A stable ID in kebab-case, which programs read with the parameters instead of the sentence."""
     template: str
     plural: str | None
-    """The template unless the parameter `count` is 1; None if one template fits every number."""
-    items: tuple[tuple[str, Parameter], ...]
-    """Hashable pairs of names and values; see `parameters`."""
+    """The template unless the parameter `count` is 1; None where there is one template for every number."""
+    items: tuple[tuple[str, Parameter | Message], ...]
+    """Hashable pairs of names and values; a message within another is translated with it."""
 
-    def __init__(self, id_: str, template: str, plural: str | None = None, /, **parameters: Parameter) -> None:
+    def __init__(
+        self, id_: str, template: str, plural: str | None = None, /, **parameters: Parameter | Message
+    ) -> None:
         """Requires a parameter `count` if there is a `plural`."""
         object.__setattr__(self, "id", id_)
         object.__setattr__(self, "template", template)
@@ -34,16 +37,24 @@ class Message:
 
     @property
     def parameters(self) -> dict[str, Parameter]:
-        """Returns the parameters by name, including those that the template does not show."""
-        return dict(self.items)
+        """Returns the parameters by name, including those that the template does not show.
+
+        A message `NAME` within this one is its sentence, with its id as `NAME_id` and its parameters beside these.
+        """
+        plain: dict[str, Parameter] = {}
+        for name, value in self.items:
+            if isinstance(value, Message):
+                plain |= {**value.parameters, name: str(value), f"{name}_id": value.id}
+        return plain | {name: value for name, value in self.items if not isinstance(value, Message)}
 
     @property
     def english(self) -> str:
-        """Returns the template for the parameter `count`."""
-        return self.template if self.plural is None or self.parameters["count"] == 1 else self.plural
+        """The template for the parameter `count`."""
+        return self.template if self.plural is None or dict(self.items)["count"] == 1 else self.plural
 
     def __str__(self) -> str:
-        return self.english.format(**self.parameters)
+        """The English sentence."""
+        return self.english.format(**dict(self.items))
 
 
 def message_json(message: Message) -> Mapping[str, Any]:

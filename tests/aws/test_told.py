@@ -98,8 +98,8 @@ def test_what_does_not_come_in_time_is_a_gap(amazon: Simulator, tmp_path: Path) 
     recorder, record, said = run_of(tmp_path)
     recorder.collect(late_s=0.2)
     gaps = kept(recorder, record)
-    assert {source for source, missing in gaps.items() if missing} == {CloudSource.CLOUDWATCH, CloudSource.INSIGHTS}
-    assert gaps[CloudSource.CLOUDWATCH][-1].to_s >= LENGTH_S
+    assert {source for source, missing in gaps.items() if missing} == {CloudSource.METRICS, CloudSource.SESSIONS}
+    assert gaps[CloudSource.METRICS][-1].to_s >= LENGTH_S
     assert any("trial 1: CloudWatch's figures lack" in each for each in said)
 
 
@@ -134,7 +134,7 @@ def test_behind_an_interruption_nothing_is_waited_for(amazon: Simulator, tmp_pat
     assert said == ["what Amazon tells of trial 1 and those behind it was not asked for"]
     recorder.collect_at_once()
     assert amazon.telling.looks["GetMetricData m0"] == 1
-    assert kept(recorder, record)[CloudSource.CLOUDWATCH]
+    assert kept(recorder, record)[CloudSource.METRICS]
 
 
 @pytest.mark.parametrize("instance", [None, f"pgdyno-{BEGUN}-1", "pgdyno-another-1"])
@@ -143,7 +143,7 @@ def test_a_later_attempt_asks_again_where_the_server_is_the_same(
 ) -> None:
     recorder, record, _ = run_of(tmp_path, attempts=2)
     if instance is not None:
-        partly = CloudTold(source=CloudSource.CLOUDWATCH, period_s=60, gaps=[CloudGap(from_s=0, to_s=60)])
+        partly = CloudTold(source=CloudSource.METRICS, period_s=60, gaps=[CloudGap(from_s=0, to_s=60)])
         before = CloudRecord(instance=instance, shift_us=0, sources=[partly])
         write_cloud(recorder.folder.trials_path / record.slug, before, [], [], [])
     recorder.collect()

@@ -1,13 +1,15 @@
-"""A kind of target, or a cloud provider, is its package and its line in the registry: a copy of pgdyno gets both."""
+"""A kind of target or a provider is a package and a line in the registry, an audit rule a module: a copy gets all."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from tests.cli import copied_package
 
+RUN = copied_package.ROOT / "tests" / "golden" / "run-format-1"
 SCHEMA = '''
 """What a plan says of a container."""
 from __future__ import annotations
@@ -110,6 +112,21 @@ class Rack:
 
 PROVIDER = Rack()
 '''
+RULE = '''
+"""Runs of which the name of the workload has no vowel."""
+from pgdyno.audit.finding import MissingError, Rule, Said, Severity
+from pgdyno.messages import Message
+
+
+def _check(subject):
+    if not subject.manifest.workload:
+        raise MissingError(Message("no-workload", "the workload is unknown"))
+    name = Message("named", "the workload is called {name}", name=subject.manifest.workload)
+    yield Said(Severity.CAUTION, Message("odd-name", "odd: {what}", what=name), [1])
+
+
+RULE = Rule("odd-name", "the name of the workload", Severity.CAUTION, "nowhere", _check)
+'''
 LINE = '    "container": Kind("pgdyno.targets.container.schema:ContainerTarget", "here"),\n'
 RACK_LINE = '    "rack": Kind("pgdyno.targets.rack.schema:RackTarget", "rented"),\n'
 PROVIDER_LINE = ', "rack": "pgdyno.targets.rack.provider"}'
@@ -140,6 +157,7 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (package / "targets" / name).mkdir()
         for module, text in modules.items():
             (package / "targets" / name / f"{module}.py").write_text(text)
+    (package / "audit" / "rules" / "odd_name.py").write_text(RULE)
     registry = package / "registry.py"
     before, line, after = registry.read_text().partition('    "dsn": Kind(')
     text = f"{before}{LINE}{RACK_LINE}{line}{after}"
@@ -193,3 +211,31 @@ def test_a_provider_is_asked_for_prices_servers_and_its_policy(copied: Path, tmp
     for words in (("run", "PLAN", "--no-preflight", "--yes"), ("target", "up", "PLAN", "--yes")):
         assert "no rack is free" in pgdyno(copied, tmp_path, *words, plan=plan, code=4)
     assert '"racks": "all"' in pgdyno(copied, tmp_path, "target", "policy")
+
+
+def test_a_rule_of_the_audit_is_its_module(copied: Path, tmp_path: Path) -> None:
+    found = {each["rule"]: each for each in json.loads(pgdyno(copied, tmp_path, "audit", str(RUN), "--json"))}
+    odd = found["odd-name"]
+    assert (odd["id"], odd["severity"], odd["trials"]) == ("odd-name", "caution", [1])
+    assert odd["parameters"]["what_id"] == "named"
+    assert odd["message"] == f"odd: the workload is called {odd['parameters']['name']}"
+    pgdyno(copied, tmp_path, "report", str(RUN), "--html", str(tmp_path / "report.html"))
+    assert "odd: the workload is called" in (tmp_path / "report.html").read_text().lower()
+
+
+def test_nothing_else_of_the_package_has_changed(copied: Path) -> None:
+    original = copied_package.ROOT / "python" / "pgdyno"
+    texts = [
+        {each.relative_to(folder): each.read_text() for each in folder.rglob("*.py")}
+        for folder in (original, copied / "pgdyno")
+    ]
+    changed = {str(path) for path, text in texts[1].items() if texts[0].get(path) != text}
+    kinds = {f"targets/{name}/__init__.py" for name in ("container", "rack")}
+    kinds |= {f"targets/{name}/schema.py" for name in ("container", "rack")}
+    assert changed == {
+        *kinds,
+        "targets/container/kind.py",
+        "targets/rack/provider.py",
+        "audit/rules/odd_name.py",
+        "registry.py",
+    }

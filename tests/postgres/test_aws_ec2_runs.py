@@ -19,7 +19,6 @@ from pathlib import Path
 import pytest
 
 from pgdyno.store import load_run
-from pgdyno.store.cloud import read_cloud
 from pgdyno.targets import Home
 from pgdyno.targets.aws.selftest_checks import checks_of
 from pgdyno.targets.installation import Installation
@@ -28,6 +27,7 @@ from tests.aws.plans import ec2, generator, write_plan
 from tests.aws.simulator import Simulator, simulated
 from tests.ports import EVERYWHERE, reserve_port
 from tests.postgres.runs import PGDYNO, environment, the_run
+from tests.unit.store_sample import read_cloud
 
 HERE, ELSEWHERE = ("c7i.large", "m8g.large") if os.uname().machine == "x86_64" else ("m8g.large", "c7i.large")
 """Types of this machine's architecture, and of another."""
@@ -158,7 +158,7 @@ def test_the_load_comes_from_a_host_of_its_own(rented: Rented) -> None:
     # and nothing of it goes on
     page = run.path / "page.html"
     rented.pgdyno("report", str(run.path), "--html", str(page))
-    assert "Processors (CloudWatch, by the minute)" in page.read_text()
+    assert "Processors (provider's metrics, by the minute)" in page.read_text()
 
 
 def test_the_load_comes_from_two_hosts_and_one_is_lost(rented: Rented) -> None:

@@ -22,7 +22,6 @@ import pytest
 from pgdyno.records import CloudSource
 from pgdyno.report.whole import report_html
 from pgdyno.store import RunData, RunFolder, load_run
-from pgdyno.store.cloud import read_cloud
 from pgdyno.targets import Home
 from pgdyno.targets.aws import patience
 from pgdyno.targets.aws.life import begin
@@ -38,6 +37,7 @@ from tests.ports import EVERYWHERE, reserve_port
 from tests.postgres.runs import PGDYNO, environment, the_run
 from tests.postgres.tls_server import TlsServer
 from tests.ssh.sshd import FAKETIME
+from tests.unit.store_sample import read_cloud
 
 SKEW_S = 3600
 VERDICTS = ("ok: ", "WRONG: ", "left out: ")
@@ -189,8 +189,8 @@ def _was_told(amazon: Amazon, run: RunData) -> None:
     assert ("completed",) in kinds, amazon.hosts.log()[-2000:]
     assert "checkpoint starting" in (run.folder.trials_path / trial.slug / "log" / "server.log").read_text()
     page = report_html([run])
-    assert "Processors (CloudWatch, by the minute): 42.5 % busy" in page
-    assert "Active sessions (Performance Insights): most in CPU" in page
+    assert "Processors (provider's metrics, by the minute): 42.5 % busy" in page
+    assert "Active sessions (provider's samples): most in CPU" in page
 
 
 def test_a_run_on_aurora_is_gone_behind_it_and_its_password_nowhere(amazon: Amazon) -> None:

@@ -19,7 +19,9 @@ from pgdyno.records import (
     TargetRecord,
     TrialRecord,
 )
-from pgdyno.store import RunFolder
+from pgdyno.records.cloud import CloudRecord
+from pgdyno.store import RunData, RunFolder
+from pgdyno.store.cloud import stored_cloud
 from tests.unit.events_sample import Event, sample_events
 
 STARTED = datetime(2026, 11, 20, 10, 15, tzinfo=UTC)
@@ -108,3 +110,9 @@ def _summary(start: Event, end: Event) -> Summary:
 
 def _latency(value: Event | None) -> Latency | None:
     return None if value is None else Latency(**value)
+
+
+def read_cloud(run: RunData, trial: int) -> CloudRecord | None:
+    """What a provider reported of trial number `trial`; None where nobody was asked."""
+    slug = next(record.slug for record in run.trials if record.number == trial)
+    return stored_cloud(run.folder.trials_path / slug)

@@ -34,7 +34,7 @@ def test_runs_that_are_alike_have_no_confounder() -> None:
 def test_datasets_of_unequal_size_confound_two_runs() -> None:
     found = paired(own(run="one"), own(run="two", dataset_bytes=110 << 30))
     assert topics(found) == ["dataset size"]
-    assert "100.0 GiB at a of one and 110.0 GiB at a of two" in found.confounders[0].message
+    assert "100.0 GiB at a of one and 110.0 GiB at a of two" in str(found.confounders[0].message)
 
 
 def cached(run: str, a: float, b: float) -> FakeRun:

@@ -10,6 +10,7 @@ from pgdyno.doctor import Place
 from pgdyno.fingerprint import Difference, Severity, comparable
 from pgdyno.fingerprint.compare import RULES
 from pgdyno.fingerprint.host import host_print
+from pgdyno.messages import Message
 from pgdyno.records import Fingerprint, Host, HostPrint, Manifest, ServerPrint
 from tests.unit.doctor_sample import CGROUP_2, tree
 
@@ -140,14 +141,20 @@ def test_two_runs_of_one_target_each_are_matched_whatever_they_are_called() -> N
 def test_a_target_that_only_one_has_is_one_line() -> None:
     other = BASE.model_copy(update={"servers": {"pg18": SERVER, "pg17": SERVER}})
     assert comparable(BASE, other) == [
-        Difference("servers.pg17", None, "18.6", Severity.HARMLESS, "only one of the runs has this target")
+        Difference(
+            "servers.pg17",
+            None,
+            "18.6",
+            Severity.HARMLESS,
+            Message("target-in-one", "only one of the runs has this target"),
+        )
     ]
 
 
 def test_what_one_does_not_tell_is_neither_alike_nor_different() -> None:
     for other in (changed(host_disks={}), changed(server_configure=None), changed(server_dataset_marks=["unmarked"])):
         (found,) = comparable(BASE, other)
-        assert (found.severity, found.why) == (Severity.CAUTION, "unknown for one of them")
+        assert (found.severity, found.why.id) == (Severity.CAUTION, "unknown-of-one")
     # a version that knew no such key, and one that has it without a value
     (found,) = comparable(BASE, changed(workload={"scripts": ["select-only"]}))
     assert found.severity is Severity.CAUTION

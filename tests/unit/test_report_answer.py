@@ -27,13 +27,12 @@ from pgdyno.report.digest import digest
 from pgdyno.report.export import to_json
 from pgdyno.report.extras import Extras
 from pgdyno.report.figures import curves_figure
-from pgdyno.report.html import render_html
 from pgdyno.report.markdown import markdown_of
 from pgdyno.report.terminal import print_report
 from pgdyno.report.texts import Language, use_language
 from pgdyno.report.texts import sentence as text_of
 from pgdyno.report.wrapping import wrapped
-from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, sweep, with_knee
+from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, render_html, sweep, with_knee
 from tests.unit.test_report_html import Page
 
 
@@ -449,7 +448,9 @@ def test_what_differs_besides_is_told_after_the_verdict() -> None:
     run = arms(("pg17", "pg18"), (1.0, 1.06))
     extras = extras_of(run)
     (only,) = extras.comparisons
-    confounded = replace(only, confounders=(Confounder("hardware", "host.cpu", "another processor"),))
+    confounded = replace(
+        only, confounders=(Confounder("hardware", "host.cpu", Message("other-processor", "another processor")),)
+    )
     said = answer(digest(run), replace(extras, comparisons=[confounded]))
     assert said.details[0] == "Confounded by hardware: the difference may be caused by that"
 

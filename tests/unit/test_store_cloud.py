@@ -13,10 +13,10 @@ from pgdyno.report.one_trial import one_trial
 from pgdyno.report.rent import rent_lines
 from pgdyno.report.whole import report_html
 from pgdyno.store import RunData, RunFolder, load_run
-from pgdyno.store.cloud import read_cloud, stored_cloud, write_cloud
+from pgdyno.store.cloud import stored_cloud, write_cloud
 from pgdyno.store.tables import CloudEventRow, CloudSeriesRow
 from tests.unit.events_sample import sample_events
-from tests.unit.store_sample import SETTINGS, sample_manifest, sample_record
+from tests.unit.store_sample import SETTINGS, read_cloud, sample_manifest, sample_record
 
 SECOND_US = 1_000_000
 LENGTH_S = 240
@@ -51,7 +51,7 @@ def run(tmp_path: Path) -> RunData:
     record = sample_record(1, events).model_copy(update={"way": WAY})
     trial = folder.begin_trial(record.slug).commit(record, events=events, settings=SETTINGS)
     assert stored_cloud(trial) is None
-    told = CloudTold(source=CloudSource.CLOUDWATCH, period_s=60, figures=6, gaps=[CloudGap(from_s=90, to_s=150)])
+    told = CloudTold(source=CloudSource.METRICS, period_s=60, figures=6, gaps=[CloudGap(from_s=90, to_s=150)])
     # the minute from 90 to 150 never came
     cpu = {30: 0.1, 90: 0.5, 210: 0.9, 270: 0.2}
     series = [*minutes("cpu", cpu, origin_us), *minutes("reads", cpu, origin_us), *load(origin_us)]
@@ -75,16 +75,16 @@ def test_a_step_has_the_minute_that_it_lies_in_and_a_gap_stays_one(run: RunData)
     made, _ = one_trial(run, 1, LENGTH_S)
     assert made["step"] == 1
     strips = {each["title"].partition(":")[0]: each for each in made["cloud"]}
-    cpu = strips["Processors (CloudWatch, by the minute)"]
+    cpu = strips["Processors (provider's metrics, by the minute)"]
     assert cpu["lines"]["processors, %"] == [10] * 30 + [50] * 60 + [None] * 60 + [90] * 60 + [20] * 30
     assert cpu["n"] == "n = 3 minutes"
-    sessions = strips["Active sessions (Performance Insights)"]
+    sessions = strips["Active sessions (provider's samples)"]
     assert list(sessions["lines"]) == ["CPU", "WAL"]
     assert sessions["lines"]["WAL"][5:25] == [0.25] * 5 + [0] * 10 + [0.25] * 5
     assert (sessions["gaps"], cpu["gaps"]) == ([[10, 20]], [[90, 150]])
     # no probe looked at the server's counters
     assert made["marks"] == [[33.0, "checkpoint (time)"]]
-    assert "Storage (CloudWatch, by the minute): " in report_html([run])
+    assert "Storage (provider's metrics, by the minute): " in report_html([run])
 
 
 def test_hours_that_were_paid(run: RunData) -> None:

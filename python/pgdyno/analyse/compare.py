@@ -68,7 +68,7 @@ class PointComparison:
     """
     removed: int = 0
     """Trials of both arms that are left out because the audit found them invalid."""
-    reason: str | None = None
+    reason: Message | None = None
     """Why there is no verdict, if all trials of an arm are left out."""
 
     @property
@@ -244,10 +244,20 @@ def _judge(logs: _Logs, level: float, delta: float, sign: int) -> _Judged:
 def _of_point(pairs: PointPairs, judged: _Judged, arms: Arms, delta: float) -> PointComparison:
     found = _compared(pairs.label, judged, arms, delta)
     empty = [name for name, figures in ((arms.base, pairs.base), (arms.other, pairs.other)) if not figures]
-    reason = (
-        f"all trials of {' and '.join(empty)} are left out, because the audit found them invalid" if empty else None
+    return replace(found, removed=sum(pairs.removed), reason=_left_out(empty) if empty else None)
+
+
+def _left_out(arms: Sequence[str]) -> Message:
+    if len(arms) == 1:
+        return Message(
+            "arm-left-out", "all trials of {arm} are left out, because the audit found them invalid", arm=arms[0]
+        )
+    return Message(
+        "arms-left-out",
+        "all trials of {base} and {other} are left out, because the audit found them invalid",
+        base=arms[0],
+        other=arms[1],
     )
-    return replace(found, removed=sum(pairs.removed), reason=reason)
 
 
 def _compared(label: Message, judged: _Judged, arms: Arms, delta: float) -> PointComparison:

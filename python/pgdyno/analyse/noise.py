@@ -72,16 +72,34 @@ class NoiseFloor:
         if self.few or not self.points:
             what = ", ".join(f"{pairs} at {label}" for label, pairs in self.few) or "none"
             return FloorRefusal(
-                f"too few pairs for a noise floor ({what}): it needs at least {FEWEST_PAIRS} at every point",
-                f"repeat the A/A run with trial.repeats = {FEWEST_PAIRS} or more",
+                Message(
+                    "floor-few-pairs",
+                    "too few pairs for a noise floor ({pairs}): it needs at least {least} at every point",
+                    pairs=what,
+                    least=FEWEST_PAIRS,
+                ),
+                Message(
+                    "repeat-floor",
+                    "repeat the A/A run with trial.repeats = {least} or more",
+                    least=FEWEST_PAIRS,
+                ),
             )
         if self.floor > WIDEST_FLOOR:
             widest = max(self.points, key=lambda point: point.floor)
             return FloorRefusal(
-                f"the noise floor is ±{100 * widest.floor:.1f} % at {widest.label}, wider than "
-                f"{100 * WIDEST_FLOOR:.0f} %: large differences would count as none",
-                "find what disturbs the two equal arms (pgdyno audit), run longer trials or more repeats, or "
-                "compare without a floor",
+                Message(
+                    "floor-too-wide",
+                    "the noise floor is ±{floor_percent:.1f} % at {point}, wider than {widest_percent:.0f} %: large "
+                    "differences would count as none",
+                    floor_percent=100 * widest.floor,
+                    widest_percent=100 * WIDEST_FLOOR,
+                    point=widest.label,
+                ),
+                Message(
+                    "find-disturbance",
+                    "find what disturbs the two equal arms (pgdyno audit), run longer trials or more repeats, or "
+                    "compare without a floor",
+                ),
             )
         return None
 
@@ -90,8 +108,8 @@ class NoiseFloor:
 class FloorRefusal:
     """Why a floor is not accepted, and the remedy."""
 
-    why: str
-    remedy: str
+    why: Message
+    remedy: Message
 
 
 def noise_floor(arms: Arms) -> NoiseFloor:

@@ -50,7 +50,7 @@ class Confounder:
     """Its topic in a word or two: `processor`, `storage`, the name of a setting."""
     field: str
     """Its source: a field of the fingerprint, or a rule of the audit."""
-    message: str
+    message: Message
     """A sentence with both values."""
 
 

@@ -46,10 +46,17 @@ class Finding(Record):
     """In English; `not checked: reason` if the rule lacks its input."""
     parameters: dict[str, Parameter] = Field(default_factory=dict)
     """The values in the message."""
+    text: Message | None = Field(default=None, exclude=True, repr=False)
+    """The message as a value; None of a finding that was read from JSON. See `said`."""
     evidence: list[Evidence]
     advice: str
     source: str
     """The document that the rule is based on."""
+
+    @property
+    def said(self) -> Message:
+        """The message as a value, to be translated."""
+        return self.text or Message(self.id, "{message}", message=self.message)
 
     @property
     def checked(self) -> bool:
@@ -62,7 +69,12 @@ NOT_CHECKED = "-not-checked"
 
 
 class MissingError(Exception):
-    """Raised by a rule that lacks its input; the message is the reason."""
+    """Raised by a rule that lacks its input."""
+
+    def __init__(self, reason: Message) -> None:
+        """`reason` says which input."""
+        super().__init__(str(reason))
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +100,15 @@ class Rule:
     """The highest severity that it reports."""
     source: str
     check: Callable[[Subject], Iterable[Said]]
+    place: int = 1_000
+    """Where reports show it: rules with a lower number come first."""
 
     def findings(self, subject: Subject) -> list[Finding]:
         """Run the rule on `subject`."""
         try:
             said = list(self.check(subject))
         except MissingError as missing:
-            unchecked = Message(f"{self.id}{NOT_CHECKED}", "not checked: {reason}", reason=str(missing))
+            unchecked = Message(f"{self.id}{NOT_CHECKED}", "not checked: {reason}", reason=missing.reason)
             said = [Said(Severity.NOTE, unchecked)]
         for each in said:
             if not each.message.id.startswith(self.id):
@@ -107,6 +121,7 @@ class Rule:
                 trials=list(each.trials),
                 message=str(each.message),
                 parameters=each.message.parameters,
+                text=each.message,
                 evidence=list(each.evidence),
                 advice=each.advice,
                 source=self.source,

@@ -71,7 +71,11 @@ LOAD = ("phase", "event")
 """Tables of a plan that determine the load over time."""
 MOST_NUMBERS = 10
 """The largest number of trials that a note names."""
-REFUSING = {"protocol": "different protocols", "scale": "different scales", "rate": "different load models or rates"}
+REFUSING = {
+    "protocol": Message("other-protocol", "different protocols"),
+    "scale": Message("other-scale", "different scales"),
+    "rate": Message("other-rate", "different load models or rates"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +86,8 @@ class Pairing:
     invalid: list[Finding] = field(default_factory=list)
     """Invalid findings of the rules about pairs: they refuse a comparison of two runs, as they do within one run."""
     confounders: list[Confounder] = field(default_factory=list)
-    cautions: list[str] = field(default_factory=list)
-    """Lesser differences, and what is unknown, in words."""
+    cautions: list[Message] = field(default_factory=list)
+    """Lesser differences, and what is unknown."""
 
 
 def pairing_between(base: AuditRun, other: AuditRun, by: str | None = None) -> Pairing:
@@ -175,7 +179,7 @@ def _sort(differences: Iterable[Difference], factor: str, found: Pairing) -> Non
             continue
         words = words_of(each)
         if _covers(factor, topic, each.field):
-            found.cautions.append(f"compared: {words}")
+            found.cautions.append(Message("compared", "compared: {difference}", difference=words))
         elif each.severity is Weight.REFUSED:
             found.refused.append(each)
         elif each.severity is Weight.CONFOUNDER or topic == VERSION:
@@ -211,11 +215,12 @@ def without_alike(differences: Sequence[Difference], sides: Sequence[tuple[Side,
 _CHANGED = ".settings_changed."
 
 
-def words_of(difference: Difference) -> str:
+def words_of(difference: Difference) -> Message:
     """Describe a difference in one sentence."""
-    absent = "default" if "settings" in difference.field else "none"
+    is_setting = "settings" in difference.field
+    absent = Message("default-value", "default") if is_setting else Message("no-value", "none")
     a, b = (absent if text is None else text for text in (difference.a, difference.b))
-    return f"{difference.field}: {a} vs {b}: {difference.why}"
+    return Message("difference", "{field}: {a} vs {b}: {why}", field=difference.field, a=a, b=b, why=difference.why)
 
 
 def _add(found: Pairing, confounder: Confounder) -> None:
@@ -238,7 +243,7 @@ def _add_findings(sides: tuple[Side, Side], factor: str, found: Pairing) -> None
                 found.invalid.append(finding.model_copy(update={"trials": [], "advice": _advice(finding, topic)}))
                 found.confounders[:] = [each for each in found.confounders if each.topic != topic]
             elif topic not in known:
-                _add(found, Confounder(topic, rule.id, finding.message))
+                _add(found, Confounder(topic, rule.id, finding.said))
 
 
 def _advice(finding: Finding, topic: str) -> str:
@@ -284,7 +289,10 @@ def _is_of_pair(finding: Finding) -> bool:
 def _of_servers(base: Side, other: Side) -> Iterator[Difference]:
     """Compare the machines that rented and remote servers reported."""
     seen = [[trial.way for trial in side.trials() if trial.way is not None] for side in (base, other)]
-    for name, why in (("instance", "different server classes"), ("cpu_model", "different server processors")):
+    for name, why in (
+        ("instance", Message("other-class", "different server classes")),
+        ("cpu_model", Message("other-server-processor", "different server processors")),
+    ):
         known = [sorted({str(value) for way in ways if (value := getattr(way, name)) is not None}) for ways in seen]
         if all(known) and known[0] != known[1]:
             yield Difference(f"way.{name}", ", ".join(known[0]), ", ".join(known[1]), Weight.CONFOUNDER, why)
@@ -310,7 +318,8 @@ def _of_points(base: AuditRun, other: AuditRun) -> Iterator[Difference]:
     lengths = [sorted({trial.duration_s for trial in run.trials if trial.duration_s}) for run in (base, other)]
     if all(lengths) and lengths[0] != lengths[1]:
         a, b = (", ".join(f"{each:g} s" for each in of) for of in lengths)
-        yield Difference("trial.duration", a, b, Weight.CONFOUNDER, "different trial lengths")
+        why = Message("other-trial-length", "different trial lengths")
+        yield Difference("trial.duration", a, b, Weight.CONFOUNDER, why)
 
 
 def _shown(name: str, value: float | str | None) -> str | None:
@@ -324,16 +333,17 @@ def measures_otherwise(parameter: str) -> bool:
     return _weight(parameter)[0] is Weight.REFUSED
 
 
-def _weight(name: str) -> tuple[Weight, str]:
+def _weight(name: str) -> tuple[Weight, Message]:
     group, _, key = name.partition(".")
     if group == "variables":
-        return Weight.REFUSED, "different workloads"
+        return Weight.REFUSED, Message("other-workload", "different workloads")
     if group == "settings":
         heavy = key in HEAVY_SETTINGS
-        return (Weight.CONFOUNDER if heavy else Weight.CAUTION), "different server settings"
+        why = Message("other-setting", "different server settings")
+        return (Weight.CONFOUNDER if heavy else Weight.CAUTION), why
     if name in REFUSING:
         return Weight.REFUSED, REFUSING[name]
-    return Weight.CONFOUNDER, "different numbers of generator threads"
+    return Weight.CONFOUNDER, Message("other-workers", "different numbers of generator threads")
 
 
 def _of_plans(base: Manifest, other: Manifest) -> Iterator[Difference]:
@@ -343,14 +353,12 @@ def _of_plans(base: Manifest, other: Manifest) -> Iterator[Difference]:
             a, b = base.plan.get(name), other.plan.get(name)
             if a != b:
                 of_base, of_other = (f"{len(each)} in the plan" if each else None for each in (a, b))
-                yield Difference(name, of_base, of_other, Weight.REFUSED, "different load models")
+                why = Message("other-load-model", "different load models")
+                yield Difference(name, of_base, of_other, Weight.REFUSED, why)
         return
-    told = [{each.strip() for each in manifest.workload.split(",")} for manifest in (base, other)]
-    if _NOT_TOLD not in told[0] | told[1] and not told[0] & told[1]:
-        yield Difference("workload", base.workload, other.workload, Weight.REFUSED, "different workloads")
-
-
-_NOT_TOLD = "workload not reported"
+    if base.script_names is not None and other.script_names is not None and not base.script_names & other.script_names:
+        why = Message("other-workload", "different workloads")
+        yield Difference("workload", base.workload, other.workload, Weight.REFUSED, why)
 
 
 def _of_target(taken: Fingerprint | None, name: str) -> Fingerprint | None:
@@ -362,10 +370,15 @@ def _of_target(taken: Fingerprint | None, name: str) -> Fingerprint | None:
     return taken.model_copy(update={"host": host, "servers": {name: taken.servers[name]}})
 
 
-def _unknown(base: Manifest, other: Manifest) -> list[str]:
+def _unknown(base: Manifest, other: Manifest) -> list[Message]:
     """Name what the record of a run lacks, so that it may differ."""
     return [
-        f"not recorded in {manifest.run}, so that a difference cannot be excluded: {', '.join(what)}"
+        Message(
+            "not-on-record",
+            "not recorded in {run}, so that a difference cannot be excluded: {what}",
+            run=manifest.run,
+            what=", ".join(what),
+        )
         for manifest in (base, other)
         if (what := unknown_of(manifest))
     ]

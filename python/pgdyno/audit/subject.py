@@ -317,7 +317,5 @@ class Subject:
     @property
     def only_reads(self) -> bool | None:
         """Return whether the workload writes nothing; None if that is unknown."""
-        names = {name.strip() for name in self.manifest.workload.split(",")}
-        if "workload not reported" in names:
-            return None
-        return names <= READ_ONLY
+        scripts = self.manifest.script_names
+        return None if scripts is None else scripts <= READ_ONLY

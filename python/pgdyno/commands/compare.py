@@ -17,7 +17,7 @@ from pgdyno.commands.compared_runs import Compared, ComparedRuns
 from pgdyno.commands.output import write_report_file
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, UsageError
-from pgdyno.messages import Message
+from pgdyno.messages import Message, message_json
 from pgdyno.report.comparison import comparison_lines, confounded_line, noise_lines
 from pgdyno.report.comparison_export import (
     comparison_json,
@@ -61,7 +61,7 @@ def compare_runs(what: Compared, *, noise: bool, json: bool) -> ExitCode:
     notes = runs.notes()
     if json:
         found = {
-            "notes": notes,
+            **_notes_json(notes),
             "removed": runs.removed_json(),
             "comparisons": [_with_prices(each, runs) for each in comparisons],
         }
@@ -73,7 +73,7 @@ def compare_runs(what: Compared, *, noise: bool, json: bool) -> ExitCode:
         _print_comparison(comparison, console, first=at == 0, struck=bool(reasons))
         for line in price_comparison_lines(comparison.base, comparison.other, runs.prices(comparison)):
             console.print(line, soft_wrap=True)
-    _print_notes([*_warnings(comparisons), *notes], console, _confounders(comparisons))
+    _print_notes([*_warnings(comparisons), *map(str, notes)], console, _confounders(comparisons))
     return ExitCode.OK
 
 
@@ -101,14 +101,19 @@ def run_gate(what: Compared, limit: str, *, junit: Path | None, md: Path | None,
     judged = gate(all_arms[0], allowed)
     if floor > allowed:
         notes.append(
-            f"two equal servers differ by up to {100 * floor:.2g} % on this machine, more than the "
-            f"{100 * allowed:.2g} % allowed: a reported regression may be noise"
+            Message(
+                "floor-above-limit",
+                "two equal servers differ by up to {floor_percent:.2g} % here, more than the {allowed_percent:.2g} % "
+                "allowed: a regression may be none",
+                floor_percent=100 * floor,
+                allowed_percent=100 * allowed,
+            )
         )
     for path, text in ((junit, gate_junit), (md, gate_markdown)):
         if path is not None:
             write_report_file(path, text(judged))
     if json:
-        found = {"invalid": reasons_json(reasons), "notes": notes, "removed": runs.removed_json()}
+        found = {"invalid": reasons_json(reasons), **_notes_json(notes), "removed": runs.removed_json()}
         print(json_module.dumps({**found, **gate_json(judged)}, indent=2))
     else:
         _print_gate(judged, notes)
@@ -117,6 +122,10 @@ def run_gate(what: Compared, limit: str, *, junit: Path | None, md: Path | None,
         GateVerdict.REGRESSION: ExitCode.REGRESSION,
         GateVerdict.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
     }[judged.verdict]
+
+
+def _notes_json(notes: Sequence[Message]) -> dict[str, object]:
+    return {"notes": [str(each) for each in notes], "note_details": [message_json(each) for each in notes]}
 
 
 def _ratio(text: str) -> float:
@@ -173,17 +182,17 @@ def _print_noise(floors: Sequence[NoiseFloor], reasons: Sequence[Reason], *, jso
     _print_notes(list(dict.fromkeys(str(warning) for each in floors for warning in each.warnings)), console)
 
 
-def _print_gate(judged: Gate, notes: Sequence[str]) -> None:
+def _print_gate(judged: Gate, notes: Sequence[Message]) -> None:
     console = Console()
     style = {GateVerdict.OK: "green", GateVerdict.REGRESSION: "red", GateVerdict.INCONCLUSIVE: "yellow"}
     console.print(f"gate: {gate_verdict_words(judged)}", style=style[judged.verdict])
     for point in judged.points:
         _print_wrapped(f"{point.verdict.value}: {gate_words(judged, point)}", console)
-    _print_notes([*map(str, judged.comparison.warnings), *notes], console, _confounders([judged.comparison]))
+    _print_notes([*map(str, judged.comparison.warnings), *map(str, notes)], console, _confounders([judged.comparison]))
 
 
 def _confounders(comparisons: Sequence[Comparison]) -> list[str]:
-    return list(dict.fromkeys(each.message for comparison in comparisons for each in comparison.confounders))
+    return list(dict.fromkeys(str(each.message) for comparison in comparisons for each in comparison.confounders))
 
 
 def _print_notes(notes: Sequence[str], console: Console, confounders: Sequence[str] = ()) -> None:

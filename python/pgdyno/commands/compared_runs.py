@@ -97,13 +97,22 @@ class ComparedRuns:
             found += invalid
         return found
 
-    def notes(self) -> list[str]:
-        """Returns the other differences between the runs, as sentences."""
+    def notes(self) -> list[Message]:
+        """What else differs."""
         found = list(self._pairing.cautions) if self.second is not None else []
         if self.floor is not None:
             other = pairing_between(self.first, self.floor).refused
-            found += [f"the noise floor was measured under different conditions: {each.field}" for each in other[:1]]
-            found += [f"noise floor: {warning}" for each in self._floors for warning in each.warnings]
+            found += [
+                Message(
+                    "other-floor", "the noise floor was not measured with what is compared: {field}", field=each.field
+                )
+                for each in other[:1]
+            ]
+            found += [
+                Message("floor-warning", "noise floor: {warning}", warning=warning)
+                for each in self._floors
+                for warning in each.warnings
+            ]
         return found
 
     def removed_json(self) -> list[dict[str, object]]:
@@ -188,7 +197,9 @@ class ComparedRuns:
             return []
         name = self.floor.manifest.run
         refusals = dict.fromkeys(each.refusal for each in self._floors if each.refusal is not None)
-        return [Reason(name, _finding("noise-floor", _floor(each), each.remedy), Grounds.FLOOR) for each in refusals]
+        return [
+            Reason(name, _finding("noise-floor", _floor(each), str(each.remedy)), Grounds.FLOOR) for each in refusals
+        ]
 
     @cached_property
     def _floors(self) -> list[NoiseFloor]:
@@ -225,6 +236,7 @@ def _finding(rule: str, message: Message, remedy: str) -> Finding:
         trials=[],
         message=str(message),
         parameters=message.parameters,
+        text=message,
         evidence=[],
         advice=remedy,
         source="docs/design/method.md, Verdict",

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from pgdyno.messages import Message
 from pgdyno.records import Fingerprint, ServerPrint
 
 MEMORY_TOLERANCE = 0.01
@@ -35,42 +36,58 @@ class Difference:
     """The value in the first; None if absent."""
     b: str | None
     severity: Severity
-    why: str
+    why: Message
 
 
-RULES: tuple[tuple[str, Severity, str], ...] = (
-    ("host.architecture", Severity.CONFOUNDER, "different architectures"),
-    ("host.cpu_model", Severity.CONFOUNDER, "different processors"),
-    ("host.cores", Severity.CONFOUNDER, "different numbers of processors"),
-    ("host.threads_per_core", Severity.CONFOUNDER, "one of them has processors that share cores (SMT)"),
-    ("host.cpu_limit", Severity.CONFOUNDER, "different CPU limits"),
-    ("host.memory_bytes", Severity.CONFOUNDER, "different memory sizes"),
-    ("host.memory_limit_bytes", Severity.CONFOUNDER, "different memory limits"),
-    ("host.virtualisation", Severity.CONFOUNDER, "different hypervisors"),
-    ("host.disks", Severity.CONFOUNDER, "different storage or mount options"),
-    ("host.numa_nodes", Severity.CONFOUNDER, "different NUMA layouts"),
-    ("host.kernel", Severity.CONFOUNDER, "different kernels"),
-    ("host.os", Severity.HARMLESS, "different releases of the system; the kernel is compared separately"),
-    ("host.boot", Severity.CONFOUNDER, "different kernel boot parameters"),
-    ("host.tuning", Severity.CONFOUNDER, "different kernel settings"),
-    ("pgdyno", Severity.HARMLESS, "different versions of pgdyno"),
-    ("pgdrive", Severity.CAUTION, "different versions of pgdrive"),
-    ("generator", Severity.CONFOUNDER, "different locations of the load"),
-    ("seed", Severity.HARMLESS, "different random values with the same distribution"),
-    ("workload", Severity.REFUSED, "different workloads"),
-    ("reset", Severity.REFUSED, "different resets before trials"),
-    ("servers.*.version", Severity.CAUTION, "different server versions"),
-    ("servers.*.version_full", Severity.CAUTION, "different server builds"),
-    ("servers.*.configure", Severity.CAUTION, "different build options of the server"),
-    ("servers.*.data_checksums", Severity.CONFOUNDER, "data checksums in one of them only"),
-    ("servers.*.dataset_marks", Severity.REFUSED, "different datasets"),
+RULES: tuple[tuple[str, Severity, Message], ...] = (
+    ("host.architecture", Severity.CONFOUNDER, Message("other-architecture", "different architectures")),
+    ("host.cpu_model", Severity.CONFOUNDER, Message("other-processor", "different processors")),
+    ("host.cores", Severity.CONFOUNDER, Message("other-processors", "different numbers of processors")),
+    (
+        "host.threads_per_core",
+        Severity.CONFOUNDER,
+        Message("cores-shared", "processors share cores on one of the hosts"),
+    ),
+    ("host.cpu_limit", Severity.CONFOUNDER, Message("other-processor-limit", "different limits of CPU time")),
+    ("host.memory_bytes", Severity.CONFOUNDER, Message("other-memory", "different sizes of memory")),
+    ("host.memory_limit_bytes", Severity.CONFOUNDER, Message("other-memory-limit", "different limits of memory")),
+    (
+        "host.virtualisation",
+        Severity.CONFOUNDER,
+        Message("other-hypervisor", "different hypervisors, or none on one of the hosts"),
+    ),
+    ("host.disks", Severity.CONFOUNDER, Message("other-storage", "different storage or mount options")),
+    ("host.numa_nodes", Severity.CONFOUNDER, Message("other-numa", "different NUMA layouts")),
+    ("host.kernel", Severity.CONFOUNDER, Message("other-kernel", "different kernels")),
+    (
+        "host.os",
+        Severity.HARMLESS,
+        Message("other-system", "different releases of the operating system; the kernel counts separately"),
+    ),
+    ("host.boot", Severity.CONFOUNDER, Message("other-boot", "different boot parameters of the kernel")),
+    ("host.tuning", Severity.CONFOUNDER, Message("other-tuning", "different kernel settings")),
+    ("pgdyno", Severity.HARMLESS, Message("other-pgdyno", "different versions of pgdyno")),
+    ("pgdrive", Severity.CAUTION, Message("other-pgdrive", "different versions of pgdrive")),
+    ("generator", Severity.CONFOUNDER, Message("other-generator", "different locations of the load generator")),
+    ("seed", Severity.HARMLESS, Message("other-seed", "different random values of the same distribution")),
+    ("workload", Severity.REFUSED, Message("other-workload", "different workloads")),
+    ("reset", Severity.REFUSED, Message("other-reset", "trials start from different states")),
+    ("servers.*.version", Severity.CAUTION, Message("other-version", "different server versions")),
+    ("servers.*.version_full", Severity.CAUTION, Message("other-build", "different server builds")),
+    ("servers.*.configure", Severity.CAUTION, Message("other-configure", "different build options of the server")),
+    (
+        "servers.*.data_checksums",
+        Severity.CONFOUNDER,
+        Message("checksums-in-one", "data checksums on one of the servers only"),
+    ),
+    ("servers.*.dataset_marks", Severity.REFUSED, Message("other-dataset", "different datasets")),
     (
         "servers.*.loaded_without_wal",
         Severity.HARMLESS,
-        "loaded differently; rows, statistics and visibility are the same",
+        Message("other-load", "different ways of loading; rows, statistics and visibility are the same"),
     ),
-    ("servers.*.settings_changed", Severity.CAUTION, "different server settings"),
-    ("servers", Severity.HARMLESS, "only one of the runs has this target"),
+    ("servers.*.settings_changed", Severity.CAUTION, Message("other-setting", "different server settings")),
+    ("servers", Severity.HARMLESS, Message("target-in-one", "only one of the runs has this target")),
 )
 """By prefix of a field's name, in which `*` stands for a target; the longest match counts."""
 
@@ -153,7 +170,7 @@ def comparable(a: Fingerprint, b: Fingerprint) -> list[Difference]:
     found = [_weighed(each, a, b) for each in _differences(left, right)]
     if a.servers and b.servers and not mine.keys() & other.keys():
         names = (", ".join(a.servers), ", ".join(b.servers))
-        found.append(Difference("servers", *names, Severity.REFUSED, "the runs have no target in common"))
+        found.append(Difference("servers", *names, Severity.REFUSED, NO_COMMON_TARGET))
     order = list(Severity)
     return sorted(found, key=lambda each: (order.index(each.severity), each.field))
 
@@ -206,7 +223,8 @@ def _weighed(difference: Difference, a: Fingerprint, b: Fingerprint) -> Differen
     return replace(difference, severity=Severity.CAUTION, why=UNKNOWN) if unknown else difference
 
 
-UNKNOWN = "unknown for one of them"
+UNKNOWN = Message("unknown-of-one", "unknown for one of them")
+NO_COMMON_TARGET = Message("no-common-target", "the runs have no target in common")
 
 
 def _flat(of: Fingerprint) -> dict[str, str]:
@@ -253,15 +271,17 @@ def _alike(a: str | None, b: str | None) -> bool:
     return a is not None and b is not None and abs(int(a) - int(b)) <= MEMORY_TOLERANCE * max(int(a), int(b))
 
 
-def _rule(field: str) -> tuple[Severity, str]:
+def _rule(field: str) -> tuple[Severity, Message]:
     parts = field.split(".")
     if parts[0] == "servers" and len(parts) > 2:
         parts[1] = "*"
     if parts[2:3] == ["settings_changed"] and parts[-1] in HEAVY_SETTINGS:
-        return Severity.CONFOUNDER, "a setting that determines what a commit waits for, or what is cached"
+        return Severity.CONFOUNDER, Message(
+            "heavy-setting", "a setting that decides what a commit waits for, or what is cached"
+        )
     general = ".".join(parts)
     fitting = [rule for rule in RULES if general == rule[0] or general.startswith(f"{rule[0]}.")]
     if not fitting:
-        return Severity.CAUTION, "unknown to this version of pgdyno"
+        return Severity.CAUTION, Message("unknown-field", "this version of pgdyno does not know what it does")
     _, severity, why = max(fitting, key=lambda rule: len(rule[0]))
     return severity, why

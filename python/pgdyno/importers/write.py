@@ -19,6 +19,7 @@ from pgdyno.importers.fold import Trial, trials_of
 from pgdyno.importers.pgbench_log import LogKind, by_run
 from pgdyno.importers.sources import Logs, Part, read_logs, read_source, whole
 from pgdyno.records import ImportedLine, ImportRecord, Manifest, Outcome, TargetRecord, TrialRecord
+from pgdyno.records.run import WORKLOAD_UNKNOWN
 from pgdyno.store import RunFolder
 
 Over = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
@@ -164,7 +165,7 @@ def _manifest(gathered: Part, records: Sequence[TrialRecord], first: str) -> Man
         started_at=datetime.now(UTC),
         plan_source="imported",
         plan={"name": f"import-{stem}"},
-        workload=", ".join(workloads) or "workload not told",
+        workload=", ".join(workloads) or WORKLOAD_UNKNOWN,
         host=None,
         targets=[
             TargetRecord(name=name, kind="imported", asked={})

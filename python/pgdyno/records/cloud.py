@@ -12,8 +12,10 @@ from pgdyno.records.base import FORMAT, Record
 class CloudSource(StrEnum):
     """The source of the figures; the first two are sources in `cloud_series`."""
 
-    CLOUDWATCH = "cloudwatch"
-    INSIGHTS = "insights"
+    METRICS = "cloudwatch"
+    """Metrics of the provider; run folders keep the name of the first service that had them."""
+    SESSIONS = "insights"
+    """Active sessions, sampled by the provider."""
     LOG = "log"
 
 

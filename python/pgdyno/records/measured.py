@@ -147,7 +147,7 @@ class GeneratorHost(Record):
     cpu_model: str
     """As reported by the host; also for a rented one."""
     zone: str | None = None
-    """Amazon's availability zone; None if it was not rented for the run."""
+    """The provider's availability zone; None: it was not rented for the run."""
     instance: str | None = None
     """The rented type, possibly one of `instead`; None if it was not rented for the run."""
     round_trips: int | None = None

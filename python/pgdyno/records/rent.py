@@ -26,7 +26,7 @@ class RentRecord(Record):
     price_date: date | None = None
     """Date of the price; for several prices, the oldest."""
     price_source: str | None = None
-    """Origin of the price: Amazon's price list, or the package's."""
+    """Where that is from: the provider's price list, or the package's."""
 
     @property
     def hours(self) -> float:

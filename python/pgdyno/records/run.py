@@ -106,6 +106,10 @@ class Attempt(Record):
     pgdrive: str
 
 
+WORKLOAD_UNKNOWN = "workload not told"
+"""`Manifest.workload` of an import that names none: run folders keep it, so it does not change."""
+
+
 class Manifest(Record):
     """`manifest.json`: describes the run."""
 
@@ -149,6 +153,12 @@ class Manifest(Record):
     """Costs of its rented servers, by attempt; empty without any, and in folders of earlier versions."""
     imported: ImportRecord | None = None
     """None for pgdyno's own runs."""
+
+    @property
+    def script_names(self) -> frozenset[str] | None:
+        """Short names of the scripts in the workload; None if an imported document does not name them."""
+        names = frozenset(each.strip() for each in self.workload.split(","))
+        return None if WORKLOAD_UNKNOWN in names else names
 
     @property
     def shown_notes(self) -> list[str]:

@@ -20,9 +20,8 @@ class WayRecord(Record):
     clock_uncertainty_us: int | None = None
     """Half of the fastest round trip in which it was read; with a rented generator, the sum for both clocks."""
     generator_zone: str | None = None
-    """Availability zone of the load's machine, of several the farthest; None if it is not an Amazon machine, or the
-    zone is unknown.
-    """
+    """Availability zone of the machine that the load came from, of several the farthest; None: it was not
+    rented, or its provider does not report it."""
     server_zone: str | None = None
     """None if the server was not rented for the run."""
     instance: str | None = None

@@ -21,7 +21,7 @@ class There:
     hosts: Mapping[str, str] = field(default_factory=dict)
     """Server addresses for use on that host, by their local addresses."""
     zone: str | None = None
-    """Amazon's availability zone, of a rented host."""
+    """The provider's availability zone, of a rented host."""
     instance: str | None = None
     """The rented instance type, possibly one of `instead`."""
 

@@ -25,7 +25,7 @@ from pgdyno.report.searches import search_lines
 from pgdyno.report.sections.compared import settling
 from pgdyno.report.sections.four import curve_price
 from pgdyno.report.tables import Table
-from pgdyno.report.texts import gettext, listed, ngettext
+from pgdyno.report.texts import gettext, listed, ngettext, translated
 
 MOST_OTHERS = 8
 """Comparisons to show besides the chief one."""
@@ -72,8 +72,8 @@ def shows_peak(of: Digest, said: Answer) -> bool:
 
 
 def answer(of: Digest, extras: Extras) -> Answer:
-    """Return the answer of a run, or of several that are compared."""
-    return replace(_answer(of, extras), invalid=tuple(each.message for each in refusing(extras)))
+    """The answer of a run, or of several that are compared."""
+    return replace(_answer(of, extras), invalid=tuple(translated(each.said) for each in refusing(extras)))
 
 
 def refusing(extras: Extras) -> list[Finding]:

@@ -191,7 +191,9 @@ def _unsettled(of: Comparison) -> list[str]:
     """Return the smallest detectable difference, and the pairs of a new run, for each inconclusive point."""
     unsettled = [point for point in of.judged if point.verdict is Verdict.INCONCLUSIVE]
     lines = [
-        f"{printable(str(point.label))}: no verdict: {printable(point.reason)}" for point in of.points if point.reason
+        f"{printable(str(point.label))}: no verdict: {printable(translated(point.reason))}"
+        for point in of.points
+        if point.reason
     ]
     for point in unsettled[:UNSETTLED_SHOWN]:
         could = ""

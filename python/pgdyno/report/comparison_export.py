@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 from xml.etree import ElementTree
 
 from pgdyno.analyse.compare import Comparison, PointComparison
 from pgdyno.analyse.gate import Gate, GatePoint, GateVerdict
 from pgdyno.analyse.interval import Interval
-from pgdyno.analyse.noise import NoiseFloor
+from pgdyno.analyse.noise import FloorRefusal, NoiseFloor
 from pgdyno.messages import message_json
 from pgdyno.report.blocks import printable
 from pgdyno.report.comparison import confounding, low_to_high, new_run_words, percent, sentence
@@ -28,7 +27,9 @@ def comparison_json(of: Comparison) -> dict[str, Any]:
         "overall": None if of.overall is None else point_json(of.overall),
         "points": [point_json(point) for point in of.points],
         "unmatched": [str(label) for label in of.unmatched],
-        "confounders": [asdict(each) for each in of.confounders],
+        "confounders": [
+            {"topic": each.topic, "field": each.field, **message_json(each.message)} for each in of.confounders
+        ],
         "warnings": [str(each) for each in of.warnings],
         "warning_details": [message_json(each) for each in of.warnings],
     }
@@ -46,7 +47,8 @@ def point_json(point: PointComparison) -> dict[str, Any]:
         "detectable": point.detectable,
         "new_run_pairs": point.new_run_pairs,
         "removed": point.removed,
-        "reason": point.reason,
+        "reason": None if point.reason is None else str(point.reason),
+        "reason_details": None if point.reason is None else message_json(point.reason),
     }
 
 
@@ -77,11 +79,15 @@ def noise_json(of: NoiseFloor) -> dict[str, Any]:
         "other": of.other,
         "floor": of.floor,
         "delta": of.delta,
-        "refused": None if of.refusal is None else asdict(of.refusal),
+        "refused": None if (refused := of.refusal) is None else _refused_json(refused),
         "points": points,
         "warnings": [str(each) for each in of.warnings],
         "warning_details": [message_json(each) for each in of.warnings],
     }
+
+
+def _refused_json(of: FloorRefusal) -> dict[str, Any]:
+    return {"why": str(of.why), "remedy": str(of.remedy), "id": of.why.id, "parameters": of.why.parameters}
 
 
 def gate_json(of: Gate) -> dict[str, Any]:
@@ -111,7 +117,7 @@ def gate_junit(of: Gate) -> str:
     if of.comparison.confounders:
         properties = ElementTree.SubElement(suite, "properties")
         for each in of.comparison.confounders:
-            ElementTree.SubElement(properties, "property", name="confounder", value=printable(each.message))
+            ElementTree.SubElement(properties, "property", name="confounder", value=printable(str(each.message)))
     for point in of.points:
         case = ElementTree.SubElement(
             suite,
@@ -157,7 +163,7 @@ def gate_words(of: Gate, point: GatePoint) -> str:
     """Describe one point of a gate in a sentence."""
     interval = point.compared.interval
     if point.compared.reason is not None:
-        return f"{printable(str(point.compared.label))}: no verdict: {printable(point.compared.reason)}"
+        return f"{printable(str(point.compared.label))}: no verdict: {printable(str(point.compared.reason))}"
     seen = f"{printable(str(point.compared.label))}: {percent(point.compared.change)} of {of.comparison.metric.words}"
     if interval is not None:
         seen += f" ({100 * interval.level:.3g} % interval {low_to_high(interval)})"

@@ -27,9 +27,9 @@ class Beside:
     series: Sequence[SeriesStep] = ()
     waits: Sequence[WaitStep] = ()
     minutes: Sequence[SeriesStep] = ()
-    """CloudWatch's figures of a rented server."""
+    """Of a rented server: the metrics of its provider."""
     load: Sequence[WaitStep] = ()
-    """Active sessions by Performance Insights, of a rented server."""
+    """Likewise: active sessions as the provider samples them."""
     checkpoints: Sequence[LoggedCheckpoint] = ()
     """Checkpoints in the log of a rented server."""
 

@@ -14,7 +14,7 @@ from pgdyno.report.extras import Extras
 from pgdyno.report.sections.compared import settling
 from pgdyno.report.sections.four import four_numbers
 from pgdyno.report.sections.validity import rule_name
-from pgdyno.report.texts import gettext
+from pgdyno.report.texts import gettext, translated
 from pgdyno.report.texts import sentence as sentence_of
 from pgdyno.report.words import conditions
 from pgdyno.report.workload_tables import table_lines
@@ -58,7 +58,7 @@ def _number(name: str, figure: str, unit: str, about: str) -> list[str]:
 def _findings(extras: Extras) -> Iterator[str]:
     for each in extras.findings or ():
         if each.checked and each.severity is not Severity.NOTE:
-            text = f"- {gettext(each.severity.value)}: {escape(rule_name(each.rule))}: {escape(each.message)}"
+            text = f"- {gettext(each.severity.value)}: {escape(rule_name(each.rule))}: {escape(translated(each.said))}"
             yield from wrapped(text, COLUMNS, "  ")
 
 

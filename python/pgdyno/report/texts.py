@@ -1,9 +1,9 @@
 """The texts of a report in the reader's language: gettext, whose message ids are the English texts.
 
-A language is active within a block (`use_language`); `gettext` translates to it and fills placeholders. Terminal and
-live page use none, and so are English. Names, SQL, settings and messages of servers and of the audit are not
-translated. `translations.py` in the root of the source extracts and compiles the texts; a test checks that the
-catalogues are complete.
+A language is in use within a block (`use_language`); `gettext` translates to it and fills placeholders. Terminal and
+live page use none, so they are in English. Names, SQL, settings, messages of servers, evidence and advice of the audit
+are not translated. `translations.py` in the root of the source extracts and compiles the texts; a test keeps the
+catalogues complete.
 """
 
 from __future__ import annotations
@@ -71,11 +71,12 @@ def gettext_each(*texts: str) -> tuple[str, ...]:
 
 
 def translated(message: Message) -> str:
-    """Translate a message of another package to the active language."""
-    known, parameters = translations(current_language()), message.parameters
+    """A message that another package made, in the language in use."""
+    known = translations(current_language())
+    values = {name: translated(value) if isinstance(value, Message) else value for name, value in message.items}
     if message.plural is None:
-        return known.gettext(message.template).format(**parameters)
-    return known.ngettext(message.template, message.plural, int(parameters["count"])).format(**parameters)
+        return known.gettext(message.template).format(**values)
+    return known.ngettext(message.template, message.plural, int(message.parameters["count"])).format(**values)
 
 
 def listed(parts: Sequence[str]) -> str:

@@ -20,6 +20,7 @@ from pgdyno.audit.setting_values import alike_settings
 from pgdyno.audit.subject import Subject
 from pgdyno.errors import UsageError
 from pgdyno.fingerprint import Difference, comparable
+from pgdyno.messages import Message
 from pgdyno.records import Outcome, TrialRecord
 from pgdyno.report.arms import arms_of, comparisons_of, left_out_of, with_confounders
 from pgdyno.report.digest import Digest, digest
@@ -235,7 +236,10 @@ def _audited(subjects: Sequence[Subject]) -> list[Finding]:
 
 
 def _of_run(finding: Finding, run: str) -> Finding:
-    return finding.model_copy(update={"message": f"{run}: {finding.message}"}) if finding.checked else finding
+    if not finding.checked:
+        return finding
+    told = Message(finding.id, "{run}: {message}", run=run, message=finding.said)
+    return finding.model_copy(update={"message": str(told), "text": told})
 
 
 def _compared(of: Digest, runs: Sequence[Gathered], left_out: Collection[int]) -> list[Comparison]:

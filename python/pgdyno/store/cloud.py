@@ -56,7 +56,7 @@ class LoggedCheckpoint:
 
 
 Told = tuple[list[SeriesStep], list[WaitStep], list[LoggedCheckpoint]]
-"""Minutes of CloudWatch, active sessions of Performance Insights, checkpoints in the log."""
+"""Metrics by the minute and active sessions from the provider, checkpoints in the log."""
 
 
 def stored_cloud(trial: Path) -> CloudRecord | None:
@@ -92,14 +92,8 @@ def write_cloud(
         replace_durably(trial / RECORD, (record.model_dump_json(indent=2) + "\n").encode())
 
 
-def read_cloud(run: RunData, trial: int) -> CloudRecord | None:
-    """Return the record of trial number `trial`; None if it has none. Raises StoreError."""
-    slug = next(record.slug for record in run.trials if record.number == trial)
-    return stored_cloud(run.folder.trials_path / slug)
-
-
 def minute_steps(run: RunData, widths_us: Mapping[int, int]) -> list[SeriesStep]:
-    """Return CloudWatch's figures of each trial of `widths_us`, in steps of that width. Raises StoreError.
+    """The provider's metrics of each trial of `widths_us`, in steps so wide. Raises StoreError.
 
     A step has the figure of the minute that contains its middle; without a figure there is no step.
     """
@@ -109,14 +103,14 @@ def minute_steps(run: RunData, widths_us: Mapping[int, int]) -> list[SeriesStep]
         # the steps whose middles are in the minute
         first, behind = (max(0, -int(-(at - width / 2) // width)) for at in (begin_us, end_us))
         found += [
-            SeriesStep(trial, at, CloudSource.CLOUDWATCH, metric, volume, value)
+            SeriesStep(trial, at, CloudSource.METRICS, metric, volume, value)
             for at in range(first, min(behind, first + MOST_STEPS))
         ]
     return found
 
 
 def load_steps(run: RunData, widths_us: Mapping[int, int]) -> list[WaitStep]:
-    """Return active sessions of each trial by wait, from Performance Insights. Raises StoreError.
+    """Active sessions of each trial by what they waited for, as the provider samples them. Raises StoreError.
 
     The total has no wait: without it, the step is unknown.
     """

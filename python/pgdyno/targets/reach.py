@@ -33,7 +33,7 @@ _ROLE = """
             WHERE rolname IN ('pg_checkpoint', 'rds_superuser'))
     FROM pg_roles r WHERE r.rolname = current_user
 """
-"""RDS and Aurora let rds_superuser write checkpoints."""
+"""The administrator's role of some managed services may write checkpoints without pg_checkpoint."""
 _ROW = TypeAdapter(tuple[bool, bool, int, bool, int, bool, bool])
 
 

@@ -53,7 +53,7 @@ def _trip(connection: pq.abc.PGconn) -> tuple[float, int]:
 
 
 def _processor(connection: psycopg.Connection[tuple[Any, ...]]) -> str | None:
-    """None where the role may not read files: RDS and Aurora let nobody."""
+    """None where the role may not read files: managed services let nobody."""
     try:
         row = connection.execute(_PROCESSOR).fetchone()
     except psycopg.Error:

@@ -157,4 +157,5 @@ RULE = Rule(
     Severity.INVALID,
     "docs/design/method.md, Gates",
     _check,
+    place=20,
 )

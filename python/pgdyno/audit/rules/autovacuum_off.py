@@ -16,7 +16,7 @@ def _check(subject: Subject) -> Iterator[Said]:
     if subject.imported:
         lines = subject.facts("autovacuum")
         if not lines:
-            raise MissingError("the setting autovacuum is unknown")
+            raise MissingError(Message("no-autovacuum", "the setting autovacuum is unknown"))
         off = [line for line in lines if line.text.replace("|", " ").split()[-1].strip("';\"") in ("off", "false")]
         if off:
             evidence = [Evidence(at=f"{line.file}:{line.line}", figures={"text": line.text}) for line in off]
@@ -26,7 +26,7 @@ def _check(subject: Subject) -> Iterator[Said]:
         number: settings["autovacuum"] for number, settings in subject.settings.items() if "autovacuum" in settings
     }
     if not known:
-        raise MissingError("the server's settings were not recorded")
+        raise MissingError(Message("no-settings", "the server's settings were not recorded"))
     trials = [number for number, value in known.items() if value == "off"]
     if trials:
         evidence = [Evidence(at=f"trial {number}", figures={"autovacuum": "off"}) for number in trials]
@@ -40,4 +40,5 @@ RULE = Rule(
     Severity.CAUTION,
     "https://www.postgresql.org/docs/current/routine-vacuuming.html",
     _check,
+    place=210,
 )

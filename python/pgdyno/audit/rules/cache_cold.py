@@ -36,8 +36,11 @@ def _check(subject: Subject) -> Iterator[Said]:
     reads = _reads(subject)
     if not shares and not reads:
         raise MissingError(
-            "neither the content of the caches at the start of trials nor the reads during them are known: [reset] "
-            "with prewarm records the one, a probe the other"
+            Message(
+                "no-cache-contents",
+                "neither the content of the caches at the start of trials nor the reads during them are known: [reset] "
+                "with prewarm records the one, a probe the other",
+            )
         )
     by_scale: dict[int | None, dict[Sample, float]] = defaultdict(dict)
     for sample, share in shares.items():
@@ -156,4 +159,5 @@ RULE = Rule(
     Severity.CAUTION,
     "docs/design/method.md, Order; Gates",
     _check,
+    place=180,
 )

@@ -20,7 +20,7 @@ most 0.1 points.
 
 def _check(subject: Subject) -> Iterator[Said]:
     if subject.imported:
-        raise MissingError("the source does not report hits in shared buffers")
+        raise MissingError(Message("no-buffer-hits", "the source does not report hits in shared buffers"))
     arms = compared_arms(subject)
     by_scale: dict[int | None, dict[str, dict[Sample, float]]] = defaultdict(lambda: defaultdict(dict))
     for name, samples in arms.items():
@@ -29,7 +29,7 @@ def _check(subject: Subject) -> Iterator[Said]:
             if share is not None:
                 by_scale[sample.trial.point.scale][name][sample] = share
     if arms and not any(len(of_scale) > 1 for of_scale in by_scale.values()):
-        raise MissingError("no probe counted hits in shared buffers in two arms")
+        raise MissingError(Message("few-buffer-hits", "no probe counted hits in shared buffers in two arms"))
     if _buffers_compared(subject):
         return
     for of_scale in by_scale.values():
@@ -80,4 +80,5 @@ RULE = Rule(
     Severity.CAUTION,
     "https://www.postgresql.org/docs/current/monitoring-stats.html, pg_stat_database",
     _check,
+    place=190,
 )

@@ -13,14 +13,21 @@ from pgdyno.units import format_bytes
 def _check(subject: Subject) -> Iterator[Said]:
     host = subject.manifest.host
     if host is None:
-        raise MissingError("neither the size of the dataset nor that of memory is known")
+        raise MissingError(
+            Message("no-dataset-and-memory-size", "neither the size of the dataset nor that of memory is known")
+        )
     sizes = {
         sample.target: (sample.number, sample.trial.prepare.dataset_bytes)
         for sample in subject.samples
         if sample.trial.prepare is not None and sample.trial.prepare.dataset_bytes is not None
     }
     if not sizes:
-        raise MissingError("the size of the dataset was not recorded: [reset] with restart or prewarm records it")
+        raise MissingError(
+            Message(
+                "dataset-not-measured",
+                "the size of the dataset was not recorded: [reset] with restart or prewarm records it",
+            )
+        )
     inside = {target: found for target, found in sizes.items() if (found[1] or 0) < host.memory_bytes / 2}
     if inside:
         size = max(size or 0 for _, size in inside.values())
@@ -47,4 +54,5 @@ RULE = Rule(
     Severity.NOTE,
     "https://www.postgresql.org/docs/current/pgbench.html, Good Practices",
     _check,
+    place=170,
 )

@@ -17,7 +17,12 @@ def _check(subject: Subject) -> Iterator[Said]:
         return
     cycles = [(sample, cycle) for sample in subject.samples if (cycle := _cycle_s(subject, sample)) is not None]
     if not cycles:
-        raise MissingError("the length of the trials or checkpoint_timeout is unknown")
+        raise MissingError(
+            Message(
+                "no-checkpoint-cycle",
+                "the length of the trials or checkpoint_timeout is unknown",
+            )
+        )
     short = [(sample, cycle) for sample, cycle in cycles if (sample.length_s or 0) < CYCLES * cycle]
     if short:
         sample, cycle = short[0]
@@ -53,4 +58,5 @@ RULE = Rule(
     Severity.NOTE,
     "docs/design/method.md, Warm-up and steady state",
     _check,
+    place=220,
 )

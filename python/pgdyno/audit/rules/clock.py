@@ -17,7 +17,9 @@ GAP_US = 1_000_000
 def _check(subject: Subject) -> Iterator[Said]:
     courses = {sample.number: _bounds(subject, sample) for sample in subject.samples}
     if not any(courses.values()) and not subject.manifest.preflight:
-        raise MissingError("neither the seconds of a trial nor a check of the clock are recorded")
+        raise MissingError(
+            Message("no-seconds-and-clock", "neither the seconds of a trial nor a check of the clock are recorded")
+        )
     for check in subject.manifest.preflight:
         if check.id.startswith("clock.") and check.verdict in (CheckVerdict.WARNING, CheckVerdict.STOP):
             evidence = [Evidence(at="manifest, preflight", figures={check.id: check.found})]
@@ -62,4 +64,5 @@ RULE = Rule(
     Severity.CAUTION,
     "docs/reference/doctor.md",
     _check,
+    place=410,
 )

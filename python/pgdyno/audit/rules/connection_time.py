@@ -17,7 +17,9 @@ def _check(subject: Subject) -> Iterator[Said]:
         return
     pairs = [*_in_one(subject), *_in_tables(subject)]
     if not pairs:
-        raise MissingError("no trial has rates both including and excluding connection time")
+        raise MissingError(
+            Message("no-connection-time", "no trial has rates both including and excluding connection time")
+        )
     for severity, low, high in (
         (Severity.INVALID, INVALID_SHARE, 1.0),
         (Severity.CAUTION, CAUTION_SHARE, INVALID_SHARE),
@@ -89,4 +91,5 @@ RULE = Rule(
     Severity.INVALID,
     "https://www.postgresql.org/docs/release/14.0/, pgbench",
     _check,
+    place=370,
 )

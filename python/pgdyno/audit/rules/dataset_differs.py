@@ -25,7 +25,7 @@ _SIZES = (("relations", "size"), ("relations", "indexes"))
 
 def _check(subject: Subject) -> Iterator[Said]:
     if subject.imported:
-        raise MissingError("the source does not report the size of the dataset")
+        raise MissingError(Message("no-dataset-size", "the source does not report the size of the dataset"))
     sizes = _sizes(subject)
     by_scale: dict[int | None, dict[str, list[Sample]]] = defaultdict(lambda: defaultdict(list))
     arms = compared_arms(subject)
@@ -34,7 +34,7 @@ def _check(subject: Subject) -> Iterator[Said]:
             if sample.number in sizes:
                 by_scale[sample.trial.point.scale][name].append(sample)
     if arms and not any(len(of_scale) > 1 for of_scale in by_scale.values()):
-        raise MissingError("the size of the dataset is unknown in two arms")
+        raise MissingError(Message("few-dataset-sizes", "the size of the dataset is unknown in two arms"))
     for scale, of_scale in by_scale.items():
         medians = {name: statistics.median(sizes[each.number] for each in of) for name, of in of_scale.items()}
         low, high = min(medians, key=lambda name: medians[name]), max(medians, key=lambda name: medians[name])
@@ -84,4 +84,5 @@ RULE = Rule(
     Severity.CAUTION,
     "docs/design/method.md, Order",
     _check,
+    place=200,
 )

@@ -16,13 +16,20 @@ LEAST_LOSS = 0.01
 
 def _check(subject: Subject) -> Iterator[Said]:
     if not any(course.measured() for course in subject.courses.values()):
-        raise MissingError("no trial has figures by second")
+        raise MissingError(Message("no-intervals", "no trial has figures by second"))
     dipping = {each: subject.courses[each.number] for each in subject.samples if subject.dips[each.number]}
     seen = {sample: subject.explained.get(sample.number) for sample in dipping}
     blind = [sample.number for sample, found in seen.items() if found is None]
     if blind:
         numbers = ", ".join(map(str, blind[:10])) + (" and more" if len(blind) > 10 else "")
-        raise MissingError(f"throughput dips in {len(blind)} trials ({numbers}), which had no probe of the server")
+        raise MissingError(
+            Message(
+                "dips-without-probe",
+                "throughput dips in {trials} trials ({numbers}), which had no probe of the server",
+                trials=len(blind),
+                numbers=numbers,
+            )
+        )
     for severity in (Severity.CAUTION, Severity.NOTE):
         of_it = [
             (sample, left)
@@ -75,4 +82,5 @@ RULE = Rule(
     Severity.CAUTION,
     "docs/design/method.md, Dips",
     _check,
+    place=250,
 )

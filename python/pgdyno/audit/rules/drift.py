@@ -44,12 +44,12 @@ class _Drift:
 
 def _check(subject: Subject) -> Iterator[Said]:
     if subject.imported and not all(sample.trial.started_at is not None for sample in subject.samples):
-        raise MissingError("the order of the trials is unknown")
+        raise MissingError(Message("no-trial-order", "the order of the trials is unknown"))
     groups = _groups(subject)
     places = _places(subject)
     found = _fitted(groups, places)
     if found is None:
-        raise MissingError("too few repeats to distinguish drift from noise")
+        raise MissingError(Message("few-repeats-for-drift", "too few repeats to distinguish drift from noise"))
     if not found.is_certain:
         return
     biased = list(_biased(groups, places, found.slope))
@@ -184,4 +184,5 @@ RULE = Rule(
     Severity.INVALID,
     "docs/design/method.md, Order",
     _check,
+    place=300,
 )

@@ -23,7 +23,7 @@ def _check(subject: Subject) -> Iterator[Said]:
         return
     known = {number: settings for number, settings in subject.settings.items() if "fsync" in settings}
     if not known:
-        raise MissingError("the server's settings were not recorded")
+        raise MissingError(Message("no-settings", "the server's settings were not recorded"))
     for name, safe in SAFE.items():
         unsafe = {number: each[name] for number, each in known.items() if name in each and each[name] not in safe}
         if unsafe:
@@ -87,7 +87,9 @@ def _unsafe(subject: Subject, name: str, unsafe: dict[int, str], *, differs: boo
 def _told(subject: Subject) -> Iterator[Said]:
     lines = [(name, line) for name in (*SAFE, "tmpfs") for line in subject.facts(name)]
     if not lines:
-        raise MissingError("neither fsync, synchronous_commit, full_page_writes nor the storage is known")
+        raise MissingError(
+            Message("no-durability", "neither fsync, synchronous_commit, full_page_writes nor the storage is known")
+        )
     for name, line in lines:
         if name == "tmpfs" or line.text.rstrip("'\" ;").endswith(("off", "false")):
             memory = name == "tmpfs"
@@ -113,4 +115,5 @@ RULE = Rule(
     Severity.INVALID,
     "https://www.postgresql.org/docs/current/non-durability.html",
     _check,
+    place=160,
 )

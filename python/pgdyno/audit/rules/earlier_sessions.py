@@ -11,7 +11,7 @@ from pgdyno.messages import Message
 
 def _check(subject: Subject) -> Iterator[Said]:
     if subject.imported:
-        raise MissingError("the source does not report it")
+        raise MissingError(Message("no-earlier-sessions", "the source does not report statements of earlier trials"))
     found = [
         (sample, left)
         for sample in subject.samples
@@ -50,4 +50,5 @@ RULE = Rule(
     Severity.NOTE,
     "docs/reference/run-folder.md",
     _check,
+    place=310,
 )

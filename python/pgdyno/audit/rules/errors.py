@@ -16,7 +16,7 @@ def _check(subject: Subject) -> Iterator[Said]:
     shares = [(sample, share) for sample in subject.samples if (share := _share(sample)) is not None]
     broken = _broken_off(subject)
     if not shares and not broken:
-        raise MissingError("errors were not counted")
+        raise MissingError(Message("no-errors", "errors were not counted"))
     limits = ((Severity.INVALID, INVALID_SHARE, 2.0), (Severity.CAUTION, CAUTION_SHARE, INVALID_SHARE))
     for severity, low, high in (*limits, (Severity.NOTE, 0.0, CAUTION_SHARE)):
         some = [(sample, share) for sample, share in shares if low < share <= high]
@@ -104,4 +104,5 @@ RULE = Rule(
     Severity.INVALID,
     "docs/design/method.md, Gates",
     _check,
+    place=320,
 )

@@ -23,7 +23,9 @@ def _check(subject: Subject) -> Iterator[Said]:
     yield from _failed_trials(subject)
     counted = {name: [each for each in samples if _begun(each)] for name, samples in arms.items()}
     if arms and not all(counted.values()):
-        raise MissingError("transactions and failures were not counted in every arm")
+        raise MissingError(
+            Message("no-failures-in-every-arm", "transactions and failures were not counted in every arm")
+        )
     for what in WHAT if counted else ():
         yield from _more(what, counted)
 
@@ -102,4 +104,5 @@ RULE = Rule(
     Severity.CAUTION,
     "docs/design/method.md, Gates",
     _check,
+    place=330,
 )

@@ -16,7 +16,7 @@ CEILING, NEAR = 0.9, 0.7
 def _check(subject: Subject) -> Iterator[Said]:
     shares = [(sample, share) for sample in subject.samples if (share := _share(subject, sample)) is not None]
     if not shares:
-        raise MissingError("the generator's CPU usage is unknown")
+        raise MissingError(Message("no-generator-load", "the generator's CPU usage is unknown"))
     for severity, low, high in ((Severity.INVALID, CEILING, 99.0), (Severity.CAUTION, NEAR, CEILING)):
         busy = [(sample, share) for sample, share in shares if low < share <= high]
         if busy:
@@ -80,4 +80,5 @@ RULE = Rule(
     Severity.INVALID,
     "docs/design/performance.md",
     _check,
+    place=60,
 )

@@ -46,7 +46,7 @@ def _by_commands(subject: Subject) -> Iterator[Said]:
     ]
     prompts = subject.facts("prompt of a server")
     if not commands and not prompts:
-        raise MissingError("the source shows no command line")
+        raise MissingError(Message("no-command-line", "the source shows no command line"))
     elsewhere = [line for line in subject.facts("PGHOST") if not is_local(line.text.partition("=")[2])]
     here = [(sample, command) for sample, command in commands if _connects_here(command, named=bool(elsewhere))]
     if here:
@@ -95,4 +95,5 @@ RULE = Rule(
     Severity.NOTE,
     "docs/design/method.md, Gates",
     _check,
+    place=90,
 )

@@ -16,7 +16,7 @@ def _check(subject: Subject) -> Iterator[Said]:
     yield from _of_one_class(subject)
     groups = _told(subject) if subject.imported else [_Machines(_attempts(subject), ())]
     if not any(group.hosts for group in groups):
-        raise MissingError("the machines of the targets are unknown")
+        raise MissingError(Message("no-hardware", "the machines of the targets are unknown"))
     for hosts, trials in ((group.hosts, group.trials) for group in groups):
         if len(set(hosts.values())) < 2:
             continue
@@ -138,4 +138,5 @@ RULE = Rule(
     Severity.CAUTION,
     "docs/design/method.md, Gates",
     _check,
+    place=130,
 )

@@ -90,4 +90,5 @@ RULE = Rule(
     Severity.INVALID,
     "docs/design/method.md, Gates",
     _check,
+    place=30,
 )

@@ -24,10 +24,12 @@ _CONNECTS = re.compile(r"\s-[A-Za-z]*C(?:\s|$)|\s--connect(?:\s|$)")
 
 def _check(subject: Subject) -> Iterator[Said]:
     if subject.manifest.plan.get("phase"):
-        raise MissingError("phases change the clients or the rate during a trial")
+        raise MissingError(Message("load-by-phase", "phases change the clients or the rate during a trial"))
     ratios = [(sample, ratio) for sample in subject.samples if (ratio := _ratio(sample)) is not None]
     if not ratios:
-        raise MissingError("clients, throughput and mean latency are not all reported")
+        raise MissingError(
+            Message("no-clients-throughput-latency", "clients, throughput and mean latency are not all reported")
+        )
     for severity in (Severity.INVALID, Severity.CAUTION):
         off = [(sample, ratio) for sample, ratio in ratios if _severity(sample, ratio) is severity]
         if off:
@@ -111,4 +113,5 @@ RULE = Rule(
     Severity.INVALID,
     "J. D. C. Little, A Proof for the Queuing Formula L = λW, Operations Research 9 (1961); docs/design/method.md",
     _check,
+    place=10,
 )

@@ -31,14 +31,14 @@ a trial.
 
 def _check(subject: Subject) -> Iterator[Said]:
     if subject.imported:
-        raise MissingError("the source does not report checkpoints and vacuums")
+        raise MissingError(Message("no-maintenance", "the source does not report checkpoints and vacuums"))
     arms = compared_arms(subject)
     seen = {
         name: [sample for sample in samples if ("checkpoints", "timed") in subject.amounts.get(sample.number, {})]
         for name, samples in arms.items()
     }
     if arms and not all(seen.values()):
-        raise MissingError("no probe sampled the server in every arm")
+        raise MissingError(Message("no-probe-in-every-arm", "no probe sampled the server in every arm"))
     for kind, metrics in KINDS.items():
         hit = {
             name: [sample for sample in samples if _gained(subject.amounts[sample.number], metrics)]
@@ -87,4 +87,5 @@ RULE = Rule(
     Severity.CAUTION,
     "docs/reference/probe.md, checkpoints; tables",
     _check,
+    place=230,
 )

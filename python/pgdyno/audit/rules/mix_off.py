@@ -18,9 +18,9 @@ INVALID_POINTS = 0.05
 def _check(subject: Subject) -> Iterator[Said]:
     told = [sample for sample in subject.samples if sample.summary.scripts]
     if not told:
-        raise MissingError("the number of executions of each script is unknown")
+        raise MissingError(Message("no-mix", "the number of executions of each script is unknown"))
     if subject.manifest.plan.get("phases"):
-        raise MissingError("the weights change from phase to phase")
+        raise MissingError(Message("mix-by-phase", "the weights change from phase to phase"))
     for severity, least, most in (
         (Severity.INVALID, INVALID_POINTS, 1.1),
         (Severity.CAUTION, LEAST_POINTS, INVALID_POINTS),
@@ -75,4 +75,5 @@ RULE = Rule(
     Severity.INVALID,
     "docs/design/method.md, Gates",
     _check,
+    place=360,
 )

@@ -187,7 +187,7 @@ def _by_latency(subject: Subject) -> Iterator[Said]:
         if known:
             floors[target] = min(known, key=_least_ms)
     if not floors:
-        raise MissingError("no least latency is reported")
+        raise MissingError(Message("no-least-latency", "no least latency is reported"))
     if len(floors) < 2:
         return
     low, high = min(floors.values(), key=_least_ms), max(floors.values(), key=_least_ms)
@@ -247,4 +247,5 @@ RULE = Rule(
     Severity.INVALID,
     "docs/design/method.md, Gates",
     _check,
+    place=50,
 )

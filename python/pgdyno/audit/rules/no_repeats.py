@@ -14,7 +14,7 @@ FOR_A_CLAIM = 6
 
 def _check(subject: Subject) -> Iterator[Said]:
     if not subject.samples:
-        raise MissingError("no trial finished")
+        raise MissingError(Message("no-finished-trial", "no trial finished"))
     names = {sample.number: f"{sample.target} {sample.trial.point.model_dump_json()}" for sample in subject.samples}
     counts = Counter(names.values())
     once = [sample for sample in subject.samples if counts[names[sample.number]] == 1]
@@ -53,4 +53,5 @@ RULE = Rule(
     Severity.CAUTION,
     "docs/design/method.md, Interval",
     _check,
+    place=270,
 )

@@ -16,7 +16,7 @@ def _check(subject: Subject) -> Iterator[Said]:
         for target, samples in subject.by_target.items()
     }
     if subject.imported and not all(started.values()):
-        raise MissingError("the order of the trials is unknown")
+        raise MissingError(Message("no-trial-order", "the order of the trials is unknown"))
     apart = [
         (a, b) for a, b in combinations(started, 2) if started[a][-1] < started[b][0] or started[b][-1] < started[a][0]
     ]
@@ -46,4 +46,5 @@ RULE = Rule(
     Severity.CAUTION,
     "docs/design/method.md, Order",
     _check,
+    place=290,
 )

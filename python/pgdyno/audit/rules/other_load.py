@@ -37,7 +37,7 @@ class _Load:
 def _check(subject: Subject) -> Iterator[Said]:
     loads = _loads(subject)
     if not loads:
-        raise MissingError("no probe sampled the processors of the server's host")
+        raise MissingError(Message("no-host-processors", "no probe sampled the processors of the server's host"))
     yield from _high(loads)
     yield from _apart(subject, loads)
 
@@ -164,4 +164,5 @@ RULE = Rule(
     Severity.CAUTION,
     "docs/reference/probe.md, cpu",
     _check,
+    place=110,
 )

@@ -15,7 +15,7 @@ def _check(subject: Subject) -> Iterator[Said]:
         return
     ranges = [(line, found) for line in subject.facts("sweep") if (found := swept(line.text)) is not None]
     if not ranges:
-        raise MissingError("the document does not report which clients it swept")
+        raise MissingError(Message("no-swept-clients", "the document does not report which clients it swept"))
     least, most = min(first for _, (first, _) in ranges), max(last for _, (_, last) in ranges)
     outside = [sample for sample in subject.samples if sample.clients and not least <= sample.clients <= most]
     if outside:
@@ -45,4 +45,5 @@ RULE = Rule(
     Severity.CAUTION,
     "docs/design/method.md, Order",
     _check,
+    place=380,
 )

@@ -17,7 +17,9 @@ _NAME = re.compile(r"latency_p([\d.]+)_ms")
 def _check(subject: Subject) -> Iterator[Said]:
     counted = [(sample, name, beyond) for sample in subject.samples for name, beyond in _beyond(sample)]
     if not counted:
-        raise MissingError("no percentile is reported, or the number of transactions is unknown")
+        raise MissingError(
+            Message("no-percentiles", "no percentile is reported, or the number of transactions is unknown")
+        )
     few = [each for each in counted if each[2] < BEYOND]
     if few:
         yield Said(
@@ -53,4 +55,5 @@ RULE = Rule(
     Severity.CAUTION,
     "docs/design/method.md, Interval",
     _check,
+    place=390,
 )

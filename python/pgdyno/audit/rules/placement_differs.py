@@ -17,7 +17,7 @@ _HOST = re.compile(r"(?:^|\s)host(?:addr)?\s*=\s*'?(?P<host>[^\s']+)|://(?:[^@/]
 
 def _check(subject: Subject) -> Iterator[Said]:
     if subject.imported:
-        raise MissingError("the locations of the servers and the load are unknown")
+        raise MissingError(Message("no-placement", "the locations of the servers and the load are unknown"))
     measured = [target for target in subject.manifest.targets if target.name in subject.by_target]
     places = {target.name: _place(subject, target) for target in measured}
     for what, advice in _ADVICE.items():
@@ -127,4 +127,5 @@ RULE = Rule(
     Severity.CAUTION,
     "docs/design/method.md, Gates",
     _check,
+    place=120,
 )

@@ -15,7 +15,7 @@ ELSEWHERE = ("clock.", "storage.file-system")
 
 def _check(subject: Subject) -> Iterator[Said]:
     if not subject.manifest.preflight:
-        raise MissingError("the machine was not checked before the run")
+        raise MissingError(Message("no-preflight", "the machine was not checked before the run"))
     for check in subject.manifest.preflight:
         if check.verdict in (CheckVerdict.WARNING, CheckVerdict.STOP) and not check.id.startswith(ELSEWHERE):
             yield Said(
@@ -40,4 +40,5 @@ RULE = Rule(
     Severity.CAUTION,
     "docs/reference/doctor.md",
     _check,
+    place=100,
 )

@@ -23,7 +23,7 @@ def _check(subject: Subject) -> Iterator[Said]:
     prices = subject.prices
     if not claims and prices is None:
         if subject.imported:
-            raise MissingError("the source gives no price")
+            raise MissingError(Message("no-price", "the source gives no price"))
         return
     rejected = _rejected(subject)
     claimed: dict[Sample, list[Evidence]] = defaultdict(list)
@@ -96,4 +96,5 @@ RULE = Rule(
     Severity.INVALID,
     "docs/design/method.md, Price; Gates",
     _check,
+    place=40,
 )

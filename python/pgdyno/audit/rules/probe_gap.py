@@ -15,7 +15,7 @@ LATE_SHARE = 0.05
 def _check(subject: Subject) -> Iterator[Said]:
     watched = [sample for sample in subject.samples if sample.trial.probe is not None]
     if not watched:
-        raise MissingError("no probe ran during the trials")
+        raise MissingError(Message("no-probe", "no probe ran during the trials"))
     broken = [sample for sample in watched if sample.trial.probe is not None and sample.trial.probe.message is not None]
     if broken:
         yield Said(
@@ -68,4 +68,5 @@ RULE = Rule(
     Severity.CAUTION,
     "docs/reference/probe.md, Lines",
     _check,
+    place=420,
 )

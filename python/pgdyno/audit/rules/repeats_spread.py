@@ -27,7 +27,7 @@ FEWEST, FEWEST_FOR_OUTLIERS = 3, 5
 def _check(subject: Subject) -> Iterator[Said]:
     groups = [samples for samples in _repeats(subject) if len(samples) >= FEWEST]
     if not groups:
-        raise MissingError(f"no point has {FEWEST} trials")
+        raise MissingError(Message("few-repeats", "no point has {least} trials", least=FEWEST))
     wide: list[list[Sample]] = []
     outliers: list[tuple[Sample, float]] = []
     for samples in groups:
@@ -131,4 +131,5 @@ RULE = Rule(
     Severity.CAUTION,
     "docs/design/method.md, Interval",
     _check,
+    place=280,
 )

@@ -12,12 +12,12 @@ from pgdyno.messages import Message
 def _check(subject: Subject) -> Iterator[Said]:
     updating = [sample for sample in subject.samples if _updates_branches(subject, sample)]
     if not updating:
-        if subject.manifest.workload == "workload not reported":
-            raise MissingError("the workload is unknown")
+        if subject.manifest.script_names is None:
+            raise MissingError(Message("no-workload", "the workload is unknown"))
         return
     known = [(sample, scale) for sample in updating if (scale := _scale(subject, sample)) is not None]
     if not known:
-        raise MissingError("the scale is unknown")
+        raise MissingError(Message("no-scale", "the scale is unknown"))
     under = [(sample, scale) for sample, scale in known if scale < sample.clients]
     if under:
         yield Said(
@@ -59,4 +59,5 @@ RULE = Rule(
     Severity.CAUTION,
     "https://www.postgresql.org/docs/current/pgbench.html, Good Practices",
     _check,
+    place=400,
 )

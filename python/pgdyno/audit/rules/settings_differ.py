@@ -28,7 +28,7 @@ def _check(subject: Subject) -> Iterator[Said]:
         target.name: target.facts.settings_changed for target in subject.manifest.targets if target.facts is not None
     }
     if not changed:
-        raise MissingError("no target has started")
+        raise MissingError(Message("no-target", "no target has started"))
     names = sorted({name for settings in changed.values() for name in settings} - ITS_OWN)
     differing = [name for name in names if len({settings.get(name) for settings in changed.values()}) > 1]
     alike = alike_settings(subject.run, changed, differing)
@@ -62,7 +62,7 @@ def _told(subject: Subject) -> Iterator[Said]:
     """Yield rows of a table of settings whose cells differ."""
     told = {name: subject.facts(name) for name in SETTINGS if subject.facts(name)}
     if not told:
-        raise MissingError("no settings are reported")
+        raise MissingError(Message("no-settings", "no settings are reported"))
     for name, lines in told.items():
         differing = [(line, values) for line in lines if len(set(values := _cells(line.text))) > 1]
         if differing:
@@ -95,4 +95,5 @@ RULE = Rule(
     Severity.CAUTION,
     "pgdyno.fingerprint.compare",
     _check,
+    place=140,
 )

@@ -15,7 +15,7 @@ def _check(subject: Subject) -> Iterator[Said]:
     paced = [sample for sample in subject.samples if sample.is_open]
     if not paced:
         if subject.imported:
-            raise MissingError("no trial reports a rate")
+            raise MissingError(Message("no-rate", "no trial reports a rate"))
         return
     late = [(sample, share) for sample in paced if (share := _share(sample)) > SHARE]
     if late:
@@ -53,4 +53,5 @@ RULE = Rule(
     Severity.CAUTION,
     "docs/design/method.md, Gates",
     _check,
+    place=340,
 )

@@ -20,7 +20,7 @@ with a longer trial.
 
 def _check(subject: Subject) -> Iterator[Said]:
     if subject.imported:
-        raise MissingError("the source does not report standbys")
+        raise MissingError(Message("no-standbys", "the source does not report standbys"))
     lags = [(sample, lag) for sample in subject.samples for lag in sample.trial.replication]
     silent = [(sample, lag) for sample, lag in lags if not lag.samples]
     if silent:
@@ -104,4 +104,5 @@ RULE = Rule(
     Severity.CAUTION,
     "https://www.postgresql.org/docs/current/monitoring-stats.html, pg_stat_replication",
     _check,
+    place=350,
 )

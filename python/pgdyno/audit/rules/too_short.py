@@ -15,7 +15,7 @@ READS_S, WRITES_S = 10.0, 60.0
 def _check(subject: Subject) -> Iterator[Said]:
     known = [(sample, sample.length_s) for sample in subject.samples if sample.length_s is not None]
     if not known:
-        raise MissingError("the length of the trials is unknown")
+        raise MissingError(Message("no-trial-length", "the length of the trials is unknown"))
     least_s = READS_S if subject.only_reads else WRITES_S
     # the last fraction of a second is normal
     short = [(sample, length_s) for sample, length_s in known if length_s < least_s - 0.5]
@@ -43,4 +43,5 @@ RULE = Rule(
     Severity.CAUTION,
     "https://www.postgresql.org/docs/current/pgbench.html, Good Practices",
     _check,
+    place=260,
 )

@@ -20,7 +20,14 @@ LOW_SHARE = 0.75
 def _check(subject: Subject) -> Iterator[Said]:
     ranges = [(sample, found) for sample in subject.samples if (found := _range(subject, sample)) is not None]
     if not ranges:
-        raise MissingError(f"no trial has figures for {FEWEST} windows of at least {WINDOW_S} s")
+        raise MissingError(
+            Message(
+                "few-windows",
+                "no trial has figures for {least} windows of at least {window_s:.0f} s",
+                least=FEWEST,
+                window_s=WINDOW_S,
+            )
+        )
     swinging = [(sample, found) for sample, found in ranges if found.slowest < LOW_SHARE * found.fastest]
     if swinging:
         worst = min((found for _, found in swinging), key=lambda found: found.slowest / found.fastest)
@@ -84,4 +91,5 @@ RULE = Rule(
     Severity.CAUTION,
     "docs/design/method.md, Warm-up and steady state",
     _check,
+    place=240,
 )

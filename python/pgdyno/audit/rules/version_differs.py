@@ -15,7 +15,7 @@ def _check(subject: Subject) -> Iterator[Said]:
         if sample.trial.imported is not None and "server_version" in sample.trial.imported.words:
             versions[sample.target] = sample.trial.imported.words["server_version"]
     if not versions:
-        raise MissingError("no server version is reported")
+        raise MissingError(Message("no-version", "no server version is reported"))
     if len(set(versions.values())) > 1:
         listed = ", ".join(f"{version} at {target}" for target, version in versions.items())
         yield Said(
@@ -27,4 +27,11 @@ def _check(subject: Subject) -> Iterator[Said]:
         )
 
 
-RULE = Rule("version-differs", "the server's version, by target", Severity.NOTE, "pgdyno.fingerprint.compare", _check)
+RULE = Rule(
+    "version-differs",
+    "the server's version, by target",
+    Severity.NOTE,
+    "pgdyno.fingerprint.compare",
+    _check,
+    place=150,
+)

@@ -12,7 +12,7 @@ from pgdyno.messages import Message
 def _check(subject: Subject) -> Iterator[Said]:
     known = [(sample, sample.trial.generator) for sample in subject.samples if sample.trial.generator is not None]
     if not known:
-        raise MissingError("generator threads unknown")
+        raise MissingError(Message("no-generator-threads", "generator threads unknown"))
     changed = [(sample, generator.worker_added) for sample, generator in known if generator.worker_added]
     if changed:
         yield Said(
@@ -37,4 +37,5 @@ RULE = Rule(
     Severity.CAUTION,
     "docs/reference/pgdrive.md, Threads",
     _check,
+    place=70,
 )

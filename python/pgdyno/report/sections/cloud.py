@@ -1,4 +1,4 @@
-"""Amazon's figures of a rented server, as strips of the timeline, on page and paper."""
+"""Figures from the provider of a rented server as strips of the timeline, drawn as they are, on page and paper."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ class _Shown:
 
 _STRIPS = (
     _Shown(
-        gettext_noop("Processors (CloudWatch, by the minute): {range} % busy"),
+        gettext_noop("Processors (provider's metrics, by the minute): {range} % busy"),
         "%",
         {"cpu": gettext_noop("processors, %")},
         100,
         high=100,
     ),
     _Shown(
-        gettext_noop("Storage (CloudWatch, by the minute): {range} requests a second"),
+        gettext_noop("Storage (provider's metrics, by the minute): {range} requests a second"),
         "",
         {"reads": gettext_noop("reads"), "writes": gettext_noop("writes")},
     ),
     _Shown(
-        gettext_noop("Storage and network (CloudWatch, by the minute): {range} MB a second"),
+        gettext_noop("Storage and network (provider's metrics, by the minute): {range} MB a second"),
         "MB/s",
         {
             "read": gettext_noop("read"),
@@ -55,7 +55,7 @@ _STRIPS = (
         1e-6,
     ),
     _Shown(
-        gettext_noop("Storage (CloudWatch, by the minute): {range} ms a request"),
+        gettext_noop("Storage (provider's metrics, by the minute): {range} ms a request"),
         "ms",
         {
             "read_latency": gettext_noop("read, ms"),
@@ -65,12 +65,12 @@ _STRIPS = (
         },
     ),
     _Shown(
-        gettext_noop("Storage (CloudWatch, by the minute): {range} requests wait"),
+        gettext_noop("Storage (provider's metrics, by the minute): {range} requests wait"),
         "",
         {"queue": gettext_noop("requests that wait"), "volume_queue": gettext_noop("requests that wait")},
     ),
     _Shown(
-        gettext_noop("Burst credits (CloudWatch, by the minute): {range} % left"),
+        gettext_noop("Burst credits (provider's metrics, by the minute): {range} % left"),
         "%",
         {
             "storage_burst": gettext_noop("volume, %"),
@@ -143,7 +143,7 @@ def _load(load: Sequence[WaitStep], count: int, skip: int) -> Iterator[dict[str,
     if lines:
         most = max(lines, key=lambda name: sum(lines[name][skip:]))
         yield {
-            "title": gettext("Active sessions (Performance Insights): most in {wait}", wait=gettext(most)),
+            "title": gettext("Active sessions (provider's samples): most in {wait}", wait=gettext(most)),
             "unit": "",
             "lines": {name: lines[name] for name in CLASSES if name in lines},
             "stack": True,

@@ -9,7 +9,7 @@ from pgdyno.records import TargetRecord
 from pgdyno.records.masking import masked_plan
 from pgdyno.report import numbers
 from pgdyno.report.tables import Table
-from pgdyno.report.texts import gettext, gettext_each
+from pgdyno.report.texts import gettext, gettext_each, translated
 
 
 def settings_tables(targets: Sequence[TargetRecord], alike: Collection[str] = ()) -> tuple[Table | None, Table | None]:
@@ -41,7 +41,13 @@ def environment_table(differences: Sequence[Difference]) -> Table | None:
     if not differences:
         return None
     rows = tuple(
-        (each.field, gettext(each.severity.value), each.a or numbers.NOTHING, each.b or numbers.NOTHING, each.why)
+        (
+            each.field,
+            gettext(each.severity.value),
+            each.a or numbers.NOTHING,
+            each.b or numbers.NOTHING,
+            translated(each.why),
+        )
         for each in differences
     )
     headings = gettext_each("field", "weight", "first", "other", "why it matters")

@@ -61,7 +61,7 @@ class Steps:
 
     @classmethod
     def of(cls, trials: int, *, probed: bool, rented: int = 0) -> Steps:
-        """Return as many steps as keep all trials within BYTES; `rented` trials have additional figures of Amazon."""
+        """So many that all trials together stay within BYTES; `rented` ones have figures of their provider, too."""
         figures = trials * (FIGURES_A_STEP if probed else 3) + rented * OF_CLOUD
         share = BYTES // max(figures * FIGURE_BYTES, 1)
         return cls(min(max(share, FEWEST_STEPS), MOST_STEPS))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pgdyno.audit import RULES, Finding, Severity, worst
 from pgdyno.report import numbers
-from pgdyno.report.texts import gettext, gettext_noop, ngettext
+from pgdyno.report.texts import gettext, gettext_noop, ngettext, translated
 
 EVIDENCE_SHOWN = 4
 
@@ -71,7 +71,7 @@ def validity(findings: Sequence[Finding]) -> Validity:
         [_reason(each) for each in heaviest_first if each.severity is not Severity.NOTE],
         [_reason(each) for each in heaviest_first if each.severity is Severity.NOTE],
         [_reason(each) for each in findings if not each.checked],
-        [finding.message for finding in checked if finding.severity is Severity.INVALID],
+        [translated(finding.said) for finding in checked if finding.severity is Severity.INVALID],
     )
 
 
@@ -119,7 +119,7 @@ def _reason(finding: Finding) -> Reason:
         rule_name(finding.rule),
         gettext(word),
         verdict,
-        finding.message,
+        translated(finding.said),
         finding.advice,
         evidence,
         finding.source,

@@ -31,6 +31,6 @@ def service() -> Service:
     """Return the service for s3:// addresses. Raises StoreError."""
     module = loaded(OBJECT_STORAGE["s3"])
     if module is None:
-        raise StoreError("this pgdyno has no client of object storage: its package for Amazon is missing")
+        raise StoreError("this pgdyno has no client of object storage: the package of its provider is missing")
     made: Service = module.S3()
     return made

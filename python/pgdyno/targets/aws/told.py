@@ -18,15 +18,15 @@ from pgdyno.targets.rental import Say, Told
 from pgdyno.units import format_duration
 
 _NAMES = {
-    CloudSource.CLOUDWATCH: "CloudWatch's figures",
-    CloudSource.INSIGHTS: "figures of Performance Insights",
+    CloudSource.METRICS: "CloudWatch's figures",
+    CloudSource.SESSIONS: "figures of Performance Insights",
     CloudSource.LOG: "the server's log",
 }
 
 
 def told_of_host(cloud: Cloud, requests: Sequence[str], span: Span, late_s: float, say: Say) -> Iterator[Told]:
     """Of the host that one of `requests` made."""
-    yield _figures(CloudSource.CLOUDWATCH, asking_of_host(cloud, requests, span), late_s, say)
+    yield _figures(CloudSource.METRICS, asking_of_host(cloud, requests, span), late_s, say)
 
 
 def told_of_database(cloud: Cloud, instance: str, span: Span, late_s: float, say: Say) -> Iterator[Told]:
@@ -34,11 +34,11 @@ def told_of_database(cloud: Cloud, instance: str, span: Span, late_s: float, say
     resource, problem = _resource(cloud, instance)
     # Performance Insights is there first, and CloudWatch is waited for
     if resource is not None:
-        yield _figures(CloudSource.INSIGHTS, partial(insights_figures, cloud, resource, span), late_s, say)
+        yield _figures(CloudSource.SESSIONS, partial(insights_figures, cloud, resource, span), late_s, say)
     else:
-        yield _told(CloudSource.INSIGHTS, problem)
+        yield _told(CloudSource.SESSIONS, problem)
     ask = partial(cloudwatch_figures, cloud, database(instance), span)
-    yield _figures(CloudSource.CLOUDWATCH, ask, late_s, say)
+    yield _figures(CloudSource.METRICS, ask, late_s, say)
     yield _log(cloud, instance, span)
 
 
