@@ -20,6 +20,7 @@ from pgdyno.targets.claim import RECORD, InstanceRecord
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from pgdyno.targets.local.schema import LocalTarget
 from pgdyno.targets.processes import servers_in
+from pgdyno.targets.replicas import ReplicaSet
 
 QUICK = {"fsync": "off", "shared_buffers": "16MB", "work_mem": "7MB"}
 SMALL = Dataset("pgbench", 1)
@@ -169,3 +170,29 @@ def test_a_standby_that_dies_is_told_of(home: Home) -> None:
             process.send(signal.SIGKILL)
         with pytest.raises(TargetError):
             trials.prepare(SMALL)
+
+
+def test_a_promotion_that_fails_halfway_is_undone(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The standby may take over although pgdyno could not follow it: the next trial needs the old primary alone."""
+    write = ReplicaSet._write
+
+    def fail_after_writing(replicas: ReplicaSet, path: Path, text: str) -> None:
+        write(replicas, path, text)
+        raise TargetError(f"cannot write {path}")
+
+    replicas = {"count": 1, "synchronous": "on"}
+    with open_target("t", spec(replicas=replicas), home=home, progress=SilentProgress()) as server:
+        trials = preparer(server)
+        trials.prepare(SMALL)
+        for process in servers_in(server.data_directory):
+            process.send(signal.SIGKILL)
+        with monkeypatch.context() as patch:
+            patch.setattr(ReplicaSet, "_write", fail_after_writing)
+            with pytest.raises(TargetError, match="cannot write"):
+                server.promote()
+        assert server.promoted
+        server.fail_back()
+        trials.forget()
+        trials.prepare(SMALL)
+        assert on_primary(server, "SELECT pg_is_in_recovery()") is False
+        assert on_replica(server, "SELECT count(*) FROM pgbench_accounts") == 100_000

@@ -252,9 +252,10 @@ class Server:
 
         Raises TargetError.
         """
-        port = self.followers().promote()
+        followers = self.followers()
+        # a replica may take over although an error is raised: `fail_back` has to give it up in any case
         self.primary_port = self.port
-        self._listens_at(port)
+        self._listens_at(followers.promote())
 
     @property
     def promoted(self) -> bool:
