@@ -24,8 +24,8 @@ scale = 1
 clients = 16
 protocol = "prepared"
 [trial]
-warmup = "2s"
-duration = "15s"
+warmup = "1s"
+duration = "6s"
 [hooks]
 before_trial = ["PYTHON", "create.py"]
 [probe]
