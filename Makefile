@@ -26,7 +26,7 @@ test: test-packages ## every test but the long ones; CI runs it, and make lint
 	$(MAKE) --no-print-directory test-rust test-python
 
 # without root, Debian packages or a server: what to run before each commit
-check: lint-source ## lint, types, unit tests and the Rust tests that need no server; minutes (CONTRIBUTING.md has figures)
+check: lint-source ## lint, types, unit tests and the Rust tests that need no server
 	$(CARGO) test --workspace --locked --quiet
 	$(BIN)/pytest --quiet --numprocesses=auto --dist=loadfile tests/unit
 
