@@ -172,13 +172,13 @@ def _alternatives(node: ast.expr, where: str) -> Iterator[str]:
 
 def _of_values() -> Iterator[Text]:
     """What the page's scripts say, and words that other packages have as values."""
-    from pgdyno.analyse.compare import Verdict
-    from pgdyno.analyse.evidence import Cause
-    from pgdyno.analyse.metric import Metric
+    from pgdyno.analyse.comparison import Verdict
+    from pgdyno.analyse.dip_evidence import Cause
+    from pgdyno.analyse.pairs import Metric
     from pgdyno.audit import RULES, Severity
-    from pgdyno.fingerprint.compare import Severity as Weight
+    from pgdyno.fingerprint.comparison import Severity as Weight
     from pgdyno.records import Outcome
-    from pgdyno.report.sections.times import script_texts
+    from pgdyno.report.sections.timelines import script_texts
 
     enums = [each.value for enum in (Verdict, Cause, Severity, Weight, Outcome) for each in enum]
     words = [*enums, *(metric.words for metric in Metric)]

@@ -15,8 +15,8 @@ from typing import Any
 
 from places import null_server
 
-from pgdyno.cluster.cluster import Cluster, opened
-from pgdyno.plan.generators import generators
+from pgdyno.generators.lifecycle import Cluster, opened
+from pgdyno.plan.hosts import generators
 from pgdyno.run import find_engine
 
 OPTIONS = ["--events=-", "--parent-lease", "--no-vacuum", "--protocol=prepared", "-b", "select-only"]

@@ -25,10 +25,8 @@ from programs import Programs
 
 from pgdyno.host import describe_host
 from pgdyno.prepare import Dataset
-from pgdyno.prepare.dataset import load_dataset
-from pgdyno.prepare.mark import read_comment, read_mark
-from pgdyno.prepare.minimal_wal import minimal_wal
-from pgdyno.prepare.steps import Steps
+from pgdyno.prepare.dataset import load_dataset, read_comment, read_mark
+from pgdyno.prepare.steps import Steps, minimal_wal
 from pgdyno.programs import find_engine
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget

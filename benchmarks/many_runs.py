@@ -26,9 +26,9 @@ import boto3
 from archive import make_runs
 
 from pgdyno.store import RunFolder
-from pgdyno.store.remote.address import Address
-from pgdyno.store.remote.objects import listed
-from pgdyno.store.remote.runs import SUMMARIES, upload
+from pgdyno.store.object_storage.address import Address
+from pgdyno.store.object_storage.objects import listed
+from pgdyno.store.object_storage.runs import SUMMARIES, upload
 
 BIN = Path(sys.executable).parent
 BUCKET = "bench"

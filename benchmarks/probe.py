@@ -24,17 +24,16 @@ from typing import Any, TypedDict
 
 from measured import process_cpu_s, run_measured
 
-from pgdyno.analyse.compare import Comparison, Verdict, compare
-from pgdyno.analyse.metric import Metric
-from pgdyno.analyse.pairs import Arms, PointPairs
+from pgdyno.analyse.comparison import Comparison, Verdict, compare
+from pgdyno.analyse.pairs import Arms, Metric, PointPairs
 from pgdyno.host import describe_host
 from pgdyno.messages import Message
-from pgdyno.plan.probe_words import ProbeSpec
+from pgdyno.plan.sections import ProbeSpec
 from pgdyno.probe import Beside
 from pgdyno.records import PlacedLines, Point
-from pgdyno.report.comparison import comparison_lines
+from pgdyno.report.answers.comparison import comparison_lines
 from pgdyno.run import find_engine
-from pgdyno.store.probed import write_probed
+from pgdyno.store.probe_tables import write_probed
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 

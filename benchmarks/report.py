@@ -231,7 +231,7 @@ def _interval(trial: int, second: int, phase: str, count: int, clients: int, lat
 
 def build(run: Path, page: Path) -> None:
     """Writes the report and says what it took, as JSON."""
-    from pgdyno.report.whole import report_html
+    from pgdyno.report.full_report import report_html
 
     began = time.monotonic()
     page.write_text(report_html([load_run(run)]), encoding="utf-8")

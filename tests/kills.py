@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgdyno.targets import Home
-from pgdyno.targets.processes import PROC, ProcessId, descendants, identify
+from pgdyno.targets.cluster.processes import PROC, ProcessId, descendants, identify
 
 PLAN = """
 name = "kills"

@@ -22,9 +22,9 @@ from pathlib import Path
 from pgdyno.errors import TargetError
 from pgdyno.targets import Home, SilentProgress
 from pgdyno.targets.account import Account
-from pgdyno.targets.embedded.find import find_embedded
+from pgdyno.targets.cluster.installation import Installation
+from pgdyno.targets.embedded.kind import find_embedded
 from pgdyno.targets.embedded.schema import EmbeddedTarget
-from pgdyno.targets.installation import Installation
 
 ROOT = Path(__file__).parents[1]
 PGDRIVE = Path(sys.executable).parent / "pgdrive"

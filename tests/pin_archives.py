@@ -13,10 +13,9 @@ import tempfile
 from pathlib import Path
 
 from pgdyno.errors import TargetError
-from pgdyno.targets.mirror import Mirror, file_digest, parse_list
-from pgdyno.targets.pins import PINS, read_pins
-from pgdyno.targets.progress import SilentProgress
-from pgdyno.targets.version import OLDEST_MAJOR, parse_release
+from pgdyno.targets.cluster.installation import OLDEST_MAJOR, parse_release
+from pgdyno.targets.embedded.mirror import PINS, Mirror, file_digest, parse_list, read_pins
+from pgdyno.targets.home import SilentProgress
 
 MACHINES = ("linux-amd64", "linux-arm64v8")
 HEAD = """\

@@ -11,7 +11,7 @@ from urllib.request import Request, urlopen
 import boto3
 from moto.server import ThreadedMotoServer
 
-from pgdyno.store.remote.service import service
+from pgdyno.store.object_storage.address import service
 
 BUCKET = "bench"
 REGION = "eu-central-1"

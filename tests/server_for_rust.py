@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from pgdyno.targets import Home, SilentProgress, open_target
-from pgdyno.targets.embedded.find import find_embedded
+from pgdyno.targets.embedded.kind import find_embedded
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 
 

@@ -15,16 +15,14 @@ from pathlib import Path
 
 import numpy as np
 
-from pgdyno.analyse.capacity_interval import capacity_interval
-from pgdyno.analyse.compare import LEAST_DELTA, Verdict, compare
+from pgdyno.analyse.capacity import capacity_interval
+from pgdyno.analyse.comparison import LEAST_DELTA, Verdict, compare
 from pgdyno.analyse.dips import dips
 from pgdyno.analyse.history import change_points
-from pgdyno.analyse.interval import paired_interval, t_quantile
-from pgdyno.analyse.knee import knee
-from pgdyno.analyse.source import RunSource
-from pgdyno.analyse.steady import SteadyClass, steady_state
-from pgdyno.analyse.timeline import trial_timeline
-from pgdyno.analyse.usl import UslFit, fit_usl, usl
+from pgdyno.analyse.intervals import paired_interval, t_quantile
+from pgdyno.analyse.scaling import UslFit, fit_usl, knee, usl
+from pgdyno.analyse.steady_state import SteadyClass, steady_state
+from pgdyno.analyse.timeline import RunSource, trial_timeline
 from pgdyno.experiment.search.capacity import Capacity, RateSpan, next_rate
 from pgdyno.store import find_run, load_run
 from tests.unit.comparison_sample import Array, arms_of, checkpointed, pair_of_arms

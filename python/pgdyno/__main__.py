@@ -17,7 +17,7 @@ def main() -> NoReturn:
     """Runs the command line; exits with a documented code."""
     if sys.argv[1:] == ["generator-node"]:
         # internal: a driver calls this over SSH on the host of a generator
-        from pgdyno.cluster.node import main as hold
+        from pgdyno.generators.ray_node import main as hold
 
         sys.exit(hold())
     termination = Termination()

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from pgdyno.commands.shell import judged, measure, plans, rented, stored
-from pgdyno.commands.shell.help import Command
+from pgdyno.commands.shell import analysis, measurement, planning, rental, stored_runs
+from pgdyno.commands.shell.options import Command
 
 app = typer.Typer(
     name="pgdyno",
@@ -19,27 +19,27 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 COMMANDS: dict[str, Callable[..., None]] = {
-    "run": measure.run,
-    "doctor": measure.doctor,
-    "watch": measure.watch,
-    "import": stored.import_,
-    "list": stored.list_,
-    "show": stored.show,
-    "report": stored.report,
-    "export": stored.export,
-    "copy": stored.copy,
-    "compare": judged.compare,
-    "gate": judged.gate,
-    "analyse": judged.analyse,
-    "audit": judged.audit,
-    "serve": stored.serve,
-    "history": judged.history,
-    "reap": rented.reap,
+    "run": measurement.run,
+    "doctor": measurement.doctor,
+    "watch": measurement.watch,
+    "import": stored_runs.import_,
+    "list": stored_runs.list_,
+    "show": stored_runs.show,
+    "report": stored_runs.report,
+    "export": stored_runs.export,
+    "copy": stored_runs.copy,
+    "compare": analysis.compare,
+    "gate": analysis.gate,
+    "analyse": analysis.analyse,
+    "audit": analysis.audit,
+    "serve": stored_runs.serve,
+    "history": analysis.history,
+    "reap": rental.reap,
 }
 for name, command in COMMANDS.items():
     app.command(name, cls=Command)(command)
-app.add_typer(plans.app, name="plan")
-app.add_typer(rented.app, name="target")
+app.add_typer(planning.app, name="plan")
+app.add_typer(rental.app, name="target")
 
 
 def _version(wanted: bool) -> None:

@@ -1,7 +1,7 @@
 """A message as a value: an ID and parameters for programs, and a template for the English sentence.
 
 The package that detects something creates a `Message`; its consumer chooses the language. `str(message)` is English;
-`report.texts.translated` translates the template with gettext and formats the same parameters.
+`report.translation.translated` translates the template with gettext and formats the same parameters.
 """
 
 from __future__ import annotations

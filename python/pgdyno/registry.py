@@ -32,11 +32,11 @@ KINDS = {
 }
 """By the name in plans, in the order in which errors list them."""
 GENERATORS = {"ec2": "pgdyno.targets.aws.schema:Ec2Generator"}
-"""Module and class of rented generators (`pgdyno.plan.rented.RentedHosts`), by kind."""
+"""Module and class of rented generators (`pgdyno.plan.targets.RentedHosts`), by kind."""
 PROVIDERS = {"aws": "pgdyno.targets.aws.provider"}
 """Modules with an object `PROVIDER` (`pgdyno.targets.provider.Provider`)."""
 OBJECT_STORAGE = {"s3": "pgdyno.targets.aws.s3"}
-"""Modules with a client for addresses of each scheme (`pgdyno.store.remote.service.Service`)."""
+"""Modules with a client for addresses of each scheme (`pgdyno.store.object_storage.address.Service`)."""
 
 
 def kinds_that_are(where: str) -> tuple[str, ...]:

@@ -16,10 +16,11 @@ from pgdyno.commands.target import up as bring_up
 from pgdyno.errors import TargetError
 from pgdyno.plan import Plan, load_plan
 from pgdyno.targets import Home
-from pgdyno.targets.aws import life, patience
-from pgdyno.targets.aws.journal import journals
-from pgdyno.targets.aws.life import Rental, begin
-from pgdyno.targets.aws.reaper import Reaper
+from pgdyno.targets.aws import api
+from pgdyno.targets.aws import rental as life
+from pgdyno.targets.aws.removal import Reaper
+from pgdyno.targets.aws.rental import Rental, begin
+from pgdyno.targets.aws.rental_journal import journals
 from pgdyno.targets.provider import Wanted
 from tests.aws.plans import write_plan
 from tests.aws.simulator import Simulator, simulated
@@ -39,7 +40,7 @@ def amazon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Simulato
         monkeypatch.delenv("AWS_PROFILE", raising=False)
         monkeypatch.setattr(life, "wait_until_it_answers", lambda *_: None)
         # the simulator's phases are counted in looks, not in time
-        monkeypatch.setattr(patience, "FIRST_S", 0.01)
+        monkeypatch.setattr(api, "FIRST_S", 0.01)
         monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=PAUSES.append))
         SAID.clear()
         PAUSES.clear()

@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 
-from pgdyno.targets.installation import Installation
+from pgdyno.targets.cluster.installation import Installation
 from tests.aws.behind import Hosts
 from tests.aws.ec2 import Machine
 from tests.postgres.tls_server import OWNER

@@ -16,8 +16,7 @@ from pgdyno.commands.cost import Consent, agree, as_json, lines
 from pgdyno.errors import UsageError
 from pgdyno.plan import Plan, load_plan
 from pgdyno.targets.aws.cost import estimate
-from pgdyno.targets.aws.list_prices import list_prices
-from pgdyno.targets.aws.prices import INSTANCES, Prices, Usage
+from pgdyno.targets.aws.prices import INSTANCES, Prices, Usage, list_prices
 from pgdyno.targets.estimate import HOURS_A_MONTH, Origin, price_list
 from tests.aws.plans import aurora, rds, write_plan
 from tests.aws.simulator import REGION, Simulator, simulated

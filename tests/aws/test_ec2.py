@@ -13,21 +13,19 @@ import pytest
 
 from pgdyno.errors import PlanError
 from pgdyno.plan import load_plan
-from pgdyno.targets.aws.cloudwatch import asking_of_host, cloudwatch_figures, host
+from pgdyno.targets.aws.api import CapacityError, NotThereError
 from pgdyno.targets.aws.cost import estimate
-from pgdyno.targets.aws.faults import CapacityError, NotThereError
-from pgdyno.targets.aws.host import wait_until_set_up
-from pgdyno.targets.aws.journal import journals
-from pgdyno.targets.aws.kinds import Kind
-from pgdyno.targets.aws.late import whole
+from pgdyno.targets.aws.hosts.ec2 import wait_until_set_up
+from pgdyno.targets.aws.hosts.user_data import verifier
+from pgdyno.targets.aws.observe.cloudwatch import asking_of_host, cloudwatch_figures, host
+from pgdyno.targets.aws.observe.reports import whole
 from pgdyno.targets.aws.policy import actions
 from pgdyno.targets.aws.prices import Prices
-from pgdyno.targets.aws.reaper import Reaper
-from pgdyno.targets.aws.scram import verifier
+from pgdyno.targets.aws.removal import Reaper
+from pgdyno.targets.aws.rental_journal import Kind, journals
 from pgdyno.targets.estimate import price_list
-from pgdyno.targets.observed import SECOND_US, Span
 from pgdyno.targets.provider import Wanted
-from pgdyno.targets.rental import stamp
+from pgdyno.targets.rental import SECOND_US, Span, stamp
 from tests.aws.account import SAID, amazon, failed, kill_at, plan, rental
 from tests.aws.plans import ec2, generator, write_plan
 from tests.aws.simulator import REGION, Fault, Simulator
@@ -43,7 +41,7 @@ VOLUMES = {
 def no_hosts(monkeypatch: pytest.MonkeyPatch, amazon: Simulator) -> None:
     """Nothing stands behind the addresses of hosts."""
     del amazon
-    monkeypatch.setattr("pgdyno.targets.aws.host.wait_until_set_up", lambda *_: None)
+    monkeypatch.setattr("pgdyno.targets.aws.hosts.ec2.wait_until_set_up", lambda *_: None)
 
 
 def test_a_host_comes_up_as_asked_and_goes_without_a_trace(amazon: Simulator, tmp_path: Path) -> None:
@@ -390,7 +388,7 @@ def test_a_host_that_cannot_be_set_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from pgdyno.remote import RemoteError
-    from pgdyno.targets.aws import host
+    from pgdyno.targets.aws.hosts import ec2 as host
 
     monkeypatch.setattr(host, "wait_until_set_up", wait_until_set_up)
     said = iter(["starting", "working: packages of the system", "failed: volumes\nSetting up\nno volume /dev/sdf\n"])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.targets.aws import here
+from pgdyno.targets.aws import location
 from tests.hosts.metadata import Handler
 
 
@@ -22,25 +22,25 @@ def metadata(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
-    monkeypatch.setenv(here.ENDPOINT, f"http://127.0.0.1:{server.server_address[1]}")
-    monkeypatch.delenv(here.DISABLED, raising=False)
-    here.own_zone.cache_clear()
+    monkeypatch.setenv(location.ENDPOINT, f"http://127.0.0.1:{server.server_address[1]}")
+    monkeypatch.delenv(location.DISABLED, raising=False)
+    location.own_zone.cache_clear()
     yield
     server.shutdown()
     server.server_close()
     thread.join()
-    here.own_zone.cache_clear()
+    location.own_zone.cache_clear()
 
 
 def test_the_zone_of_this_machine() -> None:
-    assert here.own_zone() == "eu-central-1b"
+    assert location.own_zone() == "eu-central-1b"
 
 
 def test_metadata_that_are_switched_off_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(here.DISABLED, "true")
-    assert here.own_zone() is None
+    monkeypatch.setenv(location.DISABLED, "true")
+    assert location.own_zone() is None
 
 
 def test_a_service_that_answers_otherwise_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Handler, "do_PUT", lambda self: self._answer(403, "no"))
-    assert here.own_zone() is None
+    assert location.own_zone() is None

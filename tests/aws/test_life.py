@@ -12,12 +12,12 @@ from pgdyno.commands.target import down as bring_down
 from pgdyno.commands.target import status as show_status
 from pgdyno.errors import ExitCode, TargetError
 from pgdyno.targets import Home
-from pgdyno.targets.aws import life, removal, vpc
-from pgdyno.targets.aws.journal import journals
-from pgdyno.targets.aws.kinds import Kind
-from pgdyno.targets.aws.life import begin
+from pgdyno.targets.aws import network, removal
+from pgdyno.targets.aws import rental as life
 from pgdyno.targets.aws.policy import actions
-from pgdyno.targets.aws.reaper import Reaper
+from pgdyno.targets.aws.removal import Reaper
+from pgdyno.targets.aws.rental import begin
+from pgdyno.targets.aws.rental_journal import Kind, journals
 from pgdyno.targets.provider import Wanted
 from tests.aws.account import SAID, amazon, kill_at, plan, rental, root
 from tests.aws.plans import aurora, rds, write_plan
@@ -212,13 +212,13 @@ def test_everything_that_is_asked_stands_in_the_policy(amazon: Simulator, tmp_pa
 
 
 def test_this_machines_own_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(vpc.ADDRESS_VARIABLE, "203.0.113.9\n")
-    assert vpc.allowed_networks([]) == ["203.0.113.9/32"]
-    monkeypatch.setenv(vpc.ADDRESS_VARIABLE, "2001:db8::1")
-    assert vpc.allowed_networks([]) == ["2001:db8::1/128"]
-    monkeypatch.setenv(vpc.ADDRESS_VARIABLE, "<html>")
+    monkeypatch.setenv(network.ADDRESS_VARIABLE, "203.0.113.9\n")
+    assert network.allowed_networks([]) == ["203.0.113.9/32"]
+    monkeypatch.setenv(network.ADDRESS_VARIABLE, "2001:db8::1")
+    assert network.allowed_networks([]) == ["2001:db8::1/128"]
+    monkeypatch.setenv(network.ADDRESS_VARIABLE, "<html>")
     with pytest.raises(TargetError, match="cannot learn this machine's address"):
-        vpc.allowed_networks([])
+        network.allowed_networks([])
 
 
 @pytest.mark.usefixtures("amazon")

@@ -8,14 +8,12 @@ from pathlib import Path
 import pytest
 
 from pgdyno.records import CloudSource
-from pgdyno.targets.aws.cloud import Cloud
-from pgdyno.targets.aws.cloudwatch import cloudwatch_figures, database
-from pgdyno.targets.aws.counted import DATABASE, HOST, LATENCIES, VOLUME
-from pgdyno.targets.aws.faults import AwsError
-from pgdyno.targets.aws.insights import METRICS as INSIGHTS
-from pgdyno.targets.aws.insights import insights_figures
-from pgdyno.targets.aws.server_log import checkpoint_of, line_us, log_part
-from pgdyno.targets.observed import SECOND_US, Span, missing
+from pgdyno.targets.aws.api import AwsError, Cloud
+from pgdyno.targets.aws.observe.cloudwatch import DATABASE, HOST, LATENCIES, VOLUME, cloudwatch_figures, database
+from pgdyno.targets.aws.observe.reports import METRICS as INSIGHTS
+from pgdyno.targets.aws.observe.reports import insights_figures
+from pgdyno.targets.aws.observe.server_log import checkpoint_of, line_us, log_part
+from pgdyno.targets.rental import SECOND_US, Span, missing
 from tests.aws.instances import make_instance
 from tests.aws.simulator import REGION, Simulator, simulated
 from tests.aws.telling import PORTION

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from moto.ec2.models import ec2_backends
 
-from pgdyno.plan.ssh_words import SshSpec
-from pgdyno.remote.problem import RemoteError
-from pgdyno.targets.aws import generator
+from pgdyno.plan.hosts import SshSpec
+from pgdyno.remote.remote_host import RemoteError
+from pgdyno.targets.aws.hosts import generator
 from tests.aws.account import amazon, failed
 from tests.aws.plans import ec2
 from tests.aws.plans import generator as generator_of
@@ -63,7 +63,7 @@ def network(monkeypatch: pytest.MonkeyPatch) -> Iterator[Network]:
         made = Network(holder.pid)
         monkeypatch.setattr(generator, "ask", made.ask)
         monkeypatch.setattr(generator, "REACH_S", 1)
-        monkeypatch.setattr("pgdyno.targets.aws.host.wait_until_set_up", lambda *_: None)
+        monkeypatch.setattr("pgdyno.targets.aws.hosts.ec2.wait_until_set_up", lambda *_: None)
         yield made
     finally:
         holder.kill()

@@ -8,8 +8,7 @@ import pytest
 
 from pgdyno.commands.selftest import keys_of
 from pgdyno.errors import TargetError, UsageError
-from pgdyno.targets.aws.selftest import plan_of
-from pgdyno.targets.aws.selftest_checks import ALL, CHECKS, Tally, checks_of
+from pgdyno.targets.aws.selftest import ALL, CHECKS, Tally, checks_of, plan_of
 from pgdyno.targets.provider import Tried
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "aws.md"

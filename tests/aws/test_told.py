@@ -11,22 +11,22 @@ from typing import Any, cast
 import pytest
 
 from pgdyno.experiment import placement
-from pgdyno.experiment.cloud import CloudRecorder
-from pgdyno.experiment.context import RunContext
+from pgdyno.experiment.cloud_metrics import CloudRecorder
 from pgdyno.experiment.generators import Generators
+from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.plan import load_plan
-from pgdyno.probe import ahead
-from pgdyno.probe.ahead_of import Ahead
+from pgdyno.probe import over_ssh
+from pgdyno.probe.clock import Ahead
 from pgdyno.records import CloudGap, CloudRecord, CloudSource, CloudTold, TrialRecord, WayRecord
 from pgdyno.store import RunFolder
-from pgdyno.store.cloud import stored_cloud, write_cloud
-from pgdyno.targets.aws import patience
-from pgdyno.targets.aws.cloud import Cloud
-from pgdyno.targets.aws.journal import Journal
-from pgdyno.targets.aws.late import whole
-from pgdyno.targets.aws.life import Rental
-from pgdyno.targets.observed import Observed
+from pgdyno.store.cloud_metrics import stored_cloud, write_cloud
+from pgdyno.targets.aws import api
+from pgdyno.targets.aws.api import Cloud
+from pgdyno.targets.aws.observe.reports import whole
+from pgdyno.targets.aws.rental import Rental
+from pgdyno.targets.aws.rental_journal import Journal
+from pgdyno.targets.rental import Observed
 from tests.aws.instances import make_instance
 from tests.aws.plans import rds, write_plan
 from tests.aws.simulator import REGION, Simulator, simulated
@@ -53,7 +53,7 @@ def amazon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulator]:
         for name, value in simulator.environment.items():
             monkeypatch.setenv(name, value)
         monkeypatch.delenv("AWS_PROFILE", raising=False)
-        monkeypatch.setattr(patience, "FIRST_S", 0.01)
+        monkeypatch.setattr(api, "FIRST_S", 0.01)
         make_instance(f"pgdyno-{BEGUN}-1")
         yield simulator
 
@@ -108,7 +108,7 @@ def test_it_is_asked_for_again_and_again_until_it_is_there_or_nobody_waits_any_m
 ) -> None:
     now_s, waited = [0.0], []
     clock = SimpleNamespace(monotonic=lambda: now_s[0], sleep=lambda s: now_s.__setitem__(0, now_s[0] + s))
-    monkeypatch.setattr(patience, "time", clock)
+    monkeypatch.setattr(api, "time", clock)
     asked: list[float] = []
 
     def ask(comes_s: float) -> Observed:
@@ -116,7 +116,7 @@ def test_it_is_asked_for_again_and_again_until_it_is_there_or_nobody_waits_any_m
         return Observed(60, complete=now_s[0] >= comes_s)
 
     assert whole(lambda: ask(120.0), 300.0, lambda: waited.append(now_s[0])).complete
-    assert 120 <= now_s[0] <= 120 + patience.LONGEST_S
+    assert 120 <= now_s[0] <= 120 + api.LONGEST_S
     assert waited == [0.0]
     now_s[0] = 0.0
     assert not whole(lambda: ask(301.0), 300.0, lambda: None).complete
@@ -175,7 +175,7 @@ def _seconds(moment: Any) -> float:
 
 def test_a_servers_clock_against_that_of_a_rented_generator(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both are measured from here: the server 5 ms ahead, the generator 2 s behind."""
-    monkeypatch.setattr(ahead, "measure_ahead", lambda _spec: Ahead(-2_000_000.0, 120.5))
+    monkeypatch.setattr(over_ssh, "measure_ahead", lambda _spec: Ahead(-2_000_000.0, 120.5))
     rental = SimpleNamespace(generator_ssh=lambda: "a host")
     generators = Generators(cast("Any", None), None, [])
     way = WayRecord(round_trips=50, least_us=300, median_us=350, clock_ahead_us=5_000, clock_uncertainty_us=150)

@@ -17,10 +17,9 @@ import uvicorn
 from playwright.sync_api import Browser, Dialog, Page, expect
 
 from pgdyno.errors import ExitCode
-from pgdyno.live.address import Address, url_of
 from pgdyno.live.app import Access, make_app
-from pgdyno.live.serve import config_of
-from pgdyno.report.svg import FONT_SIZE
+from pgdyno.live.web_server import Address, config_of, url_of
+from pgdyno.report.charts.svg import FONT_SIZE
 from pgdyno.targets import Home
 from tests.browser.conftest import serious
 from tests.postgres.conftest import fresh_home, home, installed, scratch, warm_home

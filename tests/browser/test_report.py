@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from pgdyno.analyse.compare import compare
-from pgdyno.analyse.metric import Metric
-from pgdyno.analyse.pairs import within
+from pgdyno.analyse.comparison import compare
+from pgdyno.analyse.pairs import Metric, within
 from pgdyno.audit import Evidence, Finding, Severity
 from pgdyno.records import ErrorCount
-from pgdyno.report.extras import Beside, Extras
-from pgdyno.report.sections.times import Steps
-from pgdyno.store.beside import ProcessSum, SeriesStep, WaitStep
+from pgdyno.report.digest import Beside, Extras
+from pgdyno.report.sections.timelines import Steps
+from pgdyno.store.probe_queries import ProcessSum, SeriesStep, WaitStep
 from pgdyno.store.tables import StatementRow
 from tests.browser.conftest import Opens, serious
 from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, render_html, sweep

@@ -20,19 +20,19 @@ from typing import Any
 
 import pytest
 
-from pgdyno.cluster.tasks import Lost, Over, Task, in_line, spread
-from pgdyno.commands import spread as commands_spread
+from pgdyno.commands import many_runs as commands_spread
 from pgdyno.commands.analyse import analyse_stored
-from pgdyno.commands.import_ import import_
+from pgdyno.commands.import_export import import_
 from pgdyno.commands.report import Forms, write_each
 from pgdyno.errors import EngineError, ExitCode, StoreError, UsageError
-from pgdyno.plan.generators import Places, generators
+from pgdyno.generators.tasks import Lost, Over, Task, in_line, spread
+from pgdyno.plan.hosts import Places, generators
 from pgdyno.report.export import to_csv
-from pgdyno.report.texts import Language
+from pgdyno.report.translation import Language
 from pgdyno.store import find_run, load_run
-from pgdyno.store.named import named_runs
-from pgdyno.store.remote.address import Address
-from pgdyno.store.remote.runs import opened, upload
+from pgdyno.store.find_runs import named_runs
+from pgdyno.store.object_storage.address import Address
+from pgdyno.store.object_storage.runs import opened, upload
 from tests.s3 import Bucket, object_storage
 from tests.unit import documents_sample as documents
 from tests.unit.archive_sample import run_of
@@ -229,8 +229,8 @@ def test_a_node_that_is_killed_costs_time_only(by_value: Over, tmp_path: Path) -
 
 SLEEPING = """
 import time
-from pgdyno.cluster.tasks import spread
-from pgdyno.plan.generators import Places
+from pgdyno.generators.tasks import spread
+from pgdyno.plan.hosts import Places
 with spread(Places(local=1), print) as way:
     print(*way(time.sleep, [3.0]))
 """

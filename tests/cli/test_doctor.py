@@ -17,7 +17,7 @@ import pytest
 
 from pgdyno.doctor import CHECKS
 from pgdyno.errors import ExitCode
-from pgdyno.report.checks import STYLES
+from pgdyno.report.terminal.doctor_checks import STYLES
 from tests.cli.conftest import Run
 from tests.unit.doctor_sample import ONLY_WHERE_ASKED
 from tests.waiting import PATIENCE_S

@@ -18,8 +18,8 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar, Literal
 
 from pgdyno.errors import Problem
-from pgdyno.plan.base import Model
-from pgdyno.plan.document import Document
+from pgdyno.plan.values import Model
+from pgdyno.plan.reading.plan_document import Document
 from pgdyno.plan.targets import OwnTarget, TargetSpec
 
 
@@ -62,7 +62,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pgdyno.plan.rented import RentedTarget
+from pgdyno.plan.targets import RentedTarget
 
 
 class RackTarget(RentedTarget):
@@ -85,7 +85,7 @@ PROVIDER = '''
 from datetime import date
 
 from pgdyno.errors import TargetError
-from pgdyno.plan.rented import rented_targets
+from pgdyno.plan.targets import rented_targets
 from pgdyno.targets.estimate import Estimate, Item, Rate
 
 

@@ -30,10 +30,10 @@ from pgdyno.cli import app
 from pgdyno.errors import PgdynoError
 from pgdyno.importers.sources import read_source
 from pgdyno.live.app import make_app
-from pgdyno.live.journal import JOURNAL
-from pgdyno.live.watched import Watched
+from pgdyno.live.run_journal import JOURNAL
+from pgdyno.live.run_reader import Watched
 from pgdyno.plan import load_plan
-from pgdyno.report.whole import report_html
+from pgdyno.report.full_report import report_html
 from pgdyno.store import RunFolder, list_runs, load_run
 from pgdyno.store.parquet import quoted, write_tables
 from pgdyno.store.tables import SeriesRow, WaitRow

@@ -28,11 +28,10 @@ import pytest
 
 import pgdyno.targets
 from pgdyno.targets import Home, Server, SilentProgress, open_target, sweep_leftovers
-from pgdyno.targets.embedded.find import find_embedded
+from pgdyno.targets.cluster.installation import Installation, Release, classifier, parse_release
+from pgdyno.targets.embedded.kind import find_embedded
+from pgdyno.targets.embedded.mirror import GROUP, Mirror
 from pgdyno.targets.embedded.schema import EmbeddedTarget
-from pgdyno.targets.installation import Installation
-from pgdyno.targets.mirror import GROUP, Mirror
-from pgdyno.targets.version import Release, classifier, parse_release
 from pgdyno.targets.web import Patience
 from tests.postgres.own_servers import remove_templates
 

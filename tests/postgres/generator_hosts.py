@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgdyno.targets import Home
-from pgdyno.targets.installation import Installation
+from pgdyno.targets.cluster.installation import Installation
 from tests.postgres.namespaces import LanHost, lan
 from tests.postgres.own_servers import OwnServer
 from tests.postgres.runs import PGDYNO, environment

@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pgdyno.cluster.agent import Agent
-from pgdyno.cluster.load import ClusterLoad
-from pgdyno.cluster.merge import Event
-from pgdyno.cluster.parts import shared_out
+from pgdyno.generators.agent import Agent, shared_out
+from pgdyno.generators.merge_events import Event
+from pgdyno.generators.shared_load import ClusterLoad
 from tests.ssh.sshd import FAKETIME
 
 

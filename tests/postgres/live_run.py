@@ -137,6 +137,6 @@ def servers_beside(folder: Path) -> list[int]:
             words = status.read_bytes().split(b"\0")
         except OSError:
             continue
-        if b"pgdyno.live.beside" in words and words[-2].startswith(os.fsencode(folder)):
+        if b"pgdyno.live.background_server" in words and words[-2].startswith(os.fsencode(folder)):
             found.append(int(status.parent.name))
     return found

@@ -14,8 +14,8 @@ from typing import Any
 
 import psycopg
 
-from pgdyno.targets.installation import Installation
-from pgdyno.targets.log import log_size, read_log
+from pgdyno.targets.cluster.installation import Installation
+from pgdyno.targets.cluster.log import log_size, read_log
 from tests.ports import reserve_port
 from tests.waiting import PATIENCE_S
 

@@ -19,7 +19,7 @@ import psycopg
 import pytest
 
 from pgdyno.targets import Server
-from pgdyno.targets.installation import Installation
+from pgdyno.targets.cluster.installation import Installation
 from tests.postgres.relay import Relay
 from tests.postgres.tls_server import PASSWORD, TlsServer, running_tls_server
 

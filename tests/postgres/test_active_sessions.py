@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from pgdyno.store import load_run
-from pgdyno.store.limits import seen_beside
+from pgdyno.store.probe_queries import seen_beside
 from pgdyno.targets import Home
 from tests.postgres.runs import PGDYNO, environment, the_run
 

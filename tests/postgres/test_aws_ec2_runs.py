@@ -20,8 +20,8 @@ import pytest
 
 from pgdyno.store import load_run
 from pgdyno.targets import Home
-from pgdyno.targets.aws.selftest_checks import checks_of
-from pgdyno.targets.installation import Installation
+from pgdyno.targets.aws.selftest import checks_of
+from pgdyno.targets.cluster.installation import Installation
 from tests.aws.ec2_hosts import Ec2Hosts
 from tests.aws.plans import ec2, generator, write_plan
 from tests.aws.simulator import Simulator, simulated

@@ -16,13 +16,13 @@ from psycopg.conninfo import make_conninfo
 
 from pgdyno.errors import TargetError
 from pgdyno.plan import load_plan
-from pgdyno.plan.ssh_words import SshSpec
+from pgdyno.plan.hosts import SshSpec
 from pgdyno.remote import RemoteError
-from pgdyno.remote.shell import ask
+from pgdyno.remote.connect import ask
 from pgdyno.targets import Home
-from pgdyno.targets.aws import patience
-from pgdyno.targets.aws.keys import new_certificate, new_pair
-from pgdyno.targets.aws.life import Rental, begin
+from pgdyno.targets.aws import api
+from pgdyno.targets.aws.hosts.user_data import new_certificate, new_pair
+from pgdyno.targets.aws.rental import Rental, begin
 from tests.aws.ec2 import Machine
 from tests.aws.plans import ec2, write_plan
 from tests.aws.simulator import Simulator, simulated
@@ -79,7 +79,7 @@ def amazon(hosts: BootedHosts, monkeypatch: pytest.MonkeyPatch) -> Iterator[Simu
         for name, value in {**simulator.environment, "PGDYNO_ADDRESS": "203.0.113.7"}.items():
             monkeypatch.setenv(name, value)
         monkeypatch.delenv("AWS_PROFILE", raising=False)
-        monkeypatch.setattr(patience, "LONGEST_S", 0.5)
+        monkeypatch.setattr(api, "LONGEST_S", 0.5)
         SAID.clear()
         yield simulator
 

@@ -20,14 +20,13 @@ import boto3
 import pytest
 
 from pgdyno.records import CloudSource
-from pgdyno.report.whole import report_html
+from pgdyno.report.full_report import report_html
 from pgdyno.store import RunData, RunFolder, load_run
 from pgdyno.targets import Home
-from pgdyno.targets.aws import patience
-from pgdyno.targets.aws.life import begin
-from pgdyno.targets.aws.selftest import plan_of, try_restore
-from pgdyno.targets.aws.selftest_checks import Tally, checks_of
-from pgdyno.targets.installation import Installation
+from pgdyno.targets.aws import api
+from pgdyno.targets.aws.rental import begin
+from pgdyno.targets.aws.selftest import Tally, checks_of, plan_of, try_restore
+from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.provider import Tried
 from tests.aws.ec2_hosts import Ec2Hosts
 from tests.aws.everything import Everything
@@ -339,7 +338,7 @@ def test_selftest_makes_the_database_anew_from_a_snapshot(
 ) -> None:
     for name, value in amazon.environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(patience, "FIRST_S", 0.01)
+    monkeypatch.setattr(api, "FIRST_S", 0.01)
     amazon.take_snapshot(kind)
     tried = Tried(kind, "18", None, REGION, str(amazon.root), snapshot="loaded", more={"public": True})
     rental = begin(plan_of(tried).model_copy(update={"generator": None}), amazon.home.root, print, 3600)

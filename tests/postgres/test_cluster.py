@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.cluster.cluster import Cluster, opened
-from pgdyno.cluster.merge import Event
-from pgdyno.plan.generators import generators
+from pgdyno.generators.lifecycle import Cluster, opened
+from pgdyno.generators.merge_events import Event
+from pgdyno.plan.hosts import generators
 from pgdyno.programs import find_engine
 from pgdyno.targets import Server
 from tests.postgres.generators_here import generators_here, run_load
@@ -182,8 +182,8 @@ def test_a_cluster_wants_its_token(cluster: Cluster) -> None:
 DRIVER = """
 import sys, json
 from pathlib import Path
-from pgdyno.cluster.cluster import opened
-from pgdyno.plan.generators import Places
+from pgdyno.generators.lifecycle import opened
+from pgdyno.plan.hosts import Places
 from pgdyno.programs import find_engine
 options, environment = json.loads(sys.argv[1]), json.loads(sys.argv[2])
 with opened(Places(local=1), lambda text: None) as cluster, open("log", "w+b") as errors:

@@ -16,13 +16,13 @@ import pytest
 from pgdyno.errors import ExitCode, TargetError
 from pgdyno.plan.model import EventSpec
 from pgdyno.records import EventOutcome, EventRecord, Outcome, TrialRecord
-from pgdyno.run.cutoff import Cutoff
-from pgdyno.run.ledger import Page, check_ledger
+from pgdyno.run.commit_ledger import Page, check_ledger
+from pgdyno.run.inject import Cutoff
 from pgdyno.store import RunFolder, load_run
 from pgdyno.targets import Acts, Home, Server
-from pgdyno.targets.acts import paused
-from pgdyno.targets.postmaster import find_postmaster
-from pgdyno.targets.processes import PROC, descendants, servers_in, start_ticks
+from pgdyno.targets.cluster.postmaster import find_postmaster
+from pgdyno.targets.cluster.processes import PROC, descendants, servers_in, start_ticks
+from pgdyno.targets.event_actions import paused
 from tests.postgres.own_servers import UNHURRIED
 from tests.postgres.runs import pgdyno, the_run
 from tests.waiting import wait_until
@@ -334,7 +334,8 @@ def test_a_paused_server_goes_on_when_pgdyno_is_killed(server: Server, child_env
     postmaster = find_postmaster(server.data_directory)
     assert postmaster is not None
     code = (
-        "import sys, time; from pgdyno.targets.acts import paused; from pgdyno.targets.processes import identify\n"
+        "import sys, time; from pgdyno.targets.event_actions import paused\n"
+        "from pgdyno.targets.cluster.processes import identify\n"
         "with paused(identify(int(sys.argv[1]))): print('stopped', flush=True); time.sleep(60)"
     )
     child = subprocess.Popen(

@@ -18,7 +18,7 @@ from pgdyno.audit import audit
 from pgdyno.records import Outcome
 from pgdyno.store import load_run
 from pgdyno.targets import Home
-from pgdyno.targets.installation import Installation
+from pgdyno.targets.cluster.installation import Installation
 from tests.postgres.generator_hosts import Hosts, generator_hosts, generators_of, seconds_until, with_ssh
 from tests.postgres.namespaces import LanHost
 from tests.postgres.runs import the_run

@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 
 from pgdyno.analyse.histogram import merge
-from pgdyno.cluster.heard import Heard
-from pgdyno.cluster.load import ClusterLoad, LostError
-from pgdyno.cluster.merge import Event
-from pgdyno.cluster.parts import shared_out
+from pgdyno.generators.agent import Heard, shared_out
+from pgdyno.generators.merge_events import Event
+from pgdyno.generators.shared_load import ClusterLoad, LostError
 from pgdyno.programs import find_engine
 from pgdyno.run import check_ledger, pages
 from pgdyno.targets import Server

@@ -13,10 +13,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pgdyno.cluster.local_nodes import free_port
-from pgdyno.cluster.node_script import Node, order, started_here
-from pgdyno.cluster.processes import descendants
-from pgdyno.cluster.requirements import GO
+from pgdyno.generators.ray_node import GO, descendants
+from pgdyno.generators.ray_start import Node, free_port, order, started_here
 from pgdyno.records import Outcome
 from pgdyno.targets import Home, Server
 from tests.postgres.runs import PGDYNO, environment, the_run

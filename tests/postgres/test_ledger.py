@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from pgdyno.run.ledger import check_ledger, pages
-from pgdyno.targets.installation import Installation
+from pgdyno.run.commit_ledger import check_ledger, pages
+from pgdyno.targets.cluster.installation import Installation
 from tests.postgres.own_servers import OwnServer
 from tests.waiting import PATIENCE_S, wait_until
 

@@ -15,13 +15,13 @@ import psycopg
 import pytest
 
 from pgdyno.errors import TargetError
-from pgdyno.experiment import leftovers
-from pgdyno.experiment.leftovers import end_leftovers, sessions_name
+from pgdyno.experiment import earlier_sessions
+from pgdyno.experiment.earlier_sessions import end_leftovers, sessions_name
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.plan import PlannedTrial
 from pgdyno.records import Manifest, Outcome
 from pgdyno.targets import Home, Server
-from pgdyno.targets.address import Address
+from pgdyno.targets.connection import Address
 from tests.postgres.runs import engines, running, the_run
 from tests.waiting import wait_until
 
@@ -68,7 +68,7 @@ def test_what_a_killed_engine_left_is_ended_before_the_next_trial(warm_home: Hom
     assert left is not None
     assert (left.sessions, left.canceled, left.terminated) == (2, 2, 1)
     # both of them had their time to end by themselves
-    assert left.seconds > 2 * leftovers.WAIT_S
+    assert left.seconds > 2 * earlier_sessions.WAIT_S
     expected = "trial 2: 2 sessions of an earlier trial had not ended; statements canceled: 2, sessions terminated: 1"
     assert expected in folder.manifest.notes
     assert expected in " ".join(said.split())
@@ -103,7 +103,7 @@ def busy(server: Server, name: str, user: str | None = None) -> Iterator[None]:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leftovers, "WAIT_S", 0.5)
+    monkeypatch.setattr(earlier_sessions, "WAIT_S", 0.5)
 
 
 def test_names_tell_run_and_trial() -> None:
@@ -161,8 +161,8 @@ def test_an_idle_session_is_terminated(server: Server) -> None:
 @pytest.mark.usefixtures("impatient")
 def test_one_that_cannot_be_ended_fails_the_trial(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     nothing: LiteralString = "SELECT count(*) FILTER (WHERE false) FROM pg_stat_activity WHERE application_name LIKE %s"
-    monkeypatch.setattr(leftovers, "_CANCEL", nothing)
-    monkeypatch.setattr(leftovers, "_TERMINATE", nothing)
+    monkeypatch.setattr(earlier_sessions, "_CANCEL", nothing)
+    monkeypatch.setattr(earlier_sessions, "_TERMINATE", nothing)
     with busy(server, sessions_name(MANIFEST, FIRST)), pytest.raises(TargetError) as raised:
         end_leftovers(MANIFEST, SECOND, server, PROGRESS)
     assert "sessions of earlier trials are still in the server" in raised.value.message

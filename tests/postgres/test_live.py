@@ -14,7 +14,7 @@ from rich.cells import cell_len
 
 from pgdyno.errors import ExitCode
 from pgdyno.records import Outcome
-from pgdyno.report.whole import whole_report
+from pgdyno.report.full_report import whole_report
 from pgdyno.store import RunData, load_run
 from pgdyno.targets import Home
 from tests.postgres.live_run import PATIENCE_S, PLAN, LiveRun, live_run, messages

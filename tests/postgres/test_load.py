@@ -23,7 +23,7 @@ import pytest
 from psycopg import sql
 
 from pgdyno.targets import Server
-from pgdyno.targets.installation import Installation
+from pgdyno.targets.cluster.installation import Installation
 from tests.postgres.own_servers import OwnServer
 
 PGDRIVE = Path(sys.executable).parent / "pgdrive"

@@ -15,19 +15,19 @@ from typing import Any
 import psycopg
 import pytest
 
-import pgdyno.prepare.minimal_wal
+import pgdyno.prepare.steps
 from pgdyno.errors import TargetError
 from pgdyno.fingerprint.take import with_mark, with_server
 from pgdyno.plan.model import Reset
 from pgdyno.prepare import Dataset, Preparer
-from pgdyno.prepare.mark import marked_dataset, read_comment, read_mark
-from pgdyno.prepare.minimal_wal import FROM_BYTES, SETTINGS, VARIABLE, is_worthwhile
+from pgdyno.prepare.dataset import marked_dataset, read_comment, read_mark
+from pgdyno.prepare.steps import FROM_BYTES, SETTINGS, VARIABLE, is_worthwhile
 from pgdyno.records import Fingerprint, HostPrint, Preparation
 from pgdyno.run import find_engine
 from pgdyno.targets import Home, Server, SilentProgress, open_target
-from pgdyno.targets.claim import RECORD, InstanceRecord
+from pgdyno.targets.cluster.instance_record import RECORD, InstanceRecord
+from pgdyno.targets.cluster.processes import servers_in
 from pgdyno.targets.embedded.schema import EmbeddedTarget
-from pgdyno.targets.processes import servers_in
 
 SMALL = Dataset("pgbench", 1)
 DATASETS = [SMALL, Dataset("sbtest", 2_000, 3), Dataset("tpcc", 1, profile="spec")]
@@ -47,7 +47,7 @@ DEADLINE_S = 120
 @pytest.fixture(autouse=True)
 def any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loads of any size are worth two restarts."""
-    monkeypatch.setattr(pgdyno.prepare.minimal_wal, "FROM_BYTES", 0)
+    monkeypatch.setattr(pgdyno.prepare.steps, "FROM_BYTES", 0)
 
 
 @pytest.fixture(scope="module")
@@ -199,7 +199,7 @@ def test_the_fingerprint_says_how_it_was_loaded(running: Server) -> None:
 def test_small_ones_and_those_that_shall_not_are_loaded_as_planned(
     running: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pgdyno.prepare.minimal_wal, "FROM_BYTES", FROM_BYTES)
+    monkeypatch.setattr(pgdyno.prepare.steps, "FROM_BYTES", FROM_BYTES)
     assert not is_worthwhile(running, Dataset("pgbench", 30))
     assert is_worthwhile(running, Dataset("pgbench", 40))
     assert not is_worthwhile(running, Dataset("sbtest", 100_000, 10))
@@ -282,14 +282,14 @@ HELD = """
     WHERE query LIKE 'copy pgbench_accounts %' AND wait_event = 'PgSleep'
 """
 PROGRAM = """
-import pgdyno.prepare.minimal_wal
+import pgdyno.prepare.steps
 from pgdyno.plan.model import Reset
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from pgdyno.prepare import Dataset, Preparer
 from pgdyno.run import find_engine
 from pgdyno.targets import Home, SilentProgress, open_target
 
-pgdyno.prepare.minimal_wal.FROM_BYTES = 0
+pgdyno.prepare.steps.FROM_BYTES = 0
 spec = EmbeddedTarget.model_validate_json(SPEC)
 with open_target("t", spec, home=Home.locate(), progress=SilentProgress()) as server:
     reset = Reset(method="reload")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.targets.installation import Installation
+from pgdyno.targets.cluster.installation import Installation
 from tests.postgres.own_servers import OwnServer
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from pgdyno.targets.installation import Installation
+from pgdyno.targets.cluster.installation import Installation
 from tests.postgres.pgbench_words import has_known_words, installed_pgbench, version_of
 from tests.postgres.tls_server import PASSWORD, TlsServer, running_tls_server
 

@@ -16,7 +16,7 @@ import pytest
 from pgdyno.records import TrialRecord
 from pgdyno.store import load_run
 from pgdyno.targets import Home
-from pgdyno.targets.installation import Installation
+from pgdyno.targets.cluster.installation import Installation
 from tests.postgres.namespaces import ip, namespace
 from tests.postgres.own_servers import OwnServer
 from tests.postgres.runs import PGDYNO, environment, the_run

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pgdyno.targets.installation import Installation
+from pgdyno.targets.cluster.installation import Installation
 from tests.postgres.own_servers import UNHURRIED, OwnServer
 from tests.postgres.relay import Relay
 from tests.waiting import wait_until

@@ -12,7 +12,7 @@ from pgdyno.errors import ExitCode
 from pgdyno.records import Outcome, TrialRecord
 from pgdyno.store import RunFolder, load_run
 from pgdyno.targets import Home, LagWatch, SilentProgress, open_target
-from pgdyno.targets.processes import servers_in
+from pgdyno.targets.cluster.processes import servers_in
 from tests.postgres.runs import pgdyno, the_run
 from tests.postgres.test_target_replicas import SMALL, on_replica, preparer, spec, step
 from tests.told import told
@@ -203,7 +203,7 @@ def test_standbys_live_through_settings_that_they_must_not_have_lower(home: Home
 def test_a_standby_that_replays_nothing_is_behind_by_what_was_written(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pgdyno.targets.replication.EVERY_S", 0.1)
+    monkeypatch.setattr("pgdyno.targets.cluster.replication.EVERY_S", 0.1)
     with open_target("t", spec(), home=home, progress=SilentProgress()) as server:
         preparer(server).prepare(SMALL)
         on_replica(server, "SELECT pg_wal_replay_pause()::text")

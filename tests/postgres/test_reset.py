@@ -16,9 +16,8 @@ import pgdyno.prepare.cache
 from pgdyno.errors import TargetError
 from pgdyno.plan.model import Reset
 from pgdyno.prepare import Dataset, Preparer
-from pgdyno.prepare.cache import page_cache_share, shared_buffers_share
-from pgdyno.prepare.mark import read_comment
-from pgdyno.prepare.relations import dataset_relations
+from pgdyno.prepare.cache import dataset_relations, page_cache_share, shared_buffers_share
+from pgdyno.prepare.dataset import read_comment
 from pgdyno.prepare.template import find_template
 from pgdyno.run import find_engine
 from pgdyno.targets import Home, Server, SilentProgress, open_target

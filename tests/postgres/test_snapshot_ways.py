@@ -18,14 +18,14 @@ import pytest
 from pgdyno.errors import TargetError
 from pgdyno.mounts import mounted_at
 from pgdyno.plan.model import Reset
-from pgdyno.plan.snapshot_words import SnapshotWay
+from pgdyno.plan.sections import SnapshotWay
 from pgdyno.plan.targets import Environment
 from pgdyno.prepare import Dataset, Preparer
 from pgdyno.run import find_engine
 from pgdyno.targets import Home, Server, SilentProgress, open_target
-from pgdyno.targets.cluster_copy import WORDS, best_way, refusal_of
+from pgdyno.targets.cluster.btrfs import is_subvolume
+from pgdyno.targets.cluster.snapshots import WORDS, best_way, refusal_of
 from pgdyno.targets.embedded.schema import EmbeddedTarget
-from pgdyno.targets.subvolume import is_subvolume
 from tests.postgres.file_systems import MountError, file_system
 
 SETTINGS = {"fsync": "off", "shared_buffers": "32MB", "autovacuum": "off", "max_wal_size": "64MB"}

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from pgdyno.errors import ExitCode
-from pgdyno.report.plan_toml import plan_toml
+from pgdyno.report.html import plan_toml
 from pgdyno.store import load_run
 from pgdyno.targets import Home
 from tests.postgres.runs import pgdyno, the_run

@@ -15,10 +15,9 @@ import pytest
 
 from pgdyno.errors import TargetError
 from pgdyno.targets import Home, SilentProgress, open_target
-from pgdyno.targets.build.find import find_build
+from pgdyno.targets.build.kind import find_build, read_source
 from pgdyno.targets.build.schema import BuildTarget
-from pgdyno.targets.installation import Installation
-from pgdyno.targets.source import read_source
+from pgdyno.targets.cluster.installation import Installation
 
 CONFIGURE = """\
 #!/bin/sh

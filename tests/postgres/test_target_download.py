@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import pgdyno.targets.mirror
+import pgdyno.targets.embedded.mirror
 from pgdyno.errors import TargetError
 from pgdyno.targets import Home, SilentProgress, open_target
-from pgdyno.targets.embedded.find import find_embedded
+from pgdyno.targets.cluster.installation import Installation, Release, classifier
+from pgdyno.targets.embedded.kind import find_embedded
+from pgdyno.targets.embedded.mirror import Mirror, read_pins
 from pgdyno.targets.embedded.schema import EmbeddedTarget
-from pgdyno.targets.installation import Installation
-from pgdyno.targets.mirror import Mirror
-from pgdyno.targets.pins import read_pins
-from pgdyno.targets.version import Release, classifier
 
 if TYPE_CHECKING:
     from tests.postgres.conftest import LocalMirror
@@ -144,7 +142,7 @@ def test_a_checksum_that_is_a_page_is_refused(fresh_home: Home, mirror: LocalMir
 
 def pin(monkeypatch: pytest.MonkeyPatch, release: str, digits: str) -> None:
     name = f"embedded-postgres-binaries-{classifier()}-{release}.jar"
-    monkeypatch.setattr(pgdyno.targets.mirror, "read_pins", lambda: {name: digits})
+    monkeypatch.setattr(pgdyno.targets.embedded.mirror, "read_pins", lambda: {name: digits})
 
 
 def test_an_archive_changed_together_with_its_checksums_is_refused(
@@ -392,7 +390,7 @@ import sys
 from pathlib import Path
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from pgdyno.targets import Home, SilentProgress
-from pgdyno.targets.embedded.find import find_embedded
+from pgdyno.targets.embedded.kind import find_embedded
 
 class Shown(SilentProgress):
     def step(self, text):

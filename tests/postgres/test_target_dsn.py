@@ -16,14 +16,14 @@ from pgdyno.plan import load_plan
 from pgdyno.plan.model import Reset
 from pgdyno.prepare import Dataset, Preparer
 from pgdyno.records import EventOutcome, Outcome
-from pgdyno.report.live import live_view
+from pgdyno.report.terminal.progress import live_view
 from pgdyno.run import find_engine
 from pgdyno.store import RunFolder
 from pgdyno.targets import Home, Server, SilentProgress, Use, WhenBusy, fetch_target, open_target
+from pgdyno.targets.dsn.reach import Reached
 from pgdyno.targets.dsn.schema import DsnTarget
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from pgdyno.targets.lock import LOCK_KEY, server_in_use
-from pgdyno.targets.reach import Reached
 
 PASSWORD = "only in the environment"
 SMALL = Dataset("pgbench", 1)

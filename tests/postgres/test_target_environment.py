@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-import pgdyno.targets.places
+import pgdyno.targets.cluster.folders
 from pgdyno.errors import TargetError
 from pgdyno.plan.model import Reset
 from pgdyno.prepare import Dataset, Preparer
 from pgdyno.run import find_engine
 from pgdyno.targets import Home, SilentProgress, open_target, sweep_leftovers
-from pgdyno.targets.claim import RECORD, InstanceRecord
+from pgdyno.targets.cluster.folders import available_memory, remove_places
+from pgdyno.targets.cluster.instance_record import RECORD, InstanceRecord
+from pgdyno.targets.cluster.processes import servers_in
 from pgdyno.targets.embedded.schema import EmbeddedTarget
-from pgdyno.targets.places import available_memory, remove_places
-from pgdyno.targets.processes import servers_in
 
 QUICK = {"fsync": "off", "shared_buffers": "16MB"}
 
@@ -80,7 +80,7 @@ def test_memory_of_a_size(home: Home) -> None:
 
 
 def test_more_memory_than_there_is(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pgdyno.targets.places, "available_memory", lambda: 100 << 20)
+    monkeypatch.setattr(pgdyno.targets.cluster.folders, "available_memory", lambda: 100 << 20)
     with (
         pytest.raises(TargetError, match=r"cannot have 300MB for a cluster in memory: 100\.0 MiB are available"),
         open_target("t", spec(data="tmpfs", tmpfs_size="300MB"), home=home, progress=SilentProgress()),

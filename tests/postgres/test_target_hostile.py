@@ -17,12 +17,12 @@ import pytest
 from pgdyno.errors import ExitCode, TargetError
 from pgdyno.records import Outcome, Stage
 from pgdyno.store import RunFolder
-from pgdyno.targets import Home, Server, SilentProgress, bounds, fetch_target, open_target
-from pgdyno.targets.address import Address
+from pgdyno.targets import Home, Server, SilentProgress, fetch_target, open_target, response_limits
+from pgdyno.targets.connection import Address
+from pgdyno.targets.dsn.reach import Reached
 from pgdyno.targets.dsn.schema import DsnTarget
 from pgdyno.targets.embedded.schema import EmbeddedTarget
-from pgdyno.targets.reach import Reached
-from pgdyno.targets.silence import Look, SilentServerError
+from pgdyno.targets.response_limits import Look, SilentServerError
 from tests.cli.hostile import (
     DONE,
     GUARD_S,
@@ -422,7 +422,7 @@ def test_a_server_that_works_for_long_is_waited_for(theirs: Server, monkeypatch:
 
     looked = Address.look
     monkeypatch.setattr(Address, "look", look)
-    monkeypatch.setattr(bounds, "ANSWER_S", 2.0)
+    monkeypatch.setattr(response_limits, "ANSWER_S", 2.0)
     with theirs.connect() as connection:
         assert connection.execute("SELECT 1 FROM pg_sleep(7)").fetchone() == (1,)
     assert looks[:2] == [Look.WORKS, Look.WORKS]
@@ -430,7 +430,7 @@ def test_a_server_that_works_for_long_is_waited_for(theirs: Server, monkeypatch:
 
 def test_an_answer_without_an_end_is_cut(theirs: Server, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_target("far", spec(theirs.port), home=home, progress=SilentProgress()) as server:
-        monkeypatch.setattr(bounds, "ANSWER_BYTES", 1 << 20)
+        monkeypatch.setattr(response_limits, "ANSWER_BYTES", 1 << 20)
         with server.connect() as connection:
             statement = "SELECT repeat('x', 10000) FROM generate_series(1, 1000000)"
             with pytest.raises(SilentServerError, match=r"answered one statement with more than 1.0 MiB"):

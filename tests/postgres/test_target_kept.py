@@ -7,8 +7,8 @@ import pytest
 
 from pgdyno.errors import TargetError
 from pgdyno.targets import Home, SilentProgress, open_target
+from pgdyno.targets.cluster.processes import servers_in
 from pgdyno.targets.embedded.schema import EmbeddedTarget
-from pgdyno.targets.processes import servers_in
 
 
 def kept(**fields: object) -> EmbeddedTarget:

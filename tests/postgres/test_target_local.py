@@ -8,8 +8,8 @@ import pytest
 
 from pgdyno.errors import TargetError
 from pgdyno.targets import Home, SilentProgress, open_target
-from pgdyno.targets.installation import Installation
-from pgdyno.targets.local.find import find_local
+from pgdyno.targets.cluster.installation import Installation
+from pgdyno.targets.local.kind import find_local
 from pgdyno.targets.local.schema import LocalTarget
 
 

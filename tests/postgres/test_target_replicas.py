@@ -16,11 +16,11 @@ from pgdyno.prepare import Dataset, Preparer
 from pgdyno.records import Preparation
 from pgdyno.run import find_engine
 from pgdyno.targets import Home, Server, SilentProgress, open_target, sweep_leftovers
-from pgdyno.targets.claim import RECORD, InstanceRecord
+from pgdyno.targets.cluster.instance_record import RECORD, InstanceRecord
+from pgdyno.targets.cluster.processes import servers_in
+from pgdyno.targets.cluster.standbys import ReplicaSet
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from pgdyno.targets.local.schema import LocalTarget
-from pgdyno.targets.processes import servers_in
-from pgdyno.targets.replicas import ReplicaSet
 
 QUICK = {"fsync": "off", "shared_buffers": "16MB", "work_mem": "7MB"}
 SMALL = Dataset("pgbench", 1)

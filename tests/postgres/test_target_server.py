@@ -14,12 +14,11 @@ from psycopg.conninfo import make_conninfo
 
 from pgdyno.errors import ExitCode, TargetError
 from pgdyno.targets import Home, Server, SilentProgress, open_target
-from pgdyno.targets import instance as instance_module
-from pgdyno.targets import start as start_module
+from pgdyno.targets.cluster import instance as instance_module
+from pgdyno.targets.cluster import postmaster as start_module
+from pgdyno.targets.cluster.postmaster import Deadlines, free_port
+from pgdyno.targets.cluster.processes import descendants, identify, servers_in
 from pgdyno.targets.embedded.schema import EmbeddedTarget
-from pgdyno.targets.endpoint import free_port
-from pgdyno.targets.postmaster import Deadlines
-from pgdyno.targets.processes import descendants, identify, servers_in
 
 QUICK = {"fsync": "off", "shared_buffers": "16MB"}
 

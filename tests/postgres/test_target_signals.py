@@ -18,9 +18,9 @@ import psycopg
 import pytest
 
 from pgdyno.targets import Home, SilentProgress, open_target, sweep_leftovers
-from pgdyno.targets.claim import RECORD
+from pgdyno.targets.cluster.instance_record import RECORD
+from pgdyno.targets.cluster.processes import PROC, ProcessId, descendants, identify, servers_in
 from pgdyno.targets.embedded.schema import EmbeddedTarget
-from pgdyno.targets.processes import PROC, ProcessId, descendants, identify, servers_in
 from tests.waiting import wait_until
 
 HOLDER = """

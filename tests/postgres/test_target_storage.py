@@ -16,11 +16,11 @@ from pgdyno.errors import TargetError
 from pgdyno.targets import Home, SilentProgress, open_target
 from pgdyno.targets import home as home_module
 from pgdyno.targets.account import Account, Relation
-from pgdyno.targets.embedded.find import find_embedded
+from pgdyno.targets.cluster.installation import Installation
+from pgdyno.targets.cluster.processes import PROC, servers_in
+from pgdyno.targets.embedded.kind import find_embedded
 from pgdyno.targets.embedded.schema import EmbeddedTarget
-from pgdyno.targets.installation import Installation
 from pgdyno.targets.local.schema import LocalTarget
-from pgdyno.targets.processes import PROC, servers_in
 
 if TYPE_CHECKING:
     from tests.postgres.conftest import LocalMirror
@@ -96,7 +96,7 @@ FETCH = """
 from pgdyno.errors import TargetError
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from pgdyno.targets import Home, SilentProgress
-from pgdyno.targets.embedded.find import find_embedded
+from pgdyno.targets.embedded.kind import find_embedded
 home = Home.locate(Path(folder))
 try:
     find_embedded(EmbeddedTarget(kind="embedded", version="18"), home, SilentProgress())

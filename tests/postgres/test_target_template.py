@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 from pgdyno.targets import Home, Server, SilentProgress, open_target
-from pgdyno.targets import instance as instance_module
-from pgdyno.targets.cluster import init_cluster
+from pgdyno.targets.cluster import instance as instance_module
+from pgdyno.targets.cluster.initdb import init_cluster
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
+from pgdyno.plan.checks.settings import SINCE, UNTIL, why_unknown
 from pgdyno.plan.model import Reset
-from pgdyno.plan.setting_versions import SINCE, UNTIL, why_unknown
 from pgdyno.prepare import Dataset, Preparer
 from pgdyno.run import find_engine
 from pgdyno.targets import Home, SilentProgress, open_target

@@ -17,8 +17,8 @@ import pytest
 from psycopg import sql
 
 from pgdyno.targets import Home, Server, SilentProgress, open_target
+from pgdyno.targets.cluster.postmaster import find_postmaster
 from pgdyno.targets.embedded.schema import EmbeddedTarget
-from pgdyno.targets.postmaster import find_postmaster
 from tests.postgres.conftest import FAST, MAJOR
 from tests.postgres.test_pgdrive import environment
 from tests.recount import PGDRIVE, Load, run_load, start_load

@@ -15,8 +15,8 @@ import psycopg
 import pytest
 
 from pgdyno.errors import ExitCode
-from pgdyno.targets import Server, bounds
-from pgdyno.targets.installation import Installation
+from pgdyno.targets import Server, response_limits
+from pgdyno.targets.cluster.installation import Installation
 from pgdyno.watch.polling import Connection, Polling
 from tests.cli.hostile import Misdeed, Peer, columns, hostile, row
 from tests.postgres.own_servers import OwnServer
@@ -276,9 +276,9 @@ WATCH = """
 import sys
 from importlib import import_module
 from pgdyno.__main__ import main
-from pgdyno.targets import bounds
+from pgdyno.targets import response_limits as bounds
 # what a server on this host is asked for, by which a process of another one would have to be known
-import_module("pgdyno.watch.find").place_of = lambda connection: connection.execute("SHOW data_directory")
+import_module("pgdyno.watch.find_server").place_of = lambda connection: connection.execute("SHOW data_directory")
 bounds.ANSWER_S, bounds.ANSWER_BYTES = 2.0, 1 << 20
 sys.argv = ["pgdyno", "watch", "--once", "--json"]
 main()
@@ -323,7 +323,7 @@ def test_a_server_that_does_not_answer_is_an_error(misdeed: Misdeed, complaint: 
 
 
 def test_a_session_that_falls_silent_is_replaced(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "ANSWER_S", 2.0)
+    monkeypatch.setattr(response_limits, "ANSWER_S", 2.0)
     with silent_proxy(server.port, b"pg_stat_database", whole=False) as proxy:
         parameters: dict[str, Any] = {**server.address.parameters, "host": "127.0.0.1", "port": str(proxy.port)}
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import platform
 
 from pgdyno.host import describe_host
-from pgdyno.prepare.first_touch import read_every_page
-from pgdyno.prepare.relations import dataset_relations
+from pgdyno.prepare.cache import dataset_relations, read_every_page
 from pgdyno.targets import Server
-from pgdyno.targets.way import LEAST_TRIPS, TRIPS, measure_way
+from pgdyno.targets.round_trip import LEAST_TRIPS, TRIPS, measure_way
 
 
 def test_the_way_to_a_server_of_this_machine(server: Server) -> None:

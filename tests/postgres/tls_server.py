@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 
-from pgdyno.targets.installation import Installation
+from pgdyno.targets.cluster.installation import Installation
 from tests.ports import reserve_port
 
 PASSWORD = "secret"

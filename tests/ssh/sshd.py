@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.plan.ssh_words import SshSpec
+from pgdyno.plan.hosts import SshSpec
 from tests.ports import reserved_port
 from tests.waiting import PATIENCE_S
 

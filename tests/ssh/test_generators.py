@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.cluster.cluster import Cluster
-from pgdyno.cluster.merge import Event
-from pgdyno.cluster.rented import ssh_cluster
 from pgdyno.doctor.generator import null_server
+from pgdyno.generators.lifecycle import Cluster
+from pgdyno.generators.merge_events import Event
+from pgdyno.generators.ssh_hosts import ssh_cluster
 from pgdyno.programs import find_engine
-from pgdyno.remote.there import There
+from pgdyno.remote.remote_host import There
 from tests.ssh.sshd import Sshd, running_sshd
 
 OPTIONS = ["--events=-", "--parent-lease", "--no-vacuum", "--random-seed=7", "-f", "own.sql"]

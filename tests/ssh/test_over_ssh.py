@@ -17,11 +17,10 @@ from typing import Any
 
 import pytest
 
-from pgdyno.plan.ssh_words import SshSpec
+from pgdyno.plan.hosts import SshSpec
 from pgdyno.probe import Said
-from pgdyno.probe.far import with_far
-from pgdyno.probe.look import look
-from pgdyno.probe.over_ssh import OverSsh
+from pgdyno.probe.over_ssh import OverSsh, look
+from pgdyno.probe.placed_lines import with_far
 from pgdyno.records import ClockRecord, PlacedLines
 from pgdyno.remote import RemoteError
 from tests.postgres.probing import program

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from pgdyno.remote import RemoteError
-from pgdyno.remote.baggage import pack
-from pgdyno.remote.there import There, through
+from pgdyno.remote.program_files import pack
+from pgdyno.remote.remote_host import There, through
 from tests.ssh.sshd import Sshd
 
 PROGRAM = f"""#!{sys.executable}

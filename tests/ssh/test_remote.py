@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.plan.ssh_words import SshSpec
+from pgdyno.plan.hosts import SshSpec
 from pgdyno.remote import RemoteError
 from pgdyno.remote.connect import connected
 from pgdyno.remote.install import Installed, install

@@ -30,8 +30,8 @@ from pgdyno.records import (
     TrialRecord,
     WayRecord,
 )
+from pgdyno.store.probe_tables import Metric, Stretches
 from pgdyno.store.tables import EventRow, IntervalRow, SeriesRow, SettingRow, StatementRow, WaitRow
-from pgdyno.store.within import Metric, Stretches
 from tests.unit.store_sample import STARTED, sample_manifest
 
 ORIGIN_US = 50_000

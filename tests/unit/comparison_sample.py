@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pgdyno.analyse.metric import Metric
-from pgdyno.analyse.pairs import Arms, PointPairs
+from pgdyno.analyse.pairs import Arms, Metric, PointPairs
 from pgdyno.messages import Message
 from pgdyno.records import Point
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from hdrh.histogram import HdrHistogram
 
-from pgdyno.analyse.source import MEASURE, WARM_UP, RunSource
+from pgdyno.analyse.timeline import MEASURE, WARM_UP, RunSource
 from pgdyno.records import (
     ErrorCount,
     Failure,
@@ -28,9 +28,8 @@ from pgdyno.records import (
     TargetRecord,
     TrialRecord,
 )
-from pgdyno.report.digest import digest
+from pgdyno.report.digest import Extras, digest
 from pgdyno.report.export import points_markdown
-from pgdyno.report.extras import Extras
 from pgdyno.report.html import render_digest
 from pgdyno.store.tables import TOTAL, HistogramRow, IntervalRow, StatementRow
 

@@ -19,9 +19,9 @@ from pgdyno.records import (
     TargetRecord,
     TrialRecord,
 )
-from pgdyno.records.cloud import CloudRecord
+from pgdyno.records.during_trial import CloudRecord
 from pgdyno.store import RunData, RunFolder
-from pgdyno.store.cloud import stored_cloud
+from pgdyno.store.cloud_metrics import stored_cloud
 from tests.unit.events_sample import Event, sample_events
 
 STARTED = datetime(2026, 11, 20, 10, 15, tzinfo=UTC)

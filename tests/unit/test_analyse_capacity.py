@@ -7,12 +7,12 @@ import math
 import pytest
 
 from pgdyno.analyse.capacity import capacity_at
-from pgdyno.analyse.compare import compare
-from pgdyno.analyse.metric import Metric
-from pgdyno.analyse.price_comparison import PriceVerdict, compare_prices
+from pgdyno.analyse.comparison import compare
+from pgdyno.analyse.pairs import Metric
+from pgdyno.analyse.price import PriceVerdict, compare_prices
 from pgdyno.analyse.summary import summarise
 from pgdyno.records.price import latency_limit
-from pgdyno.report.prices import price_comparison_lines
+from pgdyno.report.costs import price_comparison_lines
 from tests.unit.comparison_sample import arms_of
 from tests.unit.report_sample import SampleRun, add_trial, manifest
 

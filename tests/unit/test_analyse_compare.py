@@ -11,12 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pgdyno.analyse.compare import FEWEST_PAIRS, Verdict, compare, verdict_of
-from pgdyno.analyse.gate import GateVerdict, gate
-from pgdyno.analyse.interval import Method, paired_interval, t_quantile, unpaired_interval
-from pgdyno.analyse.metric import Metric, usual_metric
-from pgdyno.analyse.noise import noise_floor, pairs_for
-from pgdyno.analyse.pairs import between, usual_split, within
+from pgdyno.analyse.comparison import FEWEST_PAIRS, GateVerdict, Verdict, compare, gate, verdict_of
+from pgdyno.analyse.intervals import Method, paired_interval, t_quantile, unpaired_interval
+from pgdyno.analyse.noise_floor import noise_floor, pairs_for
+from pgdyno.analyse.pairs import Metric, between, usual_metric, usual_split, within
 from pgdyno.errors import UsageError
 from pgdyno.records import Outcome, Point
 from tests.unit.comparison_sample import arms_of

@@ -8,8 +8,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from pgdyno.analyse.compare import Verdict, compare
-from pgdyno.analyse.interval import paired_interval, unpaired_interval
+from pgdyno.analyse.comparison import Verdict, compare
+from pgdyno.analyse.intervals import paired_interval, unpaired_interval
 from tests.unit.comparison_sample import Array, arms_of, checkpointed, pair_of_arms
 
 TRIALS = {6: 4_000, 10: 1_500, 20: 1_000}

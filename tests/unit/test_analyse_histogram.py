@@ -9,8 +9,7 @@ from hdrh.histogram import HdrHistogram
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.analyse.histogram import HistogramError, LatencyHistogram, merge
-from pgdyno.analyse.latency import axis_of, spectrum
+from pgdyno.analyse.histogram import HistogramError, LatencyHistogram, axis_of, merge, spectrum
 
 HIGHEST_NS = 3_600_000_000_000
 LATENCIES = st.lists(st.integers(1, 10_000_000_000), min_size=1, max_size=60)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from pgdyno.analyse.history import FEWEST_RUNS, change_points, histories
-from pgdyno.analyse.metric import Metric
-from pgdyno.report.history import history_lines
+from pgdyno.analyse.pairs import Metric
+from pgdyno.report.analysis import history_lines
 from tests.unit.report_sample import SampleRun, add_trial, manifest
 from tests.unit.store_sample import STARTED
 

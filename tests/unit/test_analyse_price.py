@@ -11,8 +11,8 @@ from pydantic import ValidationError
 from pgdyno.analyse.estimate import Estimate
 from pgdyno.analyse.price import Costs, Hourly, Monthly, Price, PriceList, Purchase, Subscription, price_of, prices_of
 from pgdyno.errors import PlanError
-from pgdyno.plan.load import load_plan
 from pgdyno.plan.model import Plan
+from pgdyno.plan.reading.read_plan import load_plan
 from pgdyno.published import published
 from pgdyno.published.figures import PublishedTarget
 from tests.unit.report_sample import manifest

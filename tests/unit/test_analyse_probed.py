@@ -8,16 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pgdyno.analyse.activity import active_seconds
-from pgdyno.analyse.by_parameter import along
-from pgdyno.analyse.checkpoints import checkpoint_cycles
-from pgdyno.analyse.evidence import Cause, explained
-from pgdyno.analyse.heatmap import heatmap_of
+from pgdyno.analyse.dip_evidence import Cause, explained
 from pgdyno.analyse.histogram import LatencyHistogram
-from pgdyno.analyse.probed import Probed
-from pgdyno.analyse.statements import statement_shares
-from pgdyno.analyse.summary import summarise
-from pgdyno.analyse.timeline import Timeline, timeline_of
+from pgdyno.analyse.probe_series import Probed, active_seconds, checkpoint_cycles
+from pgdyno.analyse.scaling import along
+from pgdyno.analyse.summary import statement_shares, summarise
+from pgdyno.analyse.timeline import Timeline, heatmap_of, timeline_of
 from pgdyno.records import EventOutcome, EventRecord
 from pgdyno.store.tables import SeriesRow, StatementRow, WaitRow
 from tests.unit.report_sample import SampleRun, interval_row, manifest, sweep

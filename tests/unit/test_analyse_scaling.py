@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pgdyno.analyse.knee import knee
-from pgdyno.analyse.scaling import ScalingCurve, scaling
+from pgdyno.analyse.scaling import ScalingCurve, knee, scaling
 from pgdyno.analyse.series import Series, label, varying
 from pgdyno.analyse.summary import summarise
 from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest

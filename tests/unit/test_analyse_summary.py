@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from pgdyno.analyse.source import MEASURE, WARM_UP
 from pgdyno.analyse.summary import PointSummary, summarise
-from pgdyno.analyse.timeline import trial_timeline
+from pgdyno.analyse.timeline import MEASURE, WARM_UP, trial_timeline
 from pgdyno.records import ErrorCount, Outcome, Point, TrialRecord
 from pgdyno.store.tables import TOTAL, HistogramRow
 from tests.told import told

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pgdyno.analyse.scaling import scaling
+from pgdyno.analyse.scaling import NotFitted, UslFit, fit_curve, fit_usl, scaling, usl
 from pgdyno.analyse.summary import summarise
-from pgdyno.analyse.usl import NotFitted, UslFit, fit_curve, fit_usl, usl
 from tests.unit.report_sample import sweep
 
 CLIENTS = (1, 2, 4, 8, 16, 32, 64, 128)

@@ -46,7 +46,7 @@ MAY_IMPORT = {
     "prepare": {"plan", "run", "targets"},
     "remote": {"plan"},
     "doctor": {"plan", "probe", "remote", "run", "targets"},
-    "cluster": {"analyse", "doctor", "plan", "remote", "run"},
+    "generators": {"analyse", "doctor", "plan", "remote", "run"},
     "fingerprint": {"doctor", "plan", "prepare", "run", "targets"},
     "probe": {"plan", "remote", "run"},
     "store": set(),
@@ -62,7 +62,7 @@ ONLY_IN = {
     "asyncssh": "remote",
     "boto3": "targets/aws",
     "botocore": "targets/aws",
-    "ray": "cluster",
+    "ray": "generators",
     "typst": "report/paper",
 }
 """Libraries that others see through one package of ours alone."""
@@ -118,7 +118,7 @@ def test_plans_name_no_kind_of_target() -> None:
     assert kinds >= {"embedded", "local", "build", "dsn", "aws"}
     naming = [
         f"{file.name}: {kind}"
-        for file in (ROOT / "plan").glob("*.py")
+        for file in (ROOT / "plan").rglob("*.py")
         for kind in kinds
         if f"pgdyno.targets.{kind}" in file.read_text()
     ]

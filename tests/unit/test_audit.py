@@ -9,14 +9,7 @@ import pytest
 
 from pgdyno.audit import RULES, Finding, Severity, audit, worst
 from pgdyno.audit.subject import AuditRun
-from pgdyno.records import (
-    Check,
-    CheckVerdict,
-    Fingerprint,
-    HostPrint,
-    Outcome,
-    ScriptSummary,
-)
+from pgdyno.records import Check, CheckVerdict, Fingerprint, HostPrint, Outcome, ScriptSummary
 from tests import audit_page
 from tests.unit.audit_disturbed import NOISE, failing, hits, lagging, on_host, ran, rated, sized
 from tests.unit.audit_sample import (

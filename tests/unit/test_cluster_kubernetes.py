@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pgdyno.cluster.node_script import RESOURCE
+from pgdyno.generators.ray_start import RESOURCE
 
 FOLDER = Path(__file__).parents[2] / "docs/guides/kubernetes"
 

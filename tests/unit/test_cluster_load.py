@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from pgdyno.cluster import agent, heard, load, requirements
-from pgdyno.cluster.heard import Heard
-from pgdyno.cluster.load import ClusterLoad, LostError
-from pgdyno.cluster.parts import Shared
+from pgdyno.generators import agent, ray_node, shared_load
+from pgdyno.generators.agent import Heard, Shared
+from pgdyno.generators.shared_load import ClusterLoad, LostError
 
 PROMISED_S = 10.0
 """Nothing that was started for a load outlives its driver, or the way to it, for longer (docs/guides/cluster.md)."""
@@ -51,7 +50,7 @@ class Stuck:
 
 
 def test_a_generator_from_which_nothing_comes_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "OVERDUE_S", 0.5)
+    monkeypatch.setattr(shared_load, "OVERDUE_S", 0.5)
     errors = io.BytesIO()
     made = ClusterLoad([Stuck()], Shared(1, [], {}, {}), errors)
     made.begin({})
@@ -93,8 +92,8 @@ def test_the_one_that_does_not_begin_is_the_one_that_is_lost(broken: int) -> Non
 
 def test_everything_ends_within_what_is_promised() -> None:
     # an engine stops, and is gone; its agent; its node, which is the last of them
-    assert heard.LEASE_S + ENGINE_KILLS_ITSELF_S < PROMISED_S
-    assert heard.LEASE_S + agent.ALONE_S < PROMISED_S
-    assert heard.LEASE_S < requirements.LEASE_S < PROMISED_S
+    assert agent.LEASE_S + ENGINE_KILLS_ITSELF_S < PROMISED_S
+    assert agent.LEASE_S + agent.ALONE_S < PROMISED_S
+    assert agent.LEASE_S < ray_node.LEASE_S < PROMISED_S
     # who is taken for lost has stopped, or does before its driver goes on
-    assert load.HEARTBEAT_S < load.SILENCE_S < heard.LEASE_S < load.OVERDUE_S
+    assert shared_load.HEARTBEAT_S < shared_load.SILENCE_S < agent.LEASE_S < shared_load.OVERDUE_S

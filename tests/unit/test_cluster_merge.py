@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from pgdyno.analyse.histogram import merge
-from pgdyno.cluster.clocks import Offset, measure_offset
-from pgdyno.cluster.figures import one_histogram
-from pgdyno.cluster.merge import Event, Merger
-from pgdyno.cluster.parts import shared_out
+from pgdyno.generators.agent import shared_out
+from pgdyno.generators.merge_events import Event, Merger
+from pgdyno.generators.merge_figures import one_histogram
+from pgdyno.generators.shared_load import Offset, measure_offset
 from pgdyno.records import Outcome
 from pgdyno.run.trial import judge
-from pgdyno.store.ingest import ingest
+from pgdyno.store.trial_writer import ingest
 from tests.unit.events_sample import SampleError, sample_events
 
 HOST = {
@@ -247,5 +247,5 @@ def test_the_offset_is_that_of_the_quickest_answer(monkeypatch: pytest.MonkeyPat
         return other_us
 
     clock = SimpleNamespace(monotonic_ns=lambda: now_us * 1000, time_ns=lambda: now_us * 1000)
-    monkeypatch.setattr("pgdyno.cluster.clocks.time", clock)
+    monkeypatch.setattr("pgdyno.generators.shared_load.time", clock)
     assert measure_offset(ask, 3) == Offset(2_000_000, 600)

@@ -15,12 +15,12 @@ from typing import Any, cast
 
 import pytest
 
-from pgdyno.cluster.node_script import Node, order, ray_command, refusal, started_here, started_over_ssh
-from pgdyno.cluster.requirements import GO, wanted
 from pgdyno.errors import EngineError
 from pgdyno.experiment.generators import MAX_REPEATS, GeneratorLostError, Generators
+from pgdyno.generators.ray_node import GO, wanted
+from pgdyno.generators.ray_start import Node, order, ray_command, refusal, started_here, started_over_ssh
 from pgdyno.plan import PlannedTrial
-from pgdyno.plan.generators import SshNode, generators
+from pgdyno.plan.hosts import SshNode, generators
 from pgdyno.records import Failure, Outcome, Stage
 from pgdyno.run import TrialResult
 

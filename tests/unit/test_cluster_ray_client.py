@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pgdyno.cluster import ray_client, ray_generators
-from pgdyno.cluster.cluster import opened
-from pgdyno.cluster.tasks import spread
 from pgdyno.errors import EngineError, ExitCode
-from pgdyno.plan.generators import generators
+from pgdyno.generators import ray_actors, ray_start
+from pgdyno.generators.lifecycle import opened
+from pgdyno.generators.tasks import spread
+from pgdyno.plan.hosts import generators
 
 if TYPE_CHECKING:
     import grpc
@@ -125,7 +125,11 @@ def test_a_token_that_is_nowhere(tmp_path: Path) -> None:
     # Ray reads it once a process
     with proxy(lets_in=False) as address:
         done = subprocess.run(
-            [sys.executable, "-c", f"from pgdyno.cluster import ray_client\nray_client.look({address!r})"],
+            [
+                sys.executable,
+                "-c",
+                f"from pgdyno.generators import ray_start as ray_client\nray_client.look({address!r})",
+            ],
             env={"HOME": str(tmp_path), "PATH": os.environ["PATH"], "RAY_AUTH_MODE": "token"},
             capture_output=True,
             text=True,
@@ -146,7 +150,7 @@ def test_ray_without_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_who_answers_is_joined() -> None:
     with proxy(lets_in=True) as address:
-        ray_client.look(address)
+        ray_start.look(address)
 
 
 def test_ray_that_was_loaded_before_there_was_a_token_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +158,7 @@ def test_ray_that_was_loaded_before_there_was_a_token_reads_it(monkeypatch: pyte
     read = []
     monkeypatch.setattr("ray.init", lambda **_: read.append(native.get_authentication_mode()))
     assert native.get_authentication_mode() is not native.AuthenticationMode.TOKEN
-    with ray_generators.joined("192.0.2.7:6379", is_ours=True):
+    with ray_actors.joined("192.0.2.7:6379", is_ours=True):
         pass
     assert read == [native.AuthenticationMode.TOKEN]
 
@@ -169,16 +173,16 @@ def test_our_token_is_in_the_environment_for_as_long_as_we_are_in_the_cluster(
 
     monkeypatch.setattr("ray.init", init)
     with (
-        nullcontext() if comes_up else pytest.raises(ray_generators.NotStartedError, match="nobody"),
-        ray_generators.joined("192.0.2.7:6379", is_ours=True),
+        nullcontext() if comes_up else pytest.raises(ray_actors.NotStartedError, match="nobody"),
+        ray_actors.joined("192.0.2.7:6379", is_ours=True),
     ):
-        assert os.environ["RAY_AUTH_TOKEN"] == ray_generators.own_token()
+        assert os.environ["RAY_AUTH_TOKEN"] == ray_actors.own_token()
     assert not {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN"} & os.environ.keys()
 
 
 def test_a_cluster_in_which_nobody_makes_load(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray_generators, "joined", lambda *_args, **_is_ours: nullcontext())
-    monkeypatch.setattr(ray_generators, "nodes", list)
+    monkeypatch.setattr(ray_actors, "joined", lambda *_args, **_is_ours: nullcontext())
+    monkeypatch.setattr(ray_actors, "nodes", list)
     cluster = opened(generators(["ray://head:10001"]), lambda _text: None)
     with pytest.raises(EngineError, match="no node of ray://head:10001 makes load") as raised, cluster:
         pass

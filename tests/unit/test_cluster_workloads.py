@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pgdyno.cluster.merge import Event
-from pgdyno.cluster.merge_workloads import end_of_workload
+from pgdyno.generators.merge_events import Event
+from pgdyno.generators.merge_figures import end_of_workload
 
 MERGED: Event = {"outcome": "finished", "measured_s": 60.0, "latency_ns": None, "scripts": []}
 SECOND = 1_000_000

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.doctor import Needs, clock, cpu
-from pgdyno.doctor.clock import ClockCost
-from pgdyno.doctor.cpu import CpuTimes
+from pgdyno.doctor import Needs, cpu
+from pgdyno.doctor.cpu import ClockCost, CpuTimes
 from pgdyno.doctor.system import System, count_of_list
 from tests.unit.doctor_sample import CGROUP_1, CGROUP_2, tree
 
@@ -138,14 +137,14 @@ def test_times_of_the_processors(tmp_path: Path) -> None:
     ],
 )
 def test_sources_of_time(tmp_path: Path, current: str, available: str, verdict: str) -> None:
-    files = {f"{clock.FOLDER}/current_clocksource": current, f"{clock.FOLDER}/available_clocksource": available}
-    check = clock.source(tree(tmp_path, files))
+    files = {f"{cpu.FOLDER}/current_clocksource": current, f"{cpu.FOLDER}/available_clocksource": available}
+    check = cpu.source(tree(tmp_path, files))
     assert check.verdict == verdict
     assert check.found.startswith(f"{current}; available: ")
 
 
 def test_no_source_of_time(tmp_path: Path) -> None:
-    assert clock.source(System(tmp_path)).verdict == "unknown"
+    assert cpu.source(System(tmp_path)).verdict == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -153,12 +152,12 @@ def test_no_source_of_time(tmp_path: Path) -> None:
     [(25, 0.999, "good"), (99, 0.9, "good"), (100, 0.99, "note"), (300, 0.99, "warning"), (25, 0.89, "warning")],
 )
 def test_costs_of_the_clock(ns: float, share: float, verdict: str) -> None:
-    check = clock.cost(ClockCost(ns, share))
+    check = cpu.cost(ClockCost(ns, share))
     assert (check.verdict, check.measured) == (verdict, {"call_ns": ns, "under_1_us_share": share})
 
 
 def test_the_cost_is_measured_here() -> None:
-    cost = clock.measure_cost()
+    cost = cpu.measure_cost()
     # no machine reads a clock in a nanosecond and none on which this runs needs 100 us
     assert 1 < cost.ns < 100_000
     assert 0 < cost.under_1_us <= 1

@@ -192,7 +192,7 @@ def test_a_stop_is_said_and_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     def found(*_: object, **__: object) -> list[Check]:
         return checks
 
-    monkeypatch.setattr("pgdyno.doctor.gate.examine", found)
+    monkeypatch.setattr("pgdyno.doctor.preflight_checks.examine", found)
     said: list[str] = []
     with pytest.raises(PreflightError) as caught:
         preflight(Needs(plan="big.toml"), Engine(Path("pgdrive"), "1"), {}, said.append, said.append)

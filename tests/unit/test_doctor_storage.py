@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.doctor import Needs, Place, storage, sync
-from pgdyno.doctor.snapshots import snapshot
-from pgdyno.doctor.storage import free_bytes, mount_of
-from pgdyno.doctor.sync import SyncTime
+from pgdyno.doctor import Needs, Place, storage
+from pgdyno.doctor.storage import SyncTime, free_bytes, mount_of, snapshot
 from pgdyno.doctor.system import System
 from tests.unit.doctor_sample import tree
 
@@ -158,7 +156,7 @@ def test_room_that_the_plan_limits(limit: int, verdict: str) -> None:
 def test_memory_that_the_plan_wants_is_a_note(tmp_path: Path) -> None:
     place = Place(PLACE.path, PLACE.roles, in_memory=True)
     assert storage.file_system(mounted(tmp_path, kind="tmpfs"), place).verdict == "note"
-    assert sync.sync_time(place, Needs(plan="p", servers=1), SyncTime(1, 2, 1000)).verdict == "good"
+    assert storage.sync_time(place, Needs(plan="p", servers=1), SyncTime(1, 2, 1000)).verdict == "good"
 
 
 def test_room_here(tmp_path: Path) -> None:
@@ -179,23 +177,23 @@ def test_room_here(tmp_path: Path) -> None:
     ],
 )
 def test_syncs(median: float, p99: float, verdict: str) -> None:
-    check = sync.sync_time(PLACE, Needs(plan="p", servers=1), SyncTime(median, p99, 1000))
+    check = storage.sync_time(PLACE, Needs(plan="p", servers=1), SyncTime(median, p99, 1000))
     assert check.verdict == verdict
     assert check.measured == {"median_us": median, "p99_us": p99, "n": 1000}
 
 
 def test_a_good_disk_still_limits_a_client() -> None:
-    check = sync.sync_time(PLACE, Needs(plan="p", servers=1), SyncTime(200, 400, 1000))
+    check = storage.sync_time(PLACE, Needs(plan="p", servers=1), SyncTime(200, 400, 1000))
     assert check.means.startswith("one client commits at most 5,000 times per second")
 
 
 @pytest.mark.parametrize(("needs"), [Needs(plan="p", writes=False), Needs(plan="p", durable=False)])
 def test_slow_syncs_that_nobody_waits_for(needs: Needs) -> None:
-    assert sync.sync_time(PLACE, needs, SyncTime(50_000, 90_000, 100)).verdict == "good"
+    assert storage.sync_time(PLACE, needs, SyncTime(50_000, 90_000, 100)).verdict == "good"
 
 
 def test_syncs_are_measured_and_nothing_stays(tmp_path: Path) -> None:
-    took = sync.measure_sync(tmp_path, 0.05)
+    took = storage.measure_sync(tmp_path, 0.05)
     assert 0 < took.median_us <= took.p99_us
     assert took.count >= 1
     assert list(tmp_path.iterdir()) == []
@@ -203,7 +201,7 @@ def test_syncs_are_measured_and_nothing_stays(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written_to(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
-        sync.measure_sync(tmp_path / "nowhere", 0.05)
+        storage.measure_sync(tmp_path / "nowhere", 0.05)
 
 
 def test_how_snapshots_can_be_made() -> None:

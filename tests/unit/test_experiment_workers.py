@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pgdyno.experiment.workers import KnownWorkers
+from pgdyno.experiment.generators import KnownWorkers
 from pgdyno.plan import load_plan
 from pgdyno.records import GeneratorHost, Outcome, Point, TrialRecord, WorkersTried
 from pgdyno.run.engine import trial_options

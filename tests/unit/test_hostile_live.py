@@ -15,13 +15,12 @@ import pytest
 import uvicorn
 from starlette.testclient import TestClient
 
-from pgdyno.live import connections, control
+from pgdyno.live import control, web_server
 from pgdyno.live.app import make_app
 from pgdyno.live.hub import MOST_STREAMS, MOST_STREAMS_EACH, Hub, encoded
-from pgdyno.live.journal import JOURNAL
-from pgdyno.live.serve import config_of
-from pgdyno.live.tail import Tail
-from pgdyno.live.watched import MOST_ARMS, MOST_CLIENTS, Watched
+from pgdyno.live.run_journal import JOURNAL
+from pgdyno.live.run_reader import MOST_ARMS, MOST_CLIENTS, Tail, Watched
+from pgdyno.live.web_server import config_of
 from tests.unit.archive_sample import run_of
 
 
@@ -203,7 +202,7 @@ def served(runs: Path) -> Iterator[int]:
     ],
 )
 def test_half_a_request_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, half: bytes) -> None:
-    monkeypatch.setattr(connections, "REQUEST_S", 0.3)
+    monkeypatch.setattr(web_server, "REQUEST_S", 0.3)
     with served(tmp_path) as port, closing(socket.create_connection(("127.0.0.1", port))) as sent:
         sent.sendall(half)
         sent.settimeout(60)
@@ -212,7 +211,7 @@ def test_half_a_request_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_connections_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "MOST_EACH", 3)
+    monkeypatch.setattr(web_server, "MOST_EACH", 3)
     with served(tmp_path) as port:
         held = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
         for each in held:
@@ -226,15 +225,15 @@ def test_connections_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_one_who_reads_nothing_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "STALLED_S", 0.3)
+    monkeypatch.setattr(web_server, "STALLED_S", 0.3)
     lost = threading.Event()
-    end = connections.BoundedProtocol.connection_lost
+    end = web_server.BoundedProtocol.connection_lost
 
-    def connection_lost(self: connections.BoundedProtocol, exc: Exception | None) -> None:
+    def connection_lost(self: web_server.BoundedProtocol, exc: Exception | None) -> None:
         end(self, exc)
         lost.set()
 
-    monkeypatch.setattr(connections.BoundedProtocol, "connection_lost", connection_lost)
+    monkeypatch.setattr(web_server.BoundedProtocol, "connection_lost", connection_lost)
     run = run_of(tmp_path)
     with (run.path / "large").open("wb") as file:
         file.truncate(64 << 20)

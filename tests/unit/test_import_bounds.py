@@ -12,10 +12,10 @@ import pytest
 
 from pgdyno.errors import StoreError
 from pgdyno.importers import sources
-from pgdyno.importers.document import read_document
-from pgdyno.importers.lines import LONGEST_LINE
-from pgdyno.importers.numbers import number
-from pgdyno.importers.tabular import is_table
+from pgdyno.importers.csv_tables import is_table
+from pgdyno.importers.documents.context import LONGEST_LINE
+from pgdyno.importers.documents.read_document import read_document
+from pgdyno.importers.parsed import number
 from pgdyno.importers.write import import_files
 
 RESULT = "tps = 100.5 (without initial connection time)\n"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pgdyno.importers.claims import claims_in, evaluate
-from pgdyno.importers.document import read_document
-from pgdyno.importers.found import Output
+from pgdyno.importers.documents.context import claims_in, evaluate
+from pgdyno.importers.documents.read_document import read_document
+from pgdyno.importers.parsed import Output
 
 PGBENCH_9_5 = """\
 starting vacuum...end.

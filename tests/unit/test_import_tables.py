@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pgdyno.importers.document import read_document
-from pgdyno.importers.found import Output
+from pgdyno.importers.documents.read_document import read_document
+from pgdyno.importers.parsed import Output
 
 ROWS = [(1, 950.5, 1.05), (8, 6100.0, 1.31), (32, 9800.5, 3.27)]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pgdyno.audit import audit
-from pgdyno.importers.document import read_document
-from pgdyno.importers.found import Output
+from pgdyno.importers.documents.read_document import read_document
+from pgdyno.importers.parsed import Output
 from pgdyno.importers.write import import_files
 from pgdyno.records import Outcome
 from pgdyno.store import RunData, load_run

@@ -12,13 +12,13 @@ import pytest
 from rich.console import Console
 
 from pgdyno.errors import StoreError, UsageError
-from pgdyno.importers.tabular import OURS, mapping_of
+from pgdyno.importers.csv_tables import OURS, mapping_of
 from pgdyno.importers.write import import_files
 from pgdyno.published import COLUMNS, published
 from pgdyno.records import Latency, Outcome, TrialRecord
 from pgdyno.report.export import CSV_HEADER, to_csv
-from pgdyno.report.terminal import print_report
-from pgdyno.report.whole import judged_run
+from pgdyno.report.full_report import judged_run
+from pgdyno.report.terminal.run_report import print_report
 from pgdyno.store import RunData, load_run
 from tests.unit import documents_sample as documents
 from tests.unit.report_sample import render_html

@@ -11,9 +11,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from pgdyno.fingerprint import fingerprint_of
-from pgdyno.live import index
+from pgdyno.live import archive_index
 from pgdyno.live.app import make_app
-from pgdyno.live.index import Index
+from pgdyno.live.archive_index import Index
 from pgdyno.store import RunFolder
 from tests.unit.archive_sample import MARKUP, fingerprint, many_runs, run_of
 
@@ -50,7 +50,7 @@ def test_a_thousand_runs_are_read_once_and_found_again(
         raise AssertionError("a run that has not changed is read again")
 
     with monkeypatch.context() as patch:
-        patch.setattr(index, "read_entry", fail)
+        patch.setattr(archive_index, "read_entry", fail)
         assert listed(client.get("/").text) == names
         # another server finds what this one has read
         assert [each.name for each in Index(runs).runs()] == names

@@ -9,9 +9,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from pgdyno.errors import UsageError
-from pgdyno.live.address import Address, url_of
 from pgdyno.live.app import Access, make_app
-from pgdyno.live.serve import access_of
+from pgdyno.live.web_server import Address, access_of, url_of
 
 TOKEN = "a-token-of-192-bits"
 

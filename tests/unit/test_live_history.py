@@ -12,7 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from pgdyno.analyse.history import History, HistoryPoint, change_points
-from pgdyno.analyse.metric import Metric
+from pgdyno.analyse.pairs import Metric
 from pgdyno.live.app import make_app
 from pgdyno.report.charts.history import history_chart
 from pgdyno.report.charts.layout import Layout

@@ -17,15 +17,13 @@ import pytest
 
 from pgdyno.errors import UsageError
 from pgdyno.live.control import CONTROL, Ask, ask
+from pgdyno.live.guard import may_ask, owner_of
 from pgdyno.live.hub import Hub
-from pgdyno.live.journal import JOURNAL, JournalView
-from pgdyno.live.lingering import IDLE_S, Idle
-from pgdyno.live.peer import may_ask, owner_of
-from pgdyno.live.sampled import Sampled, wait_class
-from pgdyno.live.tail import Tail
-from pgdyno.live.watched import Watched
+from pgdyno.live.probe_samples import Sampled, wait_class
+from pgdyno.live.run_journal import JOURNAL, JournalView
+from pgdyno.live.run_reader import Tail, Watched
+from pgdyno.live.start_background import IDLE_S, Idle
 from pgdyno.records import Outcome
-from pgdyno.report.live import QuietView
 from pgdyno.report.run_events import (
     EngineReported,
     GridTrial,
@@ -37,6 +35,7 @@ from pgdyno.report.run_events import (
     TrialEnded,
     TrialStarted,
 )
+from pgdyno.report.terminal.progress import QuietView
 from tests.unit.archive_sample import MARKUP
 from tests.waiting import wait_until
 

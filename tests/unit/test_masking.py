@@ -12,11 +12,10 @@ from pgdyno.errors import PlanError
 from pgdyno.plan import load_plan
 from pgdyno.plan.show import show_json
 from pgdyno.records import TargetRecord
-from pgdyno.records.masking import masked_dsn, masked_plan
-from pgdyno.report.digest import digest
+from pgdyno.records.manifest import masked_dsn, masked_plan
+from pgdyno.report.digest import NO_EXTRAS, digest
 from pgdyno.report.export import to_json
-from pgdyno.report.extras import NO_EXTRAS
-from pgdyno.report.sections.differences import asked_differences
+from pgdyno.report.sections.environment import asked_differences
 from tests.unit.report_sample import SampleRun, add_trial, manifest, render_html
 
 PLAN = """\

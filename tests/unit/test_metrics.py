@@ -10,13 +10,13 @@ import pytest
 
 from pgdyno.errors import StoreError
 from pgdyno.metrics import Catalogue, openmetrics
-from pgdyno.metrics.latency import BOUNDS_S, Buckets
+from pgdyno.metrics.text import BOUNDS_S, Buckets
 from pgdyno.programs import locate
 from pgdyno.records import PlacedLines
-from pgdyno.report.limits import limit_lines, limit_of, wait_class
+from pgdyno.report.answers.limits import limit_lines, limit_of, wait_class
 from pgdyno.store import RunFolder, load_run
-from pgdyno.store.limits import SeenBeside, counted_waits, seen_beside
-from pgdyno.store.probed import write_probed
+from pgdyno.store.probe_queries import SeenBeside, counted_waits, seen_beside
+from pgdyno.store.probe_tables import write_probed
 from tests.unit.events_sample import sample_events
 from tests.unit.openmetrics_check import CATALOGUE, parsed, probe_lines
 from tests.unit.store_sample import add_trial, sample_manifest

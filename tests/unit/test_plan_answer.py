@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from pgdyno.analyse import compare
+from pgdyno.analyse import comparison
 from pgdyno.cli import app
 from pgdyno.commands.plan import check, show
 from pgdyno.errors import UsageError
 from pgdyno.plan import load_plan
-from pgdyno.plan.answer_checks import FEWEST_PAIRS, answer_warnings
+from pgdyno.plan.checks.answer import FEWEST_PAIRS, answer_warnings
+from pgdyno.plan.checks.settings import why_unknown
 from pgdyno.plan.new import write_new_plan
-from pgdyno.plan.setting_versions import why_unknown
 
 ROOT = Path(__file__).parents[2]
 TWO = """\
@@ -60,7 +60,7 @@ def test_nor_does_one_on_a_server_of_this_machine(name: str) -> None:
 
 
 def test_fewer_pairs_than_a_verdict_needs_are_warned_of(plan: Path) -> None:
-    assert FEWEST_PAIRS == compare.FEWEST_PAIRS
+    assert FEWEST_PAIRS == comparison.FEWEST_PAIRS
     ((field, message, hint),) = warned(plan, "trial.repeats=5")
     assert (field, message) == ("trial.repeats", "5 pairs are too few for a verdict, which needs at least 6")
     assert hint.endswith("set trial.repeats = 6 or more")

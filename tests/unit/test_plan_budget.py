@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from pgdyno.analyse.series import following
 from pgdyno.errors import UsageError
 from pgdyno.plan import Plan, catalogue, load_plan
-from pgdyno.plan.answer_checks import compares_arms
 from pgdyno.plan.budget import Room, fit
+from pgdyno.plan.checks.answer import compares_arms
 from pgdyno.plan.costs import needed_s, trial_count
-from pgdyno.plan.thinning import thin
+from pgdyno.plan.reductions import thin
 from pgdyno.records import Point
 from pgdyno.units import parse_duration_s
 

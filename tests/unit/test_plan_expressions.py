@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.plan.expressions import Value, parse_expression, plain_number
+from pgdyno.plan.sweeps.expressions import Value, parse_expression, plain_number
 
 NAMES: dict[str, Value] = {
     "clients": Fraction(6),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pgdyno.plan.lines import Path, dotted, key_lines, nearest, split_assignment
+from pgdyno.plan.reading.plan_document import KeyPath, dotted, key_lines, nearest, split_assignment
 
 DOCUMENT = '''# a comment = 1
 name = "quick" # [not.a.header]
@@ -68,7 +68,7 @@ z = 1
         (("arms", 1, "many", 0, "z"), 31),
     ],
 )
-def test_lines_by_hand(path: Path, line: int) -> None:
+def test_lines_by_hand(path: KeyPath, line: int) -> None:
     assert key_lines(DOCUMENT)[path] == line
 
 
@@ -84,7 +84,7 @@ def test_what_is_nearest_to_something_missing_is_the_table_around_it() -> None:
     assert nearest(lines, ("workload", "scripts")) == ()
 
 
-def _paths(node: object, path: Path = ()) -> list[Path]:
+def _paths(node: object, path: KeyPath = ()) -> list[KeyPath]:
     if isinstance(node, dict):
         below = [each for key, value in node.items() for each in _paths(value, (*path, key))]
     elif isinstance(node, list):
@@ -115,12 +115,12 @@ class _Author:
 
     draw: Any
     lines: list[str] = field(default_factory=list)
-    marks: dict[Path, str] = field(default_factory=dict)
+    marks: dict[KeyPath, str] = field(default_factory=dict)
 
     def choose(self, *options: str) -> str:
         return str(self.draw(st.sampled_from(options)))
 
-    def table(self, tree: dict[str, Any], path: Path) -> None:
+    def table(self, tree: dict[str, Any], path: KeyPath) -> None:
         headers = []
         for key, value in tree.items():
             as_header = isinstance(value, dict) and self.choose("header", "here") == "header"
@@ -131,13 +131,13 @@ class _Author:
                 self.assignment([key], value, (*path, key))
         for key, value in headers:
             for place, each in enumerate(value if isinstance(value, list) else [value]):
-                below: Path = (*path, key, place) if isinstance(value, list) else (*path, key)
+                below: KeyPath = (*path, key, place) if isinstance(value, list) else (*path, key)
                 written = ".".join(self.key(part) for part in (*path, key) if isinstance(part, str))
                 opening, closing = ("[[", "]]") if isinstance(value, list) else ("[", "]")
                 self.lines.append(f"{opening} {written} {closing}{self.choose('', ' # [x]', '  ')}")
                 self.table(each, below)
 
-    def assignment(self, keys: list[str], value: object, path: Path) -> None:
+    def assignment(self, keys: list[str], value: object, path: KeyPath) -> None:
         if isinstance(value, dict) and value and self.choose("dotted", "inline") == "dotted":
             for key, below in value.items():
                 self.assignment([*keys, key], below, (*path, key))
@@ -153,7 +153,7 @@ class _Author:
         literal = all(letter.isprintable() and letter != "'" for letter in key)
         return f"'{key}'" if literal and self.choose("'", '"') == "'" else json.dumps(key, ensure_ascii=False)
 
-    def value(self, value: object, path: Path, depth: int) -> str:
+    def value(self, value: object, path: KeyPath, depth: int) -> str:
         if value is LEAF:
             mark = self.marks[path] = f"m{len(self.marks):04d}m"
             return self.choose(

@@ -11,7 +11,7 @@ import pytest
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.plan import load_plan
 from pgdyno.plan.new import new_plan, write_new_plan
-from pgdyno.plan.problems import SECTIONS
+from pgdyno.plan.reading.problems import SECTIONS
 
 
 def test_the_new_plan_is_right_as_it_stands(tmp_path: Path) -> None:

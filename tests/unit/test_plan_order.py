@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.plan.order import Order, Place, arm, by_chance, in_order, resolved_order
+from pgdyno.plan.sweeps.order import Order, Place, arm, by_chance, in_order, resolved_order
 from pgdyno.records import Point
 
 ORDERS: list[Order] = ["interleaved", "randomised", "as-listed"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pgdyno.plan.ranges import MOST_VALUES, expand_range
+from pgdyno.plan.sweeps.spec import MOST_VALUES, expand_range
 
 
 @pytest.mark.parametrize(

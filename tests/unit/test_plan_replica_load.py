@@ -8,11 +8,11 @@ import pytest
 
 from pgdyno.errors import PlanError
 from pgdyno.plan import Plan, load_plan
-from pgdyno.plan.event_show import in_each_trial
-from pgdyno.plan.replica_load import shares
-from pgdyno.plan.scripts import script_files
+from pgdyno.plan.sections import shares
+from pgdyno.plan.show import in_each_trial
+from pgdyno.plan.workload import script_files
 from pgdyno.records import Point
-from pgdyno.report.plan_toml import plan_toml
+from pgdyno.report.html import plan_toml
 from pgdyno.run.engine import replica_options
 
 PLAN = """\

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-import pgdyno.plan.reset_checks
+import pgdyno.plan.checks.reset
 from pgdyno.errors import PlanError, Problem
 from pgdyno.plan import load_plan
-from pgdyno.plan.reset_checks import check_found
-from pgdyno.plan.reset_words import around_each_trial, before_each_trial
+from pgdyno.plan.checks.reset import check_found
+from pgdyno.plan.show import around_each_trial, before_each_trial
 
 PLAN = """\
 name = "mine"
@@ -89,7 +89,7 @@ def test_what_cannot_be_done_is_refused_with_its_line(
 
 
 def test_all_of_it_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pgdyno.plan.reset_checks, "DROP_CACHES", tmp_path / "not there")
+    monkeypatch.setattr(pgdyno.plan.checks.reset, "DROP_CACHES", tmp_path / "not there")
     text = PLAN + 'method = "template"\nstrategy = "file_copy"\nfile_copy_method = "clone"\ndrop_cache = "machine"\n'
     found = problems(tmp_path, text)
     assert [(problem.path, problem.line) for problem in found] == [

@@ -9,7 +9,7 @@ import pytest
 from pgdyno.errors import PlanError
 from pgdyno.plan import LoadedPlan, load_plan, planned_trials
 from pgdyno.plan.costs import dataset_bytes
-from pgdyno.plan.reset_words import before_each_trial
+from pgdyno.plan.show import before_each_trial
 from pgdyno.run.engine import trial_options
 
 PLAN = """\

@@ -7,18 +7,10 @@ from pathlib import Path
 import pytest
 
 from pgdyno.plan import load_plan
-from pgdyno.plan.scripts import scripts_that_run
-from pgdyno.prepare.consistency import (
-    FULL_UP_TO_SCALE,
-    Books,
-    Rule,
-    check_books,
-    check_counts,
-    rule_for,
-    scope_for,
-)
-from pgdyno.prepare.mark import Dataset
-from pgdyno.report.preparation import preparation_line
+from pgdyno.plan.workload import scripts_that_run
+from pgdyno.prepare.consistency import FULL_UP_TO_SCALE, Books, Rule, check_books, check_counts, rule_for, scope_for
+from pgdyno.prepare.dataset import Dataset
+from pgdyno.report.run_notes import preparation_line
 from tests.unit.events_sample import sample_events
 from tests.unit.store_sample import sample_record
 

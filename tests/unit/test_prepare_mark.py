@@ -8,7 +8,7 @@ import json
 import pytest
 
 from pgdyno.plan.model import Workload
-from pgdyno.prepare.mark import Dataset, MarkedTable, read_mark
+from pgdyno.prepare.dataset import Dataset, MarkedTable, read_mark
 
 
 def marked(**changes: object) -> str:

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import EngineError
-from pgdyno.remote import lua_files as module
-from pgdyno.remote.baggage import pack
-from pgdyno.remote.lua_files import lua_files
+from pgdyno.remote import program_files as module
+from pgdyno.remote.program_files import lua_files, pack
 
 
 def write(folder: Path, **texts: str) -> None:

@@ -15,23 +15,21 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from pgdyno.analyse.compare import compare
+from pgdyno.analyse.comparison import compare
 from pgdyno.analyse.pairs import Confounder, within
 from pgdyno.audit import Finding, Severity
 from pgdyno.messages import Message
 from pgdyno.records import KeptMessage, PhaseFigures, Point, SearchRecord
-from pgdyno.report.answer import Answer, answer
-from pgdyno.report.arms import arms_of, comparisons_of, left_out_of
-from pgdyno.report.comparison import comparison_lines, sentence
-from pgdyno.report.digest import digest
-from pgdyno.report.export import to_json
-from pgdyno.report.extras import Extras
-from pgdyno.report.figures import curves_figure
-from pgdyno.report.markdown import markdown_of
-from pgdyno.report.terminal import print_report
-from pgdyno.report.texts import Language, use_language
-from pgdyno.report.texts import sentence as text_of
-from pgdyno.report.wrapping import wrapped
+from pgdyno.report.answers.answer import Answer, answer
+from pgdyno.report.answers.comparison import comparison_lines, comparison_sentence
+from pgdyno.report.charts.page_figures import curves_figure
+from pgdyno.report.digest import Extras, digest
+from pgdyno.report.export import markdown_of, to_json
+from pgdyno.report.several_runs import arms_of, comparisons_of, left_out_of
+from pgdyno.report.terminal.run_report import print_report
+from pgdyno.report.terminal.text_drawing import wrapped
+from pgdyno.report.translation import Language, use_language
+from pgdyno.report.translation import sentence as text_of
 from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, render_html, sweep, with_knee
 from tests.unit.test_report_html import Page
 
@@ -163,7 +161,7 @@ def test_two_arms_that_differ_get_the_verdict_of_compare() -> None:
     run = arms(("pg17", "pg18"), (1.0, 1.06))
     said = answered(run)
     (compared,) = compare(within(run, "target", comparisons_of(digest(run))[0].metric))
-    assert said.text == sentence(compared)
+    assert said.text == comparison_sentence(compared)
     assert said.text.startswith("pg18 is faster than pg17 by throughput: +")
     assert said.details == ("Of 3 points: faster at 3",)
 

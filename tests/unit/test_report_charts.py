@@ -12,13 +12,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.report import palette
+from pgdyno.report.charts import palette
 from pgdyno.report.charts.labels import Placer, Rect, spread
+from pgdyno.report.charts.page_figures import Figure, curves_figure, latency_figure, spectrum_figure, timeline_figures
+from pgdyno.report.charts.palette import Theme
+from pgdyno.report.charts.svg import (
+    Drawing,
+    Scale,
+    client_ticks,
+    element,
+    linear_ticks,
+    log_ticks,
+    shortened,
+    squeezed,
+    text,
+    text_width,
+)
 from pgdyno.report.digest import digest
-from pgdyno.report.figures import Figure, curves_figure, latency_figure, spectrum_figure, timeline_figures
-from pgdyno.report.palette import Theme
-from pgdyno.report.scale import Scale, client_ticks, linear_ticks, log_ticks
-from pgdyno.report.svg import Drawing, element, shortened, squeezed, text, text_width
 from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, sweep, with_knee
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -6,7 +6,7 @@ import pytest
 
 from pgdyno.doctor import CHECKS
 from pgdyno.doctor.check import good, note, stop, unknown, warning
-from pgdyno.report.checks import check_lines
+from pgdyno.report.terminal.doctor_checks import check_lines
 
 LONG = "/a/very/long/path/that/nobody/would/choose/but/somebody/will/and/it/goes/on/and/on/until/the/end (data of pg18)"
 CHECKED = [

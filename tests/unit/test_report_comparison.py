@@ -10,16 +10,14 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from pgdyno.analyse.compare import FEWEST_PAIRS, compare
-from pgdyno.analyse.gate import gate
-from pgdyno.analyse.interval import paired_interval
-from pgdyno.analyse.metric import Metric
-from pgdyno.analyse.noise import noise_floor
-from pgdyno.analyse.pairs import Arms
-from pgdyno.report.comparison import comparison_lines, new_run_words, noise_lines, percent, sentence
-from pgdyno.report.comparison_export import comparison_json, gate_json, gate_junit, gate_markdown, noise_json
-from pgdyno.report.forest import ASCII, Forest
-from pgdyno.report.texts import Language, use_language
+from pgdyno.analyse.comparison import FEWEST_PAIRS, compare, gate
+from pgdyno.analyse.intervals import paired_interval
+from pgdyno.analyse.noise_floor import noise_floor
+from pgdyno.analyse.pairs import Arms, Metric
+from pgdyno.report.answers.comparison import comparison_lines, comparison_sentence, new_run_words, noise_lines, percent
+from pgdyno.report.answers.comparison_export import comparison_json, gate_json, gate_junit, gate_markdown, noise_json
+from pgdyno.report.terminal.forest_plot import ASCII, Forest
+from pgdyno.report.translation import Language, use_language
 from tests.unit.comparison_sample import arms_of
 
 
@@ -33,7 +31,7 @@ def grid(metric: Metric = Metric.TPS) -> Arms:
 
 def test_the_sentence_comes_first_with_its_interval() -> None:
     (found,) = compare([arms_of(([1000.0] * 6, [1050.0] * 6), names=("pg17", "pg18"))])
-    assert sentence(found) == (
+    assert comparison_sentence(found) == (
         "pg18 is faster than pg17 by throughput: +5.0 % (95 % interval +5.0 to +5.0 %) at 1 clients, 6 pairs"
     )
 

@@ -18,8 +18,7 @@ from pgdyno.records import (
     SearchRecord,
     TrialRecord,
 )
-from pgdyno.report.disturbances import disturbance_lines
-from pgdyno.report.searches import search_lines
+from pgdyno.report.run_notes import disturbance_lines, search_lines
 
 EFFECT = EventEffect(
     nobody_served_s=1.72,

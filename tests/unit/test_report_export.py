@@ -14,12 +14,11 @@ import pytest
 from pgdyno.analyse.estimate import Estimate
 from pgdyno.records import ErrorCount
 from pgdyno.report import numbers
-from pgdyno.report.answer import answer
-from pgdyno.report.arms import arms_of, comparisons_of
-from pgdyno.report.digest import digest
+from pgdyno.report.answers.answer import answer
+from pgdyno.report.digest import NO_EXTRAS, Extras, digest
 from pgdyno.report.export import CSV_HEADER, to_csv, to_json
-from pgdyno.report.extras import NO_EXTRAS, Extras
-from pgdyno.report.terminal import answer_lines, report_lines
+from pgdyno.report.several_runs import arms_of, comparisons_of
+from pgdyno.report.terminal.run_report import answer_lines, report_lines
 from tests.told import told
 from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, to_markdown
 

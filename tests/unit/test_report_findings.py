@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.audit import audit
-from pgdyno.report.findings import finding_lines
+from pgdyno.report.run_notes import finding_lines
 from tests.unit.audit_sample import ROW, own, printed
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pgdyno.records import GeneratorHost, TrialRecord
-from pgdyno.report.digest import digest
-from pgdyno.report.extras import Extras
+from pgdyno.report.digest import Extras, digest
 from pgdyno.report.numbers import NOTHING
-from pgdyno.report.sections.generators import generator_table
-from pgdyno.report.words import conditions
+from pgdyno.report.sections.environment import generator_table
+from pgdyno.report.sentences import conditions
 from tests.unit.report_sample import render_html, sweep
 
 LOST = GeneratorHost(

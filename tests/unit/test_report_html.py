@@ -15,7 +15,7 @@ import pytest
 
 from pgdyno.plan.model import Plan
 from pgdyno.records import ErrorCount, Outcome
-from pgdyno.report.plan_toml import plan_toml
+from pgdyno.report.html import plan_toml
 from tests.told import told
 from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, render_html, sweep
 

@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from pgdyno.records import Outcome
-from pgdyno.report.live import PlainView, TerminalView
 from pgdyno.report.run_events import IntervalEnded, SetUp, TrialEnded, TrialStarted
+from pgdyno.report.terminal.progress import PlainView, TerminalView
 
 
 def console(*, terminal: bool, width: int = 80) -> Console:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pgdyno.records import Point
 from pgdyno.report.charts.layout import Layout
-from pgdyno.report.digest import digest
-from pgdyno.report.extras import Extras
+from pgdyno.report.digest import Extras, digest
 from pgdyno.report.numbers import NOTHING
-from pgdyno.report.sections.loops import is_closed, loops_figure
+from pgdyno.report.sections.latency import is_closed, loops_figure
 from tests.told import told
 from tests.unit.report_sample import SampleRun, add_trial, manifest, render_html, sweep
 from tests.unit.test_report_html import Page

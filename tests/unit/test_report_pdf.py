@@ -9,17 +9,15 @@ import sys
 import pytest
 from pypdf import PdfReader
 
-from pgdyno.analyse.compare import compare
-from pgdyno.analyse.metric import Metric
-from pgdyno.analyse.pairs import within
+from pgdyno.analyse.comparison import compare
+from pgdyno.analyse.pairs import Metric, within
 from pgdyno.analyse.price import Costs, Hourly, PriceList
 from pgdyno.audit import Evidence, Finding, Severity
 from pgdyno.errors import UsageError
-from pgdyno.report.digest import digest
-from pgdyno.report.extras import Beside, Extras
+from pgdyno.report.digest import Beside, Extras, digest
 from pgdyno.report.html import report_content
 from pgdyno.report.paper.typeset import pdf_of, printed, typeset
-from pgdyno.store.beside import SeriesStep, WaitStep
+from pgdyno.store.probe_queries import SeriesStep, WaitStep
 from tests.unit.report_sample import STARTED, SampleRun, add_failure, sweep
 
 EVIL = "#panic() $x$ *b* \\ <l> @ref `c` \"'] } // <script>\x01 _u_ https://evil.example/" + "long" * 30

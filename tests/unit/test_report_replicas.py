@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from pgdyno.records import (
-    Outcome,
-    Point,
-    ProbeRecord,
-    ReplicaFigures,
-    ReplicaLag,
-    StandbyProbeRecord,
-    TrialRecord,
-)
-from pgdyno.report.replicas import MOST_LINES, replica_lines, replica_table
+from pgdyno.records import Outcome, Point, ProbeRecord, ReplicaFigures, ReplicaLag, StandbyProbeRecord, TrialRecord
+from pgdyno.report.run_notes import MOST_LINES, replica_lines, replica_table
 from tests.unit.report_sample import latency_of
 
 LOAD = ReplicaFigures(

@@ -10,25 +10,22 @@ from collections.abc import Sequence
 
 import pytest
 
-from pgdyno.analyse.compare import compare
+from pgdyno.analyse.comparison import compare
+from pgdyno.analyse.dip_evidence import Cause, Coincidence, ExplainedDip
 from pgdyno.analyse.dips import Dip
-from pgdyno.analyse.evidence import Cause, Coincidence, ExplainedDip
-from pgdyno.analyse.metric import Metric
-from pgdyno.analyse.pairs import within
+from pgdyno.analyse.pairs import Metric, within
 from pgdyno.analyse.price import PriceList
 from pgdyno.audit import RULES, Evidence, Finding, Severity
 from pgdyno.errors import UsageError
 from pgdyno.published import published
 from pgdyno.records import Point
-from pgdyno.report.digest import digest
-from pgdyno.report.extras import Beside, Extras
-from pgdyno.report.markdown import markdown_of
+from pgdyno.report.digest import Beside, Extras, digest
+from pgdyno.report.export import markdown_of
 from pgdyno.report.sections.dips import TRIES, UNEXPLAINED, dip_section
-from pgdyno.report.sections.four import four_numbers
-from pgdyno.report.sections.times import BYTES, Steps, timeline_data, timeline_json
-from pgdyno.report.together import Together
-from pgdyno.store.beside import ProcessSum, SeriesStep, WaitStep
-from pgdyno.store.limits import SeenBeside
+from pgdyno.report.sections.key_figures import four_numbers
+from pgdyno.report.sections.timelines import BYTES, Steps, timeline_data, timeline_json
+from pgdyno.report.several_runs import Together
+from pgdyno.store.probe_queries import ProcessSum, SeenBeside, SeriesStep, WaitStep
 from pgdyno.store.tables import StatementRow
 from tests.told import told
 from tests.unit.report_sample import SampleRun, add_trial, manifest, render_html, sweep

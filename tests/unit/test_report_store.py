@@ -9,13 +9,12 @@ import pytest
 from rich.console import Console
 
 from pgdyno.analyse.summary import summarise
-from pgdyno.report.digest import digest
+from pgdyno.report.digest import NO_EXTRAS, digest
 from pgdyno.report.export import to_csv, to_json
-from pgdyno.report.extras import NO_EXTRAS
-from pgdyno.report.terminal import print_report
-from pgdyno.report.whole import judged_run
+from pgdyno.report.full_report import judged_run
+from pgdyno.report.terminal.run_report import print_report
 from pgdyno.store import RunFolder
-from pgdyno.store.read import RunData, load_run
+from pgdyno.store.read_runs import RunData, load_run
 from tests.told import told
 from tests.unit.events_sample import SampleError, sample_events
 from tests.unit.report_sample import render_html, to_markdown

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from pgdyno.records import Point
-from pgdyno.report.digest import digest
+from pgdyno.report.digest import NO_EXTRAS, digest
 from pgdyno.report.export import to_csv, to_json
-from pgdyno.report.extras import NO_EXTRAS
-from pgdyno.report.terminal import report_lines
+from pgdyno.report.terminal.run_report import report_lines
 from tests.unit.report_sample import SampleRun, add_failure, render_html, swept, to_markdown
 
 POINTS = [

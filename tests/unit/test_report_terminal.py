@@ -10,14 +10,13 @@ from rich.console import Console
 from rich.text import Text
 
 from pgdyno.records import ErrorCount, Outcome
-from pgdyno.report.answer import answer
-from pgdyno.report.arms import arms_of, comparisons_of
-from pgdyno.report.blocks import Canvas, bar, printable, sparkline
-from pgdyno.report.digest import digest
-from pgdyno.report.extras import Extras
-from pgdyno.report.live import PlainView, QuietView, TerminalView, TimeLeft, clock_time, live_view
+from pgdyno.report.answers.answer import answer
+from pgdyno.report.digest import Extras, digest
 from pgdyno.report.run_events import BytesDone, IntervalEnded, Noted, RowsDone, SetUp, TrialEnded, TrialStarted
-from pgdyno.report.terminal import answer_lines, print_report, report_lines
+from pgdyno.report.several_runs import arms_of, comparisons_of
+from pgdyno.report.terminal.progress import PlainView, QuietView, TerminalView, TimeLeft, clock_time, live_view
+from pgdyno.report.terminal.run_report import answer_lines, print_report, report_lines
+from pgdyno.report.terminal.text_drawing import Canvas, bar, printable, sparkline
 from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, sweep, with_knee
 
 LONG = "a-very-long-target-name-that-nobody-would-choose-but-somebody-will-and-it-goes-on"

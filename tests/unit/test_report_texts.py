@@ -12,14 +12,13 @@ from babel.messages import Catalog
 from rich.cells import cell_len
 
 import pgdyno.report
-from pgdyno.analyse import warning
+from pgdyno.analyse import summary
 from pgdyno.messages import Message
-from pgdyno.report import numbers, texts
-from pgdyno.report.digest import digest
-from pgdyno.report.extras import Extras
-from pgdyno.report.markdown import markdown_of
-from pgdyno.report.texts import Language, gettext, listed, translated, use_language
-from pgdyno.report.wrapping import wrapped
+from pgdyno.report import numbers, translation
+from pgdyno.report.digest import Extras, digest
+from pgdyno.report.export import markdown_of
+from pgdyno.report.terminal.text_drawing import wrapped
+from pgdyno.report.translation import Language, gettext, listed, translated, use_language
 from tests.unit.report_sample import render_html, sweep
 
 OTHERS = [language for language in Language if language is not Language.ENGLISH]
@@ -59,7 +58,7 @@ def test_every_language_has_every_text_with_its_placeholders_and_none_else(langu
 
 @pytest.mark.parametrize("language", OTHERS)
 def test_the_compiled_texts_are_those_of_the_source(language: Language) -> None:
-    compiled = texts.translations(language)
+    compiled = translation.translations(language)
     for key, other in ids(po(language)).items():
         found = compiled.gettext(key[0]) if len(key) == 1 else compiled.ngettext(key[0], key[1], 2)
         # else: make build
@@ -95,7 +94,7 @@ def test_a_language_ends_with_its_block_even_by_an_exception() -> None:
 
 
 def test_a_message_is_translated_by_its_template() -> None:
-    message = warning.peak_at_edge(6400)
+    message = summary.peak_at_edge(6400)
     assert translated(message) == str(message)
     assert "(6,400)" in str(message)
     with use_language(Language.CHINESE):

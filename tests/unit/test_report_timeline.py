@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from pgdyno.report.terminal_timeline import MOST_PLAIN, steps_for, timeline_lines
+from pgdyno.report.terminal.timeline import MOST_PLAIN, steps_for, timeline_lines
 
 
 def trial(steps: int = 12, **more: object) -> dict[str, Any]:

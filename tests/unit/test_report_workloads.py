@@ -14,9 +14,9 @@ from pgdyno.errors import UsageError
 from pgdyno.records import Summary
 from pgdyno.report.digest import digest
 from pgdyno.report.numbers import NOTHING
-from pgdyno.report.terminal import report_lines
-from pgdyno.report.workload_tables import SWEEP_HEADINGS, sweep_table, text_lines, tpcc_table
-from pgdyno.run.workload_figures import statement_counts, tpcc_figures
+from pgdyno.report.tables import SWEEP_HEADINGS, sweep_table, text_lines, tpcc_table
+from pgdyno.report.terminal.run_report import report_lines
+from pgdyno.run.engine import statement_counts, tpcc_figures
 from tests.unit.report_sample import SampleRun, render_html, sweep
 
 STATEMENTS = {"reads": 1400, "writes": 400, "others": 200, "queries": 2000, "ignored_errors": 3, "reconnects": 1}

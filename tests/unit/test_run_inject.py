@@ -12,8 +12,7 @@ import pytest
 from pgdyno.errors import TargetError
 from pgdyno.plan.model import EventSpec
 from pgdyno.records import EventOutcome
-from pgdyno.run.cutoff import Cutoff
-from pgdyno.run.inject import Injector, failure_of_events
+from pgdyno.run.inject import Cutoff, Injector, failure_of_events
 from tests.waiting import wait_until
 
 CLOCKS_S = 0.01

@@ -8,7 +8,7 @@ from itertools import groupby
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.run.ledger import Island, Page, compare, pages
+from pgdyno.run.commit_ledger import Island, Page, compare, pages
 
 FATES = st.sampled_from(["acknowledged", "unknown", "refused"])
 CLIENTS = st.lists(st.lists(FATES, max_size=30), max_size=4)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.analyse.capacity_interval import CapacityInterval, capacity_interval
+from pgdyno.analyse.capacity import CapacityInterval, capacity_interval
 from pgdyno.experiment.search.capacity import Capacity, RateSpan, next_rate
 from pgdyno.experiment.search.peak import Peak, PeakEnd, PeakSpan, has_fallen, next_clients
 

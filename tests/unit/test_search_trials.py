@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import PlanError
-from pgdyno.experiment.search.arms import Arm, arms_of
-from pgdyno.experiment.search.judge import meets
+from pgdyno.experiment.search.arms import Arm, arms_of, meets
 from pgdyno.plan import Plan, load_plan, planned_trials
-from pgdyno.plan.search_show import search_lines
+from pgdyno.plan.show import search_lines
 from pgdyno.records import Latency, Outcome, Point, ScriptSummary, SearchRecord, Summary, TrialRecord
 
 PLAN = """\

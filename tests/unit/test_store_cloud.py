@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from pgdyno.records import CloudGap, CloudRecord, CloudSource, CloudTold, Manifest, WayRecord
-from pgdyno.report.one_trial import one_trial
-from pgdyno.report.rent import rent_lines
-from pgdyno.report.whole import report_html
+from pgdyno.report.costs import rent_lines
+from pgdyno.report.full_report import one_trial, report_html
 from pgdyno.store import RunData, RunFolder, load_run
-from pgdyno.store.cloud import stored_cloud, write_cloud
+from pgdyno.store.cloud_metrics import stored_cloud, write_cloud
 from pgdyno.store.tables import CloudEventRow, CloudSeriesRow
 from tests.unit.events_sample import sample_events
 from tests.unit.store_sample import SETTINGS, read_cloud, sample_manifest, sample_record

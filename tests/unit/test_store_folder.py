@@ -13,7 +13,7 @@ import pytest
 from pgdyno.errors import ExitCode, StoreError
 from pgdyno.records import FORMAT, Manifest, Outcome
 from pgdyno.store import RunFolder, changed_script
-from pgdyno.store.folder import MANIFEST
+from pgdyno.store.run_folder import MANIFEST
 from tests.unit.store_sample import STARTED, add_trial, sample_manifest
 
 
@@ -42,13 +42,13 @@ def test_the_name_is_in_utc(tmp_path: Path) -> None:
 
 def test_runs_of_one_second_do_not_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = iter(["aaaa", "aaaa", "bbbb"])
-    monkeypatch.setattr("pgdyno.store.folder.secrets.token_hex", lambda _bytes: next(drawn))
+    monkeypatch.setattr("pgdyno.store.run_folder.secrets.token_hex", lambda _bytes: next(drawn))
     names = [RunFolder.create(tmp_path, sample_manifest()).name[-4:] for _ in range(2)]
     assert names == ["aaaa", "bbbb"]
 
 
 def test_a_run_is_not_made_over_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pgdyno.store.folder.secrets.token_hex", lambda _bytes: "aaaa")
+    monkeypatch.setattr("pgdyno.store.run_folder.secrets.token_hex", lambda _bytes: "aaaa")
     first = RunFolder.create(tmp_path, sample_manifest())
     with pytest.raises(StoreError, match="every name that was tried is taken"):
         RunFolder.create(tmp_path, sample_manifest(trials_planned=9))
@@ -76,7 +76,7 @@ def test_an_update_that_fails_leaves_the_old_manifest(tmp_path: Path, monkeypatc
     def full(_handle: int) -> None:
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr("pgdyno.store.storing.os.fsync", full)
+    monkeypatch.setattr("pgdyno.store.safe_files.os.fsync", full)
     with pytest.raises(StoreError, match="no space left") as caught:
         folder.update_manifest(outcome=Outcome.FINISHED)
     assert str(folder.path / MANIFEST) in caught.value.message
@@ -89,7 +89,7 @@ def test_a_folder_that_could_not_be_finished_is_not_left(tmp_path: Path, monkeyp
     def full(_handle: int) -> None:
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr("pgdyno.store.storing.os.fsync", full)
+    monkeypatch.setattr("pgdyno.store.safe_files.os.fsync", full)
     with pytest.raises(StoreError):
         RunFolder.create(tmp_path, sample_manifest())
     assert list(tmp_path.iterdir()) == []

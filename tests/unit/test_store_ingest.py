@@ -11,9 +11,9 @@ import pytest
 from hdrh.histogram import HdrHistogram
 
 from pgdyno.errors import StoreError
-from pgdyno.store.ingest import ingest
 from pgdyno.store.parquet import write_tables
 from pgdyno.store.tables import TABLES, TOTAL, columns
+from pgdyno.store.trial_writer import ingest
 from tests.unit.events_sample import Event, SampleError, sample_events
 
 RUN_FOLDER = Path(__file__).parents[2] / "docs" / "reference" / "run-folder.md"

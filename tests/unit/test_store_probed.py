@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 
 from pgdyno.records import PlacedLines
-from pgdyno.store.probed import write_probed
+from pgdyno.store.probe_tables import write_probed
 from pgdyno.store.tables import ServerStatementRow, StandbyWaitRow, columns
 
 NAMES = ("series", "waits", "standby_series", "standby_waits")

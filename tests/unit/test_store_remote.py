@@ -14,17 +14,16 @@ from typing import IO
 import pytest
 
 from pgdyno.commands.analyse import analyse_stored
-from pgdyno.commands.copy import copy_runs
-from pgdyno.commands.import_ import import_
+from pgdyno.commands.import_export import copy_runs, import_
 from pgdyno.commands.report import Forms, write_each
 from pgdyno.errors import ExitCode, PgdynoError, StoreError, UsageError
 from pgdyno.records import Outcome
-from pgdyno.report.texts import Language
+from pgdyno.report.translation import Language
 from pgdyno.store import RunFolder, find_run, load_run
-from pgdyno.store.named import named_runs
-from pgdyno.store.remote import objects
-from pgdyno.store.remote.address import Address
-from pgdyno.store.remote.runs import SUMMARIES, copied, fetched, opened, upload
+from pgdyno.store.find_runs import named_runs
+from pgdyno.store.object_storage import objects
+from pgdyno.store.object_storage.address import Address
+from pgdyno.store.object_storage.runs import SUMMARIES, copied, fetched, opened, upload
 from tests.s3 import BUCKET, Bucket, environment, object_storage
 from tests.unit import documents_sample as documents
 from tests.unit.archive_sample import run_of
@@ -63,7 +62,7 @@ def test_a_run_comes_back_as_it_went(
         objects.write(content, at, only_new=only_new)
         written.append(at.name)
 
-    monkeypatch.setattr("pgdyno.store.remote.runs.write", write)
+    monkeypatch.setattr("pgdyno.store.object_storage.runs.write", write)
     (run.path / ".lock").touch()
     at = upload(run, RUNS)
     assert str(at) == f"s3://bench/runs/{run.name}"
@@ -135,8 +134,8 @@ def test_two_that_copy_one_run_at_once(run: RunFolder, tmp_path: Path, monkeypat
             others.append(None)
             others.append(copied(at, tmp_path))
 
-    monkeypatch.setattr("pgdyno.store.remote.runs.fetch", fetch_with_another)
-    monkeypatch.setattr("pgdyno.store.remote.runs.AT_ONCE", 1)
+    monkeypatch.setattr("pgdyno.store.object_storage.runs.fetch", fetch_with_another)
+    monkeypatch.setattr("pgdyno.store.object_storage.runs.AT_ONCE", 1)
     with pytest.raises(StoreError, match="exists already"):
         copied(at, tmp_path)
     ours = {name: content for name, content in contents(run.path).items() if name != ".lock"}

@@ -123,7 +123,7 @@ def test_a_commit_that_fails_anywhere_leaves_no_trial(
     for at in range(100):
         writer = folder.begin_trial(record.slug)
         with monkeypatch.context() as broken:
-            broken.setattr(f"pgdyno.store.storing.os.{what}", failing(getattr(os, what), at, 28))
+            broken.setattr(f"pgdyno.store.safe_files.os.{what}", failing(getattr(os, what), at, 28))
             try:
                 writer.commit(record, events=EVENTS, settings=SETTINGS)
             except StoreError as error:

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from pgdyno.records import PlacedLines, ProbeRecord
-from pgdyno.report.sections.inside import growth_table
+from pgdyno.report.sections.server_statements import growth_table
 from pgdyno.store import RunData, RunFolder, load_run
-from pgdyno.store.inside import server_statement_sums, table_sums
-from pgdyno.store.probed import write_probed
+from pgdyno.store.probe_queries import server_statement_sums, table_sums
+from pgdyno.store.probe_tables import write_probed
 from tests.unit.store_sample import add_trial, sample_manifest
 
 S = 1_000_000

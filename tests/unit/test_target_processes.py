@@ -12,10 +12,9 @@ import pytest
 
 from pgdyno.errors import TargetError
 from pgdyno.targets.account import Account, Relation
-from pgdyno.targets.endpoint import free_port, make_socket_folder, remove_socket_folder
-from pgdyno.targets.processes import ProcessId, descendants, identify, servers_in, start_ticks
-from pgdyno.targets.programs import clean_environment, run_program
-from pgdyno.targets.signals import signals_deferred
+from pgdyno.targets.cluster.postmaster import free_port, make_socket_folder, remove_socket_folder
+from pgdyno.targets.cluster.processes import ProcessId, descendants, identify, servers_in, start_ticks
+from pgdyno.targets.cluster.subprocesses import clean_environment, run_program, signals_deferred
 from pgdyno.targets.web import public_url
 
 OWN = Account("own", os.geteuid(), os.getegid(), Relation.SAME)

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import TargetError
-from pgdyno.plan.reserved import RESERVED_SETTINGS
-from pgdyno.targets.cluster import check_arguments
-from pgdyno.targets.log import explain, explain_whole, read_log
-from pgdyno.targets.settings import BEGIN, check_settings, own_settings, quote, write_settings
+from pgdyno.plan.checks.settings import RESERVED_SETTINGS
+from pgdyno.targets.cluster.initdb import check_arguments
+from pgdyno.targets.cluster.log import explain, explain_whole, read_log
+from pgdyno.targets.cluster.settings import BEGIN, check_settings, own_settings, quote, write_settings
 
 
 @pytest.mark.parametrize(

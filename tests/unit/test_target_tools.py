@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import TargetError
-from pgdyno.targets.build.find import _compiler
-from pgdyno.targets.local.find import _ask_pg_config
-from pgdyno.targets.tools import run_tool
+from pgdyno.targets.build.kind import _compiler
+from pgdyno.targets.cluster.folders import run_tool
+from pgdyno.targets.local.kind import _ask_pg_config
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_a_locale_without_utf_8_is_enough(program: Path) -> None:
     """Neither coercion nor Python's own UTF-8 mode: what is read is UTF-8 all the same."""
     program.write_text("#!/bin/sh\nprintf 'Universität' >&2\nexit 1\n", encoding="utf-8")
     code = (
-        "import sys\nfrom pgdyno.errors import TargetError\nfrom pgdyno.targets.tools import run_tool\n"
+        "import sys\nfrom pgdyno.errors import TargetError\nfrom pgdyno.targets.cluster.folders import run_tool\n"
         "try:\n    run_tool(sys.argv[1])\nexcept TargetError as error:\n    print(ascii(error.message))\n"
     )
     environment = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PATH": "/usr/bin:/bin"}

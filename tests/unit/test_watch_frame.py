@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.watch.bucket import Fold, Session
+from pgdyno.watch.chart import class_of
 from pgdyno.watch.frame import Blocker, Cpu, Disk, Frame, Process, frame_of
-from pgdyno.watch.history import Point, stepped
+from pgdyno.watch.frame_history import Point, stepped
+from pgdyno.watch.seconds import Fold, Session
 from pgdyno.watch.statements import Statement
-from pgdyno.watch.waits import class_of
 from tests.unit.watch_sample import buckets, connected, history, line, row, sample, second, session, start, waits
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "watch.md"

@@ -8,9 +8,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from pgdyno.analyse.correlation import Array
-from pgdyno.analyse.source import RunSource
-from pgdyno.analyse.timeline import Timeline, trial_timeline
+from pgdyno.analyse.intervals import Array
+from pgdyno.analyse.timeline import RunSource, Timeline, trial_timeline
 
 WINDOW = 61
 """Seconds of the rolling median: a dip of up to half of it leaves the median unchanged."""

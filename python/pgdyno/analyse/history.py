@@ -11,11 +11,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from pgdyno.analyse.compare import LEAST_DELTA
-from pgdyno.analyse.metric import Metric, value_of
+from pgdyno.analyse.comparison import LEAST_DELTA
+from pgdyno.analyse.pairs import Metric, value_of
 from pgdyno.analyse.series import Series, label, varying
-from pgdyno.analyse.source import RunSource
-from pgdyno.analyse.steady import segments_of
+from pgdyno.analyse.steady_state import segments_of
+from pgdyno.analyse.timeline import RunSource
 
 FEWEST_RUNS = 12
 """Required for change points."""

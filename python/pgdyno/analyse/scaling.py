@@ -1,16 +1,59 @@
-"""Peak and knee of each curve of throughput by clients, without a model."""
+"""Throughput by clients or another parameter: peak and knee without a model, and the Universal Scalability Law.
+
+The Universal Scalability Law, if a curve allows it; in addition to the peak and the knee.
+
+X(N) = lambda N / (1 + sigma (N - 1) + kappa N (N - 1)): lambda is the throughput of one client, sigma the share that
+waits for others (contention), kappa the cost of mutual synchronisation (coherency). Gunther 2007, "Guerrilla Capacity
+Planning".
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pgdyno.analyse import warning
-from pgdyno.analyse.estimate import Estimate
-from pgdyno.analyse.knee import knee
+import numpy as np
+
+from pgdyno.analyse import summary as warning
+from pgdyno.analyse.estimate import CONFIDENCE, Estimate, two_sided_quantile
+from pgdyno.analyse.intervals import Array, t_quantile
 from pgdyno.analyse.series import Series
 from pgdyno.analyse.summary import PointSummary
 from pgdyno.messages import Message
+from pgdyno.records import Point
+
+NEAR_PEAK = 0.95
+"""Least share of the peak's throughput at the knee."""
+
+
+def knee(samples: Sequence[Sequence[float]]) -> int | None:
+    """Return the index of the first of `samples` whose mean is shown to be at least 95 % of every other's; None if none
+    is.
+
+    `samples` are throughputs by trial, one list for each number of clients, fewest first. Non-inferiority by multiple
+    comparisons with the best (Hsu 1984, "Constrained simultaneous confidence intervals for multiple comparisons with
+    the best"): a point's log ratio to each other one has a lower 95 % bound, Student's t with the variance pooled over
+    all points. As each point is compared with all others, and the bounds hold simultaneously (Bonferroni), choosing the
+    peak as the highest of several means causes no bias.
+    """
+    logs = [[math.log(each) for each in sample] if min(sample, default=0) > 0 else [] for sample in samples]
+    known = [at for at, sample in enumerate(logs) if sample]
+    if len(known) == 1:
+        return known[0]
+    freedom = sum(len(logs[at]) - 1 for at in known)
+    if not known or freedom < 1:
+        return None
+    means = {at: math.fsum(logs[at]) / len(logs[at]) for at in known}
+    variance = math.fsum((each - means[at]) ** 2 for at in known for each in logs[at]) / freedom
+    t = two_sided_quantile(1 - 2 * (1 - CONFIDENCE) / (len(known) - 1), freedom)
+
+    def is_shown(at: int, other: int) -> bool:
+        error = math.sqrt(variance * (1 / len(logs[at]) + 1 / len(logs[other])))
+        return means[at] - means[other] - t * error >= math.log(NEAR_PEAK)
+
+    return next((at for at in known if all(is_shown(at, other) for other in known if other != at)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +111,271 @@ def _curve(series: Series, points: Sequence[ScalingPoint]) -> ScalingCurve:
     elif place is None:
         warnings.append(warning.KNEE_NOT_DETERMINED)
     return ScalingCurve(series, tuple(points), peak, None if place is None else points[place], tuple(warnings))
+
+
+FEWEST_COUNTS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A parameter with its 95 % interval."""
+
+    fitted: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class UslFit:
+    """A fitted curve and its parameters, with their intervals."""
+
+    rate: Range
+    """lambda: transactions per second of one client."""
+    contention: Range
+    """sigma."""
+    coherency: Range
+    """kappa."""
+    peak_clients: Range
+    """sqrt((1 - sigma) / kappa)."""
+    peak_tps: Range
+    """X at `peak_clients`."""
+    largest_error: float
+    """Largest relative deviation of a point's mean from the curve: 0.1 means that the law does not describe this
+    curve.
+    """
+
+    def at(self, clients: float) -> float:
+        """Return the throughput of the fitted curve."""
+        return float(usl(np.asarray([clients]), self.rate.fitted, self.contention.fitted, self.coherency.fitted)[0])
+
+
+@dataclass(frozen=True, slots=True)
+class NotFitted:
+    """Why there is no fit."""
+
+    reason: Message
+
+
+@dataclass(frozen=True, slots=True)
+class UslBand:
+    """The fitted curve between a curve's fewest and most clients, and its 95 % band."""
+
+    clients: Sequence[float]
+    fitted: Sequence[float]
+    low: Sequence[float]
+    high: Sequence[float]
+
+
+def usl(clients: Array, rate: float, contention: float, coherency: float) -> Array:
+    """Return X(N) of the law."""
+    return rate * clients / (1 + contention * (clients - 1) + coherency * clients * (clients - 1))
+
+
+def fit_usl(points: Sequence[tuple[int, Sequence[float]]]) -> UslFit | NotFitted:
+    """Fit the law to throughputs by repeat of each number of clients.
+
+    Non-linear least squares on the logarithm of every trial's throughput, because noise grows with throughput;
+    contention and coherency are not negative. Intervals are by linear approximation at the solution and Student's t,
+    with the residual variance over all trials (Bates and Watts 1988, chapter 2): of lambda, kappa and the peak on their
+    logarithms, of sigma cut at 0. They assume that the law holds, so check `largest_error`, too. There is no fit for
+    fewer than 6 numbers of clients, and none if the highest throughput is at the most clients, or the fit has no peak:
+    it would be an extrapolation.
+    """
+    ordered = sorted((clients, [each for each in tps if each > 0]) for clients, tps in points)
+    ordered = [(clients, tps) for clients, tps in ordered if tps]
+    if len(ordered) < FEWEST_COUNTS:
+        return NotFitted(
+            Message(
+                "usl-few-clients",
+                "{count} numbers of clients, but the law needs {least}",
+                count=len(ordered),
+                least=FEWEST_COUNTS,
+            )
+        )
+    means = np.array([np.mean(tps) for _, tps in ordered])
+    if int(np.argmax(means)) == len(means) - 1:
+        return NotFitted(
+            Message("usl-peak-not-reached", "peak not reached: the highest throughput is at the most clients measured")
+        )
+    solution = _solve([(clients, each) for clients, tps in ordered for each in tps])
+    if solution is None:
+        return NotFitted(Message("usl-never-falls", "peak not reached: the fitted curve never falls"))
+    rate, contention, coherency, peak, top = (solution.interval(at) for at in range(5))
+    clients = np.array([each for each, _ in ordered], dtype=np.float64)
+    errors = np.abs(usl(clients, rate.fitted, contention.fitted, coherency.fitted) / means - 1)
+    return UslFit(rate, contention, coherency, peak, top, float(errors.max()))
+
+
+def fit_curve(curve: ScalingCurve) -> UslFit | NotFitted:
+    """Fit the law to a curve of a run."""
+    if any(point.summary.point.rate is not None for point in curve.points):
+        return NotFitted(Message("usl-open-loop", "in an open loop, the plan sets the throughput"))
+    return fit_usl([(point.clients, point.summary.tps_by_trial) for point in curve.points])
+
+
+def curve_band(curve: ScalingCurve, fit: UslFit | NotFitted, steps: int = 48) -> UslBand | None:
+    """Return the fitted curve with its 95 % band at each of `steps` numbers of clients; None without a fit.
+
+    The same linear approximation as that of the parameters, for each number of clients (Bates and Watts 1988).
+    """
+    if isinstance(fit, NotFitted):
+        return None
+    tps = [(point.clients, each) for point in curve.points for each in point.summary.tps_by_trial if each > 0]
+    solution = _solve(tps)
+    if solution is None:
+        return None
+    at = np.geomspace(curve.points[0].clients, curve.points[-1].clients, steps)
+    fitted = np.array([fit.at(each) for each in at])
+    spread = np.exp([solution.half_at(each) for each in at])
+    return UslBand(at.tolist(), fitted.tolist(), (fitted / spread).tolist(), (fitted * spread).tolist())
+
+
+@dataclass(frozen=True, slots=True)
+class _Solution:
+    """N / X = b · (1, N - 1, N (N - 1)) with b = (1, sigma, kappa) / lambda: b with an unbounded sigma, as its
+    covariance requires, and with a bounded one.
+    """
+
+    free: Array
+    bounded: Array
+    covariance: Array
+    t: float
+
+    def interval(self, at: int) -> Range:
+        """Return the interval of lambda, sigma, kappa, the peak's clients and the peak's throughput, by index."""
+
+        def value(b: Array) -> float:
+            return _parameters(b)[at]
+
+        fitted, middle, half = value(self.bounded), value(self.free), self.t * self._error(value)
+        # all but sigma are logarithms; if sigma was bounded, the fitted value moves within its interval
+        low, high = min(middle - half, fitted), max(middle + half, fitted)
+        if at == _SIGMA:
+            return Range(fitted, max(low, 0.0), max(high, 0.0))
+        return Range(math.exp(fitted), math.exp(low), _exp(high))
+
+    def half_at(self, clients: float) -> float:
+        """Return half of the interval of log throughput."""
+        row = _row(clients)
+        return self.t * self._error(lambda b: -math.log(float(row @ b)))
+
+    def _error(self, value: Callable[[Array], float]) -> float:
+        """Return the standard error of a function of b, by its gradient (the delta method)."""
+        steps = np.diag(np.abs(self.free) * 1e-5 + 1e-12)
+        slopes = np.array([(value(self.free + step) - value(self.free - step)) / (2 * step.sum()) for step in steps])
+        return math.sqrt(max(float(slopes @ self.covariance @ slopes), 0.0))
+
+
+_SIGMA = 1
+
+
+def _solve(trials: Sequence[tuple[int, float]]) -> _Solution | None:
+    """Return the fit to clients and throughput of each trial; None for a curve without a peak."""
+    clients, tps = (np.array(each, dtype=np.float64) for each in zip(*trials, strict=True))
+    over = clients / tps
+    rows = np.array([_row(each) for each in clients])
+    free, slopes, squares = _least_squares(rows, over)
+    bounded = free
+    if free[1] < 0:
+        rate, coherency = _least_squares(rows[:, [0, 2]], over)[0]
+        bounded = np.array([rate, 0.0, coherency])
+    if not (_has_peak(free) and _has_peak(bounded)):
+        return None
+    freedom = len(over) - len(free)
+    covariance = np.linalg.inv(slopes.T @ slopes) * squares / freedom
+    return _Solution(free, bounded, covariance, t_quantile(CONFIDENCE, freedom))
+
+
+def _least_squares(columns: Array, over: Array) -> tuple[Array, Array, float]:
+    """Return the coefficients of `columns` for the logarithm of `over`, the gradient there, and the sum of squares."""
+    # importing scipy is slow, and few reports fit a curve
+    from scipy import optimize
+
+    def over_of(b: Array) -> Array:
+        # a step may lead to a point where the law has no throughput
+        return np.maximum(columns @ b, 1e-9 * over)
+
+    start, *_ = np.linalg.lstsq(columns / over[:, None], np.ones_like(over))
+    solved = optimize.least_squares(
+        lambda b: np.log(over_of(b) / over), start, jac=lambda b: columns / over_of(b)[:, None], x_scale="jac"
+    )
+    return solved.x, solved.jac, 2 * float(solved.cost)
+
+
+def _row(clients: float) -> Array:
+    return np.array([1.0, clients - 1, clients * (clients - 1)])
+
+
+def _has_peak(b: Array) -> bool:
+    return bool(b[0] > 0 and b[2] > 0 and b[1] < b[0])
+
+
+def _parameters(b: Array) -> tuple[float, float, float, float, float]:
+    """Return log lambda, sigma, log kappa, and the logarithms of the peak's clients and throughput."""
+    contention, coherency = b[1] / b[0], max(b[2] / b[0], 1e-300)
+    peak = max(math.sqrt(max(1 - contention, 0.0) / coherency), 1.0)
+    top = peak / float(_row(peak) @ b)
+    return -math.log(b[0]), float(contention), math.log(coherency), math.log(peak), math.log(top)
+
+
+def _exp(value: float) -> float:
+    """Return infinity instead of an overflow, which occurs if hardly anything is known."""
+    return math.exp(value) if value < 700 else math.inf
+
+
+CLIENTS = "clients"
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterCurve:
+    """Points that differ in one parameter only."""
+
+    target: str
+    point: Point
+    """The first point of the curve: except for the parameter, all points share its values."""
+    values: tuple[int | float | str | None, ...]
+    """Values of the parameter: numbers ascending, others in order of occurrence; None if a point does not set it."""
+    points: tuple[PointSummary, ...]
+
+
+def along(points: Sequence[PointSummary], parameter: str) -> list[ParameterCurve]:
+    """Return a curve along `parameter` for every combination of the others: clients, scale, rate, settings.work_mem, …
+
+    Only curves with at least two values are returned. They include points without a finished trial, with no figures.
+    """
+    groups: dict[str, list[PointSummary]] = defaultdict(list)
+    for point in points:
+        groups[_without(point, parameter)].append(point)
+    curves = []
+    for there in groups.values():
+        ordered = sorted(there, key=lambda point: _place(value_at(point.point, parameter), there.index(point)))
+        values = tuple(value_at(point.point, parameter) for point in ordered)
+        if len(set(values)) > 1:
+            curves.append(ParameterCurve(there[0].series.target, there[0].point, values, tuple(ordered)))
+    return curves
+
+
+def value_at(point: Point, parameter: str) -> int | float | str | None:
+    """Return the value of `parameter` at `point`; settings and variables that are integers are returned as numbers."""
+    value = point.clients if parameter == CLIENTS else point.parameter(parameter)
+    if isinstance(value, str):
+        try:
+            return int(value)
+        except ValueError:
+            return value
+    return value
+
+
+def _without(point: PointSummary, parameter: str) -> str:
+    """Return the parameters that a point shares with its neighbours along `parameter`."""
+    described = point.point.model_dump()
+    group, dot, key = parameter.partition(".")
+    if dot:
+        described[group].pop(key, None)
+    else:
+        described.pop(parameter, None)
+    return f"{point.series.target} {described}"
+
+
+def _place(value: float | str | None, came: int) -> tuple[int, float]:
+    return (0, float(value)) if isinstance(value, (int, float)) else (1, float(came))

@@ -1,4 +1,4 @@
-"""Summary of each point over its trials."""
+"""One figure for every point from all of its trials, its statements, and the warnings that belong to it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,79 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pgdyno.analyse import warning
 from pgdyno.analyse.estimate import Estimate, mean_interval
 from pgdyno.analyse.histogram import HistogramError, LatencyHistogram, merge
 from pgdyno.analyse.series import Series, following, series_in_order
-from pgdyno.analyse.source import RunSource
-from pgdyno.analyse.timeline import trial_timeline
+from pgdyno.analyse.timeline import RunSource, trial_timeline
 from pgdyno.messages import Message
 from pgdyno.records import ErrorCount, Latency, Outcome, Point, Summary, TrialRecord
+
+# lower case, one clause or two, without the name of the point it belongs to
+ONE_TRIAL = Message("one-trial", "only one trial: no interval")
+FEW_TRIALS = Message("few-trials", "only two trials: the interval extends 12.7 standard errors to each side")
+NO_TRIALS = Message("no-trials", "no trial finished: no figures")
+NO_LATENCY = Message("no-latency", "no transaction succeeded in a trial: it has no latency")
+HISTOGRAM_MISSING = Message("histogram-missing", "no histogram was recorded: no percentiles")
+KNEE_WITHOUT_INTERVALS = Message(
+    "knee-without-intervals", "knee not determined: that needs more than one trial per point"
+)
+KNEE_NOT_DETERMINED = Message(
+    "knee-not-determined",
+    "knee not determined: trials scatter too much to show which points are within 5 % of the peak",
+)
+PEAK_AT_EDGE = "peak-at-edge"
+"""Id of the warning that the peak was not reached."""
+
+
+def peak_at_edge(clients: int) -> Message:
+    """Warn that the peak is at `clients`, the most that were measured."""
+    return Message(
+        "peak-at-edge",
+        "peak not reached: the highest throughput is at the most clients measured ({clients:,})",
+        clients=clients,
+    )
+
+
+def failed_trials(count: int, planned: int) -> Message:
+    """Warn that `count` of a point's `planned` trials failed."""
+    if planned == 1:
+        return Message("failed-trials", "the only trial failed and does not count", count=count, all=planned)
+    return Message(
+        "failed-trials",
+        "{count} of {all} trials failed and does not count",
+        "{count} of {all} trials failed and do not count",
+        count=count,
+        all=planned,
+    )
+
+
+def interrupted_trials(count: int, planned: int) -> Message:
+    """Warn that `count` of a point's `planned` trials were interrupted."""
+    if planned == 1:
+        return Message(
+            "interrupted-trials", "the only trial was interrupted and does not count", count=count, all=planned
+        )
+    return Message(
+        "interrupted-trials",
+        "{count} of {all} trials was interrupted and does not count",
+        "{count} of {all} trials were interrupted and do not count",
+        count=count,
+        all=planned,
+    )
+
+
+def errors(failed: int, skipped: int, clients_aborted: int) -> Message:
+    """Warn of failed and skipped transactions, and of clients that aborted."""
+    gave_up = "client aborted" if clients_aborted == 1 else "clients aborted"
+    parts = ((failed, "failed"), (skipped, "skipped"), (clients_aborted, gave_up))
+    return Message(
+        "errors",
+        "errors: {counts}",
+        counts=", ".join(f"{count:,} {word}" for count, word in parts if count),
+        failed=failed,
+        skipped=skipped,
+        clients_aborted=clients_aborted,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,15 +301,15 @@ def _of_trials(trials: Sequence[TrialRecord], *, finished: int) -> Iterator[Mess
     interrupted = sum(trial.outcome is Outcome.INTERRUPTED for trial in trials)
     failed = planned - finished - interrupted
     if failed:
-        yield warning.failed_trials(failed, planned)
+        yield failed_trials(failed, planned)
     if interrupted:
-        yield warning.interrupted_trials(interrupted, planned)
+        yield interrupted_trials(interrupted, planned)
     if finished == 0:
-        yield warning.NO_TRIALS
+        yield NO_TRIALS
     elif finished == 1:
-        yield warning.ONE_TRIAL
+        yield ONE_TRIAL
     elif finished == 2:
-        yield warning.FEW_TRIALS
+        yield FEW_TRIALS
 
 
 def _of_figures(
@@ -259,10 +324,48 @@ def _of_figures(
         # a figure that a document does not print is shown as a dash, and is no error
         pass
     elif any(summary.latency_ns is None for summary in summaries):
-        yield warning.NO_LATENCY
+        yield NO_LATENCY
     elif broken is not None:
         yield Message("histogram-broken", "{error}: no percentiles", error=broken)
     elif summaries and histogram is None:
-        yield warning.HISTOGRAM_MISSING
+        yield HISTOGRAM_MISSING
     if losses.errors:
-        yield warning.errors(losses.failed, losses.skipped, losses.clients_aborted)
+        yield errors(losses.failed, losses.skipped, losses.clients_aborted)
+
+
+@dataclass(frozen=True, slots=True)
+class StatementShare:
+    """One statement of a script."""
+
+    script: int
+    line: int
+    text: str
+    executions: int
+    failures: int
+    mean_ns: float
+    p99_ns: int | None
+    total_s: float
+    """executions x mean: how long all clients together waited for it."""
+    share: float
+    """Share of the total time of all statements."""
+
+
+def statement_shares(run: RunSource, trial: int) -> list[StatementShare]:
+    """Return the statements of trial number `trial`, the most expensive first, without those that never succeeded or
+    were not counted.
+    """
+    rows = [
+        (row, row.executions, row.latency_mean_ns)
+        for row in run.statements(trial)
+        if row.executions and row.latency_mean_ns is not None
+    ]
+    total = sum(executions * mean for _, executions, mean in rows if executions and mean is not None)
+    found = [
+        StatementShare(
+            row.script, row.line, row.text, executions, row.failures or 0, mean, row.p99_ns,
+            executions * mean / 1e9, executions * mean / total if total else 0.0,
+        )
+        for row, executions, mean in rows
+        if executions is not None and mean is not None
+    ]  # fmt: skip
+    return sorted(found, key=lambda each: -each.total_s)

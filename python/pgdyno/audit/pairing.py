@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from pgdyno.analyse.pairs import VERSION, Confounder, differing_parameters
 from pgdyno.analyse.series import named
+from pgdyno.audit.arms import PairRun, Side
 from pgdyno.audit.finding import Finding, Severity
-from pgdyno.audit.pair_run import PairRun, Side
 from pgdyno.audit.rules import (
     cache_differs,
     dataset_differs,
@@ -28,9 +28,16 @@ from pgdyno.audit.rules import (
 from pgdyno.audit.setting_values import alike, values_at
 from pgdyno.audit.subject import AuditRun, Subject
 from pgdyno.errors import UsageError
-from pgdyno.fingerprint.compare import HEAVY_SETTINGS, UNKNOWN, Difference, comparable, topic_of
-from pgdyno.fingerprint.compare import Severity as Weight
-from pgdyno.fingerprint.stored import print_of, unknown_of
+from pgdyno.fingerprint.comparison import (
+    HEAVY_SETTINGS,
+    UNKNOWN,
+    Difference,
+    comparable,
+    print_of,
+    topic_of,
+    unknown_of,
+)
+from pgdyno.fingerprint.comparison import Severity as Weight
 from pgdyno.messages import Message
 from pgdyno.records import Fingerprint, Manifest
 

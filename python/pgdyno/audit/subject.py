@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, TypeVar
 
+from pgdyno.analyse.dip_evidence import METRICS, ExplainedDip, explained, joined, spans_needed, worker_shares
 from pgdyno.analyse.dips import Dip, dips_of
-from pgdyno.analyse.evidence import METRICS, ExplainedDip, explained, joined, spans_needed, worker_shares
 from pgdyno.analyse.price import PriceList, prices_of
-from pgdyno.analyse.probed import Span, SummedProbe, origin_us
+from pgdyno.analyse.probe_series import Span, SummedProbe, origin_us
 from pgdyno.analyse.timeline import Timeline, timeline_of
 from pgdyno.records import GeneratorHost, ImportedLine, Latency, Manifest, Outcome, Summary, TrialRecord
+from pgdyno.store.probe_tables import Metric, Stretches
 from pgdyno.store.tables import EventRow, IntervalRow, SeriesRow, SettingRow, StatementRow, WaitRow
-from pgdyno.store.within import Metric, Stretches
 
 _NUMBER = re.compile(r"\d{1,15}(?:\.(\d{1,15}))?")
 READ_ONLY = frozenset(["select-only", "oltp-read-only", "oltp-point-select"])
@@ -23,7 +23,7 @@ READ_ONLY = frozenset(["select-only", "oltp-read-only", "oltp-point-select"])
 
 
 class AuditRun(Protocol):
-    """What the audit needs of a run; `store.read.RunData` implements it."""
+    """What the audit needs of a run; `store.read_runs.RunData` implements it."""
 
     @property
     def manifest(self) -> Manifest: ...

@@ -1,4 +1,4 @@
-"""`pgdyno analyse`: steadiness, dips, scalability and price of a run, or of each of many."""
+"""`pgdyno analyse` and `pgdyno audit`, of one run or of each of many."""
 
 from __future__ import annotations
 
@@ -9,20 +9,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from rich.text import Text
+
 from pgdyno.analyse.price import PriceList
-from pgdyno.cluster.tasks import Lost
-from pgdyno.commands.price_file import read_prices
-from pgdyno.commands.spread import Unread, each_run, over, say_unread
+from pgdyno.audit import Finding, Severity, audit, worst
+from pgdyno.commands.many_runs import Unread, each_run, over, say_unread
+from pgdyno.commands.report_files import read_prices
 from pgdyno.console import Console
 from pgdyno.errors import EngineError, ExitCode, UsageError
+from pgdyno.generators.tasks import Lost
 from pgdyno.records.price import LatencyLimit, latency_limit
 from pgdyno.report import numbers
 from pgdyno.report.analysis import analyse_run, analysis_json, analysis_lines
 from pgdyno.report.digest import digest
-from pgdyno.report.published_lines import published_lines
-from pgdyno.store import load_run
-from pgdyno.store.named import named_runs
-from pgdyno.store.remote.runs import SUMMARIES, opened
+from pgdyno.report.terminal.published import published_lines
+from pgdyno.store import find_run, load_run
+from pgdyno.store.find_runs import named_runs
+from pgdyno.store.object_storage.runs import SUMMARIES, opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,3 +110,57 @@ def _print_all(found: Iterator[tuple[str, Any]], *, json: bool) -> ExitCode:
         console.print(f"{numbers.count(count, 'run')} analysed" + (f", {len(unread)} not" if unread else ""))
     say_unread(unread)
     return unread[0].exit_code if unread else ExitCode.OK
+
+
+EVIDENCE_SHOWN = 6
+STYLES = {Severity.INVALID: "bold red", Severity.CAUTION: "yellow", Severity.NOTE: "dim"}
+
+
+def audit_run(run: str, runs: Path, *, json: bool) -> ExitCode:
+    """Prints the findings about a run. Raises StoreError and UsageError."""
+    data = load_run(find_run(run, runs))
+    findings = audit(data)
+    if json:
+        print(
+            json_module.dumps([finding.model_dump(mode="json") for finding in findings], indent=2, ensure_ascii=False)
+        )
+    else:
+        imported = data.manifest.imported is not None
+        _print_findings(data.manifest.run, findings, Console(soft_wrap=True), imported=imported)
+    return ExitCode.INVALID if worst(findings) is Severity.INVALID else ExitCode.OK
+
+
+def _print_findings(run: str, findings: Sequence[Finding], console: Console, *, imported: bool) -> None:
+    checked = [finding for finding in findings if finding.checked]
+    counts = ", ".join(_counted(sum(each.severity is severity for each in checked), severity) for severity in STYLES)
+    console.print(Text(f"{run}: {counts}", "bold"))
+    for finding in checked:
+        console.print()
+        console.print(
+            Text.assemble((finding.severity, STYLES[finding.severity]), f"  {finding.rule}: {finding.message}")
+        )
+        for evidence in finding.evidence[:EVIDENCE_SHOWN]:
+            figures = ", ".join(f"{name} {_figure(value)}" for name, value in evidence.figures.items())
+            console.print(Text(f"    {evidence.at}: {figures}", "dim"))
+        if len(finding.evidence) > EVIDENCE_SHOWN:
+            console.print(Text(f"    and {len(finding.evidence) - EVIDENCE_SHOWN} more; --json has all", "dim"))
+        if finding.advice:
+            console.print(f"    advice: {finding.advice}")
+    unchecked = [finding for finding in findings if not finding.checked]
+    if unchecked:
+        console.print()
+    if unchecked and imported:
+        # imported documents lack the input of most rules, for the same reason: one line names them all
+        rules = ", ".join(finding.rule for finding in unchecked)
+        console.print(Text(f"not checked, because the source lacks the input (--json names it): {rules}", "dim"))
+        return
+    for finding in unchecked:
+        console.print(Text(f"{finding.rule}: {finding.message}", "dim"))
+
+
+def _counted(number: int, severity: Severity) -> str:
+    return f"{number} invalid" if severity is Severity.INVALID else numbers.count(number, severity)
+
+
+def _figure(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:,.10g}"

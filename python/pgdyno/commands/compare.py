@@ -10,16 +10,15 @@ from pathlib import Path
 
 from rich.cells import cell_len
 
-from pgdyno.analyse.compare import Comparison, compare
-from pgdyno.analyse.gate import Gate, GateVerdict, gate
-from pgdyno.analyse.noise import NoiseFloor, noise_floor
+from pgdyno.analyse.comparison import Comparison, Gate, GateVerdict, compare, gate
+from pgdyno.analyse.noise_floor import NoiseFloor, noise_floor
 from pgdyno.commands.compared_runs import Compared, ComparedRuns
-from pgdyno.commands.output import write_report_file
+from pgdyno.commands.report_files import write_report_file
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.messages import Message, message_json
-from pgdyno.report.comparison import comparison_lines, confounded_line, noise_lines
-from pgdyno.report.comparison_export import (
+from pgdyno.report.answers.comparison import comparison_lines, confounded_line, noise_lines
+from pgdyno.report.answers.comparison_export import (
     comparison_json,
     gate_json,
     gate_junit,
@@ -28,8 +27,7 @@ from pgdyno.report.comparison_export import (
     gate_words,
     noise_json,
 )
-from pgdyno.report.prices import price_comparison_lines
-from pgdyno.report.refusal import (
+from pgdyno.report.answers.refusal import (
     Reason,
     reason_lines,
     reasons_json,
@@ -38,7 +36,8 @@ from pgdyno.report.refusal import (
     refused_junit,
     refused_markdown,
 )
-from pgdyno.report.wrapping import wrapped
+from pgdyno.report.costs import price_comparison_lines
+from pgdyno.report.terminal.text_drawing import wrapped
 
 _PERCENT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
 NARROWEST, WIDEST = 60, 120

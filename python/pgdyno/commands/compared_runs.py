@@ -7,11 +7,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from pgdyno.analyse.compare import Comparison
-from pgdyno.analyse.metric import Metric, usual_metric
-from pgdyno.analyse.noise import FloorRefusal, NoiseFloor, noise_floor
-from pgdyno.analyse.pairs import Arms, between, usual_split, within
-from pgdyno.analyse.price_comparison import PriceComparison, compare_prices
+from pgdyno.analyse.comparison import Comparison
+from pgdyno.analyse.noise_floor import FloorRefusal, NoiseFloor, noise_floor
+from pgdyno.analyse.pairs import Arms, Metric, between, usual_metric, usual_split, within
+from pgdyno.analyse.price import PriceComparison, PriceList, compare_prices, prices_of
 from pgdyno.analyse.series import Series, varying
 from pgdyno.audit import Finding, Severity, audit
 from pgdyno.audit.pairing import (
@@ -24,13 +23,35 @@ from pgdyno.audit.pairing import (
     trials_of,
     words_of,
 )
-from pgdyno.commands.arm_prices import alike, alone, arm_prices, total_of
-from pgdyno.commands.price_file import read_prices
+from pgdyno.commands.report_files import read_prices
 from pgdyno.errors import UsageError
-from pgdyno.fingerprint.compare import Difference, topic_of
+from pgdyno.fingerprint.comparison import Difference, topic_of
 from pgdyno.messages import Message
-from pgdyno.report.refusal import Grounds, Reason
+from pgdyno.report.answers.refusal import Grounds, Reason
 from pgdyno.store import RunData, find_run, load_run
+
+
+def arm_prices(run: RunData, file: Path | None) -> PriceList | None:
+    """Returns the prices in the price file, or else those of the run's plan. Raises UsageError."""
+    return prices_of(run.manifest) if file is None else read_prices(file)
+
+
+def alone(run: RunData) -> str | None:
+    """Returns the run's only target, or None if the run has several."""
+    names = {trial.target for trial in run.trials}
+    return names.pop() if len(names) == 1 else None
+
+
+def total_of(prices: PriceList | None, target: str | None) -> float | None:
+    """Returns a target's price over the period, or None without a price."""
+    if prices is None or target is None or target not in prices.target:
+        return None
+    return prices.target[target].total(prices.years)
+
+
+def alike(a: PriceList | None, b: PriceList | None) -> bool:
+    """Tells whether two price lists share a currency and a period."""
+    return a is not None and b is not None and (a.currency, a.years) == (b.currency, b.years)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from pgdyno.commands.budget import within_budget
+from pgdyno.commands.plan import within_budget
 from pgdyno.console import Console
 from pgdyno.doctor import THOROUGH, examine, needs_of_machine, needs_of_plan, worst
 from pgdyno.doctor.remote import reach_servers
@@ -17,7 +17,7 @@ from pgdyno.experiment import scripts_of
 from pgdyno.experiment.generators import generator_checks
 from pgdyno.plan import load_plan
 from pgdyno.records import Check, CheckVerdict
-from pgdyno.report.checks import check_lines
+from pgdyno.report.terminal.doctor_checks import check_lines
 from pgdyno.run import find_engine
 from pgdyno.targets import Home
 

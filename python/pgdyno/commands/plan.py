@@ -1,21 +1,44 @@
-"""`pgdyno plan check | show | list | new | schema`."""
+"""`pgdyno plan check | show | list | new | schema`, and `--budget`."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich.table import Table
 
-from pgdyno.commands.budget import within_budget
 from pgdyno.console import Console
-from pgdyno.plan import BUILTIN_SCRIPTS, catalogue, load_plan
+from pgdyno.errors import UsageError
+from pgdyno.host import describe_host
+from pgdyno.plan import BUILTIN_SCRIPTS, LoadedPlan, catalogue, load_plan
+from pgdyno.plan.budget import Room, fit
 from pgdyno.plan.executed import executed_lines
+from pgdyno.plan.json_schema import schema_text
 from pgdyno.plan.new import write_new_plan
-from pgdyno.plan.schema import schema_text
 from pgdyno.plan.show import show_json, show_lines, total, warning_lines
 from pgdyno.programs import find_engine
 from pgdyno.run.engine import check_scripts, workload_options
+from pgdyno.units import parse_duration_s
+
+
+def within_budget(loaded: LoadedPlan, budget: str | None) -> LoadedPlan:
+    """Returns `loaded`, reduced until it fits; unchanged without a budget. Raises UsageError."""
+    if budget is None:
+        return loaded
+    try:
+        seconds = parse_duration_s(budget)
+    except ValueError as error:
+        raise UsageError(f"cannot use --budget {budget}: {error}") from error
+    # imported here: without a budget, `plan check` needs no code of servers
+    from pgdyno.targets import Home
+
+    root = Home.locate().root
+    there = next(folder for folder in (root, *root.parents) if folder.exists())
+    room = Room(seconds, describe_host().memory_bytes, shutil.disk_usage(there).free)
+    fitted = fit(loaded.plan, room)
+    return replace(loaded, plan=fitted.plan, gave_up=tuple(fitted.gave_up))
 
 
 def check(source: str, overrides: Sequence[str], *, budget: str | None = None, on: str | None = None) -> None:

@@ -10,19 +10,18 @@ from itertools import chain
 from pathlib import Path
 
 from pgdyno.analyse.price import PriceList
-from pgdyno.commands.output import below, write_pieces, write_report_at, write_report_file
-from pgdyno.commands.price_file import read_prices
-from pgdyno.commands.spread import Unread, each_run, over, say_unread
+from pgdyno.commands.many_runs import Unread, each_run, over, say_unread
+from pgdyno.commands.report_files import below, read_prices, write_pieces, write_report_at, write_report_file
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, StoreError, UsageError
 from pgdyno.report.export import csv_head, to_csv
+from pgdyno.report.full_report import WholeReport, whole_report
 from pgdyno.report.paper.typeset import need_typst
-from pgdyno.report.texts import Language
-from pgdyno.report.whole import WholeReport, whole_report
+from pgdyno.report.translation import Language
 from pgdyno.store import find_run, load_run
-from pgdyno.store.named import named_runs
-from pgdyno.store.remote.address import is_remote
-from pgdyno.store.remote.runs import opened
+from pgdyno.store.find_runs import named_runs
+from pgdyno.store.object_storage.address import is_remote
+from pgdyno.store.object_storage.runs import opened
 
 PAGE = "report.html"
 

@@ -7,28 +7,28 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pgdyno.commands.budget import within_budget
 from pgdyno.commands.cost import Consent, agree_for_run
-from pgdyno.commands.output import write_report_file
-from pgdyno.commands.places import checked_places
+from pgdyno.commands.many_runs import checked_places
+from pgdyno.commands.plan import within_budget
+from pgdyno.commands.report_files import write_report_file
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.experiment import Finished, resume_experiment, run_experiment
-from pgdyno.experiment.renting import Renting
+from pgdyno.experiment.rented_servers import Renting
 from pgdyno.experiment.resume import loaded_of
-from pgdyno.live.journal import JournalView
-from pgdyno.live.lingering import serve_beside
+from pgdyno.live.run_journal import JournalView
+from pgdyno.live.start_background import serve_beside
 from pgdyno.plan import LoadedPlan, Plan, load_plan
 from pgdyno.plan.executed import executed
-from pgdyno.plan.rented import rented_targets
+from pgdyno.plan.targets import rented_targets
 from pgdyno.records import Stage
 from pgdyno.report.export import to_csv
-from pgdyno.report.live import LiveView, live_view
+from pgdyno.report.full_report import whole_report
 from pgdyno.report.run_events import Noted
-from pgdyno.report.terminal import print_report
-from pgdyno.report.whole import whole_report
+from pgdyno.report.terminal.progress import LiveView, live_view
+from pgdyno.report.terminal.run_report import print_report
 from pgdyno.store import find_run, load_run
-from pgdyno.store.remote.address import is_remote
+from pgdyno.store.object_storage.address import is_remote
 from pgdyno.targets import SilentProgress, Use, WhenBusy, host_in_use
 from pgdyno.units import parse_duration_s
 

@@ -12,9 +12,9 @@ from pgdyno.errors import ExitCode, TargetError, UsageError
 from pgdyno.experiment import run_experiment
 from pgdyno.plan import LoadedPlan, Plan
 from pgdyno.plan.kinds import TARGET_KINDS
-from pgdyno.plan.rented import RentedTarget
-from pgdyno.report.live import PlainView
-from pgdyno.store.cloud import stored_cloud
+from pgdyno.plan.targets import RentedTarget
+from pgdyno.report.terminal.progress import PlainView
+from pgdyno.store.cloud_metrics import stored_cloud
 from pgdyno.targets import Home, Use, WhenBusy
 from pgdyno.targets.provider import Provider, SelftestTrial, Tried, provider
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pgdyno.console import Console
-from pgdyno.live.address import Address
-from pgdyno.live.serve import serve
+from pgdyno.live.web_server import Address, serve
 
 
 def serve_runs(runs: Path, listen: str | None) -> None:

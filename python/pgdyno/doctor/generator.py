@@ -17,8 +17,7 @@ from pgdyno.doctor.needs import Needs
 from pgdyno.errors import EngineError
 from pgdyno.programs import Engine
 from pgdyno.records import Check
-from pgdyno.run.process import running_engine
-from pgdyno.run.stream import Event
+from pgdyno.run.process import Event, running_engine
 
 PROGRAM = "pgnull"
 ENVIRONMENT = "PGDYNO_PGNULL"

@@ -9,15 +9,13 @@ from pathlib import Path
 
 from pgdyno.plan import LoadedPlan, Plan
 from pgdyno.plan.costs import BYTES_A_SCALE, dataset_bytes
-from pgdyno.plan.own_checks import TMPFS
-from pgdyno.plan.phases import ends
-from pgdyno.plan.scripts import scripts_that_run
-from pgdyno.plan.snapshot_words import SnapshotWay
-from pgdyno.plan.ssh_words import SshSpec
-from pgdyno.plan.targets import OwnTarget
+from pgdyno.plan.hosts import SshSpec
+from pgdyno.plan.sections import SnapshotWay
+from pgdyno.plan.targets import TMPFS, OwnTarget
+from pgdyno.plan.workload import ends, scripts_that_run
 from pgdyno.records import Point
 from pgdyno.targets import Home
-from pgdyno.targets.places import SHARED_MEMORY
+from pgdyno.targets.cluster.folders import SHARED_MEMORY
 from pgdyno.units import parse_bytes
 
 MIB = 1 << 20

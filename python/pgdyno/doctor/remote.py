@@ -1,18 +1,23 @@
-"""Checks servers over the network, which run before a run begins."""
+"""Servers over the network, and database hosts over SSH: reachable, known, able to run the probe."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
-from pgdyno.doctor.check import stop
-from pgdyno.errors import TargetError
+from pgdyno.doctor.check import good, stop, unknown, warning
+from pgdyno.errors import EngineError, TargetError
 from pgdyno.plan import Plan
-from pgdyno.plan.network_target import NetworkTarget
-from pgdyno.plan.rented import RentedTarget
-from pgdyno.records import Check
+from pgdyno.plan.hosts import SshSpec
+from pgdyno.plan.targets import NetworkTarget, RentedTarget
+from pgdyno.records import ALIGNED_US, Check
+from pgdyno.remote import RemoteError
 from pgdyno.targets import Found, Home, SilentProgress, Use, WhenBusy
+from pgdyno.targets.dsn.reach import Reached
 from pgdyno.targets.kind import kind_of
-from pgdyno.targets.reach import Reached
+
+if TYPE_CHECKING:
+    from pgdyno.probe.over_ssh import Looked
 
 
 def environments(found: Mapping[str, Found]) -> dict[str, dict[str, str]]:
@@ -38,3 +43,41 @@ def reach_servers(plan: Plan, say: Callable[[str], None]) -> tuple[dict[str, dic
                 means = "the plan cannot run until the server is reachable"
                 checks.append(stop("network.round-trip", f"{name}: {error.message}", means, error.hint or ""))
     return environments(found), checks
+
+
+NAME = "probe.ssh"
+
+
+def reach_host(target: str, spec: SshSpec) -> Check:
+    """`probe.ssh`: connects as a trial does, copies pgprobe if necessary, and reads the clock."""
+    # SSH loads slowly
+    from pgdyno.probe.over_ssh import look
+
+    try:
+        return judged(target, spec, look(spec))
+    except EngineError as error:
+        return unknown(NAME, f"{target}: {error.message}", change=error.hint or "")
+    except RemoteError as error:
+        means = "trials run, without samples of the database's host"
+        return warning(NAME, f"{target}: {error.message}", means, error.hint or "")
+
+
+def judged(target: str, spec: SshSpec, looked: Looked) -> Check:
+    """Returns the check for the host of `target` from `looked`."""
+    clock = looked.clock
+    ahead = f"{abs(clock.ahead_us) / 1e3:.1f} ms {'ahead' if clock.ahead_us >= 0 else 'behind'}"
+    found = (
+        f"{target}: {spec.host} reached as {looked.user} in {looked.connect_s:.1f} s, its host key is known, "
+        f"pgprobe {'was copied there and' if looked.copied else 'is there and'} runs; its clock is {ahead}, ± "
+        f"{clock.uncertainty_us / 1e3:.1f} ms"
+    )
+    values = {
+        "connect_s": round(looked.connect_s, 3),
+        "ahead_us": round(clock.ahead_us),
+        "uncertainty_us": round(clock.uncertainty_us),
+        "round_trip_us": round(clock.round_trip_us),
+    }
+    if clock.uncertainty_us > ALIGNED_US:
+        means = "seconds of the two hosts may be misaligned by more than 10 ms"
+        return warning(NAME, found, means, "use a shorter network path, or a less busy host", values)
+    return good(NAME, found, values)

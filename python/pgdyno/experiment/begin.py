@@ -7,22 +7,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pgdyno import __version__
-from pgdyno.experiment.attempts import new_attempt
 from pgdyno.experiment.conditions import check_conditions
-from pgdyno.experiment.context import RunContext
-from pgdyno.experiment.course import Course, Finished
-from pgdyno.experiment.rented import note_rented
-from pgdyno.experiment.renting import Renting
+from pgdyno.experiment.rented_servers import Renting
 from pgdyno.experiment.resources import open_resources
+from pgdyno.experiment.resume import new_attempt
+from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
-from pgdyno.experiment.search.course import search_trials
+from pgdyno.experiment.search.search_trials import search_trials
+from pgdyno.experiment.servers import note_rented
+from pgdyno.experiment.trial_sequence import Course, Finished
 from pgdyno.plan import LoadedPlan, Plan, PlannedTrial, planned_trials, time_needed_s
-from pgdyno.plan.scripts import script_files
+from pgdyno.plan.workload import script_files
 from pgdyno.records import Manifest, TargetRecord
-from pgdyno.records.masking import masked_plan
+from pgdyno.records.manifest import masked_plan
 from pgdyno.records.price import PriceList
-from pgdyno.report.live import LiveView
 from pgdyno.report.run_events import Requests
+from pgdyno.report.terminal.progress import LiveView
 from pgdyno.run import Engine
 from pgdyno.store import RunFolder
 from pgdyno.targets import Use

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pgdyno.doctor import environments, needs_of_plan, preflight
-from pgdyno.doctor.gate import judged
-from pgdyno.experiment.context import RunContext
+from pgdyno.doctor.preflight_checks import judged
 from pgdyno.experiment.resources import Resources, scripts_of
+from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.fingerprint import Difference, Severity, comparable
 from pgdyno.fingerprint.take import take_fingerprint, with_mark, with_server
@@ -32,7 +32,7 @@ def check_conditions(loaded: LoadedPlan, resources: Resources, seed: int, *, che
     elif check_first:
         checks = preflight(needs, engine, servers, progress.note, progress.set_up)
     if resources.cluster is not None and check_first:
-        from pgdyno.cluster.look import look
+        from pgdyno.generators.ceiling import look
 
         progress.set_up("driving a server that answers at once from every generator")
         checks += judged(needs, look(resources.cluster, needs, servers), progress.note)

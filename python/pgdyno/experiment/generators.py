@@ -1,29 +1,62 @@
-"""The generators of a run: the engine on this host, on a rented one, or on the hosts of a cluster."""
+"""The generators of a run: brought up, repeated when lost, and the numbers of threads that they found.
+
+The number of engine threads of a trial: the one that an earlier trial of the same load found.
+
+The engine finds it while warming up. All later trials of a point begin with it, whatever their target and settings:
+arms that are compared have the same generator, and a search disturbs only the first trial of a load.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pgdyno.errors import EngineError
-from pgdyno.experiment.workers import KnownWorkers
 from pgdyno.plan import LoadedPlan, Plan, PlannedTrial
-from pgdyno.plan.generators import generators
-from pgdyno.probe.ahead_of import HERE, Ahead
+from pgdyno.plan.hosts import generators
+from pgdyno.probe.clock import HERE, Ahead
 from pgdyno.records import Failure, Outcome, Point, Stage, TrialRecord
-from pgdyno.remote.lua_files import lua_files
+from pgdyno.remote.program_files import lua_files
 from pgdyno.run import TrialResult
 from pgdyno.run.process import Running, running_engine
 
 if TYPE_CHECKING:
-    from pgdyno.cluster.cluster import Cluster
     from pgdyno.doctor.needs import Needs
-    from pgdyno.plan.ssh_words import SshSpec
+    from pgdyno.generators.lifecycle import Cluster
+    from pgdyno.plan.hosts import SshSpec
     from pgdyno.programs import Engine
     from pgdyno.records import Check
     from pgdyno.targets.rental import Rental
+
+
+class KnownWorkers:
+    """The numbers of engine threads that the trials of a run have found, by load."""
+
+    def __init__(self, trials: Iterable[TrialRecord]) -> None:
+        self._by_load: dict[str, int] = {}
+        for trial in trials:
+            self.learn(trial)
+
+    def of(self, point: Point) -> int | None:
+        """Return the number for the load of `point`; None if no trial has found one."""
+        return self._by_load.get(_load(point))
+
+    def learn(self, trial: TrialRecord) -> None:
+        """Remember what `trial` found, if it is the first of its load that finished.
+
+        The engines of a cluster are ignored: each of them finds a number of its own.
+        """
+        generator = trial.generator
+        if trial.outcome is Outcome.FINISHED and generator is not None and not generator.hosts:
+            self._by_load.setdefault(_load(trial.point), generator.workers)
+
+
+def _load(point: Point) -> str:
+    """Return all of `point` but the settings of the server: what the generator does."""
+    return point.model_copy(update={"settings": {}}).model_dump_json()
+
 
 MAX_REPEATS = 2
 """How often pgdyno repeats a trial; if a generator is lost once more, the trial has failed."""
@@ -61,7 +94,7 @@ class Generators:
     def measure_clock(self, host: SshSpec) -> Ahead:
         """Measure the clock of `host`, which makes the load. Raises TargetError."""
         # asyncssh takes a while to load
-        from pgdyno.probe.ahead import measure_ahead
+        from pgdyno.probe.over_ssh import measure_ahead
 
         self._clock_ahead = measure_ahead(host)
         return self._clock_ahead
@@ -101,7 +134,7 @@ def open_cluster(
     hosts = rental.load_hosts() if rental is not None else []
     if rental is not None and hosts:
         # asyncssh takes a while to load
-        from pgdyno.cluster.rented import ssh_cluster
+        from pgdyno.generators.ssh_hosts import ssh_cluster
 
         say(f"connecting to {len(hosts)} generators")
         with ssh_cluster(engine, hosts, rental.journal.keys, say) as cluster:
@@ -111,7 +144,7 @@ def open_cluster(
         yield None
         return
     # Ray takes a second to load
-    from pgdyno.cluster.cluster import opened
+    from pgdyno.generators.lifecycle import opened
 
     with opened(generators(plan.generators), say) as cluster:
         yield cluster
@@ -137,8 +170,8 @@ def generator_checks(
     """
     if not plan.generators:
         return []
-    from pgdyno.cluster.look import CEILING, look
     from pgdyno.doctor.check import stop
+    from pgdyno.generators.ceiling import CEILING, look
 
     try:
         with open_cluster(plan, engine, None, say) as cluster:

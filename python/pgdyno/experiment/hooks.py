@@ -1,16 +1,23 @@
-"""The plan's hooks: when they run, and which variables they get."""
+"""The plan's hooks and events around and during a trial, and stages of a trial that may fail."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
-from pgdyno.experiment.context import RunContext
+import psycopg
+
+from pgdyno.errors import PgdynoError, StoreError
+from pgdyno.experiment.disk_guard import StopRunError
+from pgdyno.experiment.earlier_sessions import sessions_name
+from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
-from pgdyno.plan import PlannedTrial
-from pgdyno.run import Hook, run_hook
-from pgdyno.store.storing import storing
-from pgdyno.targets import Server
+from pgdyno.plan import LoadedPlan, Plan, PlannedTrial
+from pgdyno.records import Failure, LedgerRecord, Manifest, Stage
+from pgdyno.run import Hook, Injector, TrialResult, check_ledger, pages, run_hook
+from pgdyno.store.safe_files import storing
+from pgdyno.targets import Acts, Server, wait_accepting
 
 
 class Hooks:
@@ -89,3 +96,52 @@ def _of_server(server: Server) -> dict[str, str]:
         values["PGDYNO_REPLICA_PORTS"] = " ".join(each["PGPORT"] for each in server.replica_environments())
         values["PGDYNO_REPLICA_DIRECTORIES"] = ":".join(map(str, server.replica_directories()))
     return {**server.environment(), **values}
+
+
+T = TypeVar("T")
+
+
+class StageFailedError(Exception):
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+def stage(name: Stage, work: Callable[[], T]) -> T:
+    """Return what `work` returns. Raises StageFailedError for its errors, but StopRunError and StoreError unchanged."""
+    try:
+        return work()
+    except (StopRunError, StoreError):
+        # they concern the whole run
+        raise
+    except PgdynoError as error:
+        raise StageFailedError(Failure(stage=name, message=error.message, hint=error.hint)) from error
+    except psycopg.Error as error:
+        failure = Failure(stage=name, message=str(error).strip(), sqlstate=error.sqlstate)
+        raise StageFailedError(failure) from error
+
+
+def injector_for(loaded: LoadedPlan, server: Server, log: Path) -> Injector:
+    """Return what makes the plan's events happen to `server`; the output of their commands goes to `log`."""
+    return Injector(loaded.plan.event, Acts(server, loaded.folder, log))
+
+
+def clients_environment(plan: Plan, manifest: Manifest, trial: PlannedTrial, server: Server) -> dict[str, str]:
+    """Return the variables with which the load of `trial` finds `server`, and a replica that takes over from it."""
+    promotes = any(event.name == "promote" for event in plan.event)
+    environment = server.failover_environment() if promotes else server.environment()
+    return {**environment, "PGAPPNAME": sessions_name(manifest, trial)}
+
+
+def settle(plan: Plan, server: Server, result: TrialResult) -> LedgerRecord | None:
+    """Wait for a server that went down in the trial, and compare the clients' ledger with its rows.
+
+    Raises StageFailedError.
+    """
+    ledger = pages(result.events)
+    if plan.reconnect() != "off":
+        stage(Stage.VERIFY, lambda: wait_accepting(server))
+    if ledger is None:
+        return None
+    with stage(Stage.VERIFY, server.connect) as connection:
+        return stage(Stage.VERIFY, lambda: check_ledger(ledger, connection))

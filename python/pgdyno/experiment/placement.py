@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 from pgdyno.doctor.generator import Trips, round_trips
 from pgdyno.errors import EngineError, TargetError
 from pgdyno.experiment.generators import Generators
-from pgdyno.experiment.stage import stage
+from pgdyno.experiment.hooks import stage
 from pgdyno.plan import PlannedTrial
 from pgdyno.programs import Engine
 from pgdyno.records import Stage, WayRecord
 from pgdyno.targets import Server
 from pgdyno.targets.provider import own_zone
 from pgdyno.targets.rental import GENERATOR, Rental
-from pgdyno.targets.way import measure_way
+from pgdyno.targets.round_trip import measure_way
 
 if TYPE_CHECKING:
-    from pgdyno.cluster.cluster import Cluster
+    from pgdyno.generators.lifecycle import Cluster
 
 Fields = dict[str, int | float | str | None]
 """Fields of a WayRecord."""
@@ -78,8 +78,7 @@ def _from_generator(engine: Engine, environment: Mapping[str, str]) -> Fields:
 def _from_farthest(cluster: Cluster, clients: int, environment: Mapping[str, str]) -> Fields:
     """Measure with pgdrive on each rented generator. Raises EngineError, and StageFailedError if one is missing."""
     # a run with a cluster has loaded these modules already; others save the time
-    from pgdyno.cluster.look import called
-    from pgdyno.cluster.trips import measure_trips
+    from pgdyno.generators.ceiling import called, measure_trips
 
     stage(Stage.RUN, cluster.gather)
     farthest = measure_trips(cluster, clients, environment)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.plan import Plan, PlannedTrial
-from pgdyno.plan.ssh_words import SshSpec
+from pgdyno.plan.hosts import SshSpec
 from pgdyno.probe import Beside, Said, StandbyProbes, read_lines
-from pgdyno.probe.ahead_of import Ahead
-from pgdyno.probe.far import with_far
+from pgdyno.probe.clock import Ahead
+from pgdyno.probe.placed_lines import with_far
 from pgdyno.programs import Engine
 from pgdyno.records import OverSshRecord
-from pgdyno.run.stream import Event
+from pgdyno.run.process import Event
 from pgdyno.store import TrialWriter
 from pgdyno.targets import Server
 

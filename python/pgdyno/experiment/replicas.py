@@ -7,10 +7,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from pgdyno.analyse.replica_load import figures
-from pgdyno.experiment.context import RunContext
-from pgdyno.experiment.leftovers import sessions_name
+from pgdyno.experiment.earlier_sessions import sessions_name
+from pgdyno.experiment.run_context import RunContext
 from pgdyno.plan import BUILTIN_SCRIPTS, PlannedTrial
-from pgdyno.plan.replica_load import shares
+from pgdyno.plan.sections import shares
 from pgdyno.records import ReplicaFigures, ReplicaLag
 from pgdyno.run import BesideLoad, TrialResult, failed_with, script_options
 from pgdyno.run.engine import replica_options

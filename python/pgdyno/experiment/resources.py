@@ -7,20 +7,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pgdyno.experiment.disk import DiskGuard
+from pgdyno.experiment.disk_guard import DiskGuard
 from pgdyno.experiment.generators import check_copies, open_cluster
-from pgdyno.experiment.renting import Renting, connected, rented
+from pgdyno.experiment.rented_servers import Renting, connected, rented
 from pgdyno.plan import BUILTIN_SCRIPTS, LoadedPlan
-from pgdyno.plan.reset_checks import check_found
+from pgdyno.plan.checks.reset import check_found
 from pgdyno.plan.targets import TargetSpec
-from pgdyno.report.live import LiveView
 from pgdyno.report.run_events import BytesDone, Noted, RowsDone, SetUp
+from pgdyno.report.terminal.progress import LiveView
 from pgdyno.run import Engine, check_scripts, find_engine, script_options, workload_options
 from pgdyno.targets import Found, Home, Use, abilities_of, fetch_target, sweep_leftovers
 from pgdyno.targets.rental import Rental
 
 if TYPE_CHECKING:
-    from pgdyno.cluster.cluster import Cluster
+    from pgdyno.generators.lifecycle import Cluster
 
 
 class SetupProgress:

@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from pgdyno.analyse.series import Series, following, label, varying
-from pgdyno.experiment.stop import StopRunError
+from pgdyno.experiment.disk_guard import StopRunError
 from pgdyno.plan import Plan, PlannedTrial
-from pgdyno.plan.phases import trial_s
+from pgdyno.plan.workload import trial_s
 from pgdyno.records import Outcome, TrialRecord
-from pgdyno.report.live import LiveView
 from pgdyno.report.run_events import (
     EngineReported,
     GridTrial,
@@ -25,8 +24,9 @@ from pgdyno.report.run_events import (
     TrialEnded,
     TrialStarted,
 )
+from pgdyno.report.terminal.progress import LiveView
 from pgdyno.run import Interval, TrialResult
-from pgdyno.run.stream import among
+from pgdyno.run.process import among
 from pgdyno.store import RunFolder
 
 SHORTEST_SHOWN_S = 0.5

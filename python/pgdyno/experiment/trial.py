@@ -7,20 +7,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from pgdyno.experiment.context import RunContext
-from pgdyno.experiment.events import clients_environment, injector_for, settle
+from pgdyno.experiment.earlier_sessions import end_leftovers
 from pgdyno.experiment.generators import GeneratorLostError, Generators
-from pgdyno.experiment.hooks import Hooks
-from pgdyno.experiment.leftovers import end_leftovers
+from pgdyno.experiment.hooks import Hooks, StageFailedError, clients_environment, injector_for, settle, stage
 from pgdyno.experiment.placement import measure_path
 from pgdyno.experiment.probing import Probing
 from pgdyno.experiment.replicas import with_replicas
 from pgdyno.experiment.resources import Resources, scripts_of
+from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.experiment.servers import Servers
-from pgdyno.experiment.stage import StageFailedError, stage
 from pgdyno.plan import Plan, PlannedTrial
-from pgdyno.plan.phases import phases_s
+from pgdyno.plan.workload import phases_s
 from pgdyno.records import (
     Consistency,
     Failure,
@@ -35,13 +33,13 @@ from pgdyno.records import (
 )
 from pgdyno.run import HookError, Interval, TrialResult, phases_toml, run_trial
 from pgdyno.run.engine import trial_options
-from pgdyno.run.stream import among
+from pgdyno.run.process import among
 from pgdyno.run.vigil import Vigil
 from pgdyno.store import TrialWriter
 from pgdyno.targets import Server
-from pgdyno.targets.log_parts import LogParts
-from pgdyno.targets.signals import signals_deferred
-from pgdyno.targets.silence import HINT, SilentServerError
+from pgdyno.targets.cluster.subprocesses import signals_deferred
+from pgdyno.targets.response_limits import HINT, SilentServerError
+from pgdyno.targets.server import LogParts
 
 Setting = tuple[str, str, str | None, str]
 """Name, setting, unit, source."""

@@ -4,7 +4,6 @@
 not.
 """
 
-from pgdyno.fingerprint.compare import Difference, Severity, comparable
-from pgdyno.fingerprint.short import fingerprint_of
+from pgdyno.fingerprint.comparison import Difference, Severity, comparable, fingerprint_of
 
 __all__ = ["Difference", "Severity", "comparable", "fingerprint_of"]

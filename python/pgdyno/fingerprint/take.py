@@ -1,21 +1,160 @@
-"""Takes a fingerprint during a run: the machine first, each server when it has started, each dataset after its load."""
+"""Take a fingerprint while its run goes on: the machine first, then each server and each dataset."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 import psycopg
 
 from pgdyno import __version__
-from pgdyno.doctor import Needs
-from pgdyno.fingerprint.host import host_print
+from pgdyno.doctor import Needs, Place, System
+from pgdyno.doctor.cpu import FOLDER as CLOCK
+from pgdyno.doctor.cpu import numa_nodes, threads_per_core, virtualised
+from pgdyno.doctor.memory import THP
+from pgdyno.doctor.storage import described, mount_of
 from pgdyno.host import describe_host
 from pgdyno.plan import LoadedPlan
-from pgdyno.plan.scripts import script_files
-from pgdyno.prepare.mark import Dataset, read_comment, read_mark
+from pgdyno.plan.workload import script_files
+from pgdyno.prepare.dataset import Dataset, read_comment, read_mark
 from pgdyno.programs import Engine
-from pgdyno.records import Fingerprint, ServerFacts, ServerPrint
+from pgdyno.records import Fingerprint, Host, HostPrint, ServerFacts, ServerPrint
 from pgdyno.targets import Server
+
+BOOT = frozenset(
+    [
+        "amd_iommu",
+        "amd_pstate",
+        "clocksource",
+        "default_hugepagesz",
+        "elevator",
+        "gather_data_sampling",
+        "hugepages",
+        "hugepagesz",
+        "idle",
+        "init_on_alloc",
+        "init_on_free",
+        "intel_idle.max_cstate",
+        "intel_iommu",
+        "intel_pstate",
+        "iommu",
+        "isolcpus",
+        "kpti",
+        "l1tf",
+        "maxcpus",
+        "mds",
+        "mem",
+        "mitigations",
+        "nohz",
+        "nohz_full",
+        "nopti",
+        "nosmt",
+        "nospectre_v1",
+        "nospectre_v2",
+        "numa",
+        "numa_balancing",
+        "nvme_core.default_ps_max_latency_us",
+        "page_poison",
+        "preempt",
+        "processor.max_cstate",
+        "pti",
+        "rcu_nocbs",
+        "retbleed",
+        "skew_tick",
+        "slub_debug",
+        "spec_store_bypass_disable",
+        "spectre_v2",
+        "srso",
+        "swiotlb",
+        "threadirqs",
+        "transparent_hugepage",
+        "tsc",
+        "tsx",
+    ]
+)
+"""Kernel boot parameters that affect performance; others may be private."""
+
+NUMBERS = {
+    "dirty_background_bytes": "proc/sys/vm/dirty_background_bytes",
+    "dirty_background_ratio": "proc/sys/vm/dirty_background_ratio",
+    "dirty_bytes": "proc/sys/vm/dirty_bytes",
+    "dirty_ratio": "proc/sys/vm/dirty_ratio",
+    "huge_pages": "proc/sys/vm/nr_hugepages",
+    "no_turbo": "sys/devices/system/cpu/intel_pstate/no_turbo",
+    "boost": "sys/devices/system/cpu/cpufreq/boost",
+    "numa_balancing": "proc/sys/kernel/numa_balancing",
+    "overcommit_memory": "proc/sys/vm/overcommit_memory",
+    "swappiness": "proc/sys/vm/swappiness",
+    "zone_reclaim_mode": "proc/sys/vm/zone_reclaim_mode",
+    "clock_source": f"{CLOCK}/current_clocksource",
+}
+"""Files with one word, by their name in a fingerprint."""
+CHOICES = {"thp": f"{THP}/enabled", "thp_defrag": f"{THP}/defrag"}
+"""Files that mark one of several words."""
+GOVERNORS = "sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"
+
+
+def host_print(host: Host, places: Sequence[Place], system: System | None = None) -> HostPrint:
+    """Return `host` with the kernel's limits, tuning and the disks under `places`."""
+    seen = system or System()
+    return HostPrint(
+        cpu_model=host.cpu_model,
+        cores=host.cores,
+        numa_nodes=numa_nodes(seen),
+        threads_per_core=threads_per_core(seen),
+        memory_bytes=host.memory_bytes,
+        cpu_limit=seen.cpu_limit(),
+        memory_limit_bytes=seen.memory_limit_bytes(),
+        virtualisation=virtualisation(seen),
+        architecture=host.architecture,
+        kernel=host.kernel,
+        os=host.os,
+        boot=boot_parameters(seen),
+        tuning=tuning(seen),
+        disks=disks(seen, places),
+    )
+
+
+def virtualisation(system: System) -> str | None:
+    """Return `none`, the firmware's name of the virtual machine, or `unknown hypervisor`; None if unknown."""
+    below = virtualised(system)
+    if not below:
+        return None if below is None else "none"
+    named = [system.text(f"sys/class/dmi/id/{name}") for name in ("sys_vendor", "product_name")]
+    kind = system.text("sys/hypervisor/type")
+    return " ".join(name for name in named if name) or kind or "unknown hypervisor"
+
+
+def boot_parameters(system: System) -> dict[str, str]:
+    """Return the given parameters among `BOOT`, up to the `--` that precedes arguments of init."""
+    found = {}
+    for word in (system.text("proc/cmdline") or "").split():
+        if word == "--":
+            break
+        name, _, value = word.partition("=")
+        if name in BOOT:
+            found[name] = value
+    return found
+
+
+def tuning(system: System) -> dict[str, str]:
+    """Return kernel settings that can be changed at run time."""
+    found = {name: system.text(path) for name, path in NUMBERS.items()}
+    found |= {name: system.chosen(path) for name, path in CHOICES.items()}
+    found["governor"] = ",".join(sorted(set(system.texts(GOVERNORS)))) or None
+    return {name: value for name, value in sorted(found.items()) if value is not None}
+
+
+def disks(system: System, places: Sequence[Place]) -> dict[str, str]:
+    """Return the disk under each of `places`, with its mount options."""
+    found: dict[str, str] = {}
+    for place in places:
+        mount = mount_of(system, place.path)
+        if mount is not None:
+            text = f"{described(system, mount)} ({','.join(sorted(mount.options))})"
+            found |= dict.fromkeys(place.roles, text)
+    return found
+
 
 HERE, ELSEWHERE = "the same machine", "another machine"
 """Origin of the load, relative to the servers."""

@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from pgdyno.importers.found import Output, Unread
-from pgdyno.importers.numbers import number
+from pgdyno.importers.parsed import Output, Unread, number
 
 _PAIR = re.compile(r'"(?P<key>[^"\\]{1,80})"\s{0,8}:\s{0,8}(?P<value>"[^"\\]{0,400}"|-?\d[\d.eE+-]{0,30}|null)')
 _N = r"\d{1,15}(?:\.\d{1,20})?"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from pgdyno.importers.found import Output, Statement
+from pgdyno.importers.parsed import Output, Statement
 
 _RESULT = (
     re.compile(r"System achieved (?P<nopm>\d{1,15}) NOPM from (?P<tpm>\d{1,15}) PostgreSQL TPM"),

@@ -12,9 +12,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
-from pgdyno.importers.commands import contradicted, is_initialization, pgbench_command, read_options
-from pgdyno.importers.found import Moment, Output, ScriptPart, Statement, Unread
-from pgdyno.importers.numbers import NUMBER, number, whole
+from pgdyno.importers.documents.command_lines import contradicted, is_initialization, pgbench_command, read_options
+from pgdyno.importers.parsed import NUMBER, Moment, Output, ScriptPart, Statement, Unread, number, whole
 
 _N = r"\d{1,15}(?:\.\d{1,9})?"
 _PROGRESS = re.compile(

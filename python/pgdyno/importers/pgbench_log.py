@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 import duckdb
 
 from pgdyno.errors import StoreError
-from pgdyno.importers.log_counts import LogCounts, by_key
+from pgdyno.importers.pgbench_log_counts import LogCounts, by_key
 from pgdyno.records import Latency, Summary
 from pgdyno.store import HistogramRow, IntervalRow, TrialTables
 from pgdyno.store.tables import TOTAL

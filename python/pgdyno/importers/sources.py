@@ -7,30 +7,44 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 
 from pgdyno.errors import StoreError
-from pgdyno.importers.document import Document, read_document
-from pgdyno.importers.fold import Place, Trial, slug, throughput
-from pgdyno.importers.found import Output
+from pgdyno.importers.csv_tables import FieldError, is_table, read_table
+from pgdyno.importers.documents.published_rows import ASSUMED
+from pgdyno.importers.documents.read_document import Document, read_document
+from pgdyno.importers.documents.target_names import name_targets, undecided
 from pgdyno.importers.hammerdb_jobs import SQLITE, is_report, read_job_store, read_report
-from pgdyno.importers.naming import name_targets, undecided
+from pgdyno.importers.imported_trials import Place, Trial, slug, throughput
+from pgdyno.importers.parsed import Output
 from pgdyno.importers.pgbench_log import LINE_BYTES, LogKind, log_kind, read_log
-from pgdyno.importers.published_rows import ASSUMED
-from pgdyno.importers.tabular import FieldError, is_table, read_table
-from pgdyno.importers.warmups import mark_short_first
-from pgdyno.records import (
-    Imported,
-    ImportedClaim,
-    ImportedFile,
-    ImportedLine,
-    Outcome,
-    Point,
-    TrialRecord,
-)
-from pgdyno.store.remote.address import is_remote
-from pgdyno.store.remote.at_hand import at_hand, check_regular, first_line, size_bytes
-from pgdyno.store.storing import storing
+from pgdyno.records import Imported, ImportedClaim, ImportedFile, ImportedLine, Outcome, Point, TrialRecord
+from pgdyno.store.object_storage.address import is_remote
+from pgdyno.store.object_storage.local_copy import at_hand, check_regular, first_line, size_bytes
+from pgdyno.store.safe_files import storing
+
+SHORT = 0.25
+"""A first run is a warm-up if its length is at most this share of the length of all that follow."""
+
+
+def mark_short_first(outputs: Sequence[Output]) -> None:
+    """Mark the first of outputs that no text separates, if it alone is short and all others have equal lengths."""
+    for _, group in groupby(outputs, key=_alike):
+        run = list(group)
+        lengths = [output.duration_s or output.transactions_per_client or 0.0 for output in run]
+        if len(run) < 2 or run[0].tool != "pgbench" or len(set(lengths[1:])) != 1:
+            continue
+        if 0 < lengths[0] <= SHORT * lengths[1]:
+            run[0].warmup = run[0].warmup or f"the first, and {lengths[0] / lengths[1]:.0%} as long as the next"
+
+
+def _alike(output: Output) -> tuple[object, ...]:
+    return (
+        output.tool, output.place, output.section, output.workload, output.scale, output.clients, output.workers,
+        output.protocol, output.rate, output.server, output.options, tuple(sorted(output.variables.items())),
+    )  # fmt: skip
+
 
 LARGEST_DOCUMENT = 64 << 20
 """Bytes; logs and HammerDB's job stores are read in pieces, documents as a whole."""

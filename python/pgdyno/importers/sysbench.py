@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from pgdyno.importers.commands import sysbench_command
-from pgdyno.importers.found import Moment, Output, Unread
-from pgdyno.importers.numbers import number, whole
+from pgdyno.importers.documents.command_lines import sysbench_command
+from pgdyno.importers.parsed import Moment, Output, Unread, number, whole
 
 _BANNER = re.compile(r"sysbench v?(?P<version>\d[\w.\-]{0,30})")
 _N = r"\d{1,15}(?:\.\d{1,9})?"

@@ -15,11 +15,11 @@ from typing import Any
 
 from pgdyno import __version__
 from pgdyno.errors import StoreError
-from pgdyno.importers.fold import Trial, trials_of
+from pgdyno.importers.imported_trials import Trial, trials_of
 from pgdyno.importers.pgbench_log import LogKind, by_run
 from pgdyno.importers.sources import Logs, Part, read_logs, read_source, whole
 from pgdyno.records import ImportedLine, ImportRecord, Manifest, Outcome, TargetRecord, TrialRecord
-from pgdyno.records.run import WORKLOAD_UNKNOWN
+from pgdyno.records.manifest import WORKLOAD_UNKNOWN
 from pgdyno.store import RunFolder
 
 Over = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]

@@ -14,11 +14,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from pgdyno.live.archive import EXPLAINED, Archive
-from pgdyno.live.body import body_of
-from pgdyno.live.experiments import Experiments
-from pgdyno.live.guard import COOKIE, ENTER, STATIC, Guard, new_token, token_fits
-from pgdyno.live.histories import Histories
-from pgdyno.live.index import Index
+from pgdyno.live.archive_index import Index
+from pgdyno.live.experiment_pages import Experiments
+from pgdyno.live.guard import COOKIE, ENTER, STATIC, Guard, body_of, new_token, token_fits
+from pgdyno.live.history_pages import Histories
 from pgdyno.live.pages import page, static
 
 LOOPBACK_NAMES = ("localhost",)

@@ -6,6 +6,8 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import islice
+from pathlib import Path
 from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
@@ -14,17 +16,41 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import Route
 
 from pgdyno.errors import PgdynoError, UsageError
-from pgdyno.live import downloads, shown
-from pgdyno.live.entry import Entry
-from pgdyno.live.index import Index
+from pgdyno.live import run_views
+from pgdyno.live.archive_index import Entry, Index, Search
+from pgdyno.live.control import is_running
 from pgdyno.live.pages import METRICS, archive_row, metric_of, page
-from pgdyno.live.running import is_running
-from pgdyno.live.searching import Search
 from pgdyno.report import numbers
 from pgdyno.report.export import to_csv
-from pgdyno.report.whole import report_html
+from pgdyno.report.full_report import report_html
 from pgdyno.store import RunData, load_run
+from pgdyno.store.safe_files import files_below, storing
 from pgdyno.units import format_bytes
+
+MOST = 2_000
+"""Largest number of files that a page lists."""
+
+
+def listed(run: Path) -> tuple[list[tuple[str, int]], bool]:
+    """Return paths within `run` and sizes of its files, by path; and whether there are more. Raises StoreError."""
+    with storing("list", run):
+        found = ((path, path.stat().st_size) for path in files_below(run))
+        rows = list(islice(found, MOST + 1))
+    return [(str(path.relative_to(run)), size) for path, size in rows[:MOST]], len(rows) > MOST
+
+
+def file_of(run: Path, path: str) -> Path | None:
+    """Return the file `path` of `run`; None for hidden files, links, and files elsewhere."""
+    whole = run / path
+    parts = Path(path).parts
+    if not parts or any(part == ".." or part.startswith(".") for part in parts) or Path(path).is_absolute():
+        return None
+    try:
+        inside = whole.resolve(strict=True).is_relative_to(run.resolve())
+    except (OSError, ValueError):
+        return None
+    return whole if inside and whole.is_file() else None
+
 
 REPORTS_KEPT = 8
 REPORT_POLICY = "sandbox allow-scripts allow-downloads allow-popups; frame-ancestors 'none'"
@@ -86,14 +112,14 @@ class Archive:
 
     def run(self, request: Request) -> Response:
         entry, run = self._asked(request)
-        files, more = downloads.listed(run.folder.path)
+        files, more = listed(run.folder.path)
         others = [each for each in self._index.runs() if each.name != entry.name and not each.problem]
         context = {
             "entry": entry,
             "running": not entry.ended and is_running(run.folder.path),
-            "facts": [*shown.facts(run.manifest), ("Trials", f"{entry.trials} of {entry.planned}")],
+            "facts": [*run_views.facts(run.manifest), ("Trials", f"{entry.trials} of {entry.planned}")],
             "notes": run.manifest.shown_notes,
-            "trials": shown.trial_rows(run),
+            "trials": run_views.trial_rows(run),
             "others": sorted(others, key=lambda each: each.fingerprint != entry.fingerprint),
             "files": [(path, format_bytes(size)) for path, size in files],
             "more_files": more,
@@ -119,7 +145,7 @@ class Archive:
     def file(self, request: Request) -> Response:
         """Return a file of a run as a download."""
         entry = self._entry(request.path_params["name"])
-        found = downloads.file_of(self._index.path(entry.name), request.path_params["path"])
+        found = file_of(self._index.path(entry.name), request.path_params["path"])
         if found is None:
             raise HTTPException(404, "The run has no such file.")
         return FileResponse(found, media_type="application/octet-stream", filename=found.name)
@@ -135,7 +161,7 @@ class Archive:
             entries.sort(key=lambda each: each.started_at)
         base, other = (load_run(self._index.path(each.name)) for each in entries)
         metric = metric_of(asked)
-        found = shown.compared(base, other, metric)
+        found = run_views.compared(base, other, metric)
         context = {name: getattr(found, name) for name in found.__slots__}
         names = [each.name for each in entries]
         return HTMLResponse(

@@ -1,4 +1,6 @@
-"""Requests of viewers to a run: files in a folder of the run to which only its user can write.
+"""What watchers may ask of a run, and which runs are going on.
+
+Requests of viewers to a run: files in a folder of the run to which only its user can write.
 
 `.control/` exists while a run with `--live` is in progress. A request is a file that is created atomically; the run
 removes it after reading it.
@@ -20,8 +22,23 @@ from enum import StrEnum
 from pathlib import Path
 
 from pgdyno.errors import UsageError
-from pgdyno.live.running import is_running
 from pgdyno.report.run_events import Mark
+from pgdyno.store.run_folder import LOCK
+
+LOCKS = Path("/proc/locks")
+
+
+def is_running(run: Path, locks: Path = LOCKS) -> bool:
+    """Return whether a pgdyno works on the folder `run`, by the kernel's list of locks."""
+    try:
+        inode = (run / LOCK).stat().st_ino
+        lines = locks.read_text().splitlines()
+    except OSError:
+        return False
+    # 1: FLOCK  ADVISORY  WRITE 1234 fe:01:5678 0 EOF, with -> for a process that waits
+    held = (line.split() for line in lines if "->" not in line)
+    return any(len(words) > 5 and words[1] == "FLOCK" and words[5].rpartition(":")[2] == str(inode) for words in held)
+
 
 CONTROL = ".control"
 LOOK_S = 0.2

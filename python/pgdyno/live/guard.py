@@ -1,4 +1,6 @@
-"""Access control: every request passes here before anything is read for it.
+"""Who may ask, and what: origin, token, user of the connection, size of the body.
+
+Access control: every request passes here before anything is read for it.
 
 There are three threats. A page of another site may send requests to a server on the loopback address, by its name or by
 a name of its own that it resolves to that address (DNS rebinding): so the Host is checked, and any request that changes
@@ -10,12 +12,16 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import os
 import secrets
 from collections.abc import Iterable
 from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -140,3 +146,61 @@ def _same_origin(headers: Headers, host: str) -> bool:
 
 def _refused(status: int, why: str) -> Response:
     return PlainTextResponse(f"{why}\n", status)
+
+
+MOST_BYTES = 4_096
+
+
+async def body_of(request: Request) -> bytes:
+    """Return the body. Raises HTTPException if it exceeds the limit."""
+    body = b""
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MOST_BYTES:
+                raise HTTPException(413, "The request is too large.")
+    except ClientDisconnect as error:
+        raise HTTPException(400, "The request was incomplete.") from error
+    return body
+
+
+TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+
+
+def may_ask(host: str, port: int) -> bool:
+    """Return whether the client at `host` and `port` may change something: on this machine, only this user and root.
+
+    A client of another machine has already presented the token.
+    """
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    if not (mapped or address).is_loopback:
+        return True
+    return owner_of(port) in (os.geteuid(), 0)
+
+
+def owner_of(port: int) -> int | None:
+    """Return the user whose connected socket on a loopback address has this port; None if unknown."""
+    for table in TABLES:
+        try:
+            lines = table.read_text().splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            # sl local remote state queues timer retransmits uid
+            _, local, _, state, _, _, _, uid, *_ = line.split()
+            address, _, own = local.partition(":")
+            if state == "01" and int(own, 16) == port and address in _LOOPBACK:
+                return int(uid)
+    return None
+
+
+_LOOPBACK = {
+    "0100007F",
+    "00000000000000000000000001000000",
+    "0000000000000000FFFF00000100007F",
+}
+"""127.0.0.1, ::1 and the former as an IPv6 address, as the kernel prints them on a little-endian machine."""

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
 
-from pgdyno.live.running import is_running
-from pgdyno.live.watched import Json, Watched
+from pgdyno.live.control import is_running
+from pgdyno.live.run_reader import Json, Watched
 from pgdyno.terminal import visible
 
 EVERY_S = 1.0

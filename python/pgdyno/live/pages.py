@@ -12,12 +12,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from pgdyno import __version__
-from pgdyno.analyse.metric import Metric
+from pgdyno.analyse.pairs import Metric
 from pgdyno.errors import UsageError
-from pgdyno.live.entry import Entry
-from pgdyno.report import numbers, palette
-from pgdyno.report.palette import Theme
-from pgdyno.report.together import short_name
+from pgdyno.live.archive_index import Entry
+from pgdyno.report import numbers
+from pgdyno.report.charts import palette
+from pgdyno.report.charts.palette import Theme
+from pgdyno.report.several_runs import short_name
 from pgdyno.terminal import visible
 
 STATIC = {

@@ -13,8 +13,8 @@ from prometheus_client.registry import CollectorRegistry
 from pgdyno.errors import EngineError, UsageError
 from pgdyno.metrics.catalogue import read_catalogue
 from pgdyno.metrics.meter import Meter
-from pgdyno.report.live import LiveView
 from pgdyno.report.run_events import EngineReported, Noted, RunBegan, RunEvent, TrialEnded, TrialStarted
+from pgdyno.report.terminal.progress import LiveView
 
 LOOPBACK = "127.0.0.1"
 _HIGHEST_PORT = 65535

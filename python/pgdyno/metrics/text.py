@@ -1,13 +1,17 @@
-"""Formats metric families as OpenMetrics 1.0 text, one by one: a run may have millions of samples."""
+"""Metric families as OpenMetrics text, and latencies as a cumulative histogram."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
 from prometheus_client import Metric
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
+
+from pgdyno.analyse.histogram import LatencyHistogram, merge
 
 __all__ = ["CONTENT_TYPE_LATEST", "END", "text_of", "with_samples"]
 
@@ -47,3 +51,39 @@ def with_samples(
     for suffix, labels, value, at_s in samples:
         metric.add_sample(f"{name}{suffix}", dict(labels), value, timestamp=at_s)
     return metric
+
+
+BOUNDS_S = tuple(step * 10.0**power for power in range(-5, 2) for step in (1, 2, 5))
+"""From 10 µs to 50 s, three per decade."""
+_BOUNDS_NS = np.array([round(bound * 1e9) for bound in BOUNDS_S], dtype=np.int64)
+
+
+@dataclass(slots=True)
+class Buckets:
+    """Cumulative counts up to each bound, since the trial's start."""
+
+    counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(BOUNDS_S), dtype=np.int64))
+    count: int = 0
+    sum_s: float = 0.0
+
+    def add(self, blob: bytes | str, sum_ns: float) -> None:
+        """Add a second. Raises HistogramError."""
+        of_second = merge([blob])
+        if of_second is not None:
+            self.counts += _up_to_bounds(of_second)
+            self.count += of_second.count
+            self.sum_s += sum_ns / 1e9
+
+    def samples(self, labels: Labels, at_s: float | None) -> Iterator[Sample]:
+        for bound, count in zip(BOUNDS_S, self.counts, strict=True):
+            yield "_bucket", {**labels, "le": f"{bound:.12g}"}, float(count), at_s
+        yield "_bucket", {**labels, "le": "+Inf"}, float(self.count), at_s
+        yield "_count", dict(labels), float(self.count), at_s
+        yield "_sum", dict(labels), self.sum_s, at_s
+
+
+def _up_to_bounds(histogram: LatencyHistogram) -> NDArray[np.int64]:
+    """Return how many are at most each bound, with the accuracy of an HDR bucket (0.1 %)."""
+    reached = np.concatenate([[0], np.cumsum(histogram.counts)])
+    # a bucket that contains a bound counts where its highest latency is
+    return np.asarray(reached[np.searchsorted(histogram.highest_ns, _BOUNDS_NS, side="right")], dtype=np.int64)

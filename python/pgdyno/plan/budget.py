@@ -10,14 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pgdyno.errors import UsageError
-from pgdyno.plan.answer_checks import FEWEST_PAIRS, FEWEST_TRIALS, compares_arms
+from pgdyno.plan.checks.answer import FEWEST_PAIRS, FEWEST_TRIALS, compares_arms
 from pgdyno.plan.costs import around_s, dataset_bytes, loading_s, needed_s, standbys, trial_count
-from pgdyno.plan.memory import fit_settings, fit_wal
 from pgdyno.plan.model import Plan
-from pgdyno.plan.phases import trial_s
-from pgdyno.plan.points import is_computed
-from pgdyno.plan.sweep import PointSpec, Sweep
-from pgdyno.plan.thinning import thin
+from pgdyno.plan.reductions import fit_settings, fit_wal, thin
+from pgdyno.plan.sweeps.points import is_computed
+from pgdyno.plan.sweeps.spec import PointSpec, Sweep
+from pgdyno.plan.workload import trial_s
 from pgdyno.records import Point
 from pgdyno.units import format_bytes, format_duration
 

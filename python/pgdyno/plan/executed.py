@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any
 
-from pgdyno.plan.lines import Path
-from pgdyno.plan.load import LoadedPlan
-from pgdyno.plan.scripts import parse_script
+from pgdyno.plan.reading.plan_document import KeyPath
+from pgdyno.plan.reading.read_plan import LoadedPlan
 from pgdyno.plan.targets import TargetSpec
+from pgdyno.plan.workload import parse_script
 
 _HOOKS = ("before_run", "after_run", "before_trial", "after_trial")
 _SETTINGS = re.compile(
@@ -68,7 +68,7 @@ def executed_lines(loaded: LoadedPlan) -> list[str]:
     return ["this plan runs on this host:", *(f"  {each.text()}" for each in found)]
 
 
-def _all(loaded: LoadedPlan) -> Iterator[tuple[Path, str]]:
+def _all(loaded: LoadedPlan) -> Iterator[tuple[KeyPath, str]]:
     plan = loaded.plan
     for name, target in plan.target.items():
         yield from _target(("target", name), target)
@@ -85,26 +85,26 @@ def _all(loaded: LoadedPlan) -> Iterator[tuple[Path, str]]:
             yield ("hooks", name), _shell(command) if isinstance(command, str) else shlex.join(command)
 
 
-def _target(path: Path, target: TargetSpec) -> Iterator[tuple[Path, str]]:
+def _target(path: KeyPath, target: TargetSpec) -> Iterator[tuple[KeyPath, str]]:
     for key, text in target.executes():
         yield (*path, *key), text
     yield from _settings((*path, "settings"), target.settings)
 
 
-def _points(loaded: LoadedPlan, key: str) -> Iterator[Path]:
+def _points(loaded: LoadedPlan, key: str) -> Iterator[KeyPath]:
     points = loaded.document.at(("sweep", "points"))
     for number in range(len(points) if isinstance(points, list) else 0):
         yield ("sweep", "points", number, key)
 
 
-def _settings(path: Path, settings: object) -> Iterator[tuple[Path, str]]:
+def _settings(path: KeyPath, settings: object) -> Iterator[tuple[KeyPath, str]]:
     table: Mapping[str, Any] = settings if isinstance(settings, dict) else {}
     for name, value in table.items():
         if _SETTINGS.fullmatch(str(name)) and value != "":
             yield (*path, name), f"the server runs or loads what its setting names: {value}"
 
 
-def _lua(loaded: LoadedPlan) -> Iterator[tuple[Path, str]]:
+def _lua(loaded: LoadedPlan) -> Iterator[tuple[KeyPath, str]]:
     workload = loaded.plan.workload
     if workload.lua is None:
         return
@@ -114,7 +114,7 @@ def _lua(loaded: LoadedPlan) -> Iterator[tuple[Path, str]]:
         yield ("workload", "lua"), f"the Lua script {workload.lua}, in a sandbox"
 
 
-def _scripts(loaded: LoadedPlan) -> Iterator[tuple[Path, str]]:
+def _scripts(loaded: LoadedPlan) -> Iterator[tuple[KeyPath, str]]:
     plan = loaded.plan
     groups = [("workload", [] if plan.workload.is_lua or plan.workload.is_tpcc else plan.workload.scripts)]
     if plan.replica_load is not None:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar, Union
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from pgdyno.plan.rented import RentedHosts
-from pgdyno.plan.targets import TargetSpec
+from pgdyno.plan.targets import RentedHosts, TargetSpec
 from pgdyno.registry import GENERATORS, KINDS, loaded
 
 _M = TypeVar("_M", bound=BaseModel)

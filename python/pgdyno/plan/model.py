@@ -11,19 +11,24 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
-from pgdyno.plan.base import Model, Name, Positive, Setting, Size
-from pgdyno.plan.event_words import DROPPING, action, patience
-from pgdyno.plan.generators import Generators
+from pgdyno.plan.hosts import Generators
 from pgdyno.plan.kinds import AnyGenerator, AnyTarget
-from pgdyno.plan.order import Order, resolved_order
-from pgdyno.plan.points import Space, expand
-from pgdyno.plan.probe_words import ProbeSpec
-from pgdyno.plan.replica_load import ReplicaLoad
-from pgdyno.plan.search_words import latency_targets, percent
-from pgdyno.plan.snapshot_words import SnapshotWay, snapshot_way
-from pgdyno.plan.sweep import Sweep
+from pgdyno.plan.sections import (
+    DROPPING,
+    ProbeSpec,
+    ReplicaLoad,
+    SnapshotWay,
+    action,
+    latency_targets,
+    patience,
+    percent,
+    snapshot_way,
+)
+from pgdyno.plan.sweeps.order import Order, resolved_order
+from pgdyno.plan.sweeps.points import Space, expand
+from pgdyno.plan.sweeps.spec import Sweep
 from pgdyno.plan.targets import OwnTarget, TargetSpec
-from pgdyno.plan.values import RESOLVED, Command, Count, Rate, Seconds, lasting
+from pgdyno.plan.values import RESOLVED, Command, Count, Model, Name, Positive, Rate, Seconds, Setting, Size, lasting
 from pgdyno.records import Point
 from pgdyno.records.price import PriceList
 

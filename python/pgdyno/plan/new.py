@@ -8,9 +8,9 @@ from importlib import resources
 from pathlib import Path
 
 from pgdyno.errors import StoreError, UsageError
-from pgdyno.plan.base import LONGEST_NAME, NAME
-from pgdyno.plan.near import near
-from pgdyno.plan.own_checks import PROGRAMS
+from pgdyno.plan.reading.plan_document import near
+from pgdyno.plan.targets import PROGRAMS
+from pgdyno.plan.values import LONGEST_NAME, NAME
 
 _EMBEDDED = """\
 # What is measured, a table each; its name is what reports call it. With two of them, every point is

@@ -13,19 +13,117 @@ from rich.table import Table
 from rich.text import Text
 
 from pgdyno.errors import PlanError, Problem
-from pgdyno.plan.answer_checks import answer_warnings
+from pgdyno.plan.checks.answer import answer_warnings
 from pgdyno.plan.costs import around_s
-from pgdyno.plan.event_show import in_each_trial
 from pgdyno.plan.executed import executed
-from pgdyno.plan.load import LoadedPlan
-from pgdyno.plan.model import Plan, TargetSpec
-from pgdyno.plan.order import by_chance
-from pgdyno.plan.reset_words import around_each_trial, before_each_trial
-from pgdyno.plan.search_show import search_lines
+from pgdyno.plan.model import EventSpec, Plan, ReplicaLoad, Reset, TargetSpec
+from pgdyno.plan.reading.read_plan import LoadedPlan
+from pgdyno.plan.sweeps.order import by_chance
 from pgdyno.plan.trial_table import same_for_all, trial_length, trial_table
 from pgdyno.plan.trials import PlannedTrial, planned_trials, time_needed_s
-from pgdyno.records.masking import masked_plan
+from pgdyno.records.manifest import masked_plan
 from pgdyno.units import format_duration
+
+
+def in_each_trial(plan: Plan) -> list[str]:
+    """Yields `in each trial: kill at 30s`, whether clients reconnect, and whether there is a ledger; empty for most
+    plans.
+    """
+    lines = []
+    if plan.event:
+        lines.append(f"in each trial: {', '.join(_event(event) for event in plan.event)}")
+    patience = plan.reconnect()
+    if patience == "always":
+        lines.append("clients that lose their connection reconnect")
+    elif isinstance(patience, float):
+        lines.append(f"clients that lose their connection reconnect, or give up after {format_duration(patience)}")
+    if plan.replica_load is not None:
+        lines.append(_on_replicas(plan.replica_load))
+    if plan.trial.ledger:
+        lines.append(
+            "every transaction that writes inserts a row into pgdyno_ledger, which pgdyno checks after the trial"
+        )
+    return lines
+
+
+def _on_replicas(load: ReplicaLoad) -> str:
+    clients = f"{load.clients} client{'s' if load.clients != 1 else ''}"
+    rate = "" if load.rate is None else f" at {load.rate:g} transactions per second"
+    return f"on the replicas at the same time: {', '.join(load.scripts)}, {clients}{rate}, {load.protocol} protocol"
+
+
+def _event(event: EventSpec) -> str:
+    what = f"the command {event.command}" if event.command is not None else event.name
+    lasts = f" for {format_duration(event.lasts)}" if event.lasts is not None else ""
+    return f"{what} at {format_duration(event.at)}{lasts}"
+
+
+def search_lines(plan: Plan) -> list[str]:
+    """Returns the goal, the range and the trials per step; empty without a search."""
+    search = plan.search
+    if search is None:
+        return []
+    points = plan.points()
+    values = [value for point in points if (value := getattr(point, search.axis)) is not None]
+    rest = {point.model_copy(update={search.axis: None}).model_dump_json() for point in points}
+    searches = len(rest) * len(plan.target)
+    unit = "clients" if search.axis == "clients" else "transactions per second"
+    span = f"from {min(values):g} to {max(values):g} {unit}"
+    what = "the peak of throughput" if search.find == "peak" else f"the capacity at {_latency_target(search.latency)}"
+    times = f", {searches} searches" if searches > 1 else ""
+    repeats = plan.trial.repeats
+    step = f"{repeats} trials" if repeats > 1 else "one trial"
+    return [f"searches for {what} {span}{times}; {step} per step; the number of steps depends on the results"]
+
+
+def _latency_target(latency: str | dict[str, str] | None) -> str:
+    return ", ".join(f"{name} {each}" for name, each in latency.items()) if isinstance(latency, dict) else latency or ""
+
+
+_METHODS = {
+    "none": "the dataset stays as the previous trial left it",
+    "vacuum": "vacuum tellers and branches, empty the history",
+    "snapshot": "restore the cluster from a stopped copy",
+    "reload": "reload the dataset",
+}
+_CACHES = {"files": "drop the page cache of the cluster's files", "machine": "drop the machine's page cache"}
+_PREWARMS = {"pg_prewarm": "prewarm with pg_prewarm", "read": "prewarm by reading every table"}
+
+
+def before_each_trial(plan: Plan) -> str:
+    """Returns `before each trial: vacuum tellers and branches, empty the history; checkpoint`."""
+    reset = plan.reset
+    dataset = [] if plan.workload.dataset == "none" else [_method(reset, plan.workload.dataset)]
+    return "before each trial: " + ("; ".join([*dataset, *_steps(reset)]) or "nothing")
+
+
+def around_each_trial(plan: Plan) -> str:
+    """Describes the steps before and after a load."""
+    checked = plan.workload.dataset != "none" and plan.reset.consistency != "none"
+    return "the steps before each trial" + (" and the checks after it" if checked else "")
+
+
+def _method(reset: Reset, dataset: str) -> str:
+    if reset.method == "vacuum" and dataset == "sbtest":
+        return "vacuum every table"
+    if reset.method != "template":
+        return _METHODS[reset.method] + (f" ({reset.snapshot})" if reset.snapshot else "")
+    how = ", ".join(each for each in (reset.strategy, reset.file_copy_method) if each is not None)
+    return "copy the template database" + (f" ({how})" if how else "")
+
+
+def _steps(reset: Reset) -> list[str]:
+    steps = ["checkpoint"] if reset.checkpoint else []
+    if reset.restart:
+        steps.append("restart the server")
+    steps += [_CACHES[reset.drop_cache]] if reset.drop_cache != "none" else []
+    steps += [_PREWARMS[reset.prewarm]] if reset.prewarm != "none" else []
+    if reset.analyze:
+        steps.append("analyze")
+    if reset.statistics:
+        steps.append("reset statistics")
+    return steps
+
 
 WIDTH = 80
 

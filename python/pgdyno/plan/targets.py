@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from pgdyno.errors import Problem
-from pgdyno.plan.base import Model, Positive, Setting, Size
-from pgdyno.plan.document import Document
+from pgdyno.plan.reading.plan_document import Document
+from pgdyno.plan.values import Model, Positive, Setting, Size
+from pgdyno.units import format_bytes, parse_bytes
 
 if TYPE_CHECKING:
-    from pgdyno.plan.ssh_words import SshSpec
+    from pgdyno.plan.hosts import SshSpec
+    from pgdyno.plan.model import Plan
 
-Path = tuple[str | int, ...]
+
+PlanPath = tuple[str | int, ...]
 """A path in a plan file."""
 _LOADER = re.compile(r"LD_\w+|PATH|BASH_ENV|ENV")
 """Environment variables that choose the code that a program runs."""
@@ -57,7 +62,7 @@ class TargetSpec(Model):
         """
         raise NotImplementedError
 
-    def executes(self) -> Iterator[tuple[Path, str]]:
+    def executes(self) -> Iterator[tuple[PlanPath, str]]:
         """Returns the code that it runs on this machine: the key and a description."""
         yield from ()
 
@@ -118,14 +123,163 @@ class OwnTarget(TargetSpec):
         """Checks folders, variables and replicas."""
         del targets
         # imported here because it imports this module
-        from pgdyno.plan.own_checks import check_own
 
         yield from check_own(("target", name), self, document)
 
-    def executes(self) -> Iterator[tuple[Path, str]]:
+    def executes(self) -> Iterator[tuple[PlanPath, str]]:
         """Returns arguments of initdb and variables that choose the code to run."""
         if self.initdb:
             yield ("initdb",), shlex.join(["initdb", *self.initdb])
         for name, value in self.environment.variables.items():
             if _LOADER.fullmatch(name):
                 yield ("environment", "variables", name), f"the server starts with {name}={value}"
+
+
+DATABASE = "pgdyno"
+"""The default database of workloads."""
+LONGEST_IDENTIFIER = 63
+"""Bytes of an identifier in a default build of PostgreSQL."""
+
+
+class NetworkTarget(TargetSpec):
+    """A server over the network: pgdyno uses one database on it, but has no access to its files and process."""
+
+    setting_remedy: ClassVar[str] = "remove it"
+    """The remedy for a setting that a database cannot have."""
+
+    database: Annotated[str, Field(min_length=1)] = DATABASE
+    """Database of the workload; created if it does not exist."""
+    allow_existing: bool = False
+    """Use an existing `database` that pgdyno did not create."""
+    settings: dict[str, Setting] = Field(default_factory=dict)
+    """Settings of the database (ALTER DATABASE … SET)."""
+
+    @model_validator(mode="after")
+    def _named_database(self) -> NetworkTarget:
+        if self.allow_existing and "database" not in self.model_fields_set:
+            raise ValueError("allow_existing needs the name of the database; add database")
+        if len(self.database.encode()) > LONGEST_IDENTIFIER - len("_template"):
+            raise ValueError(f"the database's name is too long; {LONGEST_IDENTIFIER - len('_template')} bytes at most")
+        return self
+
+
+class RentedTarget(NetworkTarget):
+    """A server that a provider creates for the run and removes after it."""
+
+    provider: ClassVar[str]
+    """Its name in `pgdyno.registry.PROVIDERS`."""
+
+    if TYPE_CHECKING:
+        instance: str
+
+
+class RentedHosts(Model):
+    """Hosts of a provider that generate the load: the table `generator`."""
+
+    provider: ClassVar[str]
+
+    if TYPE_CHECKING:
+        kind: str
+        count: int
+        instance: str
+
+    def check(self, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
+        """Yields conflicts with `targets` and settings that the provider would refuse."""
+        raise NotImplementedError
+
+
+def rented_targets(plan: Plan) -> dict[str, RentedTarget]:
+    """Returns the plan's rented targets by name."""
+    return {name: spec for name, spec in plan.target.items() if isinstance(spec, RentedTarget)}
+
+
+PROGRAMS = ("initdb", "postgres")
+TMPFS = "tmpfs"
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_Where = tuple[str | int, ...]
+
+
+def check_own(path: _Where, target: OwnTarget, document: Document) -> Iterator[Problem]:
+    """Yields everything of `target` that this machine cannot provide."""
+    yield from _environment((*path, "environment"), target, document)
+    yield from _replicas(path, target, document)
+
+
+def check_variables(path: _Where, variables: Mapping[str, str], document: Document) -> Iterator[Problem]:
+    """Yields invalid names of environment variables."""
+    for name, value in variables.items():
+        if _VARIABLE.fullmatch(name) is None or "\0" in value:
+            yield document.problem(
+                (*path, name), "is not a valid name of an environment variable", "use letters, digits and _"
+            )
+
+
+def _environment(path: _Where, target: OwnTarget, document: Document) -> Iterator[Problem]:
+    wanted = target.environment
+    for key, folder in (("data", wanted.data), ("wal", wanted.wal)):
+        if folder is None or (key == "data" and folder == TMPFS):
+            continue
+        if target.keep_data:
+            message = "cannot be combined with keep_data: pgdyno removes the folder after the run"
+            yield document.problem((*path, key), message, "remove one of them")
+        if not Path(folder).expanduser().is_absolute():
+            yield document.problem((*path, key), f"{folder} is not an absolute path", 'such as "/mnt/nvme"')
+        elif not Path(folder).expanduser().is_dir():
+            yield document.problem(
+                (*path, key), f"folder {folder} does not exist", "create it, or mount its file system"
+            )
+    yield from _tmpfs(path, target, document)
+    yield from check_variables((*path, "variables"), wanted.variables, document)
+    for name in wanted.variables:
+        if name.startswith("PG"):
+            message = "cannot be given: the server would parse it as an option of its own"
+            yield document.problem((*path, "variables", name), message, "use the target's settings")
+
+
+def _tmpfs(path: _Where, target: OwnTarget, document: Document) -> Iterator[Problem]:
+    wanted = target.environment
+    if wanted.data != TMPFS:
+        if wanted.tmpfs_size is not None:
+            yield document.problem((*path, "tmpfs_size"), 'goes only with data = "tmpfs"', "remove it")
+        return
+    if target.keep_data:
+        yield document.problem(
+            (*path, "data"), "cannot be combined with keep_data: memory is not persistent", "remove one of them"
+        )
+    if wanted.tmpfs_size is not None:
+        asked, memory = parse_bytes(wanted.tmpfs_size), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        if asked > memory:
+            message = f"{wanted.tmpfs_size} exceed this machine's memory, {format_bytes(memory)}"
+            yield document.problem((*path, "tmpfs_size"), message)
+
+
+def _replicas(path: _Where, target: OwnTarget, document: Document) -> Iterator[Problem]:
+    if target.replicas is None:
+        return
+    settings = {name.lower(): value for name, value in target.settings.items()}
+    for name in ("synchronous_standby_names", "primary_conninfo", "primary_slot_name"):
+        if name in settings:
+            yield document.problem(
+                (*path, "settings", name), "cannot be set: pgdyno sets it for the replicas", "remove it"
+            )
+    if settings.get("wal_level", "replica").lower() not in ("replica", "logical"):
+        yield document.problem((*path, "settings", "wal_level"), "replicas need replica or logical", "remove it")
+
+
+VERSION = re.compile(r"\d+(\.\d+){0,2}")
+
+
+def _version(value: object) -> object:
+    # `version = 18` and `version = 18.6` are common; 18.10 would lose its zero
+    if isinstance(value, float):
+        raise ValueError(f'write the version as text: version = "{value}" (as a number, 18.10 would become 18.1)')
+    return str(value) if isinstance(value, int) else value
+
+
+def _version_form(text: str) -> str:
+    if VERSION.fullmatch(text) is None:
+        raise ValueError(f'{text!r} is not a PostgreSQL version; write a major ("18") or an exact one ("18.6")')
+    return text
+
+
+Version = Annotated[str, BeforeValidator(_version, json_schema_input_type=str | int), AfterValidator(_version_form)]

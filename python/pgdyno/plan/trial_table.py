@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from pgdyno.plan.model import Plan
-from pgdyno.plan.phases import phases_s
 from pgdyno.plan.trials import PlannedTrial, varying
+from pgdyno.plan.workload import phases_s
 from pgdyno.units import format_duration
 
 WIDTH = 80

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pgdyno.plan.model import Plan
-from pgdyno.plan.order import in_order
-from pgdyno.plan.phases import trial_s
+from pgdyno.plan.sweeps.order import in_order
+from pgdyno.plan.workload import trial_s
 from pgdyno.records import Point
 
 LONGEST_SLUG = 180

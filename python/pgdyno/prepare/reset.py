@@ -9,10 +9,18 @@ from typing import LiteralString
 
 from pgdyno.errors import TargetError
 from pgdyno.plan.model import Reset
-from pgdyno.prepare import sbtest, tpcc
-from pgdyno.prepare.cache import drop_cache, page_cache_share, shared_buffers_share
+from pgdyno.prepare import workload_tables
+from pgdyno.prepare.cache import (
+    dataset_relations,
+    drop_cache,
+    page_cache_share,
+    prewarm_by_reading,
+    prewarm_with_extension,
+    shared_buffers_share,
+)
 from pgdyno.prepare.consistency import (
     Books,
+    DatasetCheck,
     Rule,
     check_consistency,
     check_counts,
@@ -20,17 +28,18 @@ from pgdyno.prepare.consistency import (
     rule_for,
     scope_for,
 )
-from pgdyno.prepare.dataset import load_dataset
-from pgdyno.prepare.mark import Dataset, marked_dataset
-from pgdyno.prepare.minimal_wal import is_worthwhile, minimal_wal
-from pgdyno.prepare.prewarm import prewarm_by_reading, prewarm_with_extension
-from pgdyno.prepare.relations import dataset_relations
-from pgdyno.prepare.snapshot import holds_snapshot, make_snapshot, restore_snapshot
-from pgdyno.prepare.statistics import reset_statistics
-from pgdyno.prepare.steps import Steps
-from pgdyno.prepare.template import copy_template, find_template, make_room, make_template, template_of
-from pgdyno.prepare.vacuum import vacuum_as_pgbench
-from pgdyno.prepare.verify import DatasetCheck
+from pgdyno.prepare.dataset import Dataset, load_dataset, marked_dataset
+from pgdyno.prepare.steps import Steps, is_worthwhile, minimal_wal, reset_statistics, vacuum_as_pgbench
+from pgdyno.prepare.template import (
+    copy_template,
+    find_template,
+    holds_snapshot,
+    make_room,
+    make_snapshot,
+    make_template,
+    restore_snapshot,
+    template_of,
+)
 from pgdyno.programs import Engine
 from pgdyno.records import Consistency, Preparation
 from pgdyno.targets import Progress, Server
@@ -90,12 +99,12 @@ class Preparer:
         before, self._books = self._books, None
         if self._dataset is None or self.reset.consistency == "none":
             return None
-        if self._dataset.name == sbtest.NAME:
+        if self._dataset.name == workload_tables.SBTEST:
             self.progress.step("counting the dataset's rows")
-            return sbtest.check_sbtest(self.server, self._dataset)
-        if self._dataset.name == tpcc.NAME:
+            return workload_tables.check_sbtest(self.server, self._dataset)
+        if self._dataset.name == workload_tables.TPCC:
             self.progress.step("checking TPC-C's consistency conditions")
-            return tpcc.check_tpcc(self._dataset, self.server, self.engine, self.reset.consistency)
+            return workload_tables.check_tpcc(self._dataset, self.server, self.engine, self.reset.consistency)
         scope = scope_for(self.reset.consistency, self._dataset, self._rule)
         if scope != "none":
             self.progress.step("checking the dataset's consistency")
@@ -129,16 +138,18 @@ class Preparer:
     @staticmethod
     def _as_loaded(dataset: Dataset) -> Books | None:
         """Returns the balances of a fresh dataset; only pgbench's tables have any."""
-        return None if dataset.name in (sbtest.NAME, tpcc.NAME) else Books.as_loaded(dataset.scale)
+        return (
+            None if dataset.name in (workload_tables.SBTEST, workload_tables.TPCC) else Books.as_loaded(dataset.scale)
+        )
 
     def _as_it_is(self, dataset: Dataset, known: Books | None, steps: Steps) -> Books | None:
         if self._load(dataset, steps, anew=False):
             known = self._as_loaded(dataset)
-        if dataset.name == tpcc.NAME:
+        if dataset.name == workload_tables.TPCC:
             return None
-        if dataset.name == sbtest.NAME:
+        if dataset.name == workload_tables.SBTEST:
             if self.reset.method == "vacuum":
-                steps.do("vacuum", "vacuuming the tables", lambda: sbtest.vacuum_sbtest(self.server, dataset))
+                steps.do("vacuum", "vacuuming the tables", lambda: workload_tables.vacuum_sbtest(self.server, dataset))
             return None
         if self.reset.method == "vacuum":
             vacuum = "vacuuming the small tables, emptying the history"
@@ -197,9 +208,9 @@ class Preparer:
         if found != dataset:
             raise TargetError(f"cannot use the dataset: the database's dataset stamp names {found}, not {dataset}")
         made_anew = self.reset.method in ("template", "snapshot", "reload")
-        if dataset.name == tpcc.NAME:
+        if dataset.name == workload_tables.TPCC:
             return "its mark"
-        if dataset.name == sbtest.NAME:
+        if dataset.name == workload_tables.SBTEST:
             return self._verify_sbtest(dataset, made_anew=made_anew)
         if self._rule is Rule.UNKNOWN and not made_anew:
             return "its mark"
@@ -217,7 +228,7 @@ class Preparer:
         if self.reset.consistency == "none" and not made_anew:
             # the scripts of such a plan may change the number of rows
             return "its mark"
-        wrong = sbtest.count_sbtest(self.server, dataset)[1]
+        wrong = workload_tables.count_sbtest(self.server, dataset)[1]
         if wrong:
             raise TargetError(f"the dataset differs from the loaded one: {'; '.join(wrong)}", hint=BRING_BACK)
         return "all tables counted"

@@ -1,13 +1,28 @@
-"""Times the steps before a trial."""
+"""The steps before a trial, timed: loading without WAL, vacuum, resetting statistics.
+
+Loading without WAL, on servers that pgdyno started itself.
+
+Under `wal_level = minimal` PostgreSQL writes no WAL for a table that the same transaction has created or emptied,
+nor for an index that is built: it writes the files, and syncs them before the commit. A load does just that, so the
+server is restarted with such settings for its time, and with the plan's afterwards. `fsync` stays as the plan has it:
+each file is synced once in either case, and a crash at any moment leaves what PostgreSQL's recovery makes whole.
+"""
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
+import psycopg
+
+from pgdyno.errors import TargetError
+from pgdyno.plan.costs import BYTES_A_SCALE, pgbench_scale
+from pgdyno.prepare.dataset import Dataset
 from pgdyno.records import PrepareStep
-from pgdyno.targets import Progress
+from pgdyno.targets import Progress, Server
 
 T = TypeVar("T")
 
@@ -34,3 +49,131 @@ class Steps:
     def note(self, name: str, seconds: float, detail: str | None = None) -> None:
         """Records a step that was done elsewhere."""
         self.done.append(PrepareStep(name=name, seconds=round(seconds, 6), detail=detail))
+
+
+FROM_BYTES = 500_000_000
+"""The size of a dataset from which the restarts take less time than they save."""
+FROM_VERSION = 140_000
+"""The first version that empties and fills a table in one transaction, because only its COPY FREEZE marks pages as
+visible.
+"""
+VARIABLE = "PGDYNO_LOAD_WITH_WAL"
+"""Environment variable: any value but 0 makes loads use the plan's own settings."""
+SETTINGS = {
+    "wal_level": "minimal",
+    # PostgreSQL refuses to start with these and wal_level = minimal
+    "max_wal_senders": "0",
+    "archive_mode": "off",
+    "summarize_wal": "off",
+    # the load itself vacuums and analyses its tables
+    "autovacuum": "off",
+    # the kernel writes back early, so that little remains for the sync before the commit
+    "backend_flush_after": "2MB",
+}
+
+
+def is_worthwhile(server: Server, dataset: Dataset) -> bool:
+    """Tells whether to load `dataset` into `server` without WAL. Raises TargetError.
+
+    Existing standbys would miss the data; a plan's standbys are created after the first load.
+    """
+    if server.machine is None or server.replica_directories() or os.environ.get(VARIABLE, "0") not in ("", "0"):
+        return False
+    size = BYTES_A_SCALE * pgbench_scale(dataset.name, dataset.scale, dataset.tables or 0)
+    if size < FROM_BYTES:
+        return False
+    with server.connect() as connection:
+        return connection.info.server_version >= FROM_VERSION
+
+
+@contextmanager
+def minimal_wal(server: Server, steps: Steps) -> Iterator[None]:
+    """Restarts `server` with `SETTINGS` for the block, and with the plan's settings after it.
+
+    If the server does not start with them, the block runs under the plan's settings, and the step records why. A
+    failing block also restores the plan's settings; a stopped server stays stopped. Raises TargetError, psycopg.Error.
+    """
+    planned = dict(server.plan_settings)
+    steps.do("configure", "restarting the server to load without WAL", lambda: _begin(server, planned))
+    try:
+        yield
+        steps.do("configure", "restarting the server with the plan's settings", lambda: _end(server, planned))
+    except Exception:
+        # the load's own error matters; the next trial starts a server that did not come up
+        with suppress(TargetError):
+            _restore(server, planned)
+        raise
+
+
+def _begin(server: Server, planned: Mapping[str, str]) -> str:
+    with server.connect() as connection:
+        rows = connection.execute("SELECT name FROM pg_settings WHERE name = ANY(%s)", [list(SETTINGS)]).fetchall()
+    known = {name for (name,) in rows}
+    try:
+        done = server.configure({**planned, **{name: SETTINGS[name] for name in SETTINGS if name in known}})
+    except TargetError as error:
+        # replication slots or a library of the plan may need more than minimal
+        if not server.alive():
+            server.restart()
+        return f"loading with WAL: {error.message}"
+    return "using the plan's settings" if done is None else done.in_words()
+
+
+def _end(server: Server, planned: Mapping[str, str]) -> str | None:
+    # before the restart: unlike the stop of a server, a checkpoint has no time limit
+    with server.connect() as connection:
+        connection.execute("CHECKPOINT")
+    done = server.configure(planned)
+    return None if done is None else done.in_words()
+
+
+def _restore(server: Server, planned: Mapping[str, str]) -> None:
+    """Restores the plan's settings and, if the server runs, activates them; else they apply at its next start."""
+    server.own("configure the server").control.write_settings(planned, server.port)
+    if server.alive():
+        server.restart()
+
+
+ALL_AT_ONCE_VERSION = 170000
+"""The first version whose pg_stat_reset_shared() resets all of them."""
+_SHARED = (("bgwriter", 0), ("archiver", 0), ("wal", 140000), ("recovery_prefetch", 150000), ("io", 160000))
+"""Arguments of pg_stat_reset_shared before that, with the first version (server_version_num) of each."""
+_SLRU_VERSION = 130000
+
+
+def reset_statistics(server: Server) -> str:
+    """Calls pg_stat_reset in the workload's database, and resets all shared statistics; returns their names.
+
+    Raises TargetError, psycopg.Error.
+    """
+    with server.connect() as connection:
+        version = connection.info.server_version
+        connection.execute("SELECT pg_stat_reset()")
+        if version >= ALL_AT_ONCE_VERSION:
+            connection.execute("SELECT pg_stat_reset_shared()")
+            return "database, all shared"
+        names = [name for name, first in _SHARED if version >= first]
+        for name in names:
+            connection.execute("SELECT pg_stat_reset_shared(%s)", [name])
+        if version >= _SLRU_VERSION:
+            connection.execute("SELECT pg_stat_reset_slru(NULL)")
+            names.append("slru")
+    return f"database, {', '.join(names)}"
+
+
+STATEMENTS = ("VACUUM pgbench_branches", "VACUUM pgbench_tellers", "TRUNCATE pgbench_history")
+
+
+def vacuum_as_pgbench(server: Server) -> str | None:
+    """Vacuums the small tables and empties the history; balances stay.
+
+    Skips tables that a user's script has dropped, as pgbench does, and names them in the detail. Raises psycopg.Error.
+    """
+    missing = []
+    with server.connect() as connection:
+        for statement in STATEMENTS:
+            try:
+                connection.execute(statement)
+            except psycopg.errors.UndefinedTable:
+                missing.append(statement)
+    return f"missing tables: {', '.join(missing)}" if missing else None

@@ -1,4 +1,6 @@
-"""Databases to copy: `CREATE DATABASE … TEMPLATE pgdyno_template`, one for each dataset of a sweep.
+"""Copies of a dataset to go back to: template databases, and snapshots of the whole cluster.
+
+Databases to copy: `CREATE DATABASE … TEMPLATE pgdyno_template`, one for each dataset of a sweep.
 
 The first is called `pgdyno_template`, others `pgdyno_template_2` and so on: their marks tell what they hold. They
 are kept as long as there is room for the next dataset; over the network, where that is not seen, there is one.
@@ -18,10 +20,12 @@ from psycopg import sql
 from pgdyno.errors import TargetError
 from pgdyno.plan.costs import BYTES_A_SCALE, pgbench_scale
 from pgdyno.plan.model import Reset
-from pgdyno.prepare.mark import Dataset, read_comment, read_mark, write_comment
+from pgdyno.plan.sections import SnapshotWay
+from pgdyno.prepare.dataset import Dataset, read_comment, read_mark, write_comment
+from pgdyno.prepare.steps import Steps
 from pgdyno.targets import Server
-from pgdyno.targets.cluster_copy import check_room
-from pgdyno.targets.storage import storing
+from pgdyno.targets.cluster.snapshots import check_room
+from pgdyno.targets.home import storing
 from pgdyno.units import format_bytes
 
 SPARE_BYTES = 4 << 30
@@ -158,3 +162,35 @@ def _end_sessions(server: Server) -> None:
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()",
             [server.dbname],
         )
+
+
+def holds_snapshot(server: Server, dataset: Dataset, wanted: SnapshotWay | None) -> bool:
+    """Tells whether a complete copy of the cluster with `dataset` exists, made by the `wanted` method, if any."""
+    record = server.copy.read()
+    if record is None or wanted not in (None, record.way):
+        return False
+    mark = read_mark(record.mark)
+    return mark is not None and mark.dataset == dataset
+
+
+def make_snapshot(server: Server, wanted: SnapshotWay | None, steps: Steps) -> None:
+    """Stops the server, copies its data directory, and starts it. Raises TargetError, with sizes if space is short."""
+    mark = read_comment(server) or ""
+    steps.do("stop", "stopping the server", server.stop)
+    try:
+        steps.do("copy", "copying the cluster", lambda: server.copy.make(mark, wanted))
+    finally:
+        steps.do("start", "starting the server", server.start)
+
+
+def restore_snapshot(server: Server, steps: Steps) -> None:
+    """Stops the server, replaces its data directory by the copy, and starts it. Raises TargetError."""
+    steps.do("stop", "stopping the server", server.stop)
+    steps.do("restore", "restoring the cluster", server.copy.restore)
+    steps.do("start", "starting the server", lambda: _start_again(server))
+
+
+def _start_again(server: Server) -> None:
+    server.start()
+    # the copy may have the password of an earlier run
+    server.prepare(set_password=True)

@@ -76,3 +76,16 @@ def align(rounds: Sequence[Round], last_t_us: int) -> Alignment | None:
         drift_uncertainty_ppm=drift_uncertainty,
         round_trip_us=min(each.round_trip_us for each in rounds),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """How far its wall clock is ahead of this host's."""
+
+    us: float
+    uncertainty_us: float
+    """Half of the fastest round trip."""
+
+
+HERE = Ahead(0.0, 0.0)
+"""The offset of this host itself."""

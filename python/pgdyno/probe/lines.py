@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgdyno.records import PlacedLines, ProbeRecord
-from pgdyno.run.stream import Event
+from pgdyno.run.process import Event
 
 VERSION = 1
 """The newest version of the lines that this code reads."""

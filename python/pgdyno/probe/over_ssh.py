@@ -1,23 +1,26 @@
-"""Runs pgprobe on the database's host during a block. Its failure does not end the block."""
+"""pgprobe on the database's host during a block, a look at whether that is possible, and the host's clock."""
 
 from __future__ import annotations
 
 import asyncio
+import tempfile
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
 from pgdyno.errors import EngineError, PgdynoError
-from pgdyno.plan.ssh_words import SshSpec
-from pgdyno.probe.beside import ENVIRONMENT, PROGRAM
-from pgdyno.probe.session import LocalClock, Session, talk
+from pgdyno.plan.hosts import SshSpec
+from pgdyno.probe.clock import Ahead, Alignment, align
+from pgdyno.probe.local_probe import ENVIRONMENT, PROGRAM
+from pgdyno.probe.ssh_session import LocalClock, Session, talk
 from pgdyno.programs import locate
-from pgdyno.remote.connect import connected
+from pgdyno.remote.connect import SshError, connected
 from pgdyno.remote.install import install
-from pgdyno.remote.problem import RemoteError
-from pgdyno.remote.ssh import SshError
+from pgdyno.remote.remote_host import RemoteError
 
 READY_S = 30.0
 """How long the block waits for the first sample; a host that does not answer may be sampled later."""
@@ -135,3 +138,69 @@ class OverSsh:
     def _said(self) -> str:
         lines = self._log.read_text(errors="replace").strip().splitlines()
         return f": {lines[-1]}" if lines else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """The result of a short test run of the probe."""
+
+    user: str
+    connect_s: float
+    """Time to connect and authenticate."""
+    copied: bool
+    """Whether this check copied the probe."""
+    clock: Alignment
+
+
+def look(spec: SshSpec) -> Looked:
+    """Connects, copies pgprobe if necessary, runs it briefly and reads the clock.
+
+    Raises RemoteError, EngineError.
+    """
+    try:
+        return asyncio.run(_look(spec))
+    except (SshError, OSError) as error:
+        raise RemoteError(f"lost the connection to {spec.host}: {error}", passing=True) from error
+
+
+async def _look(spec: SshSpec) -> Looked:
+    program = locate(PROGRAM, ENVIRONMENT, "the probe")
+    began = time.monotonic()
+    async with connected(spec) as connection:
+        took_s = time.monotonic() - began
+        installed = await install(connection, program, spec.folder, spec.host)
+        with tempfile.TemporaryDirectory(prefix="pgdyno-") as folder:
+            log = Path(folder) / "log"
+            session = Session(Path(folder) / "lines")
+            # stops once the clock is known
+            enough = asyncio.Event()
+            with log.open("ab", buffering=0) as file:
+                await talk(connection, installed.command, ["--no-server"], session, file, LocalClock(), enough, enough)
+            alignment = align(session.rounds, 0)
+            if alignment is None:
+                said = log.read_text(errors="replace").strip()
+                raise RemoteError(f"{spec.host}: {session.ended or 'the probe said nothing'}{said and f': {said}'}")
+        return Looked(str(connection.get_extra_info("username")), took_s, installed.copied, alignment)
+
+
+def measure_ahead(spec: SshSpec) -> Ahead:
+    """Measures the clock of the host of `spec` by a pgprobe there. Raises RemoteError, EngineError."""
+    program = locate(PROGRAM, ENVIRONMENT, "the probe")
+    with tempfile.TemporaryDirectory() as folder:
+        session = asyncio.run(_asked(spec, program, Path(folder)))
+    if not session.rounds:
+        raise RemoteError(f"cannot determine the clock of {spec.host}: {session.ended}", passing=True)
+    quickest = min(session.rounds, key=lambda each: each.round_trip_us)
+    return Ahead(quickest.wall_us - quickest.local_us, quickest.round_trip_us / 2)
+
+
+async def _asked(spec: SshSpec, program: Path, folder: Path) -> Session:
+    session, stop = Session(folder / "lines"), asyncio.Event()
+    # stops after the first answer
+    stop.set()
+    async with connected(spec) as connection:
+        installed = await install(connection, program, spec.folder, spec.host)
+        with (folder / "log").open("wb") as log:
+            command = installed.command
+            await talk(connection, command, ["--no-server"], session, log, LocalClock(), stop, asyncio.Event())
+    return session

@@ -3,9 +3,12 @@
 Times are ISO 8601 in UTC; latencies are nanoseconds unless a name says otherwise.
 """
 
-from pgdyno.records.around import Consistency, Leftovers, Preparation, PrepareStep
 from pgdyno.records.base import FORMAT, Outcome, Record, Stage
-from pgdyno.records.beside import (
+from pgdyno.records.during_trial import (
+    CloudGap,
+    CloudRecord,
+    CloudSource,
+    CloudTold,
     EventEffect,
     EventOutcome,
     EventRecord,
@@ -14,7 +17,6 @@ from pgdyno.records.beside import (
     ReplicaFigures,
     ReplicaLag,
 )
-from pgdyno.records.cloud import CloudGap, CloudRecord, CloudSource, CloudTold
 from pgdyno.records.imported import Imported, ImportedClaim, ImportedFile, ImportedLine, ImportRecord, Printed
 from pgdyno.records.machine import (
     Check,
@@ -22,10 +24,12 @@ from pgdyno.records.machine import (
     Fingerprint,
     Host,
     HostPrint,
+    RentRecord,
     ServerFacts,
     ServerPrint,
     TargetRecord,
 )
+from pgdyno.records.manifest import Attempt, KeptMessage, KeptScript, Manifest, SearchRecord
 from pgdyno.records.measured import (
     ErrorCount,
     Failure,
@@ -35,22 +39,14 @@ from pgdyno.records.measured import (
     PhaseFigures,
     Point,
     ScriptSummary,
+    StatementCounts,
     Summary,
+    TpccFigures,
+    TpccType,
     WorkersTried,
 )
-from pgdyno.records.probe import (
-    ALIGNED_US,
-    ClockRecord,
-    OverSshRecord,
-    PlacedLines,
-    ProbeRecord,
-    StandbyProbeRecord,
-)
-from pgdyno.records.rent import RentRecord
-from pgdyno.records.run import Attempt, KeptMessage, KeptScript, Manifest, SearchRecord
-from pgdyno.records.trial import TrialRecord
-from pgdyno.records.way import WayRecord
-from pgdyno.records.workloads import StatementCounts, TpccFigures, TpccType
+from pgdyno.records.probe import ALIGNED_US, ClockRecord, OverSshRecord, PlacedLines, ProbeRecord, StandbyProbeRecord
+from pgdyno.records.trial import Consistency, Leftovers, Preparation, PrepareStep, TrialRecord, WayRecord
 
 __all__ = [
     "ALIGNED_US",

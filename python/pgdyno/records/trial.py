@@ -1,16 +1,95 @@
-"""`trial.json`."""
+"""`trial.json`, with what was done before a trial and where load and server were."""
 
 from __future__ import annotations
 
 from pydantic import Field
 
-from pgdyno.records.around import Consistency, Leftovers, Preparation
 from pgdyno.records.base import FORMAT, Instant, Outcome, Record
-from pgdyno.records.beside import EventRecord, LedgerRecord, ReplicaFigures, ReplicaLag
+from pgdyno.records.during_trial import EventRecord, LedgerRecord, ReplicaFigures, ReplicaLag
 from pgdyno.records.imported import Imported
 from pgdyno.records.measured import Failure, Generator, Point, Summary
 from pgdyno.records.probe import ProbeRecord
-from pgdyno.records.way import WayRecord
+
+
+class PrepareStep(Record):
+    """One step before a trial."""
+
+    name: str
+    """load, read sums, vacuum, template, copy, stop, start, verify, checkpoint, restart and the like."""
+    seconds: float
+    detail: str | None = None
+
+
+class Preparation(Record):
+    """The steps that restored the state in which a trial starts."""
+
+    method: str
+    """How the dataset was restored: reset.method of the plan."""
+    seconds: float
+    """Duration of all steps."""
+    steps: list[PrepareStep]
+    """In order."""
+    dataset_bytes: int | None = None
+    """Main forks of the dataset's tables and indexes; None if the shares were not requested."""
+    shared_buffers_share: float | None = None
+    """Share of these bytes in shared buffers at the end; None if unknown."""
+    page_cache_share: float | None = None
+    """Share of these bytes in the operating system's page cache at the end; None if unknown."""
+
+
+class Leftovers(Record):
+    """Sessions of earlier trials of the run that were still in the server before a trial."""
+
+    sessions: int
+    """Their number, on the server and its standbys."""
+    seconds: float
+    """How long the trial waited for the last of them to end."""
+    canceled: int = 0
+    """Statements that pgdyno canceled because they did not end by themselves."""
+    terminated: int = 0
+    """Sessions that pgdyno terminated because canceling did not end them."""
+
+
+class Consistency(Record):
+    """The consistency check after a trial, which follows its measurement."""
+
+    scope: str
+    """full, counts or none."""
+    rule: str
+    """The condition, in words."""
+    seconds: float
+    counts: dict[str, int]
+    """Exact rows by table; tables that were not counted are absent."""
+    changes: dict[str, int] = Field(default_factory=dict)
+    """With scope full only: the change of each table's sum of balances during the trial, and the sum over the rows that
+    pgbench_history gained.
+    """
+    violations: list[str] = Field(default_factory=list)
+
+
+class WayRecord(Record):
+    """Measured directly before a trial; for several rented generators, each has its own in `generator.hosts`."""
+
+    round_trips: int
+    """The number of statements that were sent, one after the other, over one connection."""
+    generator: str | None = None
+    """For several rented generators, the one farthest from the server, with its host."""
+    least_us: float
+    """The fastest of them, including the server's time for an empty answer."""
+    median_us: float
+    clock_ahead_us: int | None = None
+    """How far the server's clock was ahead of the generator's, even if that is rented; negative: behind."""
+    clock_uncertainty_us: int | None = None
+    """Half of the fastest round trip in which it was read; with a rented generator, the sum for both clocks."""
+    generator_zone: str | None = None
+    """Availability zone of the machine that the load came from, of several the farthest; None: it was not
+    rented, or its provider does not report it."""
+    server_zone: str | None = None
+    """None if the server was not rented for the run."""
+    instance: str | None = None
+    """The rented class, possibly one of `instead`."""
+    cpu_model: str | None = None
+    """As reported on the server itself; None if that is not accessible."""
 
 
 class TrialRecord(Record):

@@ -3,6 +3,6 @@
 The SSH library loads slowly: other packages import these modules where they use them.
 """
 
-from pgdyno.remote.problem import RemoteError
+from pgdyno.remote.remote_host import RemoteError
 
 __all__ = ["RemoteError"]

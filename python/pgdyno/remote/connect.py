@@ -1,19 +1,97 @@
-"""Opens SSH connections with OpenSSH's config file, keys and agent. Never asks for a password."""
+"""A connection over SSH: config file, keys and agent as OpenSSH has them, and only known host keys."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import asyncssh
+from asyncssh import DEVNULL, generate_private_key
+from asyncssh import Error as SshError
+from asyncssh import SSHClientConnection as Connection
+from asyncssh import SSHReader as Reader
+from asyncssh.process import SSHClientProcess as Process
 
-from pgdyno.plan.ssh_words import SshSpec
-from pgdyno.remote.host_keys import KnownHosts, Watchful
-from pgdyno.remote.problem import RemoteError
+from pgdyno.plan.hosts import SshSpec
+from pgdyno.remote.remote_host import RemoteError
+
+DEFAULT_FILES = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2", "/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
+"""The defaults of ssh(1)."""
+SSH_PORT = 22
+
+
+class KnownHosts:
+    """Host keys from known_hosts files."""
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        """Reads `files`; missing ones are empty. Raises RemoteError for an invalid one."""
+        self.files = files
+        self.keys = asyncssh.import_known_hosts("")
+        for file in files:
+            try:
+                self.keys.load(file.read_text(errors="replace"))
+            except FileNotFoundError:
+                continue
+            except (OSError, ValueError) as error:
+                raise RemoteError(f"cannot read the host keys in {file}: {error}") from error
+
+    @classmethod
+    def of(cls, spec: SshSpec, configured: Sequence[str] | None) -> KnownHosts:
+        """Returns the keys that apply to `spec`; `configured` is the config file's list, None disables all."""
+        if spec.known_hosts is not None:
+            names: Sequence[str] = [spec.known_hosts]
+        elif configured is None:
+            names = []
+        else:
+            names = configured or DEFAULT_FILES
+        return cls([Path(name).expanduser() for name in names])
+
+
+class Watchful(asyncssh.SSHClient):
+    """Rejects unknown host keys and remembers the rejected one."""
+
+    def __init__(self, known: KnownHosts) -> None:
+        self._known = known
+        self.refused: RemoteError | None = None
+        """The message after a key was rejected."""
+
+    def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
+        """Called for a key that no file has for this host."""
+        self.refused = self._refusal(host, addr, port, key)
+        return False
+
+    def validate_host_ca_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
+        """Called for a key that signed the host's certificate."""
+        self.refused = self._refusal(host, addr, port, key)
+        return False
+
+    def _refusal(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> RemoteError:
+        others = self._known.keys.match(host, addr, port if port != SSH_PORT else None)[0]
+        kind, fingerprint = key.get_algorithm(), key.get_fingerprint()
+        name = host if port == SSH_PORT else f"[{host}]:{port}"
+        files = " or ".join(map(str, self._known.files)) or "no file"
+        add_to = self._known.files[0] if self._known.files else Path(DEFAULT_FILES[0])
+        add = f"ssh-keyscan -p {port} {host} >> {add_to}"
+        compare = (
+            "compare it with the host's own key (on the host: ssh-keygen -lf "
+            f"/etc/ssh/ssh_host_{_file_of(kind)}_key.pub)"
+        )
+        if others:
+            message = f"the host key of {name} is {kind} {fingerprint}, which is not the one in {files}"
+            changed = "this may be an attack, or the host was reinstalled"
+            return RemoteError(message, hint=f"{changed}; {compare}; then: ssh-keygen -f {add_to} -R '{name}'; {add}")
+        message = f"unknown host key of {name}: {kind} {fingerprint} is not in {files}"
+        return RemoteError(message, hint=f"{compare}; then: {add}")
+
+
+def _file_of(kind: str) -> str:
+    """Returns `ed25519` for `ssh-ed25519`, `ecdsa` for `ecdsa-sha2-nistp256`."""
+    return "ecdsa" if kind.startswith("ecdsa") else kind.removeprefix("ssh-")
+
 
 CONNECT_S = 10.0
 """Time limit per hop for connecting and authenticating."""
@@ -129,3 +207,36 @@ def _reason(hop: _Hop, user: str, error: Exception) -> RemoteError:
             return RemoteError(f"cannot reach {hop.host} over SSH: {error}", passing=True)
         case _:
             return RemoteError(f"cannot reach {hop.host} over SSH: {error}")
+
+
+WITHIN_S = 60.0
+
+
+def ask(spec: SshSpec, command: str, within_s: float = WITHIN_S) -> str:
+    """Returns the output of `command`. Raises RemoteError, also on failure, which is passing."""
+    return asyncio.run(_ask(spec, command, within_s))
+
+
+async def _ask(spec: SshSpec, command: str, within_s: float) -> str:
+    async with connected(spec) as connection:
+        try:
+            async with asyncio.timeout(within_s):
+                done = await connection.run(command, stdin=asyncssh.DEVNULL, request_pty=False)
+        except TimeoutError as error:
+            raise RemoteError(f"{spec.host} does not answer", passing=True) from error
+        except (asyncssh.Error, OSError) as error:
+            raise RemoteError(f"lost the connection to {spec.host}: {error}", passing=True) from error
+    out, errors = str(done.stdout or ""), str(done.stderr or "").strip()
+    if done.exit_status != 0:
+        why = errors.splitlines()[-1] if errors else f"exit code {done.exit_status}"
+        raise RemoteError(f"{spec.host}: {command}: {why}", passing=True)
+    return out
+
+
+__all__ = ["DEVNULL", "Connection", "Process", "Reader", "SshError", "new_key"]
+
+
+def new_key(comment: str) -> tuple[str, str]:
+    """Creates an ed25519 key; returns the private and the public half in OpenSSH's format."""
+    key = generate_private_key("ssh-ed25519", comment=comment)
+    return key.export_private_key().decode(), key.export_public_key().decode().strip()

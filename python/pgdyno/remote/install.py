@@ -1,18 +1,22 @@
-"""Installs pgdyno's programs on another host and checks that they run."""
+"""A program of ours on another host: copied there complete, checked, started."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import secrets
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import asyncssh
+from asyncssh.process import SSHClientProcess
 
 from pgdyno.programs import ENGINES, for_machine
-from pgdyno.remote.problem import RemoteError
+from pgdyno.remote.remote_host import RemoteError
 
 MACHINES = {62: ("x86_64", "amd64"), 183: ("aarch64", "arm64")}
 """uname's names for ELF's e_machine (elf(5))."""
@@ -153,3 +157,57 @@ def _last(said: _Reply) -> str:
 def _quoted(path: str) -> str:
     """Quotes for a shell; `~/` stays the home directory."""
     return '"$HOME"/' + shlex.quote(path[2:]) if path.startswith("~/") else shlex.quote(path)
+
+
+ASK_S = 10.0
+
+
+def command_line(program: str, environment: Mapping[str, str], options: Sequence[str]) -> str:
+    """Returns a shell command: the quoted `program` with these variables and no other variables of libpq."""
+    variables = " ".join(shlex.quote(f"{name}={value}") for name, value in environment.items())
+    return f"exec env {variables} {program} {' '.join(map(shlex.quote, options))}"
+
+
+@dataclass(slots=True)
+class Started:
+    """A program that was started."""
+
+    connection: asyncssh.SSHClientConnection
+    process: SSHClientProcess[bytes]
+    _own: str
+    """The remote file with its process number: some sshds do not pass on signals."""
+    _telling: set[asyncio.Task[None]] = field(default_factory=set, repr=False)
+
+    def tell(self, name: str) -> None:
+        """Sends it the signal `name` ("INT") without waiting."""
+        self._telling.add(asyncio.create_task(self._ask(f"kill -{name} $(cat {self._own})")))
+
+    async def ended(self) -> int | None:
+        """Returns its exit code, or 128 plus the signal that killed it; None if the connection was lost.
+
+        Call it after reading all output.
+        """
+        await self.process.wait_closed()
+        if self.process.exit_signal is not None:
+            return 128 + int(signal.Signals[f"SIG{self.process.exit_signal[0]}"])
+        return self.process.exit_status
+
+    async def forget(self) -> None:
+        """Detaches from it and removes its remote files."""
+        self.process.close()
+        await self._ask(f"rm -f {self._own}")
+
+    async def _ask(self, command: str) -> None:
+        with suppress(OSError, asyncssh.Error, TimeoutError):
+            async with asyncio.timeout(ASK_S):
+                await self.connection.run(command, stdin=asyncssh.DEVNULL, request_pty=False)
+
+
+async def start(connection: asyncssh.SSHClientConnection, place: str, command: str) -> Started:
+    """Runs the shell `command` in the quoted folder `place`. Raises asyncssh.Error, OSError."""
+    own = f"{place}/pid-{secrets.token_hex(8)}"
+    shell = f"cd {place} && echo $$ > {own} && {command}"
+    process: SSHClientProcess[bytes] = await connection.create_process(
+        f"exec sh -c {shlex.quote(shell)}", encoding=None, request_pty=False
+    )
+    return Started(connection, process, own)

@@ -20,12 +20,10 @@ import asyncssh
 from asyncssh.process import SSHClientProcess
 
 from pgdyno.errors import PgdynoError
-from pgdyno.remote.baggage import Baggage, pack
 from pgdyno.remote.connect import connected
-from pgdyno.remote.install import install, put
-from pgdyno.remote.problem import RemoteError
-from pgdyno.remote.started import command_line, start
-from pgdyno.remote.there import There
+from pgdyno.remote.install import command_line, install, put, start
+from pgdyno.remote.program_files import Baggage, pack
+from pgdyno.remote.remote_host import RemoteError, There
 
 ATTEMPTS = 3
 AGAIN_S = 2.0

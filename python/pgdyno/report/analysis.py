@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from pgdyno.analyse.capacity import Capacity
 from pgdyno.analyse.dips import Dip, trial_dips
+from pgdyno.analyse.history import FEWEST_RUNS, History
+from pgdyno.analyse.pairs import Metric
 from pgdyno.analyse.price import Price, PriceList, price_of, prices_of
-from pgdyno.analyse.source import RunSource
-from pgdyno.analyse.steady import SHORTEST, SteadyClass, SteadyState, trial_steady_state
-from pgdyno.analyse.usl import NotFitted, Range, UslFit, fit_curve
+from pgdyno.analyse.scaling import NotFitted, Range, UslFit, fit_curve
+from pgdyno.analyse.steady_state import SHORTEST, SteadyClass, SteadyState, trial_steady_state
+from pgdyno.analyse.timeline import RunSource
+from pgdyno.fingerprint import Severity, comparable
 from pgdyno.messages import message_json
-from pgdyno.records import Outcome, TrialRecord
+from pgdyno.records import Manifest, Outcome, TrialRecord
 from pgdyno.records.price import LatencyLimit, latency_limit
 from pgdyno.report import numbers
+from pgdyno.report.answers.comparison import percent
+from pgdyno.report.costs import capacity_of, price_lines, priced_curves, rent_lines, rents
 from pgdyno.report.digest import Digest, digest
-from pgdyno.report.prices import capacity_of, price_lines, priced_curves
-from pgdyno.report.rent import rent_lines, rents
-from pgdyno.report.texts import gettext, translated
+from pgdyno.report.terminal.text_drawing import printable, sparkline
+from pgdyno.report.translation import gettext, translated
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,3 +235,44 @@ def _usl_json(usl: UslFit | NotFitted) -> dict[str, Any]:
 def _finite(values: dict[str, Any]) -> dict[str, Any]:
     """Replace what JSON has no number for by null."""
     return {name: value if math.isfinite(value) else None for name, value in values.items()}
+
+
+WIDEST = 60
+
+
+def history_lines(of: History, metric: Metric, differences: Mapping[int, Sequence[str]]) -> Iterator[str]:
+    """Return a heading, the course, and a line for each change with `differences` of the runs, by its index."""
+    first, last = of.points[0], of.points[-1]
+    yield (
+        f"{printable(of.workload)}, {printable(of.label)}: {metric.words} of {len(of.points)} runs, "
+        f"{first.started_at:%Y-%m-%d} to {last.started_at:%Y-%m-%d}"
+    )
+    figures = [point.figure for point in of.points]
+    yield f"  {sparkline(figures, WIDEST)}  {_shown(min(figures), metric)} to {_shown(max(figures), metric)}"
+    if of.changes is None:
+        yield f"  {len(of.points)} runs are too few for change points, which need at least {FEWEST_RUNS}"
+    elif not of.changes:
+        yield "  no change of level"
+    for change in of.changes or ():
+        point = of.points[change.at]
+        yield (
+            f"  {percent(change.ratio)} at {point.started_at:%Y-%m-%d %H:%M} (run {change.at + 1}, "
+            f"{printable(point.run)}): {_shown(change.before, metric)} before, {_shown(change.after, metric)} after"
+        )
+        for line in differences.get(change.at, ()):
+            yield f"    {printable(line)}"
+
+
+def differing(before: Manifest, after: Manifest) -> list[str]:
+    """Return differences between the fingerprints of two runs that may explain a change; nothing if one has none."""
+    if before.fingerprint is None or after.fingerprint is None:
+        return []
+    return [
+        f"{each.field}: {each.a} before, {each.b} after"
+        for each in comparable(before.fingerprint, after.fingerprint)
+        if each.severity is not Severity.HARMLESS
+    ]
+
+
+def _shown(figure: float, metric: Metric) -> str:
+    return f"{numbers.rounded(figure)} tps" if metric is Metric.TPS else f"{numbers.ms(figure)} ms"

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from pgdyno.analyse.comparison import Comparison, Verdict
+from pgdyno.analyse.dip_evidence import ExplainedDip
+from pgdyno.analyse.dips import Dip
+from pgdyno.analyse.price import PriceList
 from pgdyno.analyse.scaling import ScalingCurve, scaling
 from pgdyno.analyse.series import Series, following, label, varying
-from pgdyno.analyse.source import Remembered, RunSource
 from pgdyno.analyse.summary import PointSummary, summarise
+from pgdyno.analyse.timeline import Remembered, RunSource
+from pgdyno.audit import Finding
+from pgdyno.fingerprint import Difference
 from pgdyno.messages import Message
+from pgdyno.published import Published
 from pgdyno.records import Manifest, Outcome, TargetRecord, TrialRecord
 from pgdyno.report import numbers
+from pgdyno.report.charts.palette import looks
 from pgdyno.report.charts.scaling import Named
-from pgdyno.report.palette import looks
-from pgdyno.report.texts import gettext, translated
+from pgdyno.report.translation import gettext, translated
+from pgdyno.store.cloud_metrics import LoggedCheckpoint
+from pgdyno.store.probe_queries import ProcessSum, SeenBeside, SeriesStep, ServerStatementSum, TableSum, WaitStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,3 +137,63 @@ def _where(names: Sequence[str], points: int) -> tuple[str, ...]:
     """Return no list if it would name every point."""
     there = tuple(name for name in names if name)
     return () if len(there) == points and points > 1 else there
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Samples of the probe during one trial, in steps of their own."""
+
+    step_s: float
+    series: Sequence[SeriesStep] = ()
+    waits: Sequence[WaitStep] = ()
+    minutes: Sequence[SeriesStep] = ()
+    """Of a rented server: the metrics of its provider."""
+    load: Sequence[WaitStep] = ()
+    """Likewise: active sessions as the provider samples them."""
+    checkpoints: Sequence[LoggedCheckpoint] = ()
+    """Checkpoints in the log of a rented server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extras:
+    findings: Sequence[Finding] | None = None
+    """None without an audit."""
+    comparisons: Sequence[Comparison] = ()
+    arms: Mapping[Series, str] = field(default_factory=dict)
+    """The arm of the comparisons that each series belongs to."""
+    left_out: Collection[int] = ()
+    """Trials that the comparisons leave out, because the audit found them invalid."""
+    alike_settings: Collection[str] = ()
+    """Settings that only some targets changed, to the default of the others."""
+    apart: Sequence[str] = ()
+    """Runs that have no point in common with the first: they are shown, and not compared."""
+    published: Published | None = None
+    prices: PriceList | None = None
+    besides: Mapping[int, Beside] = field(default_factory=dict)
+    """By trial; those with a probe."""
+    processes: Mapping[int, Sequence[ProcessSum]] = field(default_factory=dict)
+    """By trial, for trials that represent a peak."""
+    tables: Mapping[int, Sequence[TableSum]] = field(default_factory=dict)
+    server_statements: Mapping[int, Sequence[ServerStatementSum]] = field(default_factory=dict)
+    """The same."""
+    differences: Sequence[Difference] = ()
+    """Differences between the fingerprints of the runs."""
+    limits: Mapping[int, SeenBeside] = field(default_factory=dict)
+    """Averages of the probe, by trial, for trials that represent a peak."""
+    explained: Mapping[int, Sequence[ExplainedDip]] = field(default_factory=dict)
+    """Dips with what coincides, by trial, for trials with a probe of the server."""
+    dips: Mapping[int, Sequence[Dip]] | None = None
+    """By finished trial; None if not computed."""
+    unseen: int = 0
+    """Trials with a probe whose samples were not read: of a large sweep, only those that represent a point are."""
+
+    def ranks(self, best: Series, worst: Series) -> bool:
+        """Return whether a title may rank `best` first: for arms, only if their comparison is significant."""
+        names = self.arms.get(best), self.arms.get(worst)
+        verdicts = {(each.base, each.other): each.chief.verdict for each in self.comparisons if each.chief is not None}
+        is_faster = verdicts.get((names[1] or "", names[0] or "")) is Verdict.FASTER
+        is_slower = verdicts.get((names[0] or "", names[1] or "")) is Verdict.SLOWER
+        return not self.comparisons or is_faster or is_slower
+
+
+NO_EXTRAS = Extras()

@@ -1,27 +1,33 @@
-"""A run for other programs: JSON, CSV and Markdown. Figures are not rounded."""
+"""A run for other programs and for mail: JSON, CSV, Markdown."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.cells import cell_len
 
 from pgdyno.analyse.scaling import ScalingCurve
-from pgdyno.analyse.source import RunSource
 from pgdyno.analyse.summary import PointSummary
+from pgdyno.analyse.timeline import RunSource
+from pgdyno.audit import Severity
 from pgdyno.messages import message_json
 from pgdyno.records import Latency, TrialRecord
-from pgdyno.records.masking import masked_plan
-from pgdyno.report.answer_json import answer_json, estimate_json
-from pgdyno.report.digest import Digest, notes
-from pgdyno.report.extras import Extras
-from pgdyno.report.tables import PointRow, parameter_heading, point_rows
-from pgdyno.report.texts import gettext, gettext_each, gettext_noop
-from pgdyno.report.wrapping import set_cell, wrapped
+from pgdyno.records.manifest import masked_plan
+from pgdyno.report.answers.answer import answer, answer_json, estimate_json, shows_peak
+from pgdyno.report.answers.comparison import comparison_sentence, comparison_table
+from pgdyno.report.digest import Digest, Extras, notes
+from pgdyno.report.sections.comparison import settling
+from pgdyno.report.sections.key_figures import four_numbers
+from pgdyno.report.sections.validity import rule_name
+from pgdyno.report.sentences import conditions
+from pgdyno.report.tables import PointRow, parameter_heading, point_rows, table_lines
+from pgdyno.report.terminal.text_drawing import set_cell, wrapped
+from pgdyno.report.translation import gettext, gettext_each, gettext_noop, translated
+from pgdyno.report.translation import sentence as sentence_of
 
 FORMAT = 1
 """Format of the JSON and the CSV; adding a column at the end does not change the number."""
@@ -234,3 +240,50 @@ def _footnotes(of: Digest) -> str:
         where = f" ({escaped('; '.join(note.points))})" if note.points else ""
         lines += wrapped(f"- {escaped(note.message)}{where}", COLUMNS, "  ")
     return "\n" + "\n".join(lines) + "\n" if lines else ""
+
+
+def markdown_of(of: Digest, extras: Extras) -> str:
+    """Return verdict, four numbers, findings, comparisons, the table of points and its notes."""
+    blocks: list[Sequence[str]] = []
+    said = answer(of, extras)
+    text = escaped(said.text)
+    blocks.append(_paragraph(f"**{gettext('NOT VALID:')}** ~~{text}~~" if said.invalid else f"**{text}**"))
+    blocks += [_paragraph(sentence_of(escaped(each))) for each in said.details]
+    if said.table is not None:
+        blocks.append([f"    {line}" for line in table_lines(said.table, COLUMNS - 4)])
+    blocks.append(_paragraph(escaped(conditions(of))))
+    if of.best is not None and shows_peak(of, said):
+        blocks.append(
+            [
+                line
+                for each in four_numbers(of, of.best, extras)
+                for line in _number(each.name, each.figure, each.unit, each.about)
+            ]
+        )
+    blocks.append(list(_findings(extras)))
+    for each in extras.comparisons:
+        blocks.append(_paragraph(escaped(comparison_sentence(each))))
+        if settling(each):
+            blocks.append(_paragraph(sentence_of(escaped(settling(each)))))
+        table = comparison_table(each, COLUMNS - 4, unicode=True) if each.points else []
+        blocks.append([f"    {line}".rstrip() for line in table])
+    blocks.append(points_markdown(of).rstrip("\n").split("\n"))
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def _number(name: str, figure: str, unit: str, about: str) -> list[str]:
+    text = f"- {name}: {escaped(figure)}{' ' if unit else ''}{unit} ({escaped(about)})"
+    return wrapped(text, COLUMNS, "  ")
+
+
+def _findings(extras: Extras) -> Iterator[str]:
+    for each in extras.findings or ():
+        if each.checked and each.severity is not Severity.NOTE:
+            text = (
+                f"- {gettext(each.severity.value)}: {escaped(rule_name(each.rule))}: {escaped(translated(each.said))}"
+            )
+            yield from wrapped(text, COLUMNS, "  ")
+
+
+def _paragraph(text: str) -> list[str]:
+    return wrapped(text, COLUMNS)

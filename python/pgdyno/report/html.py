@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -17,36 +17,105 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from pgdyno.analyse.usl import fit_curve
-from pgdyno.records.masking import masked_plan
-from pgdyno.report import figures, palette, tables, words
+from pgdyno.analyse.scaling import fit_curve
+from pgdyno.records.manifest import masked_plan
+from pgdyno.report import sentences, tables
 from pgdyno.report.analysis import usl_words
-from pgdyno.report.answer import answer, shows_peak
-from pgdyno.report.charts.cell import bar, sparkline
-from pgdyno.report.digest import Digest, Note, notes
-from pgdyno.report.disturbances import disturbance_lines
-from pgdyno.report.extras import Extras
-from pgdyno.report.palette import Theme
-from pgdyno.report.plan_toml import plan_toml
-from pgdyno.report.preparation import preparation_line
-from pgdyno.report.rent import rent_table
-from pgdyno.report.replicas import replica_table
-from pgdyno.report.searches import search_lines
-from pgdyno.report.sections.about import error_table, failed_table, host_facts, process_table, server_table
-from pgdyno.report.sections.cloud import rented_count
-from pgdyno.report.sections.compared import MOST_COMPARISONS, compared, published_table
+from pgdyno.report.answers.answer import answer, shows_peak
+from pgdyno.report.charts import page_figures, palette
+from pgdyno.report.charts.interval_bars import bar, sparkline
+from pgdyno.report.charts.palette import Theme
+from pgdyno.report.costs import rent_table
+from pgdyno.report.digest import Digest, Extras, Note, notes
+from pgdyno.report.run_notes import disturbance_lines, preparation_line, replica_table, search_lines
+from pgdyno.report.sections.cloud_metrics import rented_count
+from pgdyno.report.sections.comparison import MOST_COMPARISONS, compared, published_table
 from pgdyno.report.sections.cost import cost_section
-from pgdyno.report.sections.differences import asked_differences, environment_table, settings_tables
 from pgdyno.report.sections.dips import dip_section, dips_of
-from pgdyno.report.sections.four import four_numbers, median_trial, peaks_table
-from pgdyno.report.sections.generators import generator_table
-from pgdyno.report.sections.heat import heat_figures
-from pgdyno.report.sections.inside import growth_table, server_statement_table
-from pgdyno.report.sections.loops import is_closed, loops_figure
-from pgdyno.report.sections.times import Steps, timeline_data, timeline_json
+from pgdyno.report.sections.environment import (
+    asked_differences,
+    environment_table,
+    error_table,
+    failed_table,
+    generator_table,
+    host_facts,
+    process_table,
+    server_table,
+    settings_tables,
+)
+from pgdyno.report.sections.key_figures import four_numbers, median_trial, peaks_table
+from pgdyno.report.sections.latency import heat_figures, is_closed, loops_figure
+from pgdyno.report.sections.server_statements import growth_table, server_statement_table
+from pgdyno.report.sections.timelines import Steps, timeline_data, timeline_json
 from pgdyno.report.sections.validity import validity
-from pgdyno.report.texts import Language, capital, current_language, gettext, ngettext, sentence, sentence_space
-from pgdyno.report.workload_tables import sweep_table, tpcc_table
+from pgdyno.report.tables import sweep_table, tpcc_table
+from pgdyno.report.translation import Language, capital, current_language, gettext, ngettext, sentence, sentence_space
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
+_SECONDS = {
+    ("trial", "warmup"),
+    ("trial", "duration"),
+    ("trial", "pause"),
+    ("trial", "reconnect"),
+    ("event", "at"),
+    ("event", "for"),
+    ("hooks", "timeout"),
+}
+"""Keys that a manifest stores as seconds, and a plan requires with a unit."""
+
+
+def plan_toml(plan: Mapping[str, Any]) -> str:
+    """Return `plan` as a file; keys without a value are left out, because TOML has no null."""
+    lines: list[str] = []
+    _table(lines, (), plan)
+    return "\n".join(lines).strip() + "\n"
+
+
+def _table(lines: list[str], path: tuple[str, ...], table: Mapping[str, Any]) -> None:
+    plain = {key: value for key, value in table.items() if value is not None and not isinstance(value, Mapping)}
+    nested = {key: value for key, value in table.items() if isinstance(value, Mapping)}
+    if path and (plain or not nested):
+        lines += ["", f"[{'.'.join(_key(part) for part in path)}]"]
+    for key, value in plain.items():
+        lines.append(f"{_key(key)} = {_value((*path, key), value)}")
+    for key, value in nested.items():
+        if value:
+            _table(lines, (*path, key), value)
+
+
+def _key(key: str) -> str:
+    return key if _BARE.fullmatch(key) else _text(key)
+
+
+def _value(path: tuple[str, ...], value: object) -> str:
+    if path in _SECONDS and isinstance(value, (int, float)):
+        return _text(f"{value:.10g}s")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_value(path, each) for each in value) + "]"
+    if isinstance(value, Mapping):
+        given = [
+            f"{_key(str(key))} = {_value((*path, str(key)), each)}" for key, each in value.items() if each is not None
+        ]
+        return "{ " + ", ".join(given) + " }"
+    return _text(str(value))
+
+
+def _text(text: str) -> str:
+    """Return a basic string with escaped control characters."""
+    return '"' + "".join(_ESCAPES.get(each) or (each if each.isprintable() else _unicode(each)) for each in text) + '"'
+
+
+def _unicode(character: str) -> str:
+    code = ord(character)
+    return f"\\u{code:04X}" if code < 0x10000 else f"\\U{code:08X}"
+
 
 Content = dict[str, Any]
 """Values by their names in the templates."""
@@ -89,7 +158,7 @@ def report_content(of: Digest, location: str, extras: Extras) -> Content:
         "trials": of.run.trials,
         "unfinished": of.unfinished,
         "failed_table": failed_table(of),
-        "legend": [(name, figures.swatch(look)) for name, look in figures.legend(of)],
+        "legend": [(name, page_figures.swatch(look)) for name, look in page_figures.legend(of)],
         "location": location,
         "query": _query(location),
         "trial_table": tables.trial_table(of),
@@ -110,7 +179,7 @@ def _claim(of: Digest, extras: Extras) -> dict[str, object]:
         "details": said.details,
         "answered": said.table,
         "chief": next((at for at, each in enumerate(extras.comparisons) if each is said.chief), 0),
-        "conditions": words.conditions(of),
+        "conditions": sentences.conditions(of),
         "numbers": four_numbers(of, of.best, extras) if of.best is not None and shows_peak(of, said) else [],
         "peaks": peaks_table(of, extras) if len(of.curves) > 1 and said.table is None else None,
         "validity": judged,
@@ -126,13 +195,13 @@ def _claim(of: Digest, extras: Extras) -> dict[str, object]:
 
 
 def _curves(of: Digest, extras: Extras) -> dict[str, object]:
-    fits = {curve.series: fit_curve(curve) for curve in of.curves[: figures.BANDS_UP_TO]}
+    fits = {curve.series: fit_curve(curve) for curve in of.curves[: page_figures.BANDS_UP_TO]}
     usl = [(of.named[series].name, fit) for series, fit in fits.items()]
     return {
-        "curves": figures.curves_figure(of, fits, extras),
-        "latency": figures.latency_figure(of),
+        "curves": page_figures.curves_figure(of, fits, extras),
+        "latency": page_figures.latency_figure(of),
         "usl": [f"{name}: {usl_words(fit)}" for name, fit in usl] if any(len(c.points) > 1 for c in of.curves) else [],
-        "spectrum": figures.spectrum_figure(of),
+        "spectrum": page_figures.spectrum_figure(of),
         "spectrum_table": tables.spectrum_table(of),
         "loops": loops_figure(of),
         "closed": is_closed(of),
@@ -145,7 +214,7 @@ def _times(of: Digest, extras: Extras) -> dict[str, object]:
     chosen = median_trial(of, of.best.peak.summary).number if of.best is not None else 0
     steps = Steps.of(len(of.run.trials), probed=bool(extras.besides), rented=rented_count(of.run.trials))
     return {
-        "strips": figures.timeline_figures(of),
+        "strips": page_figures.timeline_figures(of),
         "times": timeline_data(of, extras.besides, dips, chosen, steps),
         "dips": dip_section(of, dips, extras.explained) if dips else None,
         "unseen": extras.unseen,

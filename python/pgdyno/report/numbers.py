@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from pgdyno.analyse.estimate import Estimate
-from pgdyno.report.texts import Language, current_language, gettext, ngettext
+from pgdyno.report.translation import Language, current_language, gettext, ngettext
 from pgdyno.units import format_significant
 
 NOTHING = "\u2013"

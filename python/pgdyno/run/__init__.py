@@ -1,12 +1,11 @@
 """Runs trials: starts the engine, reads its events, returns the raw record."""
 
 from pgdyno.programs import Engine, find_engine
-from pgdyno.run.beside import BesideLoad, failed_with
-from pgdyno.run.engine import check_scripts, script_options, workload_options
+from pgdyno.run.commit_ledger import check_ledger, pages
+from pgdyno.run.engine import check_scripts, phases_toml, script_options, workload_options
 from pgdyno.run.hooks import Hook, HookError, run_hook
 from pgdyno.run.inject import Injector
-from pgdyno.run.ledger import check_ledger, pages
-from pgdyno.run.phases import phases_toml
+from pgdyno.run.parallel_load import BesideLoad, failed_with
 from pgdyno.run.trial import Interval, TrialResult, run_trial
 
 __all__ = [

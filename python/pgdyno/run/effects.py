@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from pgdyno.records import EventEffect, EventRecord
-from pgdyno.run.stream import Event
+from pgdyno.run.process import Event
 
 SHORTEST_LULL_US = 10_000
 """The engine's minimum length of a stall."""

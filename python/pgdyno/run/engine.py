@@ -1,15 +1,17 @@
-"""Builds the engine's command line for a trial, and checks scripts with it."""
+"""The engine's command line for a trial, its phases file, its word on scripts and on workloads."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pgdyno.errors import PlanError, Problem
-from pgdyno.plan.model import Plan, Workload
+from pgdyno.plan.model import PhaseSpec, Plan, Workload
 from pgdyno.programs import ENGINE, Engine
-from pgdyno.records import Point
+from pgdyno.records import Point, StatementCounts, TpccFigures, TpccType
 
 ENDLESS_S = 30 * 24 * 3600
 """Longer than any trial."""
@@ -143,3 +145,43 @@ def _scale(plan: Plan, point: Point, *, lua: bool) -> list[str]:
     """Returns `:scale` without a dataset that defines it; a Lua script has no such variable."""
     wanted = plan.workload.dataset == "none" and not lua and point.scale is not None
     return [f"--scale={point.scale}"] if wanted else []
+
+
+def phases_toml(phases: Sequence[PhaseSpec]) -> str:
+    """Formats `phases` as TOML, one table each, without unset keys."""
+    tables = []
+    for phase in phases:
+        given = phase.model_dump(mode="json", exclude_none=True)
+        tables.append("\n".join(["[[phase]]", *(f"{key} = {_value(value)}" for key, value in given.items())]))
+    return "\n\n".join(tables) + "\n"
+
+
+def _value(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{json.dumps(key)} = {_value(each)}" for key, each in value.items()) + " }"
+    # JSON's strings, numbers and booleans are valid TOML
+    return json.dumps(value)
+
+
+def statement_counts(end: dict[str, Any]) -> StatementCounts | None:
+    """Returns the counts of a Lua script's clients; None for other workloads."""
+    counts = end.get("statements")
+    if counts is None or end.get("tpcc") is not None:
+        return None
+    return StatementCounts(**{name: counts[name] for name in StatementCounts.model_fields})
+
+
+def tpcc_figures(end: dict[str, Any]) -> TpccFigures | None:
+    """Returns the figures of a TPC-C load; None for other workloads."""
+    figures = end.get("tpcc")
+    if figures is None:
+        return None
+    server = figures["server"]
+    types = [TpccType(**{name: one[name] for name in TpccType.model_fields}) for one in figures["types"]]
+    return TpccFigures(
+        nopm=figures["nopm"],
+        tpm=figures["tpm"],
+        server_nopm=server.get("nopm"),
+        server_tpm=server.get("tpm"),
+        types=types,
+    )

@@ -24,10 +24,9 @@ from pgdyno.records import (
     WorkersTried,
 )
 from pgdyno.run.effects import with_effects
+from pgdyno.run.engine import statement_counts, tpcc_figures
 from pgdyno.run.inject import Injector, failure_of_events
-from pgdyno.run.process import Running, running_engine
-from pgdyno.run.stream import Event, understood
-from pgdyno.run.workload_figures import statement_counts, tpcc_figures
+from pgdyno.run.process import Event, Running, running_engine, understood
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from pgdyno.programs import Engine
-from pgdyno.run.process import STOP_S, Load, Running
-from pgdyno.run.stream import Event
+from pgdyno.run.process import STOP_S, Event, Load, Running
 
 _ASK_EVERY_S = 0.5
 

@@ -1,12 +1,10 @@
 """Run folders: written atomically, listed, found, and queried with SQL."""
 
-from pgdyno.store.folder import RunFolder
-from pgdyno.store.ingest import TrialTables
-from pgdyno.store.read import QueryResult, RunData, load_run, query
-from pgdyno.store.runs import RunEntry, find_run, list_runs
-from pgdyno.store.scripts import changed_script
+from pgdyno.store.find_runs import RunEntry, find_run, list_runs
+from pgdyno.store.read_runs import QueryResult, RunData, load_run, query
+from pgdyno.store.run_folder import RunFolder, changed_script
 from pgdyno.store.tables import EventRow, HistogramRow, IntervalRow, SettingRow, StatementRow
-from pgdyno.store.writer import TrialWriter
+from pgdyno.store.trial_writer import TrialTables, TrialWriter
 
 __all__ = [
     "EventRow",

@@ -15,8 +15,7 @@ from typing import Any
 import duckdb
 
 from pgdyno.errors import StoreError
-from pgdyno.store.bounded import DAMAGED, check_regular
-from pgdyno.store.storing import storing
+from pgdyno.store.safe_files import DAMAGED, check_regular, storing
 from pgdyno.store.tables import TABLES, Row, columns, required
 
 MOST_ROWS: Mapping[str, int] = MappingProxyType(

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 import pgdyno.plan  # noqa: F401
 
 if TYPE_CHECKING:
-    from pgdyno.targets.acts import Acts, wait_accepting
-    from pgdyno.targets.home import Home
-    from pgdyno.targets.installation import Installation
-    from pgdyno.targets.leftovers import sweep_leftovers
+    from pgdyno.targets.cluster.installation import Installation
+    from pgdyno.targets.cluster.leftovers import sweep_leftovers
+    from pgdyno.targets.cluster.replication import LagWatch
+    from pgdyno.targets.event_actions import Acts, wait_accepting
+    from pgdyno.targets.home import Home, Progress, SilentProgress
+    from pgdyno.targets.kind import Found, abilities_of, fetch_target, open_target
     from pgdyno.targets.lock import Use, WhenBusy, host_in_use
-    from pgdyno.targets.open import Found, abilities_of, fetch_target, open_target
-    from pgdyno.targets.progress import Progress, SilentProgress
-    from pgdyno.targets.replication import LagWatch
     from pgdyno.targets.server import Server
 
 __all__ = [
@@ -41,14 +40,13 @@ __all__ = [
     "wait_accepting",
 ]
 _PLACES = {
-    "acts": ("Acts", "wait_accepting"),
-    "home": ("Home",),
-    "installation": ("Installation",),
-    "leftovers": ("sweep_leftovers",),
+    "cluster.installation": ("Installation",),
+    "cluster.leftovers": ("sweep_leftovers",),
+    "cluster.replication": ("LagWatch",),
+    "event_actions": ("Acts", "wait_accepting"),
+    "home": ("Home", "Progress", "SilentProgress"),
+    "kind": ("Found", "abilities_of", "fetch_target", "open_target"),
     "lock": ("Use", "WhenBusy", "host_in_use"),
-    "open": ("Found", "abilities_of", "fetch_target", "open_target"),
-    "progress": ("Progress", "SilentProgress"),
-    "replication": ("LagWatch",),
     "server": ("Server",),
 }
 """The module of each public name."""

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Literal
 
 from pgdyno.plan.model import Plan
-from pgdyno.plan.rented import rented_targets
+from pgdyno.plan.targets import rented_targets
 from pgdyno.records.price import HOURS_A_YEAR, MONTHS_A_YEAR, Costs, Hourly, Monthly, PriceList
 
 CURRENCY = "USD"

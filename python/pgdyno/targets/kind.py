@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -11,12 +11,13 @@ from typing import Any, Generic, Protocol, TypeVar
 import psycopg
 
 from pgdyno.errors import TargetError
+from pgdyno.plan.checks.targets import Abilities
 from pgdyno.plan.targets import OwnTarget, TargetSpec
-from pgdyno.targets.home import Home
-from pgdyno.targets.installation import Installation
-from pgdyno.targets.instance import Instance
+from pgdyno.targets.cluster.installation import Installation
+from pgdyno.targets.cluster.instance import Instance
+from pgdyno.targets.dsn.reach import Reached
+from pgdyno.targets.home import Home, Progress
 from pgdyno.targets.lock import Use
-from pgdyno.targets.progress import Progress
 from pgdyno.targets.server import Server
 
 S_contra = TypeVar("S_contra", bound=TargetSpec, contravariant=True)
@@ -37,7 +38,7 @@ class TargetKind(Protocol[S_contra, F]):
     def open(
         self, name: str, spec: S_contra, found: F, home: Home, progress: Progress, use: Use
     ) -> AbstractContextManager[Server]:
-        """A server as `spec` wants it, of what `fetch` found; as `pgdyno.targets.open.open_target` says."""
+        """A server as `spec` wants it, of what `fetch` found; as `pgdyno.targets.kind.open_target` says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,3 +83,47 @@ def named(target: str) -> Iterator[None]:
         raise TargetError(f"target {target}: {error.message}", hint=error.hint) from error
     except psycopg.Error as error:
         raise TargetError(f"target {target}: the server refused what pgdyno asked: {str(error).strip()}") from error
+
+
+Found = Installation | Reached
+"""What a target turns out to be: programs, or a server that answered."""
+
+
+@contextmanager
+def open_target(
+    name: str,
+    spec: TargetSpec,
+    *,
+    home: Home,
+    progress: Progress,
+    found: Found | None = None,
+    use: Use | None = None,
+) -> Iterator[Server]:
+    """A server as `spec` wants it, with a database `pgdyno`.
+
+    `found` is what `fetch_target` gave for `spec`; without it that is looked up now. A server that pgdyno starts
+    has an empty database, and is stopped and removed behind the block; one over the network stays with its database.
+
+    Whatever ends the block, also KeyboardInterrupt or SystemExit from a signal handler at any moment, leaves
+    neither a process nor a folder, except a kept cluster. Raises TargetError, whose message begins with the
+    target's name.
+    """
+    if found is None:
+        found = fetch_target(name, spec, home=home, progress=progress, use=use)
+    with kind_of(spec).open(name, spec, found, home, progress, use or Use()) as server:
+        yield server
+
+
+def fetch_target(name: str, spec: TargetSpec, *, home: Home, progress: Progress, use: Use | None = None) -> Found:
+    """The programs of `spec`, fetched or built if need be, or its server, reached: before anything runs.
+
+    Raises TargetError, whose message begins with the target's name.
+    """
+    with named(name):
+        found: Found = kind_of(spec).fetch(spec, home, progress, use or Use())
+    return found
+
+
+def abilities_of(found: Mapping[str, Found]) -> dict[str, Abilities]:
+    """What the servers over the network let us do, by the targets' names."""
+    return {name: each.abilities for name, each in found.items() if isinstance(each, Reached)}

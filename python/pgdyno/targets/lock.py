@@ -25,8 +25,8 @@ from typing import Any
 import psycopg
 
 from pgdyno.errors import TargetError
-from pgdyno.targets.address import Address
-from pgdyno.targets.progress import Progress
+from pgdyno.targets.connection import Address
+from pgdyno.targets.home import Progress
 
 FOLDER_VARIABLE = "PGDYNO_LOCKS"
 """Names another folder for the host's lock, such as one that containers share."""

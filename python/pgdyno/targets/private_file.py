@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from pgdyno.targets.account import Account
-from pgdyno.targets.storage import storing
+from pgdyno.targets.home import storing
 
 
 def write_private(path: Path, text: str, account: Account) -> None:

@@ -1,7 +1,7 @@
 """What pgdyno asks of a cloud provider: prices, servers for a run, their figures, and the removal of all of it.
 
 A provider is a package with an object `PROVIDER` in a module that `pgdyno.registry.PROVIDERS` names. Nothing outside
-of that package imports it. Targets that it rents are `pgdyno.plan.rented.RentedTarget`s.
+of that package imports it. Targets that it rents are `pgdyno.plan.targets.RentedTarget`s.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from pgdyno.errors import TargetError
 from pgdyno.plan.model import Plan
-from pgdyno.plan.rented import rented_targets
+from pgdyno.plan.targets import rented_targets
 from pgdyno.records import CloudRecord, TrialRecord
 from pgdyno.registry import PROVIDERS, loaded
 from pgdyno.targets.estimate import Estimate

@@ -2,28 +2,101 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import psycopg
 from psycopg import sql
 
 from pgdyno.errors import TargetError
-from pgdyno.plan.network_target import DATABASE
+from pgdyno.plan.targets import DATABASE
 from pgdyno.records import ServerFacts
-from pgdyno.targets.address import Address
-from pgdyno.targets.cluster_copy import ClusterCopy
-from pgdyno.targets.configure import Configured, configure
-from pgdyno.targets.database_settings import set_settings
-from pgdyno.targets.facts import read_facts
-from pgdyno.targets.log import log_size
-from pgdyno.targets.machine import Machine
-from pgdyno.targets.silence import Look, Quiet
+from pgdyno.targets.cluster.log import log_size
+from pgdyno.targets.cluster.settings import Configured, configure, set_settings
+from pgdyno.targets.cluster.snapshots import ClusterCopy
+from pgdyno.targets.connection import Address
+from pgdyno.targets.response_limits import Look, Quiet
 
 if TYPE_CHECKING:
-    from pgdyno.targets.replicas import ReplicaSet
+    from pgdyno.targets.cluster.standbys import ReplicaSet
+
+
+DRAWN = ("port", "unix_socket_directories")
+"""Settings that pgdyno draws anew for every server: they tell nothing and would make all servers differ."""
+
+_CHANGED = """
+    SELECT name, pg_catalog.current_setting(name)
+    FROM pg_catalog.pg_settings
+    WHERE source OPERATOR(pg_catalog.<>) ALL ('{default,override,client,session}'::pg_catalog.text[])
+      AND name OPERATOR(pg_catalog.<>) ALL (%s::pg_catalog.text[])
+"""
+"""All names are the server's own: the session has the search path of the role, which may hold others.
+
+Sources client and session are those of the asking connection, not of the server."""
+
+
+def read_facts(connection: psycopg.Connection[tuple[Any, ...]]) -> ServerFacts:
+    """Version, changed settings, checksums and size. Settings are as SHOW prints them: "128MB".
+
+    Size is that of all databases that the role may connect to, without WAL. Raises psycopg.Error.
+    """
+    changed: dict[str, str] = dict(sorted(connection.execute(_CHANGED, [list(DRAWN)]).fetchall()))
+    row = connection.execute(
+        "SELECT pg_catalog.current_setting('server_version'), pg_catalog.version(),"
+        " pg_catalog.current_setting('data_checksums'), (SELECT pg_catalog.sum(pg_catalog.pg_database_size(oid))"
+        " FROM pg_catalog.pg_database WHERE pg_catalog.has_database_privilege(oid, 'CONNECT'))"
+    ).fetchone()
+    assert row is not None  # no FROM: always one row
+    version, version_full, checksums, size = row
+    return ServerFacts(
+        # distributions write their own behind it: "15.5 (Debian 15.5-0+deb12u1)"
+        version=version.split()[0],
+        version_full=version_full,
+        settings_changed=changed,
+        data_checksums=checksums == "on",
+        cluster_bytes=int(size),
+    )
+
+
+class ServerControl(Protocol):
+    """Who can ask for the process, stop it and start it."""
+
+    def is_alive(self) -> bool:
+        """True while the process runs."""
+
+    def restart(self, port: int) -> int:
+        """Restarts it; the port that it has then."""
+
+    def stop(self) -> None:
+        """Shuts it down; the data directory is then whole by itself."""
+
+    def start(self, port: int) -> int:
+        """Starts it after `stop`; the port that it has then."""
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """Settings of the plan that stand in its configuration."""
+
+    def write_settings(self, settings: Mapping[str, str], port: int) -> None:
+        """Puts others in their place; they count from the next reload or start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Files and process of one server. Over the network there is none of it."""
+
+    data_directory: Path
+    socket_directory: Path
+    log_path: Path
+    control: ServerControl = field(repr=False)
+    copy: ClusterCopy
+    """Where a stopped copy of its data directory lives."""
+    replicas: ReplicaSet | None = None
+    """Its standbys; None when the plan wants none."""
+
 
 _T = TypeVar("_T")
 MAINTENANCE = "postgres"
@@ -291,3 +364,32 @@ class Server:
             known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [self.dbname]).fetchone()
             if known is None:
                 connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(self.dbname)))
+
+
+PRIMARY = "server.log"
+
+
+@dataclass(frozen=True, slots=True)
+class LogParts:
+    """Each log, with the byte from which on it is wanted."""
+
+    parts: tuple[tuple[str, Path, int], ...]
+    """Its name among what is kept, where it is written, its size so far."""
+
+    @classmethod
+    def from_now(cls, server: Server) -> LogParts:
+        """Of the server and its standbys; of none that is only reached over the network."""
+        if server.machine is None:
+            return cls(())
+        logs = {PRIMARY: server.machine.log_path}
+        if server.machine.replicas is not None:
+            for place, path in enumerate(server.machine.replicas.log_paths, start=1):
+                logs[f"replica-{place}.log"] = path
+        return cls(tuple((name, path, log_size(path)) for name, path in logs.items()))
+
+    def save(self, folder: Path) -> None:
+        """Copies what has come since into `folder`. Raises OSError."""
+        for name, path, start in self.parts:
+            with path.open("rb") as log, (folder / name).open("wb") as copy:
+                log.seek(start)
+                shutil.copyfileobj(log, copy)

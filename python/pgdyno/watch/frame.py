@@ -6,11 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from pgdyno.watch.bucket import Bucket, Polled, Row, Session, event_name
-from pgdyno.watch.figures import active, average, by_label, last, mean, rate, rows_of
-from pgdyno.watch.statements import Statement
-from pgdyno.watch.texts import shown_query
-from pgdyno.watch.waits import class_of
+from pgdyno.watch.chart import class_of
+from pgdyno.watch.seconds import (
+    Bucket,
+    Polled,
+    Row,
+    Session,
+    active,
+    average,
+    by_label,
+    event_name,
+    last,
+    mean,
+    rate,
+    rows_of,
+)
+from pgdyno.watch.statements import Statement, shown_query
 
 VERSION = 1
 """Of the JSON objects."""

@@ -12,8 +12,8 @@ import psycopg
 from psycopg import sql
 
 from pgdyno.errors import TargetError
-from pgdyno.targets.bounds import answering
-from pgdyno.watch.bucket import Polled, Session
+from pgdyno.targets.response_limits import answering
+from pgdyno.watch.seconds import Polled, Session
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 EVERY_S = 1.0

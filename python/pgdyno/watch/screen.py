@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from pgdyno.report.blocks import printable, sparkline
-from pgdyno.watch import tables, words
+from pgdyno.report.terminal.text_drawing import printable, sparkline
+from pgdyno.watch import panels
 from pgdyno.watch.chart import legend, stacked
 from pgdyno.watch.frame import Frame
-from pgdyno.watch.history import Point, stepped
-from pgdyno.watch.tables import Right
+from pgdyno.watch.frame_history import Point, stepped
+from pgdyno.watch.panels import Right
 
 ACCENT = "cyan"
 TILE = 38
@@ -59,7 +59,7 @@ def _header(frame: Frame, looks: Looks, width: int) -> Text:
     line.append(printable(looks.title), "bold")
     if looks.version:
         line.append(f"  PostgreSQL {printable(looks.version)}", "")
-    right = Text().append(words.clock(frame.at_s))
+    right = Text().append(panels.clock(frame.at_s))
     right.append(f"  {looks.interval} s", "dim")
     if looks.paused:
         right = Text().append("paused  ", f"bold {ACCENT}").append_text(right)
@@ -99,27 +99,27 @@ def _tiles(frame: Frame, points: Sequence[Point], looks: Looks, width: int) -> l
 
 
 def _all_tiles(frame: Frame, steps: Sequence[Point], *, is_local: bool) -> list[_Tile]:
-    tps = _Tile("tps", words.figure(frame.tps), [step.tps for step in steps], words.transactions_line(frame))
-    wal = _Tile("WAL", f"{words.size(frame.wal_bytes_per_s)}/s", [step.wal for step in steps], words.wal_line(frame))
-    reads = _Tile("reads", per_page(frame), [step.reads for step in steps], words.reads_line(frame))
+    tps = _Tile("tps", panels.figure(frame.tps), [step.tps for step in steps], panels.transactions_line(frame))
+    wal = _Tile("WAL", f"{panels.size(frame.wal_bytes_per_s)}/s", [step.wal for step in steps], panels.wal_line(frame))
+    reads = _Tile("reads", per_page(frame), [step.reads for step in steps], panels.reads_line(frame))
     counts = [step.sessions for step in steps]
-    sessions = _Tile("sessions", words.figure(frame.sessions), counts, words.sessions_line(frame).partition(", ")[2])
-    checkpoint = _Tile("checkpoint", "", [], words.checkpoint_line(frame))
+    sessions = _Tile("sessions", panels.figure(frame.sessions), counts, panels.sessions_line(frame).partition(", ")[2])
+    checkpoint = _Tile("checkpoint", "", [], panels.checkpoint_line(frame))
     if not is_local:
         return [tps, sessions, wal, reads, checkpoint]
     cpu = frame.cpu
     busy = _Tile(
-        "CPU", words.percent(cpu.busy if cpu else None), [step.cpu for step in steps], words.cpu_line(frame), 1.0
+        "CPU", panels.percent(cpu.busy if cpu else None), [step.cpu for step in steps], panels.cpu_line(frame), 1.0
     )
     disk = frame.disk
-    use = words.percent(disk.utilisation if disk else None)
-    disks = _Tile(words.disk_name(disk), use, [step.disk for step in steps], words.disk_line(disk), 1.0)
+    use = panels.percent(disk.utilisation if disk else None)
+    disks = _Tile(panels.disk_name(disk), use, [step.disk for step in steps], panels.disk_line(disk), 1.0)
     return [tps, busy, wal, disks, sessions, reads, checkpoint]
 
 
 def per_page(frame: Frame) -> str:
     """Return pages that were read from outside shared buffers."""
-    return words.per_s(frame.reads_per_s, "pages")
+    return panels.per_s(frame.reads_per_s, "pages")
 
 
 def _tile_line(tile: _Tile, width: int) -> Text:
@@ -141,7 +141,7 @@ def _chart(frame: Frame, points: Sequence[Point], looks: Looks, width: int, heig
     if frame.away is not None:
         keys.append(f"  the server is away: {printable(frame.away)}", "red")
     else:
-        keys.append(f" {words.figure(frame.active_sessions)}", "bold")
+        keys.append(f" {panels.figure(frame.active_sessions)}", "bold")
         for key in legend(frame.active, colours=looks.colours):
             keys.append("  ").append_text(key)
     keys.truncate(width, overflow="ellipsis")
@@ -154,16 +154,16 @@ def _tables(frame: Frame, looks: Looks, width: int, height: int) -> list[Text]:
     local = frame.cpu is not None or bool(frame.processes)
     if width < ONE_TABLE:
         left = width * 2 // 5
-        return _beside([tables.waits(frame, left, height), _right(frame, looks, width - left - GAP, height)])
+        return _beside([panels.waits(frame, left, height), _right(frame, looks, width - left - GAP, height)])
     if width < TWO_TABLES or not local:
         left = width // 3
         first = _waits_and_blockers(frame, left, height)
         return _beside([first, _right(frame, looks, width - left - GAP, height)])
     left, middle = width // 4, width * (5 if looks.queries else 4) // 10
     first = _waits_and_blockers(frame, left, height)
-    second = tables.sessions(frame, middle, height, queries=looks.queries)
+    second = panels.sessions(frame, middle, height, queries=looks.queries)
     # sessions are in the middle, blockers below the waits
-    last = tables.statements if looks.right is Right.STATEMENTS else tables.processes
+    last = panels.statements if looks.right is Right.STATEMENTS else panels.processes
     third = last(frame, width - left - middle - 2 * GAP, height)
     return _beside([first, second, third])
 
@@ -171,17 +171,17 @@ def _tables(frame: Frame, looks: Looks, width: int, height: int) -> list[Text]:
 def _waits_and_blockers(frame: Frame, width: int, height: int) -> list[Text]:
     """Return both in one column; if no session waits for a lock, only the waits."""
     if not frame.blockers or height < LOWEST_CHART + 2:
-        return tables.waits(frame, width, height)
+        return panels.waits(frame, width, height)
     number = len(frame.waits or {}) + len(frame.background or {}) + 1
     above = min(number, height - min(len(frame.blockers) + 2, height // 2))
-    first = [*tables.waits(frame, width, above), Text("")]
-    return [*first, *tables.blockers(frame, width, height - len(first))]
+    first = [*panels.waits(frame, width, above), Text("")]
+    return [*first, *panels.blockers(frame, width, height - len(first))]
 
 
 def _right(frame: Frame, looks: Looks, width: int, height: int) -> list[Text]:
     if looks.right is Right.SESSIONS:
-        return tables.sessions(frame, width, height, queries=looks.queries)
-    return tables.RIGHTS[looks.right](frame, width, height)
+        return panels.sessions(frame, width, height, queries=looks.queries)
+    return panels.RIGHTS[looks.right](frame, width, height)
 
 
 def _beside(columns: Sequence[list[Text]]) -> list[Text]:

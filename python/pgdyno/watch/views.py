@@ -13,14 +13,13 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from pgdyno.report.blocks import printable
+from pgdyno.report.terminal.text_drawing import printable
 from pgdyno.watch.frame import Frame
-from pgdyno.watch.history import INTERVALS, History
-from pgdyno.watch.keys import Keys
+from pgdyno.watch.frame_history import INTERVALS, History
+from pgdyno.watch.keyboard import Keys, Suspension
+from pgdyno.watch.panels import Right
 from pgdyno.watch.plain import HEADING, HEADING_EVERY, line_of, text_of
 from pgdyno.watch.screen import Looks, screen
-from pgdyno.watch.suspension import Suspension
-from pgdyno.watch.tables import Right
 
 WAKE_S = 0.2
 

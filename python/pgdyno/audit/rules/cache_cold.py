@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from pgdyno.analyse.probed import Span
+from pgdyno.analyse.probe_series import Span
 from pgdyno.analyse.timeline import Timeline
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.rules.generator_on_server import HERE
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
-from pgdyno.store.within import Metric
+from pgdyno.store.probe_tables import Metric
 
 PAGE_BYTES = 8192
 APART = 0.1

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Subject
-from pgdyno.importers.commands import host_of, is_local
+from pgdyno.importers.documents.command_lines import host_of, is_local
 from pgdyno.messages import Message
 from pgdyno.registry import kinds_that_are
 

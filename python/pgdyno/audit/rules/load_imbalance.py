@@ -9,7 +9,7 @@ from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.rules.generator_limited import NEAR
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
-from pgdyno.store.bounded import detail_of
+from pgdyno.store.safe_files import detail_of
 
 APART = 0.7
 """If the mean of all workers is below this share of the busiest one's, the load is imbalanced."""

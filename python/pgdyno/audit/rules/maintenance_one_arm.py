@@ -8,7 +8,7 @@ from pgdyno.audit.arms import compared_arms
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
-from pgdyno.store.within import Metric
+from pgdyno.store.probe_tables import Metric
 
 KINDS: Mapping[str, tuple[Metric, ...]] = {
     "a checkpoint": (("checkpoints", "timed"), ("checkpoints", "requested"), ("checkpoints", "done")),

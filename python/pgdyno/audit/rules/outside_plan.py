@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Subject
-from pgdyno.importers.facts import swept
+from pgdyno.importers.documents.command_lines import swept
 from pgdyno.messages import Message
 
 

@@ -7,7 +7,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from pgdyno.analyse.student_t import two_sided_quantile
+from pgdyno.analyse.estimate import two_sided_quantile
 from pgdyno.audit.arms import arms_of, point_of
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Sample, Subject

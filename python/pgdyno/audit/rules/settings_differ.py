@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.setting_values import Value, alike_settings, values_at
 from pgdyno.audit.subject import Subject
-from pgdyno.fingerprint.compare import HEAVY_SETTINGS
-from pgdyno.importers.facts import SETTINGS
+from pgdyno.fingerprint.comparison import HEAVY_SETTINGS
+from pgdyno.importers.documents.command_lines import SETTINGS
 from pgdyno.messages import Message
 
 ITS_OWN = frozenset(
@@ -93,7 +93,7 @@ RULE = Rule(
     "settings that are not the default, between targets; rows of a document's table of settings. Caution for those "
     "that determine what a commit waits for or what is cached, a note for others",
     Severity.CAUTION,
-    "pgdyno.fingerprint.compare",
+    "pgdyno.fingerprint.comparison",
     _check,
     place=140,
 )

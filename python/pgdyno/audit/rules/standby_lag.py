@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
-from pgdyno.records.beside import ReplicaLag
+from pgdyno.records.during_trial import ReplicaLag
 from pgdyno.units import format_bytes
 
 LEFT_BYTES = 16 << 20

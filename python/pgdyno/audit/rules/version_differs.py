@@ -31,7 +31,7 @@ RULE = Rule(
     "version-differs",
     "the server's version, by target",
     Severity.NOTE,
-    "pgdyno.fingerprint.compare",
+    "pgdyno.fingerprint.comparison",
     _check,
     place=150,
 )

@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pgdyno.analyse.estimate import CONFIDENCE, Estimate, mean_interval
-from pgdyno.analyse.knee import knee
-from pgdyno.analyse.student_t import two_sided_quantile
+from pgdyno.analyse.estimate import CONFIDENCE, Estimate, mean_interval, two_sided_quantile
+from pgdyno.analyse.scaling import knee
 
 Tps = Mapping[int, Sequence[float | None]]
 """Throughput of each trial by clients, in the order of the trials; None for one that failed."""

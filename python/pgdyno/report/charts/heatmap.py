@@ -8,12 +8,21 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pgdyno.analyse.heatmap import Heatmap
+from pgdyno.analyse.timeline import Heatmap
 from pgdyno.report.charts.layout import CHART_HEIGHT, GAP, Box, Layout, label_column, n_text, x_title, y_axis
-from pgdyno.report.palette import Look
-from pgdyno.report.scale import WHOLE_STEPS, Scale, linear_ticks, log_ticks
-from pgdyno.report.svg import Drawing, element, number, text, text_width
-from pgdyno.report.texts import gettext, gettext_noop
+from pgdyno.report.charts.palette import Look
+from pgdyno.report.charts.svg import (
+    WHOLE_STEPS,
+    Drawing,
+    Scale,
+    element,
+    linear_ticks,
+    log_ticks,
+    number,
+    text,
+    text_width,
+)
+from pgdyno.report.translation import gettext, gettext_noop
 
 COLUMNS = 75
 LEVELS = 6

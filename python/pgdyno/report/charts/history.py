@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from pgdyno.analyse.history import Change, History
-from pgdyno.analyse.metric import Metric
+from pgdyno.analyse.pairs import Metric
 from pgdyno.report import numbers
+from pgdyno.report.answers.comparison import percent
 from pgdyno.report.charts.labels import Placer, Rect
 from pgdyno.report.charts.layout import CHART_HEIGHT, Box, Layout, label_column, n_title, y_axis
-from pgdyno.report.comparison import percent
-from pgdyno.report.scale import Scale, linear_ticks
-from pgdyno.report.svg import Drawing, element, line, text, text_width
-from pgdyno.report.texts import gettext_noop
+from pgdyno.report.charts.svg import Drawing, Scale, element, line, linear_ticks, text, text_width
+from pgdyno.report.translation import gettext_noop
 
 
 def history_chart(of: History, metric: Metric, title: str, layout: Layout) -> Drawing:

@@ -1,4 +1,4 @@
-"""Places labels so that they touch neither each other nor the marks."""
+"""Labels, names at the ends of lines, and markers that tell series apart."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from pgdyno.report.svg import text_width
+from markupsafe import Markup
+
+from pgdyno.report.charts.layout import Box
+from pgdyno.report.charts.palette import MARKERS, Look
+from pgdyno.report.charts.svg import Drawing, element, line, number, path, squeezed, text, text_width
 
 LINE_HEIGHT = 15.0
 
@@ -116,3 +120,69 @@ def _top(block: Sequence[int], wanted: Sequence[float], distance: float, low: fl
     length = (len(block) - 1) * distance
     middle = sum(wanted[at] for at in block) / len(block)
     return max(min(middle - length / 2, high - length), low)
+
+
+MOST_ROOM = 200.0
+"""Largest width of a name; longer ones are shortened in the middle, and complete in the table."""
+_LEADER = 14.0
+_NEAR = 4.0
+"""A name within this distance of its line needs no leader."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineEnd:
+    x: float
+    y: float
+    look: Look
+    name: str
+    tooltip: str | None = None
+
+
+def room_for(names: Sequence[str]) -> float:
+    """Return the width to reserve at the right of the axes."""
+    return min(max((text_width(name) for name in names), default=0.0) + _LEADER + 8, MOST_ROOM)
+
+
+def name_ends(drawing: Drawing, ends: Sequence[LineEnd], box: Box, room: float) -> None:
+    """Draw each name next to its line's end, moved only as far as needed to avoid contact, with a leader if moved."""
+    heights = spread([end.y for end in ends], box.top, box.bottom)
+    for end, height in zip(ends, heights, strict=True):
+        if abs(height - end.y) > _NEAR or box.right - end.x > 24:
+            steps = [(end.x + 6, end.y), (box.right + 2, end.y), (box.right + 8, height), (box.right + 12, height)]
+            drawing.add(path(steps, f"w faint t{end.look.colour}"))
+        hint = [element("title", end.tooltip)] if end.tooltip is not None else []
+        name = text(box.right + _LEADER, height + 4.5, squeezed(end.name, room - _LEADER), "name")
+        drawing.add(element("g", *hint, name) if hint else name)
+
+
+RADIUS = 4.0
+
+
+def marker(x: float, y: float, look: Look, tooltip: str | None = None, radius: float = RADIUS) -> Markup:
+    """Draw the mark of `look` at a position, with a `tooltip`."""
+    hint = [element("title", tooltip)] if tooltip is not None else []
+    shape = MARKERS[look.shape]
+    if shape == "circle":
+        return element("circle", *hint, cx=x, cy=y, r=radius, class_=look.mark)
+    outline = {
+        "square": [(-0.88, -0.88), (0.88, -0.88), (0.88, 0.88), (-0.88, 0.88)],
+        "triangle": [(0, -1.2), (1.1, 0.8), (-1.1, 0.8)],
+        "diamond": [(0, -1.25), (1.25, 0), (0, 1.25), (-1.25, 0)],
+        "down": [(0, 1.2), (1.1, -0.8), (-1.1, -0.8)],
+        "cross": [
+            (-0.4, -1.2), (0.4, -1.2), (0.4, -0.4), (1.2, -0.4), (1.2, 0.4), (0.4, 0.4),
+            (0.4, 1.2), (-0.4, 1.2), (-0.4, 0.4), (-1.2, 0.4), (-1.2, -0.4), (-0.4, -0.4),
+        ],
+    }[shape]  # fmt: skip
+    steps = " ".join(f"{number(x + dx * radius)},{number(y + dy * radius)}" for dx, dy in outline)
+    return element("path", *hint, d=f"M{steps}Z", class_=look.mark)
+
+
+def whisker(x: float, low: float, high: float, look: Look, cap: float = 3.5) -> Markup:
+    """Draw an upright interval with caps, between two heights."""
+    class_ = f"w t{look.colour}"
+    return (
+        line(x, low, x, high, class_)
+        + line(x - cap, low, x + cap, low, class_)
+        + line(x - cap, high, x + cap, high, class_)
+    )

@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pgdyno.report.charts.svg import Drawing, Scale, line, text, text_width
 from pgdyno.report.numbers import between, short
-from pgdyno.report.scale import Scale
-from pgdyno.report.svg import Drawing, line, text, text_width
-from pgdyno.report.texts import gettext
+from pgdyno.report.translation import gettext
 
 
 class Layout(StrEnum):

@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pgdyno.report import numbers
-from pgdyno.report.charts.endnames import LineEnd, name_ends, room_for
+from pgdyno.report.charts.labels import LineEnd, marker, name_ends, room_for
 from pgdyno.report.charts.latency import LEAST_MS, TRANSACTIONS, tick_ms
 from pgdyno.report.charts.layout import CHART_HEIGHT, Box, Layout, label_column, n_title, x_title, y_axis
-from pgdyno.report.charts.marker import marker
-from pgdyno.report.palette import Look
-from pgdyno.report.scale import Scale, linear_ticks, log_ticks
-from pgdyno.report.svg import Drawing, line, path, text
-from pgdyno.report.texts import gettext
+from pgdyno.report.charts.palette import Look
+from pgdyno.report.charts.svg import Drawing, Scale, line, linear_ticks, log_ticks, path, text
+from pgdyno.report.translation import gettext
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Throughput by clients: a line per series, its intervals, peak and knee."""
+"""Throughput by clients: lines with intervals, peak and knee; dots where several series share the same clients."""
 
 from __future__ import annotations
 
@@ -7,18 +7,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from pgdyno.analyse.scaling import ScalingCurve, ScalingPoint
+from pgdyno.analyse.scaling import ScalingCurve, ScalingPoint, UslBand
 from pgdyno.analyse.series import Series
-from pgdyno.analyse.usl import UslBand
 from pgdyno.report import numbers
-from pgdyno.report.charts.endnames import LineEnd, name_ends, room_for
-from pgdyno.report.charts.labels import Placer, Rect
-from pgdyno.report.charts.layout import CHART_HEIGHT, Box, Layout, label_column, n_title, x_title, y_axis
-from pgdyno.report.charts.marker import marker, whisker
-from pgdyno.report.palette import Look
-from pgdyno.report.scale import Scale, client_ticks, linear_ticks
-from pgdyno.report.svg import Drawing, element, line, path, text, text_width
-from pgdyno.report.texts import gettext, gettext_noop
+from pgdyno.report.charts.labels import LineEnd, Placer, Rect, marker, name_ends, room_for, whisker
+from pgdyno.report.charts.layout import CHART_HEIGHT, GAP, Box, Layout, label_column, n_text, n_title, x_title, y_axis
+from pgdyno.report.charts.palette import Look
+from pgdyno.report.charts.svg import (
+    Drawing,
+    Scale,
+    client_ticks,
+    element,
+    line,
+    linear_ticks,
+    path,
+    shortened,
+    text,
+    text_width,
+)
+from pgdyno.report.translation import gettext, gettext_noop
 
 TRIALS = gettext_noop("n = {count} trials a point")
 NO_BANDS: Mapping[Series, UslBand] = MappingProxyType({})
@@ -196,3 +203,45 @@ def _description(curves: Sequence[ScalingCurve], named: Mapping[Series, Named]) 
         for curve in curves
     ]
     return gettext("Transactions a second by clients, with 95 % intervals. {parts}.", parts="; ".join(parts))
+
+
+ROW = 34.0
+
+
+def dots_chart(points: Sequence[ScalingPoint], named: Mapping[Series, Named], title: str, layout: Layout) -> Drawing:
+    """Draw one row per series, with throughput from zero."""
+    parts = [f"{named[point.summary.series].name}: {numbers.estimate(point.tps)}" for point in points]
+    drawing = Drawing(
+        layout.width,
+        ROW * len(points) + 56,
+        title,
+        gettext("Transactions a second of each, with 95 % intervals. {parts}.", parts="; ".join(parts)),
+    )
+    longest = max(text_width(named[point.summary.series].name) for point in points) + 16
+    left = min(longest, layout.width * 0.3)
+    ticks = linear_ticks(max(point.tps.high for point in points), 5 if layout is not Layout.NARROW else 3)
+    box = Box(left, 8, layout.width - 84, 8 + ROW * len(points))
+    x = Scale(0, ticks[-1], box.left, box.right)
+    for tick in ticks:
+        drawing.add(line(x(tick), box.top, x(tick), box.bottom, "axis" if tick == 0 else "hair"))
+        drawing.add(text(x(tick), box.bottom + 18, f"{tick:,.0f}", anchor="middle"))
+    drawing.add(text(box.right, box.bottom + 38, gettext("transactions a second"), "quiet", "end"))
+    room = box.right - text_width(gettext("transactions a second")) - GAP
+    n = n_text([point.tps.n for point in points], gettext_noop("n = {count} trials"), room)
+    drawing.add(text(0, box.bottom + 38, n, "quiet"))
+    for at, point in enumerate(points):
+        y = box.top + ROW * (at + 0.5)
+        who = named[point.summary.series]
+        low, high = x(point.tps.low), x(point.tps.high)
+        drawing.add(text(left - 10, y + 4.5, shortened(who.name, left - 12), "name", "end"))
+        if point.tps.half is not None:
+            drawing.add(
+                line(low, y, high, y, f"w t{who.look.colour}"),
+                line(low, y - 4, low, y + 4, f"w t{who.look.colour}"),
+                line(high, y - 4, high, y + 4, f"w t{who.look.colour}"),
+            )
+        interval = f", 95 %: {numbers.low_to_high(point.tps)}" if point.tps.half is not None else ""
+        tooltip = f"{who.name}: {numbers.estimate(point.tps)} tps{interval}, n = {point.tps.n}"
+        drawing.add(marker(x(point.tps.mean), y, who.look, tooltip, 5.0))
+        drawing.add(text(box.right + 10, y + 4.5, numbers.estimate(point.tps), "name"))
+    return drawing

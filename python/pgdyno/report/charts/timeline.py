@@ -10,10 +10,21 @@ from pgdyno.analyse.timeline import Timeline, TimelineSecond
 from pgdyno.report import numbers
 from pgdyno.report.charts.latency import LEAST_MS
 from pgdyno.report.charts.layout import STRIP_HEIGHT, Box, Layout, label_column, n_title
-from pgdyno.report.palette import Look
-from pgdyno.report.scale import WHOLE_STEPS, Scale, linear_ticks, log_ticks
-from pgdyno.report.svg import Drawing, element, line, path, shortened, text, text_width
-from pgdyno.report.texts import gettext, gettext_noop
+from pgdyno.report.charts.palette import Look
+from pgdyno.report.charts.svg import (
+    WHOLE_STEPS,
+    Drawing,
+    Scale,
+    element,
+    line,
+    linear_ticks,
+    log_ticks,
+    path,
+    shortened,
+    text,
+    text_width,
+)
+from pgdyno.report.translation import gettext, gettext_noop
 
 GAP = 14.0
 P99_HEIGHT = 96.0

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
-from pgdyno.report.charts.strips import strip_figures
+from pgdyno.report.charts.timeline_strips import strip_figures
 from pgdyno.report.html import Content
-from pgdyno.report.paper.blocks import (
+from pgdyno.report.paper.front import told_notes
+from pgdyno.report.paper.page_blocks import (
     Block,
     breakable,
     code,
@@ -20,10 +21,9 @@ from pgdyno.report.paper.blocks import (
     rows_table,
     table,
 )
-from pgdyno.report.paper.front import told_notes
 from pgdyno.report.sections.validity import Reason
 from pgdyno.report.tables import Table
-from pgdyno.report.texts import capital, gettext, ngettext, sentence
+from pgdyno.report.translation import capital, gettext, ngettext, sentence
 
 
 def appendix(content: Content) -> list[Block]:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from itertools import chain
 
 from pgdyno.report.html import Content, joined, where
-from pgdyno.report.paper.blocks import Block, breakable, figure, heading, line, listed, table
+from pgdyno.report.paper.page_blocks import Block, breakable, figure, heading, line, listed, table
 from pgdyno.report.sections.validity import Validity
-from pgdyno.report.texts import capital, gettext, ngettext, sentence
+from pgdyno.report.translation import capital, gettext, ngettext, sentence
 
 MOST_REASONS = 5
 

@@ -13,13 +13,13 @@ from typing import Any
 from pgdyno.errors import UsageError
 from pgdyno.fingerprint import fingerprint_of
 from pgdyno.records import Manifest
-from pgdyno.report import palette
+from pgdyno.report.charts import palette
+from pgdyno.report.charts.palette import Theme
 from pgdyno.report.html import Content
-from pgdyno.report.palette import Theme
 from pgdyno.report.paper.appendix import appendix
-from pgdyno.report.paper.blocks import CODE_FONT, text_fonts
 from pgdyno.report.paper.front import first_page, second_page
-from pgdyno.report.texts import current_language, gettext
+from pgdyno.report.paper.page_blocks import CODE_FONT, text_fonts
+from pgdyno.report.translation import current_language, gettext
 from pgdyno.terminal import visible
 
 NO_TYPST = "the PDF report is set by typst, which is not installed"

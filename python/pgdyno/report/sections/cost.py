@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pgdyno.analyse.price import Costs, PriceList
 from pgdyno.records.price import latency_limit
 from pgdyno.report import numbers
+from pgdyno.report.costs import PricedCurve, priced_curves
 from pgdyno.report.digest import Digest
-from pgdyno.report.prices import PricedCurve, priced_curves
-from pgdyno.report.sections.four import curve_price
+from pgdyno.report.sections.key_figures import curve_price
 from pgdyno.report.tables import Table
-from pgdyno.report.texts import gettext, gettext_each
+from pgdyno.report.translation import gettext, gettext_each
 
 
 @dataclass(frozen=True, slots=True)

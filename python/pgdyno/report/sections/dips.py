@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from pgdyno.analyse.dip_evidence import Cause, Coincidence, ExplainedDip
 from pgdyno.analyse.dips import Dip, trial_dips
-from pgdyno.analyse.evidence import Cause, Coincidence, ExplainedDip
 from pgdyno.records import Outcome
 from pgdyno.report import numbers
 from pgdyno.report.digest import Digest
 from pgdyno.report.tables import Table
-from pgdyno.report.texts import gettext, gettext_each, gettext_noop, ngettext
+from pgdyno.report.translation import gettext, gettext_each, gettext_noop, ngettext
 
 MOST_DIPS = 40
 MOST_CAUSES = 3

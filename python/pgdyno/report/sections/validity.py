@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pgdyno.audit import RULES, Finding, Severity, worst
 from pgdyno.report import numbers
-from pgdyno.report.texts import gettext, gettext_noop, ngettext, translated
+from pgdyno.report.translation import gettext, gettext_noop, ngettext, translated
 
 EVIDENCE_SHOWN = 4
 

@@ -1,16 +1,27 @@
-"""What of ours there is at Amazon: found by its tags, and by the names in a journal."""
+"""Resources at Amazon: made, noted and tagged, several at once, and found again."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pgdyno.targets.aws.cloud import Cloud
-from pgdyno.targets.aws.faults import NotThereError
-from pgdyno.targets.aws.journal import Noted
-from pgdyno.targets.aws.kinds import ORDER, Kind, Resource
-from pgdyno.targets.aws.tags import EXPIRES, RUN, by_key, moment_of
+from pgdyno.errors import TargetError
+from pgdyno.targets.aws.api import Cloud, NotThereError
+from pgdyno.targets.aws.rental_journal import (
+    EXPIRES,
+    ORDER,
+    RUN,
+    Journal,
+    Kind,
+    Noted,
+    Resource,
+    by_key,
+    moment_of,
+    tags,
+)
 
 PREFIX = "pgdyno-"
 """Of all names that we give."""
@@ -193,3 +204,86 @@ def _host_part(cloud: Cloud, kind: Kind, id_: str, answer: Answer, state: str, d
     tags = by_key(answer.get("Tags"))
     expires = moment_of(tags.get(EXPIRES, ""))
     return Resource(kind, id_, tags.get("Name", id_), cloud.region, tags.get(RUN, ""), expires, state, detail)
+
+
+class GivenUpError(TargetError):
+    """Another one failed, or nobody wants it any more."""
+
+
+class Stop:
+    """Tells those who work side by side that what they make is wanted no more."""
+
+    def __init__(self) -> None:
+        """It is wanted."""
+        self._event = threading.Event()
+
+    def set(self) -> None:
+        """From now on it is not."""
+        self._event.set()
+
+    def check(self) -> None:
+        """Raises GivenUpError when it is not."""
+        if self._event.is_set():
+            raise GivenUpError("given up")
+
+
+def side_by_side(work: Mapping[str, Callable[[], None]], stop: Stop) -> None:
+    """Does all of `work`, and returns when nothing of it goes on. Raises what the first to fail raised.
+
+    When one fails, or this is interrupted, the others are told by `stop`.
+    """
+    if len(work) == 1:
+        # no thread for one: it can be interrupted anywhere
+        next(iter(work.values()))()
+        return
+    with ThreadPoolExecutor(max_workers=max(1, len(work)), thread_name_prefix="aws") as pool:
+        futures = [pool.submit(each) for each in work.values()]
+        try:
+            wait(futures, return_when=FIRST_EXCEPTION)
+        finally:
+            if not _all_well(futures):
+                stop.set()
+    raised = [error for each in futures if (error := each.exception()) is not None]
+    if raised:
+        # who was given up is not the reason
+        raise next((each for each in raised if not isinstance(each, GivenUpError)), raised[0])
+
+
+def _all_well(futures: list[Future[None]]) -> bool:
+    return all(each.done() and each.exception() is None for each in futures)
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """For one target of a run."""
+
+    cloud: Cloud
+    journal: Journal
+    target: str
+    place: int | str
+    """Of the target in the plan, from 1: names at Amazon are short, and targets' names may hold what those may not."""
+    say: Callable[[str], None]
+    stop: Stop = field(default_factory=Stop)
+    """Set when what it makes is wanted no more."""
+    generator_group: str | None = None
+    """The security group of the run's generator, which servers let in; None: there is none."""
+
+    @property
+    def name(self) -> str:
+        """Of everything that is made for the target."""
+        return f"{PREFIX}{self.journal.run}-{self.place}"
+
+    @property
+    def tags(self) -> list[dict[str, str]]:
+        """Likewise."""
+        return tags(self.journal.run, self.journal.expires, self.target, self.name)
+
+    def note(self, kind: Kind, name: str | None = None) -> None:
+        """Notes what is asked for next, by `name` where that is another; it is on the disk then.
+
+        Raises TargetError.
+        """
+        self.stop.check()
+        name = name or self.name
+        self.journal.making(kind, name, self.cloud.region, self.target)
+        self.say(f"making the {kind} {name}")

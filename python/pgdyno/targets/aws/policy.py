@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pgdyno.targets.aws.tags import RUN
+from pgdyno.targets.aws.rental_journal import RUN
 
 LOOK = {
     "cloudwatch": ("GetMetricData",),

@@ -6,18 +6,35 @@ A machine that has never asked has the package's own list (`list_prices`), which
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from pgdyno.errors import TargetError
-from pgdyno.targets.aws.cloud import Cloud
-from pgdyno.targets.aws.journal import FOLDER
-from pgdyno.targets.aws.list_prices import list_prices
-from pgdyno.targets.estimate import CURRENCY, Rate
-from pgdyno.targets.storage import ensure_folder, write_whole
+from pgdyno.targets.aws.api import Cloud
+from pgdyno.targets.aws.rental_journal import FOLDER
+from pgdyno.targets.estimate import CURRENCY, Origin, Rate
+from pgdyno.targets.home import ensure_folder, write_whole
+
+FILE = "list_prices.toml"
+
+
+@cache
+def list_prices() -> dict[str, Rate]:
+    """All of it, by `Usage.key`; amounts in USD."""
+    read = tomllib.loads((files("pgdyno.targets.aws") / FILE).read_text(encoding="utf-8"))
+    found: dict[str, Rate] = {}
+    for each in read["list"]:
+        known: date = each["known"]
+        for kind, amount in each["usd"].items():
+            found[f"{each['region']} {each['engine']} {kind}"] = Rate(float(amount), known, Origin.PACKAGE)
+    return found
+
 
 ENDPOINT = "us-east-1"
 """The Pricing API is there, for all regions."""

@@ -9,12 +9,12 @@ from typing import Any
 from pgdyno.plan.model import Plan
 from pgdyno.targets.aws.cost import PROVIDER as TITLE
 from pgdyno.targets.aws.cost import configured_region, estimate, hourly_lines
-from pgdyno.targets.aws.here import own_zone
-from pgdyno.targets.aws.kinds import Resource
-from pgdyno.targets.aws.life import Rental, begin, is_standing, left_of, standing
+from pgdyno.targets.aws.location import own_zone
 from pgdyno.targets.aws.policy import policy
 from pgdyno.targets.aws.prices import Prices
-from pgdyno.targets.aws.reaper import Reaper, run_named
+from pgdyno.targets.aws.removal import Reaper, run_named
+from pgdyno.targets.aws.rental import Rental, begin, is_standing, left_of, standing
+from pgdyno.targets.aws.rental_journal import Resource
 from pgdyno.targets.estimate import Estimate
 from pgdyno.targets.provider import Provider, SelftestTrial, Tried
 from pgdyno.targets.rental import Say

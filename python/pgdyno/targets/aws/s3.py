@@ -1,4 +1,4 @@
-"""A client of S3 for runs on object storage; see `pgdyno.store.remote.service`."""
+"""A client of S3 for runs on object storage; see `pgdyno.store.object_storage.address`."""
 
 from __future__ import annotations
 

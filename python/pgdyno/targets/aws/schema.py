@@ -8,11 +8,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, Field
 
 from pgdyno.errors import Problem
-from pgdyno.plan.base import Model, Positive, Setting, Size
-from pgdyno.plan.document import Document
-from pgdyno.plan.rented import RentedHosts, RentedTarget
-from pgdyno.plan.targets import TargetSpec
-from pgdyno.plan.version_words import Version
+from pgdyno.plan.reading.plan_document import Document
+from pgdyno.plan.targets import RentedHosts, RentedTarget, TargetSpec, Version
+from pgdyno.plan.values import Model, Positive, Setting, Size
 from pgdyno.units import parse_duration_s
 
 PROVIDER = "aws"
@@ -228,3 +226,6 @@ class Ec2Generator(Host, RentedHosts):
         from pgdyno.targets.aws.checks import check_generator
 
         yield from check_generator(self, targets, document)
+
+
+DATA_DEVICE, WAL_DEVICE = "/dev/sdf", "/dev/sdg"

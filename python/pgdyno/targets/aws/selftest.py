@@ -5,22 +5,168 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psycopg
 from pydantic import ValidationError
 
-from pgdyno.errors import UsageError
+from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.plan.model import Plan
-from pgdyno.targets.aws.life import Rental, begin
-from pgdyno.targets.aws.reaper import Reaper
-from pgdyno.targets.aws.selftest_checks import Tally
-from pgdyno.targets.aws.selftest_trial import try_a_trial
+from pgdyno.records import CloudRecord, CloudSource, CloudTold, Outcome, TrialRecord
+from pgdyno.targets.aws.removal import Reaper
+from pgdyno.targets.aws.rental import Rental, begin
 from pgdyno.targets.estimate import Estimate, Origin
 from pgdyno.targets.provider import SelftestTrial, Tried, Wanted
 from pgdyno.targets.rental import Say, take_down
 from pgdyno.units import format_duration
+
+DATABASES, HOST = ("rds", "aurora"), ("ec2",)
+ALL = (*DATABASES, *HOST)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that is tried."""
+
+    key: str
+    what: str
+    kinds: Sequence[str] = ALL
+    """Of targets that it is about."""
+
+
+CHECKS = (
+    Check("prices", "the Pricing API has a line for each thing that is paid for"),
+    Check("up", "the policy is enough; the server and the generator come up, and the generator reaches the server"),
+    Check("tls", "the connection is encrypted, and the certificate is what it should be (Amazon's bundle is fetched)"),
+    Check("version", "PostgreSQL has the version that was asked for"),
+    Check("parameters", "a value of the parameter group, on EC2 of the settings, is that of the server"),
+    Check("ssh", "the host's key is the one that was given to it", HOST),
+    Check("volumes", "volumes are found by their device names, and have their file systems", HOST),
+    Check("expiry", "what ends the host at its expiry runs", HOST),
+    Check("tags", "everything is found by its tags alone, as from another machine"),
+    Check("trial", "data are loaded, and a trial's load comes from the generator"),
+    Check("generator", "round trips and the clock are measured there, in the server's zone"),
+    Check("cloudwatch", "its figures have the names that are known here, and come within 5 minutes"),
+    Check("insights", "Performance Insights has a point for each second", DATABASES),
+    Check("log", "the server's log is read, and its lines have a time", DATABASES),
+    Check("restore", "with `--snapshot`: the server is made anew from it, and takes its new password", DATABASES),
+    Check("removed", "all of it is removed"),
+    Check("gone", "nothing of it is found any more, by the journal or by tags"),
+)
+
+
+def checks_of(kind: str) -> list[Check]:
+    """Those of targets of `kind`, in their order."""
+    return [each for each in CHECKS if kind in each.kinds]
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was said of each check of one kind of target."""
+
+    kind: str
+    notify: Callable[[str], None]
+    said: dict[str, bool] = field(default_factory=dict)
+    """Whether it is as it should be, by key; without those that were left out."""
+    done: set[str] = field(default_factory=set)
+
+    @property
+    def wrong(self) -> list[str]:
+        """Keys of what is not as it should be."""
+        return [key for key, good in self.said.items() if not good]
+
+    def tell(self, key: str, good: bool, text: str) -> None:
+        """Says a verdict with its reason."""
+        self.said[key] = good
+        self.done.add(key)
+        self.notify(f"{'ok' if good else 'WRONG'}: {key}: {text}")
+
+    def leave_out(self, key: str, why: str) -> None:
+        """Says that nobody knows, and why."""
+        self.done.add(key)
+        self.notify(f"left out: {key}: {why}")
+
+    def leave_out_the_rest(self, why: str, but: Sequence[str]) -> None:
+        """Of those that nothing was said of; without `but`."""
+        for each in checks_of(self.kind):
+            if each.key not in self.done and each.key not in but:
+                self.leave_out(each.key, why)
+
+    @contextmanager
+    def trying(self, *keys: str) -> Iterator[None]:
+        """What goes wrong within is the verdict of the first of `keys` that has none; the rest is left out."""
+        try:
+            yield
+        except (PgdynoError, psycopg.Error) as error:
+            known = {each.key for each in checks_of(self.kind)}
+            first, *rest = [key for key in keys if key in known and key not in self.done]
+            self.tell(first, False, _words(error))
+            for key in rest:
+                self.leave_out(key, f"{first} is wrong")
+
+
+def _words(error: PgdynoError | psycopg.Error) -> str:
+    if isinstance(error, PgdynoError):
+        return f"{error.message}{f' ({error.hint})' if error.hint else ''}"
+    return str(error).strip().replace("\n", "; ")
+
+
+def try_a_trial(tally: Tally, plan: Plan, rental: Rental, trial: Callable[[Plan], SelftestTrial]) -> None:
+    """Runs `plan` by `trial`, on the servers of `rental`, which stay up.
+
+    Raises PgdynoError only where that is none of the servers' doing.
+    """
+    with tally.trying("trial", "generator", "cloudwatch", "insights", "log"):
+        # the run takes what is up, and leaves it up
+        rental.journal.release()
+        try:
+            done = trial(plan)
+        finally:
+            rental.journal.hold()
+        record = done.record
+        succeeded = record.summary.succeeded if record.summary is not None else None
+        why = record.failure or f"{succeeded or 0:,} transactions"
+        tally.tell("trial", record.outcome is Outcome.FINISHED, f"{why}, {done.folder}")
+        _generator(tally, record)
+        _told(tally, done.told)
+
+
+def _generator(tally: Tally, record: TrialRecord) -> None:
+    way = record.way
+    if way is None or way.clock_uncertainty_us is None:
+        tally.tell("generator", False, "neither round trips nor the clock were measured")
+        return
+    where = f"a round trip of {way.median_us:,.0f} µs in {way.generator_zone}, the server in {way.server_zone}"
+    clock = f"clocks to {way.clock_uncertainty_us / 1000:,.1f} ms"
+    tally.tell("generator", way.generator_zone == way.server_zone, f"{where}; {clock}")
+
+
+def _told(tally: Tally, kept: CloudRecord | None) -> None:
+    """Of Amazon's sources."""
+    sources = {told.source.value: told for told in kept.sources} if kept is not None else {}
+    for check in checks_of(tally.kind):
+        if check.key not in {each.value for each in CloudSource}:
+            continue
+        if check.key in sources:
+            tally.tell(check.key, *_verdict(sources[check.key], quiet=tally.kind == "aurora"))
+        else:
+            tally.tell(check.key, False, "nothing was asked for")
+
+
+def _verdict(told: CloudTold, *, quiet: bool) -> tuple[bool, str]:
+    """`quiet`: its log may have nothing to say."""
+    if told.message is not None:
+        return False, told.message
+    if told.gaps:
+        lacking_s = sum(each.to_s - each.from_s for each in told.gaps)
+        return False, f"{told.figures:,} figures, and {format_duration(lacking_s)} are missing"
+    if told.source is CloudSource.LOG:
+        return told.figures > 0 or quiet, f"{told.figures:,} lines"
+    return told.figures > 0, f"{told.figures:,} figures, none missing"
+
 
 SMALLEST = {"ec2": "t4g.micro", "rds": "db.t4g.micro", "aurora": "db.t4g.medium"}
 GENERATORS = {"x86_64": "t3.micro", "aarch64": "t4g.micro"}
@@ -173,7 +319,7 @@ def _server(tally: Tally, rental: Rental, tried: Tried) -> None:
 
 def _host(tally: Tally, rental: Rental, name: str) -> None:
     """What is asked of a host over SSH."""
-    from pgdyno.remote.shell import ask
+    from pgdyno.remote.connect import ask
 
     spec = rental.connection(name).ssh
     assert spec is not None

@@ -10,10 +10,9 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from pgdyno.errors import Problem
-from pgdyno.plan.base import Setting
-from pgdyno.plan.document import Document
-from pgdyno.plan.own_checks import check_variables
-from pgdyno.plan.targets import OwnTarget, Path, TargetSpec
+from pgdyno.plan.reading.plan_document import Document
+from pgdyno.plan.targets import OwnTarget, PlanPath, TargetSpec, check_variables
+from pgdyno.plan.values import Setting
 
 _PLACES = ("--prefix", "--exec-prefix", "--bindir", "--libdir", "--datadir", "-Dprefix", "-Dbindir", "-Dlibdir")
 """Options that say where a build is installed, which pgdyno does."""
@@ -40,7 +39,7 @@ class BuildTarget(OwnTarget):
         """Where its programs come from, in words."""
         return ", ".join([f"built from {self.source}", *self.configure])
 
-    def executes(self) -> Iterator[tuple[Path, str]]:
+    def executes(self) -> Iterator[tuple[PlanPath, str]]:
         """The build, and what every server of ours runs."""
         variables = [f"{name}={value}" for name, value in self.build_variables.items()]
         flags = [f"CFLAGS={self.cflags}"] if self.cflags is not None else []
@@ -54,7 +53,7 @@ class BuildTarget(OwnTarget):
         yield from _source(("target", name), self, document)
 
 
-def _source(path: Path, target: BuildTarget, document: Document) -> Iterator[Problem]:
+def _source(path: PlanPath, target: BuildTarget, document: Document) -> Iterator[Problem]:
     folder = FilePath(target.source).expanduser()
     if not folder.is_dir():
         yield document.problem((*path, "source"), f"there is no folder {folder}")

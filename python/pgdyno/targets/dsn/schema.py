@@ -9,12 +9,10 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from pgdyno.errors import Problem
-from pgdyno.plan.document import Document
-from pgdyno.plan.network_target import NetworkTarget
-from pgdyno.plan.ssh_checks import check_ssh
-from pgdyno.plan.ssh_words import SshSpec
-from pgdyno.plan.targets import Path, TargetSpec
-from pgdyno.records.masking import masked_dsn
+from pgdyno.plan.hosts import SshSpec, check_ssh
+from pgdyno.plan.reading.plan_document import Document
+from pgdyno.plan.targets import NetworkTarget, PlanPath, TargetSpec
+from pgdyno.records.manifest import masked_dsn
 
 _SECRET = b"*"
 """How libpq marks parameters that are not to be shown."""
@@ -43,7 +41,7 @@ class DsnTarget(NetworkTarget):
         over_ssh = "" if self.ssh is None else f", its host {self.ssh.host} over SSH"
         return f"over the network, {masked_dsn(self.dsn)}, database {self.database}{over_ssh}"
 
-    def executes(self) -> Iterator[tuple[Path, str]]:
+    def executes(self) -> Iterator[tuple[PlanPath, str]]:
         """Commands of a config file of SSH."""
         if self.ssh is not None and self.ssh.config is not None:
             yield ("ssh", "config"), f"commands that {self.ssh.config} names (ProxyCommand, Match exec)"
@@ -63,7 +61,7 @@ def _place(spec: TargetSpec) -> tuple[str, str] | None:
     return (spec.dsn, spec.database) if isinstance(spec, DsnTarget) else None
 
 
-def _address(path: Path, target: DsnTarget, document: Document) -> Iterator[Problem]:
+def _address(path: PlanPath, target: DsnTarget, document: Document) -> Iterator[Problem]:
     # libpq takes a while to load, and most plans name no server over the network
     import psycopg
     from psycopg import pq

@@ -1,10 +1,106 @@
-"""How servers of kind = "embedded" are obtained."""
+"""kind = "embedded": a published build, fetched once and kept unpacked in the home."""
 
 from __future__ import annotations
 
-from pgdyno.targets.embedded.find import find_embedded
+from collections.abc import Mapping
+from pathlib import Path
+
+from pgdyno.errors import TargetError
+from pgdyno.targets.cluster.installation import (
+    Installation,
+    Release,
+    classifier,
+    inspect_programs,
+    newest_match,
+    parse_asked,
+    parse_release,
+    resolve,
+)
+from pgdyno.targets.embedded.download import discard, unpack_archive
+from pgdyno.targets.embedded.mirror import Mirror, parse_list
 from pgdyno.targets.embedded.schema import EmbeddedTarget
-from pgdyno.targets.installation import Installation
+from pgdyno.targets.home import Home, Progress, ensure_folder, write_whole
 from pgdyno.targets.kind import OwnKind, TargetKind
+
+
+def find_embedded(
+    spec: EmbeddedTarget, home: Home, progress: Progress, environ: Mapping[str, str] | None = None
+) -> Installation:
+    """The build that `spec` asks for, fetched if need be. Raises TargetError.
+
+    An exact version that is unpacked needs no network. A major one asks which is its newest; without an
+    answer it is the newest that is unpacked, and a note says so.
+    """
+    machine = classifier()
+    mirror = Mirror.from_environment(machine, environ)
+    asked = parse_asked(spec.version)
+    release = newest_match(asked, _unpacked(home, machine)) if len(asked) > 1 else None
+    notes: list[str] = []
+    if release is None:
+        release, notes = _choose(spec.version, asked, mirror, home, progress)
+    folder = _folder(home, release, machine)
+    if not folder.is_dir():
+        notes += _fetch(release, folder, mirror, home, progress)
+    remedy = f"remove {folder}; the next start fetches it again"
+    version, major = inspect_programs(folder / "bin", home.account, None, remedy)
+    return Installation(folder / "bin", version, major, f"embedded {release} {machine}", notes=notes)
+
+
+def _choose(
+    text: str, asked: tuple[int, ...], mirror: Mirror, home: Home, progress: Progress
+) -> tuple[Release, list[str]]:
+    progress.step(f"asking which PostgreSQL {text} there is")
+    cached = home.downloads / f"versions-{mirror.classifier}.xml"
+    try:
+        listed = mirror.fetch_list()
+    except TargetError as error:
+        unpacked = newest_match(asked, _unpacked(home, mirror.classifier))
+        if unpacked is not None:
+            note = (
+                f"PostgreSQL {unpacked.postgres} is the newest {text} in the cache; "
+                f"not known whether there is a newer one: {error.message}"
+            )
+            progress.step(note)
+            return unpacked, [note]
+        # the list as last seen still tells a wrong version from a broken network
+        known = parse_list(cached.read_text(encoding="utf-8")) if cached.is_file() else None
+        if known is not None:
+            resolve(text, known)
+        raise
+    ensure_folder(home.downloads)
+    write_whole(cached, listed.encode())
+    return resolve(text, parse_list(listed) or []), []
+
+
+def _fetch(release: Release, folder: Path, mirror: Mirror, home: Home, progress: Progress) -> list[str]:
+    """What to note of how it was verified."""
+    name = f"PostgreSQL {release.postgres}"
+    waiting = f"waiting for another pgdyno that fetches {name}"
+    with home.locked(f"postgres-{folder.name}", progress, waiting):
+        if folder.is_dir():
+            return []
+        ensure_folder(home.downloads)
+        archive = home.downloads / mirror.archive_name(release)
+        progress.step(f"fetching {name}")
+        note = mirror.fetch_archive(release, archive, progress)
+        progress.step(f"unpacking {name}")
+        try:
+            unpack_archive(archive, folder)
+        finally:
+            discard(archive)
+    return [] if note is None else [note]
+
+
+def _unpacked(home: Home, machine: str) -> list[Release]:
+    if not home.postgres.is_dir():
+        return []
+    names = [entry.name for entry in home.postgres.iterdir() if entry.name.endswith(f"-{machine}")]
+    found = [parse_release(name.removesuffix(f"-{machine}")) for name in names]
+    return [release for release in found if release is not None]
+
+
+def _folder(home: Home, release: Release, machine: str) -> Path:
+    return home.postgres / f"{release}-{machine}"
+
 
 KIND: TargetKind[EmbeddedTarget, Installation] = OwnKind(find_embedded)

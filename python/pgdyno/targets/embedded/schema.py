@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal, Self
 
-from pgdyno.plan.targets import OwnTarget
-from pgdyno.plan.version_words import Version
+from pgdyno.plan.targets import OwnTarget, Version
 
 
 class EmbeddedTarget(OwnTarget):

@@ -9,9 +9,8 @@ from pathlib import Path as FilePath
 from typing import ClassVar, Literal
 
 from pgdyno.errors import Problem
-from pgdyno.plan.document import Document
-from pgdyno.plan.own_checks import PROGRAMS
-from pgdyno.plan.targets import OwnTarget, Path, TargetSpec
+from pgdyno.plan.reading.plan_document import Document
+from pgdyno.plan.targets import PROGRAMS, OwnTarget, PlanPath, TargetSpec
 
 
 class LocalTarget(OwnTarget):
@@ -27,7 +26,7 @@ class LocalTarget(OwnTarget):
         """Where its programs come from, in words."""
         return f"local, {self.bin or 'what pg_config says'}"
 
-    def executes(self) -> Iterator[tuple[Path, str]]:
+    def executes(self) -> Iterator[tuple[PlanPath, str]]:
         """Programs of a folder that the plan names, and what every server of ours runs."""
         if self.bin is not None:
             yield ("bin",), f"programs in {self.bin}"
@@ -38,7 +37,7 @@ class LocalTarget(OwnTarget):
         yield from super().check(name, targets, document)
         yield from self._check_programs(("target", name, "bin"), document)
 
-    def _check_programs(self, path: Path, document: Document) -> Iterator[Problem]:
+    def _check_programs(self, path: PlanPath, document: Document) -> Iterator[Problem]:
         remedy = "set bin to the folder with initdb and postgres, such as /usr/lib/postgresql/18/bin"
         if self.bin is None:
             if shutil.which("pg_config") is None:

@@ -1,0 +1,270 @@
+"""Intervals of mean log ratios and of percentiles: Student's t, Welch's and bootstraps; and autocorrelation.
+
+Intervals of a mean log ratio: Student's t and Welch's below ten pairs, with BCa bootstrap from ten on.
+
+Sources: Welch 1947 (two samples); Efron 1987 (BCa); Hesterberg 2015, "What Teachers Should Know About the Bootstrap"
+(expanded percentiles).
+
+Plain BCa intervals of a mean are too narrow for few values: resampling estimates the standard deviation with divisor n
+and ignores t. At ten normal values, the 95 % interval contains the true mean 90 % of the time. Hesterberg's expansion
+takes the percentiles at Phi(-t · s / s_plug-in) instead of (1 - level) / 2, which makes the interval of normal data
+Student's, and keeps BCa's correction for skewness. That is sometimes still narrower than t; of the two, the further end
+is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgdyno.analyse.estimate import CONFIDENCE
+from pgdyno.analyse.histogram import LatencyHistogram
+
+FROM_BCA = 10
+"""Number of values from which on an interval is bootstrapped."""
+RESAMPLES = 9_999
+FEWEST_IN_TAIL = 10
+"""Resamples beyond an end; with fewer, chance would determine the end, and the t interval is used instead."""
+_SEED = 20_160_101
+"""Fixed, so that the same figures always have the same interval."""
+
+Array = NDArray[np.float64]
+
+
+class Method(StrEnum):
+    """How an interval was computed."""
+
+    T = "t"
+    WELCH = "welch"
+    BCA = "bca"
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean of logarithms with its interval. `math.expm1` of each is the relative difference."""
+
+    mean: float
+    low: float
+    high: float
+    error: float
+    """Standard error of the mean."""
+    freedom: float
+    """Degrees of freedom of `error`."""
+    level: float
+    """Confidence level: 0.95 for 95 %."""
+    method: Method
+
+    @property
+    def half(self) -> float:
+        """Return half of its width."""
+        return (self.high - self.low) / 2
+
+    def negated(self) -> Interval:
+        """Return the interval of the inverse ratio."""
+        return Interval(-self.mean, -self.high, -self.low, self.error, self.freedom, self.level, self.method)
+
+
+def paired_interval(differences: Sequence[float], level: float, resamples: int = RESAMPLES) -> Interval | None:
+    """Return the interval of the mean of `differences`, one per pair: t below ten, the wider ends of t and BCa from ten
+    on.
+
+    None for fewer than two. The order of the pairs does not matter; the interval of the negated differences is exactly
+    the negation.
+    """
+    values = np.sort(np.asarray(differences, dtype=np.float64))
+    if len(values) < 2:
+        return None
+    mirrored = np.sort(-values)
+    if tuple(mirrored) < tuple(values):
+        return _paired(mirrored, level, resamples).negated()
+    return _paired(values, level, resamples)
+
+
+def unpaired_interval(
+    base: Sequence[float], other: Sequence[float], level: float, resamples: int = RESAMPLES
+) -> Interval | None:
+    """Return the interval of mean(`other`) - mean(`base`): Welch's t, and BCa if both have ten or more.
+
+    None if one has fewer than two values. Swapped samples give exactly the negated interval.
+    """
+    first, second = (np.sort(np.asarray(values, dtype=np.float64)) for values in (base, other))
+    if len(first) < 2 or len(second) < 2:
+        return None
+    if (len(second), tuple(second)) < (len(first), tuple(first)):
+        return _unpaired(second, first, level, resamples).negated()
+    return _unpaired(first, second, level, resamples)
+
+
+def _paired(values: Array, level: float, resamples: int) -> Interval:
+    n = len(values)
+    error = float(values.std(ddof=1)) / math.sqrt(n)
+    by_t = _by_t(float(values.mean()), error, n - 1, level, Method.T)
+    if n < FROM_BCA:
+        return by_t
+    return _by_bca(by_t, (values,), math.sqrt(n / (n - 1)), resamples)
+
+
+def _unpaired(base: Array, other: Array, level: float, resamples: int) -> Interval:
+    parts = [float(values.var(ddof=1)) / len(values) for values in (base, other)]
+    error = math.sqrt(sum(parts))
+    # Welch and Satterthwaite; two constant samples have nothing to estimate
+    weights = [part**2 / (len(values) - 1) for part, values in zip(parts, (base, other), strict=True)]
+    freedom = sum(parts) ** 2 / sum(weights) if sum(weights) > 0 else len(base) + len(other) - 2
+    by_t = _by_t(float(other.mean() - base.mean()), error, freedom, level, Method.WELCH)
+    if min(len(base), len(other)) < FROM_BCA or error == 0:
+        return by_t
+    plug_in = math.sqrt(sum(float(values.var()) / len(values) for values in (base, other)))
+    return _by_bca(by_t, (base, other), error / plug_in, resamples)
+
+
+def _by_t(mean: float, error: float, freedom: float, level: float, method: Method) -> Interval:
+    half = t_quantile(level, freedom) * error
+    return Interval(mean, mean - half, mean + half, error, freedom, level, method)
+
+
+def t_quantile(level: float, freedom: float) -> float:
+    """Return the t with P(|T| <= t) = `level`; `freedom` need not be an integer."""
+    # importing scipy is slow
+    from scipy import special
+
+    return float(special.stdtrit(freedom, (1 + level) / 2))
+
+
+def _by_bca(by_t: Interval, samples: tuple[Array, ...], expansion: float, resamples: int) -> Interval:
+    """Return the wider ends of `by_t` and the BCa interval at expanded percentiles.
+
+    Returns `by_t` if resamples cannot resolve these percentiles.
+    """
+    from scipy import special
+
+    tail = float(special.ndtr(-expansion * t_quantile(by_t.level, by_t.freedom)))
+    if by_t.error == 0 or tail * resamples < FEWEST_IN_TAIL:
+        return by_t
+    from scipy import stats
+
+    found = stats.bootstrap(
+        samples,
+        _mean_of if len(samples) == 1 else _difference_of,
+        confidence_level=1 - 2 * tail,
+        n_resamples=resamples,
+        method="BCa",
+        rng=np.random.default_rng(_SEED),
+        vectorized=True,
+    ).confidence_interval
+    # neither alone contains the true mean often enough at ten values: t fails if they are skewed, BCa if they are not
+    low, high = min(float(found.low), by_t.low), max(float(found.high), by_t.high)
+    return Interval(by_t.mean, low, high, by_t.error, by_t.freedom, by_t.level, Method.BCA)
+
+
+def _mean_of(values: Array, axis: int = -1) -> Array:
+    return np.asarray(np.mean(values, axis=axis))
+
+
+def _difference_of(base: Array, other: Array, axis: int = -1) -> Array:
+    return np.asarray(np.mean(other, axis=axis) - np.mean(base, axis=axis))
+
+
+LEAST_LAGS = 3
+"""Lags that count whatever their sign, as in pymbar."""
+
+
+def statistical_inefficiency(series: Array) -> float:
+    """Return g = 1 + 2 sum (1 - t / T) C(t) >= 1: g values of `series` carry as much information as one independent
+    value.
+
+    C is the autocorrelation; the sum ends where C first falls to zero or below (Chodera et al. 2007). 1 for a constant
+    series, or one that is shorter than two.
+    """
+    count = len(series)
+    deviations = series - series.mean() if count else series
+    variance = float(deviations @ deviations)
+    if count < 2 or variance == 0:
+        return 1.0
+    size = 1 << (2 * count - 1).bit_length()
+    spectrum = np.fft.rfft(deviations, size)
+    lags = np.fft.irfft(spectrum * np.conj(spectrum), size)[:count]
+    # sums over count - t terms, against the variance over count: unbiased in the lag
+    correlation = lags / variance * count / (count - np.arange(count))
+    fallen = np.flatnonzero(correlation[LEAST_LAGS:] <= 0)
+    end = LEAST_LAGS + int(fallen[0]) if len(fallen) else count
+    lag = np.arange(1, min(end, count))
+    return max(1.0, 1 + 2 * float(np.sum((1 - lag / count) * correlation[lag])))
+
+
+FEWEST_SECONDS = 20
+PERCENTILE_RESAMPLES = 999
+_PERCENTILE_SEED = 19_940_101
+
+
+@dataclass(frozen=True, slots=True)
+class PercentileInterval:
+    """A percentile of a trial, in nanoseconds."""
+
+    percentile: float
+    latency_ns: int
+    low_ns: int
+    high_ns: int
+    block_s: float
+    """Mean length of the blocks."""
+
+
+def percentile_interval(
+    seconds: Sequence[LatencyHistogram], percentile: float, resamples: int = PERCENTILE_RESAMPLES
+) -> PercentileInterval | None:
+    """Return the percentile of all transactions of `seconds`, with an interval that accounts for dependent seconds.
+
+    Seconds depend on their neighbours, so blocks of them are drawn, of geometric length (Politis and Romano 1994): on
+    average max(2 g, cube root of n), g being the statistical inefficiency of that percentile by second. The ends are
+    expanded percentiles (Hesterberg 2015) for as few values as there are blocks. The interval covers variation within a
+    trial, not between trials. None for fewer than 20 seconds.
+    """
+    count = len(seconds)
+    if count < FEWEST_SECONDS:
+        return None
+    highest = np.unique(np.concatenate([each.highest_ns for each in seconds]))
+    counts = np.zeros((count, len(highest)))
+    for at, each in enumerate(seconds):
+        np.add.at(counts[at], np.searchsorted(highest, each.highest_ns), each.counts)
+    by_second = np.array([each.percentile_ns(percentile) for each in seconds], dtype=np.float64)
+    block = max(2 * statistical_inefficiency(by_second), count ** (1 / 3))
+    drawn = np.stack([np.bincount(row, minlength=count) for row in stationary_blocks(count, block, resamples)])
+    found = _percentiles(drawn @ counts, highest, percentile)
+    tail = _tail(count / block)
+    low, high = np.quantile(found, [tail, 1 - tail], method="nearest")
+    whole = _percentiles(counts.sum(axis=0, keepdims=True), highest, percentile)
+    return PercentileInterval(percentile, int(whole[0]), int(low), int(high), block)
+
+
+def _tail(blocks: float) -> float:
+    """Return the probability beyond each end: Phi(-t(m - 1) sqrt(m / (m - 1))) for m blocks, at least three."""
+    # importing scipy is slow
+    from scipy import special
+
+    m = max(blocks, 3.0)
+    return float(special.ndtr(-t_quantile(CONFIDENCE, m - 1) * math.sqrt(m / (m - 1))))
+
+
+def stationary_blocks(count: int, mean_length: float, resamples: int) -> NDArray[np.int64]:
+    """Return indices of `resamples` series of `count`: at every position the next index, or with probability 1 / length
+    any.
+    """
+    random = np.random.default_rng(_PERCENTILE_SEED)
+    fresh = random.integers(0, count, (resamples, count))
+    starts = random.random((resamples, count)) < 1 / mean_length
+    starts[:, 0] = True
+    begun = np.maximum.accumulate(np.where(starts, np.arange(count), 0), axis=1)
+    first = np.take_along_axis(fresh, begun, axis=1)
+    return np.asarray((first + np.arange(count) - begun) % count, dtype=np.int64)
+
+
+def _percentiles(counts: NDArray[np.float64], highest: NDArray[np.int64], percentile: float) -> NDArray[np.int64]:
+    """Return the percentile of each row of counts, by HDR Histogram's definition of rank."""
+    reached = np.cumsum(counts, axis=1)
+    ranks = np.maximum(1, np.ceil(np.round(percentile / 100 * reached[:, -1], 6)))
+    at = (reached < ranks[:, None]).sum(axis=1)
+    return np.asarray(highest[np.minimum(at, len(highest) - 1)])

@@ -1,0 +1,177 @@
+"""The noise floor: the difference that a comparison shows between two equal arms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pgdyno.analyse.comparison import FEWEST_PAIRS, LEAST_DELTA, POWER, compare
+from pgdyno.analyse.estimate import CONFIDENCE
+from pgdyno.analyse.intervals import Interval, paired_interval
+from pgdyno.analyse.pairs import Arms
+from pgdyno.messages import Message
+
+WIDEST_FLOOR = 0.10
+"""Relative. With a wider floor, differences that users notice would count as none."""
+EFFECTS = (0.01, 0.02, 0.05, 0.10)
+"""Differences for which `pairs_for` is reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class PointNoise:
+    """One point of an A/A run."""
+
+    label: Message
+    pairs: int
+    interval: Interval
+    """95 % interval of the log ratio of the two equal arms."""
+    spread: float
+    """Standard deviation of one pair's log ratio."""
+    spread_low: float
+    """Lower end of its 95 % interval."""
+    spread_high: float
+
+    @property
+    def floor(self) -> float:
+        """Return the largest relative difference, of either sign, that the interval allows between the equal arms."""
+        return math.expm1(max(abs(self.interval.low), abs(self.interval.high)))
+
+    @property
+    def differs(self) -> bool:
+        """Return whether the arms differ although they should be equal."""
+        return not self.interval.low <= 0 <= self.interval.high
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseFloor:
+    """The floor of a set-up."""
+
+    base: str
+    other: str
+    points: tuple[PointNoise, ...]
+    few: tuple[tuple[Message, int], ...]
+    """Points with fewer than six pairs, with their number of pairs."""
+    warnings: tuple[Message, ...]
+
+    @property
+    def floor(self) -> float:
+        """Return the largest floor of the points; 0 without any."""
+        return max((point.floor for point in self.points), default=0.0)
+
+    @property
+    def delta(self) -> float:
+        """Return max(1 %, floor): the largest difference that counts as none on this set-up."""
+        return max(LEAST_DELTA, self.floor)
+
+    @property
+    def refusal(self) -> FloorRefusal | None:
+        """Return why it must not be the floor of a comparison; None if it may. No other code decides this."""
+        if self.few or not self.points:
+            what = ", ".join(f"{pairs} at {label}" for label, pairs in self.few) or "none"
+            return FloorRefusal(
+                Message(
+                    "floor-few-pairs",
+                    "too few pairs for a noise floor ({pairs}): it needs at least {least} at every point",
+                    pairs=what,
+                    least=FEWEST_PAIRS,
+                ),
+                Message(
+                    "repeat-floor",
+                    "repeat the A/A run with trial.repeats = {least} or more",
+                    least=FEWEST_PAIRS,
+                ),
+            )
+        if self.floor > WIDEST_FLOOR:
+            widest = max(self.points, key=lambda point: point.floor)
+            return FloorRefusal(
+                Message(
+                    "floor-too-wide",
+                    "the noise floor is ±{floor_percent:.1f} % at {point}, wider than {widest_percent:.0f} %: large "
+                    "differences would count as none",
+                    floor_percent=100 * widest.floor,
+                    widest_percent=100 * WIDEST_FLOOR,
+                    point=widest.label,
+                ),
+                Message(
+                    "find-disturbance",
+                    "find what disturbs the two equal arms (pgdyno audit), run longer trials or more repeats, or "
+                    "compare without a floor",
+                ),
+            )
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class FloorRefusal:
+    """Why a floor is not accepted, and the remedy."""
+
+    why: Message
+    remedy: Message
+
+
+def noise_floor(arms: Arms) -> NoiseFloor:
+    """Return the floor from two equal arms.
+
+    delta is the end of the A/A interval that is further from zero: as far as these pairs show, two equal servers may
+    truly differ by that much on this set-up (their position on the disk, their order in a block). The interval of the
+    spread is s · sqrt((n - 1) / chi-squared), exact for normal log ratios. Points with fewer than two pairs are left
+    out.
+    """
+    (comparison,) = compare([arms])
+    found, warnings = [], list(comparison.warnings)
+    for point, pairs in zip(comparison.points, arms.points, strict=True):
+        noise = _noise(pairs.label, [math.log(pairs.other[each] / pairs.base[each]) for each in pairs.repeats])
+        if noise is None:
+            warnings.append(
+                Message(
+                    "noise-few-pairs",
+                    "fewer than two pairs at {point}: no estimate of the noise",
+                    point=str(point.label),
+                )
+            )
+            continue
+        found.append(noise)
+        if noise.differs and noise.pairs >= FEWEST_PAIRS:
+            warnings.append(
+                Message(
+                    "noise-arms-differ",
+                    "{base} and {other} differ at {point} although they should be equal: find the cause before "
+                    "comparing anything",
+                    base=arms.base,
+                    other=arms.other,
+                    point=str(point.label),
+                )
+            )
+    few = tuple((point.label, point.pairs) for point in comparison.points if point.pairs < FEWEST_PAIRS)
+    return NoiseFloor(arms.base, arms.other, tuple(found), few, tuple(warnings))
+
+
+def _noise(label: Message, differences: Sequence[float]) -> PointNoise | None:
+    interval = paired_interval(differences, CONFIDENCE)
+    if interval is None:
+        return None
+    # importing scipy is slow
+    from scipy import special
+
+    n = len(differences)
+    spread = interval.error * math.sqrt(n)
+    low, high = (spread * math.sqrt((n - 1) / special.chdtri(n - 1, tail)) for tail in (0.025, 0.975))
+    return PointNoise(label, n, interval, spread, low, high)
+
+
+def pairs_for(effect: float, spread: float, delta: float = LEAST_DELTA, most: int = 1_000) -> int | None:
+    """Return the pairs with which a true relative difference of `effect` is found with a chance of 80 %; None beyond
+    `most`.
+
+    The smallest n with (t + t80) · spread / sqrt(n) <= log(1 + effect) - log(1 + delta).
+    """
+    from scipy import special
+
+    room = math.log1p(effect) - math.log1p(delta)
+    n = np.arange(FEWEST_PAIRS, most + 1)
+    quantiles = special.stdtrit(n - 1, (1 + CONFIDENCE) / 2) + special.stdtrit(n - 1, POWER)
+    found = quantiles * spread / np.sqrt(n) <= room
+    return int(n[np.argmax(found)]) if found.any() else None

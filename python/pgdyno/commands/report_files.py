@@ -1,0 +1,85 @@
+"""Files that commands read and write for people: price files and reports."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from pgdyno.errors import StoreError, UsageError
+from pgdyno.plan.reading.plan_document import dotted, key_lines
+from pgdyno.records.price import PriceList
+from pgdyno.store.object_storage.address import Address, is_remote
+from pgdyno.store.safe_files import open_new
+from pgdyno.terminal import visible
+
+
+def write_report_file(path: Path, content: str | bytes) -> None:
+    """Writes `content` to `path` atomically. Raises StoreError with the reason."""
+    write_pieces(path, [_bytes(content)])
+
+
+def _bytes(content: str | bytes) -> bytes:
+    """Escapes control characters as on a terminal, so that printing the file is safe."""
+    return visible(content).encode() if isinstance(content, str) else content
+
+
+def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
+    """Writes `pieces` to `path` atomically without holding all of them in memory.
+
+    Raises StoreError with the reason.
+    """
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with open_new(partial) as file:
+            file.writelines(pieces)
+        partial.replace(path)
+    except OSError as error:
+        raise StoreError(
+            f"cannot write {path}: {(error.strerror or str(error)).lower()}", hint="choose another path"
+        ) from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_report_at(place: str, content: str | bytes) -> None:
+    """Writes `content` to `place`, a path or an address of object storage. Raises StoreError and UsageError."""
+    if not is_remote(place):
+        write_report_file(Path(place).expanduser(), content)
+        return
+    from pgdyno.store.object_storage.objects import write
+
+    write(_bytes(content), Address.of(place))
+
+
+def below(place: str, name: str) -> str:
+    """Returns the location of `name` in the folder at `place`."""
+    return str(Address.of(place) / name) if is_remote(place) else str(Path(place) / name)
+
+
+def read_prices(path: Path) -> PriceList:
+    """Reads a price list from a TOML file. Raises UsageError with all mistakes in it."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        return PriceList.model_validate(tomllib.loads(text))
+    except OSError as error:
+        raise UsageError(f"cannot read the prices in {path}: {(error.strerror or '').lower()}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not valid TOML: {error}") from error
+    except ValidationError as error:
+        lines = key_lines(text)
+        mistakes = "; ".join(_mistake(lines, each["loc"], each["type"], each["msg"]) for each in error.errors())
+        raise UsageError(
+            f"{path} is not a price list: {mistakes}", hint="see the example in docs/reference/price.md"
+        ) from error
+
+
+_SAID = {"missing": "is missing", "extra_forbidden": "unknown key"}
+
+
+def _mistake(lines: Mapping[tuple[str | int, ...], int], at: tuple[str | int, ...], kind: str, message: str) -> str:
+    where = f"line {lines[at]}: " if at in lines else ""
+    message = message.removeprefix("Value error, ")
+    return f"{where}{dotted(at)}: {_SAID.get(kind, message[:1].lower() + message[1:])}"

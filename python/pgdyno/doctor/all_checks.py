@@ -1,0 +1,128 @@
+"""Runs all checks in order; a check that fails becomes unknown and stops no other."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from pgdyno.doctor import cpu, generator, machine, memory, remote, storage
+from pgdyno.doctor.check import CHECKS, unknown
+from pgdyno.doctor.needs import Needs, Place
+from pgdyno.doctor.storage import snapshot
+from pgdyno.doctor.system import System
+from pgdyno.errors import EngineError
+from pgdyno.programs import Engine
+from pgdyno.records import Check
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Durations of measurements in seconds."""
+
+    idle_s: float
+    sync_s: float
+    load_s: float
+
+
+THOROUGH = Patience(idle_s=1.0, sync_s=1.5, load_s=2.0)
+"""For `pgdyno doctor`."""
+BRIEF = Patience(idle_s=0.3, sync_s=0.3, load_s=1.0)
+"""For the start of a run."""
+
+
+Servers = Mapping[str, Mapping[str, str]]
+"""Running servers by target: libpq's variables for each."""
+
+
+def examine(
+    needs: Needs,
+    engine: Engine,
+    patience: Patience,
+    notify: Callable[[str], None],
+    *,
+    servers: Servers | None = None,
+    system: System | None = None,
+) -> list[Check]:
+    """Looks at everything and changes nothing; `notify` is told what is being measured. Checks are in CHECKS' order.
+
+    `servers` are asked how far away they are; without any, pgnull is. Files are written and removed again where
+    data and WAL will lie; a pgnull and a pgdrive run for a moment, and on hosts over SSH a pgprobe, which stays there.
+    """
+    checks = list(_all(needs, engine, patience, notify, servers or {}, system or System()))
+    order = list(CHECKS)
+    return sorted(checks, key=lambda check: order.index(check.id))
+
+
+def _all(
+    needs: Needs, engine: Engine, patience: Patience, notify: Callable[[str], None], servers: Servers, system: System
+) -> Iterator[Check]:
+    # before pgdyno itself generates load
+    notify("watching the idle machine")
+    before = cpu.cpu_times(system)
+    time.sleep(patience.idle_s)
+    yield machine.load(system, before, cpu.cpu_times(system))
+    yield machine.others(system, os.getpid())
+    yield machine.open_files(system, needs)
+    yield cpu.cores(system, needs)
+    yield cpu.governor(system)
+    yield cpu.turbo(system)
+    yield memory.size(system, needs)
+    yield memory.dataset(system, needs)
+    yield memory.swap(system)
+    yield memory.huge_pages(system, needs)
+    yield memory.transparent(system)
+    yield cpu.source(system)
+    notify("reading the clock")
+    yield cpu.cost(cpu.measure_cost())
+    for place in needs.places:
+        notify(f"syncing {place.path}")
+        yield from _storage(system, place, needs, patience)
+    notify("measuring the generator's ceiling")
+    yield from _generator(system, needs, engine, patience)
+    notify("measuring network round-trip time")
+    yield from _round_trips(needs, engine, servers)
+    for target, host in needs.hosts.items():
+        notify(f"reaching {host.host} over SSH")
+        yield remote.reach_host(target, host)
+
+
+def _storage(system: System, place: Place, needs: Needs, patience: Patience) -> Iterator[Check]:
+    yield storage.file_system(system, place)
+    yield storage.mount_options(system, place)
+    try:
+        yield storage.free(place, *storage.free_bytes(place.path))
+    except OSError as error:
+        yield unknown("storage.free", f"{place.title}: {error.strerror}")
+    if needs.snapshots and place.holds_data:
+        yield snapshot(place, needs.snapshot_way)
+    if not place.wal:
+        return
+    try:
+        yield storage.sync_time(place, needs, storage.measure_sync(place.path, patience.sync_s))
+    except OSError as error:
+        yield unknown("storage.fsync", f"{place.title}: cannot write there: {error.strerror}")
+
+
+def _generator(system: System, needs: Needs, engine: Engine, patience: Patience) -> Iterator[Check]:
+    count = system.cpus_allowed() or 1
+    before = cpu.cpu_times(system)
+    try:
+        yield generator.ceiling(needs, generator.measure_ceiling(engine, needs, count, patience.load_s))
+    except (EngineError, OSError) as error:
+        yield generator.not_measured("generator.ceiling", error)
+    # a hypervisor takes time only from busy processors
+    yield cpu.steal(system, before, cpu.cpu_times(system), "while the generator ran")
+
+
+def _round_trips(needs: Needs, engine: Engine, servers: Servers) -> Iterator[Check]:
+    try:
+        for target, environment in servers.items():
+            median_us = generator.round_trips(engine, environment, needs.protocol).median_us
+            yield generator.round_trip(needs, median_us, f"to {target} at {environment.get('PGHOST', 'its host')}")
+        if needs.on_this_host:
+            way = "over loopback" if needs.tcp else "over a socket of this machine"
+            yield generator.round_trip(needs, generator.measure_round_trip(engine, needs), f"to pgnull {way}")
+    except (EngineError, OSError) as error:
+        yield generator.not_measured("network.round-trip", error)

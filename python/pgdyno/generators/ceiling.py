@@ -1,0 +1,131 @@
+"""What each generator can do before a trial: its ceiling, and its round trip to the server."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from pgdyno.doctor.check import good, stop, unknown
+from pgdyno.doctor.generator import RATE_WARNING, Trips, round_trip, rounded
+from pgdyno.doctor.needs import Needs
+from pgdyno.errors import EngineError
+from pgdyno.generators.lifecycle import Cluster, Standing
+from pgdyno.generators.shared_load import LostError
+from pgdyno.records import Check
+
+CEILING, PATH = "generator.ceiling", "network.round-trip"
+SECONDS = 1.0
+Missed = LostError | EngineError
+"""Why nothing was measured."""
+
+
+Measured = TypeVar("Measured")
+
+
+def look(cluster: Cluster, needs: Needs, servers: Mapping[str, Mapping[str, str]]) -> list[Check]:
+    """Returns checks of every generator; `servers` are those over the network, by target.
+
+    Measures all at once, as in a load: generators on one machine share it.
+    """
+    count = len(cluster.generators)
+    clients = max(1, needs.clients // count)
+    reached = at_once(cluster.generators, lambda each: each.ceiling(needs.protocol, clients, SECONDS))
+    rate = None if needs.rate_per_s is None else needs.rate_per_s / count
+    checks = [_ceiling(each, reached[each.name], clients, needs.protocol, rate) for each in cluster.generators]
+    for target, environment in servers.items():
+        paths = at_once(cluster.generators, partial(_median_us, environment, needs.protocol))
+        checks += [_path(each, paths[each.name], target, needs) for each in cluster.generators]
+    return checks
+
+
+def _ceiling(
+    generator: Standing, reached: float | Missed, clients: int, protocol: str, rate_per_s: float | None
+) -> Check:
+    if isinstance(reached, Exception):
+        return unknown(CEILING, f"{called(generator)}: not measured: {reached}")
+    generator.facts = {**generator.facts, "ceiling_tps": round(reached, 1)}
+    most = rounded(reached)
+    found = f"{called(generator)}: {most} transactions per second (select-only; {protocol}; {clients} clients)"
+    measured = {"tps": round(reached, 1)}
+    if rate_per_s is not None and rate_per_s > RATE_WARNING * reached:
+        means = (
+            f"its share of the rate is {rate_per_s:,.0f} per second: it would start transactions late, which adds "
+            "to latency"
+        )
+        return stop(CEILING, found, means, "use more hosts, or larger ones", measured)
+    return good(CEILING, found, measured)
+
+
+def _path(generator: Standing, median_us: float | Missed, target: str, needs: Needs) -> Check:
+    if isinstance(median_us, Exception):
+        means = "no client can connect from this host"
+        return stop(
+            PATH, f"{called(generator)} does not reach {target}: {median_us}", means, "check the route and pg_hba.conf"
+        )
+    return round_trip(needs, median_us, f"from {called(generator)} to {target}")
+
+
+def _median_us(environment: Mapping[str, str], protocol: str, generator: Standing) -> float:
+    return generator.trips(environment, protocol).median_us
+
+
+def called(generator: Standing) -> str:
+    """Returns its name and its host's."""
+    return f"{generator.name} ({generator.facts['host']})"
+
+
+def at_once(generators: Sequence[Standing], measure: Callable[[Standing], Measured]) -> dict[str, Measured | Missed]:
+    """Returns measurements, or the reasons why there are none, by name."""
+    found: dict[str, Measured | Missed] = {}
+
+    def one(generator: Standing) -> None:
+        try:
+            found[generator.name] = measure(generator)
+        except (LostError, EngineError) as error:
+            found[generator.name] = error
+
+    threads = [threading.Thread(target=one, args=(each,)) for each in generators]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+PROTOCOL = "simple"
+
+
+def measure_trips(cluster: Cluster, clients: int, environment: Mapping[str, str]) -> tuple[Standing, Trips] | None:
+    """Keeps with each generator how far it is from the server of `environment`; the farthest of a load of `clients`.
+
+    All measure at once, as they will work. None when not one of them answers, which the load then says. Raises
+    EngineError when the server cannot be reached from one of them.
+    """
+    making = cluster.generators[:clients]
+    found = at_once(making, lambda each: each.trips(environment, PROTOCOL))
+    measured: list[tuple[Standing, Trips]] = []
+    for each in cluster.generators:
+        trips = found.get(each.name)
+        if isinstance(trips, EngineError):
+            message = f"{called(each)} cannot measure a round trip to the server: {trips.message}"
+            raise EngineError(message, hint=trips.hint)
+        known = trips if isinstance(trips, Trips) else None
+        # what an earlier trial left is of another server, perhaps
+        each.facts = {**each.facts, **_facts(known)}
+        if known is not None:
+            measured.append((each, known))
+    return max(measured, key=_least_us, default=None)
+
+
+def _least_us(of: tuple[Standing, Trips]) -> float:
+    return of[1].least_us
+
+
+def _facts(trips: Trips | None) -> Mapping[str, Any]:
+    return {
+        "round_trips": trips.count if trips else None,
+        "round_trip_us": trips.least_us if trips else None,
+        "round_trip_median_us": round(trips.median_us, 1) if trips else None,
+    }

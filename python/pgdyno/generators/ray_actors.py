@@ -1,0 +1,250 @@
+"""Generators as Ray's actors. The only module that knows Ray."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from functools import cache
+from typing import Any
+
+from pgdyno.doctor.generator import Trips
+from pgdyno.errors import EngineError
+from pgdyno.generators import ray_start
+from pgdyno.generators.agent import Agent, Heard
+from pgdyno.generators.ray_start import RESOURCE
+from pgdyno.generators.shared_load import SILENCE_S, LostError
+
+CALL_S = 10.0
+"""For what is not urgent."""
+JOIN_S = 150.0
+"""Until all nodes have joined."""
+ARRIVE_S = 90.0
+"""Until an agent has started on a node that has joined."""
+THREADS = 4
+"""Of an agent: listening must not keep it from being told to stop."""
+
+
+class NotStartedError(EngineError):
+    """Ray that did not come up: another try may do."""
+
+
+@cache
+def own_token() -> str:
+    """What the clusters of this process are entered with."""
+    return secrets.token_hex(32)
+
+
+@contextmanager
+def joined(address: str, *, is_ours: bool) -> Iterator[None]:
+    """This process as Ray's driver, at the head's `address`. Raises EngineError.
+
+    A cluster that is ours is entered with our token, another one with what the environment says.
+    """
+    with _our_token() if is_ours else nullcontext(), _driver(address, is_ours=is_ours):
+        yield
+
+
+@contextmanager
+def _our_token() -> Iterator[None]:
+    """Is in the environment: hooks and other programs of ours have no business with it before and behind."""
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": own_token()}
+    os.environ |= token
+    try:
+        yield
+    finally:
+        for name in token:
+            os.environ.pop(name, None)
+        with suppress(EngineError):
+            _read_token_anew()
+
+
+@contextmanager
+def _driver(address: str, *, is_ours: bool) -> Iterator[None]:
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    ray = _ray()
+    _read_token_anew()
+    if not is_ours:
+        ray_start.look(address)
+    with suppress(Exception):
+        # what its daemons say of each other's end would stand in our output; nothing else turns it off
+        ray._private.worker.listen_error_messages = _nobody_listens
+    with _our_signals():
+        try:
+            ray.init(address=address, logging_level="ERROR", log_to_driver=False)
+        except Exception as error:
+            with suppress(Exception):
+                ray.shutdown()
+            kind = NotStartedError if is_ours else EngineError
+            raise kind(f"cannot join the Ray cluster at {address}: {first_words(error)}") from error
+    try:
+        yield
+    finally:
+        with suppress(Exception), _our_signals():
+            ray.shutdown()
+
+
+def _read_token_anew() -> None:
+    """Ray reads the environment when it is loaded, which a caller may have done before there was a token in it."""
+    native = _ray()._raylet
+    # in this order, as Ray itself does it: a thread of the last cluster may ask meanwhile
+    native.Config.initialize("")
+    native.AuthenticationTokenLoader.instance().reset_cache()
+
+
+def _nobody_listens(worker: object, threads_stopped: object) -> None:
+    del worker, threads_stopped
+
+
+def wait_for_nodes(count: int, is_over: Callable[[], EngineError | None]) -> None:
+    """Until `count` nodes make load; `is_over` says why it is of no use to wait any longer. Raises EngineError."""
+    deadline = time.monotonic() + JOIN_S
+    while len(nodes()) < count:
+        why = is_over()
+        if why is not None:
+            raise why
+        if time.monotonic() > deadline:
+            raise EngineError(
+                f"{len(nodes())} of {count} generators joined the cluster within {JOIN_S:g} s",
+                hint="check whether the hosts reach this one, and vice versa",
+            )
+        time.sleep(0.1)
+
+
+def nodes() -> list[tuple[str, str]]:
+    """Name and ID of each live node that makes load, in the order of their names. Raises EngineError."""
+    try:
+        found = _ray().nodes()
+    except Exception as error:
+        raise EngineError(
+            f"the cluster of the generators does not answer: {first_words(error)}",
+            hint="check its head and the network to it; then: pgdyno run --resume RUN --redo-failed",
+        ) from error
+    alive = [node for node in found if node["Alive"] and node["Resources"].get(RESOURCE)]
+    return sorted((_name(node), node["NodeID"]) for node in alive)
+
+
+def _name(node: Mapping[str, Any]) -> str:
+    return str(node.get("NodeName") or node.get("NodeManagerHostname") or node["NodeManagerAddress"])
+
+
+class RayGenerator:
+    """An agent on a node; see `load.Generator`."""
+
+    def __init__(self, name: str, node_id: str) -> None:
+        """Starts the agent there. Raises LostError, EngineError."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        self.name = name
+        # a load that is restarted in silence would be another load
+        actor = _ray().remote(num_cpus=0, resources={RESOURCE: 1}, max_restarts=0, max_task_retries=0)(Agent)
+        place = NodeAffinitySchedulingStrategy(node_id, soft=False)
+        try:
+            self._actor = actor.options(max_concurrency=THREADS, scheduling_strategy=place).remote(is_process=True)
+        except ConnectionError as error:
+            # of a cluster that is reached through Ray's client
+            raise LostError(first_words(error)) from error
+        try:
+            self.facts: Mapping[str, Any] = self._call(self._actor.look, timeout=ARRIVE_S)
+        except LostError:
+            self.abandon()
+            raise
+
+    def clock_us(self) -> int:
+        """Its wall clock."""
+        return int(self._call(self._actor.clock_us, timeout=SILENCE_S))
+
+    def begin(self, options: Sequence[str], environment: Mapping[str, str], files: Mapping[str, bytes]) -> None:
+        """Starts its engine."""
+        self._call(self._actor.begin, list(options), dict(environment), dict(files))
+
+    def start(self, epoch_us: int) -> None:
+        """Says when to begin."""
+        self._call(self._actor.start, epoch_us, timeout=SILENCE_S)
+
+    def listen(self, wait_s: float) -> Heard:
+        """Renews its lease, and hears what there is."""
+        heard: Heard = self._call(self._actor.listen, wait_s, timeout=SILENCE_S)
+        return heard
+
+    def ray_cpu_us(self) -> Mapping[str, int]:
+        """What Ray took there since the engine was started."""
+        taken: Mapping[str, int] = self._call(self._actor.ray_cpu_us, timeout=SILENCE_S)
+        return taken
+
+    def ceiling(self, protocol: str, clients: int, seconds: float) -> float:
+        """Of its engine, transactions a second."""
+        return float(self._call(self._actor.ceiling, protocol, clients, seconds, timeout=CALL_S + seconds))
+
+    def trips(self, environment: Mapping[str, str], protocol: str) -> Trips:
+        """From there to a server and back."""
+        found: Trips = self._call(self._actor.trips, dict(environment), protocol)
+        return found
+
+    def interrupt(self) -> None:
+        """Tells its engine to stop; waits for nothing."""
+        with suppress(Exception):
+            self._actor.interrupt.remote()
+
+    def end(self) -> None:
+        """Ends the agent and its engine."""
+        with suppress(LostError):
+            self._call(self._actor.end)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Ends an agent that does not answer: its node does that as soon as it is heard of again."""
+        with suppress(Exception):
+            _ray().kill(self._actor)
+
+    def _call(self, method: Any, *given: object, timeout: float = CALL_S) -> Any:  # noqa: ANN401
+        """What the agent answers. Raises LostError, and EngineError as the agent raised it."""
+        from ray.exceptions import GetTimeoutError, RayError, RayTaskError
+
+        try:
+            return _ray().get(method.remote(*given), timeout=timeout)
+        except GetTimeoutError as error:
+            raise LostError(f"it did not answer within {timeout:g} s") from error
+        except RayTaskError as error:
+            cause = error.cause
+            if isinstance(cause, EngineError):
+                raise cause from error
+            raise LostError(f"{type(cause).__name__}: {cause}") from error
+        except (RayError, ConnectionError) as error:
+            raise LostError(first_words(error)) from error
+
+
+@contextmanager
+def _our_signals() -> Iterator[None]:
+    """Ray's own handling of signals would end this process in its own way."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def first_words(error: Exception) -> str:
+    """What an error of Ray says first: it tells much. Where that is a heading, also what it says last."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].endswith(":"):
+        return f"{lines[0]} {lines[-1]}"
+    return lines[0] if lines else type(error).__name__
+
+
+def _ray() -> Any:  # noqa: ANN401
+    try:
+        import ray
+    except ImportError as error:
+        raise EngineError(
+            "several generators need Ray, which is not installed", hint='pip install "pgdyno[cluster]"'
+        ) from error
+    return ray

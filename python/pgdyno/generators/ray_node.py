@@ -1,0 +1,250 @@
+"""The program that starts Ray on a host and stops it with its parent: `pgdyno generator-node`.
+
+What starts Ray on a host and ends it with whoever holds its standard input: `pgdyno generator-node`.
+
+The first line of standard input is the order, in JSON; Ray is started at the word `go`, and each further line renews
+a lease. When the input closes, the
+lease runs out, or Ray ends by itself, all that was started here is killed, however it was detached from us.
+Only the standard library is needed up to the moment at which everything is known to be there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import IO, Any
+
+from pgdyno import __version__
+
+PROC = Path("/proc")
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class _Process:
+    parent: int
+    name: str
+    state: str
+    user: int
+    system: int
+
+
+def tree_cpu_us(root: int, proc: Path = PROC) -> dict[str, int]:
+    """CPU time of process `root` and of its living descendants, microseconds; pgdrive tells its own."""
+    found = _all(proc)
+    user = system = 0
+    for pid, process in found.items():
+        if process.name != "pgdrive" and _is_below(pid, root, found):
+            user += process.user
+            system += process.system
+    return {"user": user * 1_000_000 // _TICKS, "system": system * 1_000_000 // _TICKS}
+
+
+def descendants(root: int, proc: Path = PROC) -> list[int]:
+    """All that `root` started and what those did, as far as they live; without itself."""
+    found = _all(proc)
+    return [
+        pid for pid, process in found.items() if pid != root and process.state != "Z" and _is_below(pid, root, found)
+    ]
+
+
+def _all(proc: Path) -> dict[int, _Process]:
+    found = {}
+    for folder in proc.glob("[0-9]*"):
+        try:
+            text = (folder / "stat").read_text(errors="replace")
+        except OSError:
+            # it has just ended
+            continue
+        _, _, rest = text.partition("(")
+        name, _, rest = rest.rpartition(")")
+        fields = rest.split()
+        # behind the name: state, parent … utime, stime (proc_pid_stat(5), 14 and 15)
+        found[int(folder.name)] = _Process(int(fields[1]), name, fields[0], int(fields[11]), int(fields[12]))
+    return found
+
+
+def _is_below(pid: int, root: int, found: dict[int, _Process]) -> bool:
+    while pid != root:
+        if pid not in found or pid <= 1:
+            return False
+        pid = found[pid].parent
+    return True
+
+
+REFUSED = 78
+"""Exit code of a node that is not started (EX_CONFIG of sysexits.h)."""
+LEASE_S = 7.0
+"""A node that was not spoken to for so long ends: behind its engines (4 s and 3), and within 10 s."""
+
+GO = b"go\n"
+"""For a node that has its order."""
+FOLDER = "{folder}"
+"""In a command: the folder that a node makes for itself, and removes."""
+
+NODE_FOLDER = "PGDYNO_NODE_FOLDER"
+"""The variable that names it to what runs on the node."""
+
+
+def python_version() -> str:
+    """Ray wants the same up to the patch level's dot."""
+    return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def wanted() -> dict[str, str]:
+    """Versions here."""
+    return {"pgdyno": __version__, "python": python_version(), "ray": version("ray")}
+
+
+LOOK_S = 0.2
+REACH_S = 5.0
+"""For a connection to the head."""
+_SUBREAPER = 36
+"""PR_SET_CHILD_SUBREAPER of prctl(2): what our children leave behind becomes ours."""
+QUIET = {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0", "PYTHONWARNINGS": "ignore"}
+
+
+class _RefusedError(Exception):
+    """Why Ray is not started here."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def main() -> int:
+    """Its exit code: 0, or REFUSED with the reason as the last line of standard error, in JSON."""
+    # without a buffer: a thread that waits in one keeps an interpreter from ending
+    orders = sys.stdin.buffer.raw  # type: ignore[union-attr]
+    line = orders.readline()
+    if not line:
+        return 0
+    order = json.loads(line)
+    try:
+        _check(order)
+        # what does not suit is said at once; Ray's other nodes must not be there before its head is
+        while (line := orders.readline()) != GO:
+            if not line:
+                return 0
+        _reach(order["reach"])
+    except _RefusedError as why:
+        print(json.dumps({"refused": str(why), "hint": why.hint}), file=sys.stderr, flush=True)
+        return REFUSED
+    return _hold(order, orders)
+
+
+def _check(order: Mapping[str, Any]) -> None:
+    wants = order["wants"]
+    there = {"pgdyno": __version__, "python": python_version(), "ray": _version("ray")}
+    if there["ray"] is None:
+        raise _RefusedError("Ray is not installed there", f'pip install "pgdyno[cluster]=={wants["pgdyno"]}" there')
+    for name, called in (("pgdyno", "pgdyno"), ("python", "Python"), ("ray", "Ray")):
+        if there[name] != wants[name]:
+            raise _RefusedError(
+                f"{called} is {there[name]} there, and {wants[name]} here", f"install {called} {wants[name]} there"
+            )
+
+
+def _reach(head: str | None) -> None:
+    if head is None:
+        return
+    host, _, port = head.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), REACH_S).close()
+    except OSError as error:
+        raise _RefusedError(
+            f"it does not reach this machine at {head}: {error}",
+            "generators and driver reach each other on any port: look at routes and firewalls",
+        ) from error
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except (PackageNotFoundError, KeyError):
+        return None
+
+
+def _hold(order: Mapping[str, Any], orders: IO[bytes]) -> int:
+    ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+    is_over, is_alone = threading.Event(), threading.Event()
+    renewed = [time.monotonic()]
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: is_over.set())
+
+    def listen() -> None:
+        while orders.readline():
+            renewed[0] = time.monotonic()
+        is_alone.set()
+        is_over.set()
+
+    threading.Thread(target=listen, daemon=True).start()
+    here = str(Path(sys.executable).parent)
+    # a short path: those of sockets may have 107 bytes only
+    folder = tempfile.mkdtemp(prefix="pgdyno-ray-", dir="/tmp")
+    environment = {
+        **os.environ,
+        **QUIET,
+        "RAY_AUTH_TOKEN": order["token"],
+        "PATH": f"{here}:{os.environ.get('PATH', '')}",
+        NODE_FOLDER: folder,
+    }
+    words = [word.replace(FOLDER, folder) for word in order["command"]]
+    process = subprocess.Popen(words, stdin=subprocess.DEVNULL, env=environment, start_new_session=True)
+    try:
+        while not is_over.wait(LOOK_S) and process.poll() is None:
+            _reap(process.pid)
+            if time.monotonic() - renewed[0] > order["lease_s"]:
+                is_alone.set()
+                break
+        return 0 if process.poll() is None else 1
+    finally:
+        _kill_all(process)
+        shutil.rmtree(folder, ignore_errors=True)
+        if is_alone.is_set() and order["logs"] is not None:
+            # of a driver that ends in order, too: it does not mind
+            shutil.rmtree(order["logs"], ignore_errors=True)
+
+
+def _kill_all(process: subprocess.Popen[bytes]) -> None:
+    """What is below us, until nothing is: one that starts another in the meantime is met again."""
+    while below := descendants(os.getpid()):
+        # stopped first: none is to see how another one dies, and to make a tale of it
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in below:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
+        process.poll()
+        _reap(process.pid)
+        time.sleep(0.02)
+
+
+def _reap(known: int) -> None:
+    """Takes leave of those that became ours, as init does; `known` is waited for by its own object."""
+    while True:
+        try:
+            found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return
+        if found is None or found.si_pid == known:
+            return
+        with suppress(ChildProcessError):
+            os.waitpid(found.si_pid, 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

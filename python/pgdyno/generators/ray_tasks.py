@@ -1,0 +1,82 @@
+"""Tasks of Ray: pure work that is done again where it was lost, a window of it at a time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import Any
+
+from pgdyno.errors import EngineError, PgdynoError
+from pgdyno.generators.ray_actors import first_words
+from pgdyno.generators.tasks import RETRIES, Item, Lost, Result, Task
+
+AHEAD = 2
+"""Tasks that are handed out for each that can be done at once: nobody waits, and results do not gather here."""
+LOOK_S = 5.0
+"""Between looks at the nodes, while a result is waited for."""
+
+
+class Tasks:
+    """See `tasks.Over`."""
+
+    def __init__(self, mend: Callable[[], None]) -> None:
+        """On the cluster that this process has joined; `mend` brings back nodes of ours. Raises EngineError."""
+        # who has joined has it
+        import ray
+
+        self._ray: Any = ray
+        self._mend = mend
+        self._slots = int(self._ray.cluster_resources().get("CPU", 0))
+        if not self._slots:
+            hint = "nodes that are started for loads have none: remove --num-cpus=0"
+            raise EngineError("no node of the cluster has processors for tasks", hint=hint)
+
+    def __call__(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result | Lost]:
+        """What `work` gives of each of `items`, in their order."""
+        remote = self._ray.remote(num_cpus=1, max_retries=RETRIES, retry_exceptions=False)(_done)
+        # once for all of them: prices and the like go with the work
+        task, shared = Task.ours(), self._ray.put(work)
+        left, out = iter(items), deque[Any]()
+        try:
+            while True:
+                for item in left:
+                    out.append(remote.remote(task, shared, item))
+                    if len(out) >= AHEAD * self._slots:
+                        break
+                if not out:
+                    return
+                yield self._result(out[0])
+                out.popleft()
+        finally:
+            with suppress(Exception):
+                for each in out:
+                    # as Ctrl-C does: what was fetched is removed
+                    self._ray.cancel(each)
+                if out:
+                    self._ray.wait(list(out), num_returns=len(out), timeout=LOOK_S)
+
+    def _result(self, of: Any) -> Any:  # noqa: ANN401 - what the work gives
+        from ray.exceptions import GetTimeoutError, RayError, RayTaskError
+
+        while True:
+            try:
+                return self._ray.get(of, timeout=LOOK_S)
+            except GetTimeoutError:
+                self._look()
+            except RayTaskError as error:
+                if isinstance(error.cause, PgdynoError):
+                    raise error.cause from error
+                raise EngineError(f"a task failed: {type(error.cause).__name__}: {error.cause}") from error
+            except RayError as error:
+                return Lost(f"its worker ended each of {RETRIES + 1} times: {first_words(error)}")
+
+    def _look(self) -> None:
+        """Raises EngineError when nobody is left who could answer."""
+        self._mend()
+        if not any(node["Alive"] for node in self._ray.nodes()):
+            raise EngineError("the cluster has no nodes left")
+
+
+def _done(task: Task, work: Callable[[Item], Result], item: Item) -> Result:
+    return task.done(work, item)

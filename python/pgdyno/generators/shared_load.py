@@ -1,0 +1,334 @@
+"""One load of several generators: started at one instant, followed, stopped; and the offsets of their clocks."""
+
+from __future__ import annotations
+
+import queue
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from math import inf
+from typing import IO, Any, Protocol
+
+from pgdyno.generators.agent import Heard, Shared
+from pgdyno.generators.merge_events import Event, Merger
+from pgdyno.run.process import read_events
+
+ROUNDS = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """The offset of another host's wall clock."""
+
+    ahead_us: int
+    """How far it is ahead of the local clock."""
+    round_trip_us: int
+    """Of the fastest answer; half of it bounds the error of the offset."""
+
+
+def measure_offset(ask: Callable[[], int], rounds: int = ROUNDS) -> Offset:
+    """Measures an offset; `ask` returns the other clock in microseconds since 1970.
+
+    (Cristian 1989, probabilistic clock synchronization)
+    """
+    found = []
+    for _ in range(rounds):
+        before, wall_us = time.monotonic_ns(), time.time_ns() // 1000
+        other_us = ask()
+        trip_us = (time.monotonic_ns() - before) // 1000
+        found.append(Offset(other_us - wall_us - trip_us // 2, trip_us))
+    return min(found, key=lambda offset: offset.round_trip_us)
+
+
+HEARTBEAT_S = 1.0
+SILENCE_S = 3.0
+"""A generator without an answer for so long is lost."""
+OVERDUE_S = 2 * SILENCE_S
+"""A generator without any data for so long is lost, too: its connection may be stuck undetected."""
+LEAD_US = 1_000_000
+"""The time between the order to start and the start itself."""
+INTERRUPTED = "interrupted while connecting"
+"""The message of an engine that was stopped before its start."""
+
+
+class LostError(Exception):
+    """A generator does not answer."""
+
+    number: int | None = None
+    """Its number within the load, from 0, for callers that do not know it."""
+
+
+class Generator(Protocol):
+    """An agent on its host, as seen by the driver; each call raises LostError."""
+
+    name: str
+    facts: Mapping[str, Any]
+
+    def begin(self, options: Sequence[str], environment: Mapping[str, str], files: Mapping[str, bytes]) -> None:
+        """Starts its engine."""
+
+    def start(self, epoch_us: int) -> None:
+        """Sets the start time."""
+
+    def listen(self, wait_s: float) -> Heard:
+        """Renews its lease, and returns its output."""
+
+    def clock_us(self) -> int:
+        """Returns its wall clock."""
+
+    def ray_cpu_us(self) -> Mapping[str, int] | None:
+        """Returns Ray's CPU time on its host since the engine's start; None without Ray."""
+
+    def interrupt(self) -> None:
+        """Stops its engine without waiting."""
+
+
+@dataclass(slots=True)
+class _State:
+    """The state of one generator of the load."""
+
+    generator: Generator
+    before: Offset
+    heard_s: float = inf
+    """When it last answered, by the monotonic clock; infinite before the first call."""
+    lines: list[bytes] = field(default_factory=list)
+    code: int | None = None
+    start: Event | None = None
+    connected: Event | None = None
+    latest_us: int = 0
+    """The longest delay between the end of an interval and its arrival."""
+    after: Offset | None = None
+    ray_cpu_us: Mapping[str, int] | None = None
+
+
+class ClusterLoad:
+    """A load that `generators` make together, in place of an engine's process."""
+
+    def __init__(
+        self, generators: Sequence[Generator], shared: Shared, errors: IO[bytes], *, by_first_clock: bool = False
+    ) -> None:
+        """Engines start with `begin`; their standard error goes to `errors`.
+
+        Wall times of events are this machine's, or with `by_first_clock` the first generator's.
+        """
+        self._shared = shared
+        self._errors = errors
+        self._states = [_State(each, measure_offset(each.clock_us)) for each in generators]
+        aheads_us = [state.before.ahead_us for state in self._states]
+        ours_us = aheads_us[0] if by_first_clock else 0
+        self._merger = Merger(len(self._states), [ahead_us - ours_us for ahead_us in aheads_us])
+        self._news: queue.SimpleQueue[tuple[int, Heard | LostError]] = queue.SimpleQueue()
+        self._done = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._started = False
+        self._is_told_to_stop = False
+        self.returncode: int | None = None
+
+    def begin(self, environment: Mapping[str, str]) -> None:
+        """Starts all engines and reads their output. Raises LostError."""
+        count = len(self._states)
+        _all_at_once(
+            lambda number, state: state.generator.begin(
+                self._shared.part(number + 1, count), environment, self._shared.files
+            ),
+            self._states,
+        )
+        for number in range(count):
+            thread = threading.Thread(target=self._listen, args=(number,), name=f"generator-{number + 1}", daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def send_signal(self, number: int) -> None:
+        """Interrupts all engines, whatever the signal."""
+        assert number == signal.SIGINT
+        self._is_told_to_stop = True
+        for state in self._states:
+            state.generator.interrupt()
+
+    def wait(self) -> int:
+        """Returns the worst exit code; the engines have ended with their events."""
+        assert self.returncode is not None
+        return self.returncode
+
+    def events(self) -> Iterator[Event]:
+        """Yields events of the whole load up to its `end`. Raises EngineError for an invalid one."""
+        try:
+            while not self._merger.has_ended:
+                number, news = self._next()
+                try:
+                    if isinstance(news, LostError):
+                        raise news
+                    yield from self._heard(number, news)
+                except LostError as lost:
+                    yield self._refused() or self._lost(number, lost)
+                    return
+            self._last_looks()
+            yield self._merger.end([self._host(state) for state in self._states])
+            self.returncode = max(state.code or 0 for state in self._states)
+        finally:
+            self.close()
+
+    def _next(self) -> tuple[int, Heard | LostError]:
+        """Returns the next output of a generator. Raises LostError if one is silent."""
+        while True:
+            now_s = time.monotonic()
+            for number, state in enumerate(self._states):
+                if now_s - state.heard_s > OVERDUE_S:
+                    return number, LostError(f"no data from it for {OVERDUE_S:g} s")
+            with suppress(queue.Empty):
+                return self._news.get(timeout=HEARTBEAT_S)
+
+    def close(self) -> None:
+        """Stops reading: engines that still run lose their lease."""
+        self._done.set()
+        if self.returncode is None:
+            self.returncode = 1
+
+    def _listen(self, number: int) -> None:
+        state = self._states[number]
+        while not self._done.is_set():
+            state.heard_s = time.monotonic()
+            news = self._listened(state.generator)
+            is_last = isinstance(news, LostError) or news.code is not None
+            if is_last:
+                state.heard_s = inf
+            self._news.put((number, news))
+            if is_last:
+                return
+
+    @staticmethod
+    def _listened(generator: Generator) -> Heard | LostError:
+        try:
+            return generator.listen(HEARTBEAT_S)
+        except LostError as lost:
+            return lost
+        except Exception as error:
+            # the reader of this generator would wait for ever
+            return LostError(f"{type(error).__name__}: {error}")
+
+    def _heard(self, number: int, heard: Heard) -> Iterator[Event]:
+        state = self._states[number]
+        for event in read_events(heard.lines):
+            self._note(state, event)
+            if event["event"] == "end" and not self._is_told_to_stop and _was_cut_short(event):
+                raise LostError("its lease ran out and its engine stopped, because the driver contacted it too rarely")
+            if event["event"] == "ready":
+                state.lines.append(b"ready")
+                self._start_if_all_are_ready()
+            for whole in self._merger.add(number, event):
+                yield self._named(whole)
+            if event["event"] == "end" and event["outcome"] == "failed":
+                # the others would wait for a start that never comes
+                self.send_signal(signal.SIGINT)
+        if heard.code is not None:
+            state.code = heard.code
+            self._errors.write(f"generator {number + 1} ({state.generator.name}):\n{heard.errors}".encode())
+            self._errors.flush()
+            if number not in self._merger.ends:
+                said = (heard.errors.strip().splitlines() or ["it printed no message"])[-1]
+                raise LostError(f"its engine ended with exit code {heard.code}: {said}")
+
+    def _note(self, state: _State, event: Event) -> None:
+        match event["event"]:
+            case "start":
+                state.start = event
+            case "connected":
+                state.connected = event
+            case "interval":
+                assert state.start is not None
+                assert state.connected is not None
+                ended_us = state.start["epoch_us"] + state.connected["origin_us"] + event["to_us"]
+                late_us = time.time_ns() // 1000 - (ended_us - state.before.ahead_us)
+                state.latest_us = max(state.latest_us, late_us)
+
+    def _start_if_all_are_ready(self) -> None:
+        if self._started or any(not state.lines for state in self._states):
+            return
+        self._started = True
+        instant_us = time.time_ns() // 1000 + LEAD_US
+        _all_at_once(lambda _number, state: state.generator.start(instant_us + state.before.ahead_us), self._states)
+
+    def _lost(self, number: int, why: LostError) -> Event:
+        """Ends a load that has lost a generator, and stops the others."""
+        number = number if why.number is None else why.number
+        self.send_signal(signal.SIGINT)
+        self.returncode = 1
+        state = self._states[number]
+        message = f"generator {number + 1} of {len(self._states)} ({state.generator.name}) was lost: {why}"
+        self._errors.write(f"pgdyno: error: {message}\n".encode())
+        self._errors.flush()
+        return {
+            "event": "end",
+            "t_us": 0,
+            "outcome": "failed",
+            "exit_code": 1,
+            "message": message,
+            "hint": "check that host and the network to it; the trial is discarded",
+            "lost_generator": number + 1,
+            "generators": [self._host(each) for each in self._states],
+        }
+
+    def _refused(self) -> Event | None:
+        """Ends a load that one engine refused: others may have ended without a message since, stopped before they
+        handled signals.
+        """
+        failed = self._merger.failure([self._host(each) for each in self._states])
+        if failed is not None:
+            self.returncode = int(failed["exit_code"])
+        return failed
+
+    def _named(self, event: Event) -> Event:
+        """Replaces paths of scripts by the user's names."""
+        if event["event"] != "start":
+            return event
+        names = self._shared.names
+        scripts = [{**script, "name": names.get(script["name"], script["name"])} for script in event["scripts"]]
+        return {**event, "scripts": scripts}
+
+    def _last_looks(self) -> None:
+        for state in self._states:
+            try:
+                state.after = measure_offset(state.generator.clock_us)
+                state.ray_cpu_us = state.generator.ray_cpu_us()
+            except LostError:
+                # it has reported its end, so its figures are complete
+                continue
+
+    def _host(self, state: _State) -> Event:
+        return {
+            **state.generator.facts,
+            "name": state.generator.name,
+            "clients": state.start["clients"] if state.start else None,
+            "clock_ahead_us": state.before.ahead_us,
+            "clock_round_trip_us": state.before.round_trip_us,
+            "clock_ahead_after_us": state.after.ahead_us if state.after else None,
+            "heard_late_us": state.latest_us,
+            "ray_cpu_us": dict(state.ray_cpu_us) if state.ray_cpu_us else None,
+        }
+
+
+def _was_cut_short(end: Event) -> bool:
+    return end["outcome"] == "interrupted" or end.get("message") == INTERRUPTED
+
+
+def _all_at_once(call: Callable[[int, _State], None], states: Sequence[_State]) -> None:
+    """Runs `call` for each in parallel threads. Raises the first LostError, with the generator's number."""
+    failures: list[LostError] = []
+
+    def one(number: int, state: _State) -> None:
+        try:
+            call(number, state)
+        except LostError as lost:
+            lost.number = number
+            failures.append(lost)
+
+    threads = [threading.Thread(target=one, args=each) for each in enumerate(states)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]

@@ -1,0 +1,247 @@
+"""Generators over SSH, on hosts of the plan or rented ones: pgdrive is copied there and controlled over one
+connection.
+
+Generators on hosts that have nothing of ours: pgdrive is copied there and spoken to over one SSH connection.
+
+What Ray gives others (a process there, its lines, word of its death) the connection gives these. It also carries the
+questions for the host's clock, whose answers are the heartbeat.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pgdyno import __version__
+from pgdyno.doctor.generator import Trips, plain_ceiling, round_trips
+from pgdyno.errors import EngineError
+from pgdyno.generators.agent import AWAITING, GONE_S, RENEWAL, Heard, Lines
+from pgdyno.generators.lifecycle import Cluster, gathered
+from pgdyno.generators.shared_load import SILENCE_S, LostError
+from pgdyno.host import cpu_model
+from pgdyno.programs import Engine
+from pgdyno.remote.connect import DEVNULL, Process, Reader, SshError, connected
+from pgdyno.remote.install import Started, command_line, install, put, start
+from pgdyno.remote.program_files import pack
+from pgdyno.remote.remote_host import RemoteError, There, through
+
+T = TypeVar("T")
+UP_S = 120.0
+"""Until a host is connected and has the engine."""
+BEGIN_S = 60.0
+"""Until an engine is started with its files."""
+_CHUNK = 1 << 16
+_CLOCK = "export LC_ALL=C; while read -r number; do echo $number $EPOCHREALTIME; done"
+"""For bash: the time for each number, without a process of its own that would have to start."""
+_LOOK = "uname -n; cat /proc/sys/kernel/random/boot_id; nproc; cat /proc/cpuinfo"
+
+
+class SshGenerator:
+    """A host; see `load.Generator`."""
+
+    def __init__(self, name: str, there: There, engine: Engine) -> None:
+        """Connects, and copies the engine where it is not there yet. Raises LostError, EngineError.
+
+        `engine` runs there when it is started by its command.
+        """
+        self.name = name
+        self._there, self._alone = there, engine
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=f"ssh-{name}", daemon=True)
+        self._thread.start()
+        self._stack = AsyncExitStack()
+        self._numbers = count()
+        self._started: Started | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._lines = Lines()
+        self._errors = b""
+        self._code: int | None = None
+        self.facts: Mapping[str, Any]
+        try:
+            self.facts = self._do(self._up(), UP_S)
+        except BaseException:
+            self.abandon()
+            raise
+
+    def clock_us(self) -> int:
+        """Its wall clock, microseconds since 1970."""
+        return self._do(self._asked(), SILENCE_S)
+
+    def begin(self, options: Sequence[str], environment: Mapping[str, str], files: Mapping[str, bytes]) -> None:
+        """Starts its engine; one that still runs is ended before."""
+        self._do(self._begin(options, environment, files), BEGIN_S)
+
+    def start(self, epoch_us: int) -> None:
+        """Says when to begin."""
+        self._do(self._say(f"start {epoch_us}\n".encode()), SILENCE_S)
+
+    def listen(self, wait_s: float) -> Heard:
+        """Renews its lease, looks whether it still answers, and hears what there is."""
+        self._do(self._beat(), SILENCE_S)
+        lines, all_told = self._lines.take(wait_s)
+        if not all_told:
+            return Heard(lines, None, "")
+        if self._code is None:
+            raise LostError("lost the connection")
+        return Heard(lines, self._code, self._errors.decode(errors="replace"))
+
+    def ceiling(self, protocol: str, clients: int, seconds: float) -> float:
+        """Of its engine against a server that answers at once. Raises EngineError."""
+        return plain_ceiling(self._alone, self.facts["cores"], protocol, clients, seconds)
+
+    def trips(self, environment: Mapping[str, str], protocol: str) -> Trips:
+        """From there to a server and back. Raises EngineError."""
+        return round_trips(self._alone, environment, protocol)
+
+    def ray_cpu_us(self) -> Mapping[str, int] | None:
+        """There is no Ray."""
+        return None
+
+    def interrupt(self) -> None:
+        """Tells its engine to stop; waits for nothing."""
+        if self._started is not None:
+            self._loop.call_soon_threadsafe(self._started.tell, "INT")
+
+    def end(self) -> None:
+        """Ends its engine, and the connection."""
+        with suppress(LostError, EngineError):
+            self._do(self._end(), 2 * GONE_S)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Leaves a host that may not answer: its engine ends with the connection, or by its lease."""
+        if self._loop.is_closed():
+            return
+        with suppress(LostError, EngineError):
+            self._do(self._stack.aclose(), GONE_S)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _do(self, work: Coroutine[Any, Any, T], within_s: float) -> T:
+        """What `work` gives, within that time. Raises LostError, and EngineError for what is wrong here."""
+        if self._loop.is_closed():
+            work.close()
+            raise LostError("its start was cancelled")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result(within_s)
+        except TimeoutError as error:
+            future.cancel()
+            raise LostError(f"it did not answer within {within_s:g} s") from error
+        except RemoteError as error:
+            if error.passing:
+                raise LostError(error.message) from error
+            raise EngineError(f"{self.name}: {error.message}", hint=error.hint) from error
+        except (SshError, OSError) as error:
+            raise LostError(f"lost the connection: {error}") from error
+
+    async def _up(self) -> dict[str, Any]:
+        spec = self._there.ssh
+        self._connection = await self._stack.enter_async_context(connected(spec))
+        installed = await install(self._connection, self._alone.path, spec.folder, spec.host)
+        self._engine = installed.command
+        found = await self._connection.run(f"{self._engine} --version; {_LOOK}", stdin=DEVNULL, check=True)
+        version, node, boot, cores, *cpuinfo = str(found.stdout).splitlines()
+        self._clock: Process[str] = await self._connection.create_process(f"exec bash -c {shlex.quote(_CLOCK)}")
+        self._stack.callback(self._clock.close)
+        self._one_question = asyncio.Lock()
+        return {
+            "host": node,
+            "boot": boot,
+            "zone": self._there.zone,
+            "instance": self._there.instance,
+            "cores": int(cores),
+            "cpu_model": cpu_model("\n".join(cpuinfo)),
+            "pgdyno": __version__,
+            "pgdrive": version.split()[-1],
+        }
+
+    async def _asked(self) -> int:
+        async with self._one_question:
+            number = str(next(self._numbers))
+            self._clock.stdin.write(f"{number}\n")
+            while answer := await self._clock.stdout.readline():
+                asked, _, seconds = answer.strip().partition(" ")
+                # one that came too late for its question is passed over
+                if asked == number:
+                    return int(seconds.replace(".", ""))
+        raise ConnectionError("its clock does not answer")
+
+    async def _beat(self) -> None:
+        # asked first: what renews the lease is that the host was heard
+        await self._asked()
+        await self._say(RENEWAL)
+
+    async def _say(self, line: bytes) -> None:
+        if self._started is not None:
+            # an engine that has ended hears nothing: the next answer says so
+            with suppress(OSError):
+                self._started.process.stdin.write(line)
+
+    async def _begin(self, options: Sequence[str], environment: Mapping[str, str], files: Mapping[str, bytes]) -> None:
+        await self._end()
+        spec = self._there.ssh
+        baggage = pack([], environment, self._there.hosts)
+        place = await put(self._connection, {**baggage.files, **files}, spec.folder, spec.host)
+        command = command_line(self._engine, baggage.environment, [*AWAITING, *options])
+        self._lines, self._errors, self._code = Lines(), b"", None
+        self._started = await start(self._connection, place, command)
+        self._reading = asyncio.create_task(self._read(self._started, self._lines))
+
+    async def _read(self, started: Started, lines: Lines) -> None:
+        with suppress(OSError, SshError):
+            said = asyncio.create_task(_all(started.process.stderr))
+            rest = b""
+            while chunk := await started.process.stdout.read(_CHUNK):
+                *whole, rest = (rest + chunk).split(b"\n")
+                for line in whole:
+                    lines.add(line + b"\n")
+            self._errors = await said
+            self._code = await started.ended()
+        lines.end()
+
+    async def _end(self) -> None:
+        started, self._started = self._started, None
+        if started is None or self._reading is None:
+            return
+        if not self._reading.done():
+            started.tell("INT")
+            with suppress(OSError):
+                started.process.stdin.write_eof()
+            _, late = await asyncio.wait([self._reading], timeout=GONE_S)
+            if late:
+                started.tell("KILL")
+        await started.forget()
+
+
+async def _all(stream: Reader[bytes]) -> bytes:
+    return await stream.read()
+
+
+@contextmanager
+def ssh_cluster(
+    engine: Engine, hosts: Sequence[There], folder: Path, notify: Callable[[str], None]
+) -> Iterator[Cluster]:
+    """`engine` on each of `hosts`, as one; what is kept about them for other programs lies in `folder`.
+
+    `notify` is told who is waited for. Times of a load are the first host's: what else runs there beside it has them,
+    too. Raises EngineError.
+    """
+    known = []
+    for number, each in enumerate(hosts, start=1):
+        file = folder / f"there-{number}.json"
+        each.write(file)
+        name = f"generator-{number}"
+        known.append((name, partial(SshGenerator, name, each, replace(engine, through=through(file)))))
+    # one that is lost is connected to anew; nobody else brings it back
+    with gathered(Cluster(len(known), lambda: known, lambda: None, notify, by_first_clock=True)) as cluster:
+        yield cluster

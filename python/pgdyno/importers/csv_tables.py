@@ -1,0 +1,166 @@
+"""Imports CSV tables with pgdyno's column names: a row per trial."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from pgdyno.errors import UsageError
+from pgdyno.importers.documents.read_document import LONGEST_SHOWN, Document
+from pgdyno.importers.parsed import Output, Unread, number, whole
+
+_WHOLE = (
+    "scale", "warehouses", "clients", "workers", "transactions_per_client", "transactions", "reads", "writes",
+    "others", "errors", "failed", "skipped", "retried", "retries",
+)  # fmt: skip
+_NUMBERS = (
+    "duration_s", "tps", "tps_excluding_connections", "qps", "tpm", "nopm", "rate", "latency_mean_ms",
+    "latency_stddev_ms", "latency_min_ms", "latency_max_ms", "connect_ms",
+)  # fmt: skip
+_SAME = {"measured_s": "duration_s", "succeeded": "transactions"}
+"""Columns of pgdyno's export, and the fields that they fill."""
+_PERCENTILES = {
+    "p50_ms": 50.0, "p75_ms": 75.0, "p90_ms": 90.0, "p95_ms": 95.0, "p99_ms": 99.0, "p999_ms": 99.9,
+    "p9999_ms": 99.99, "latency_p50_ms": 50.0, "latency_p95_ms": 95.0, "latency_p99_ms": 99.0,
+}  # fmt: skip
+_TEXTS = ("target", "workload", "protocol")
+_WORDS = {"connections": "rows", "checkpoints": "checkpoints", "server_version": "server_version"}
+_PAIRS = ("settings", "variables")
+_NEEDLESS = ("repeat", "trial", "run", "started_at", "ended_at", "scheduled", "in_flight", "clients_aborted")
+"""Columns of pgdyno's export that are derived from others, or that only pgdyno's own runs have."""
+_OUTCOME = ("outcome", "failure")
+_RATES = ("tps", "tpm", "nopm")
+
+LONGEST_HEADER = 65_536
+
+
+class FieldError(ValueError):
+    """A field exceeds the length limit."""
+
+
+OURS = frozenset([
+    *_WHOLE, *_NUMBERS, *_SAME, *_PERCENTILES, *_TEXTS, *_WORDS, *_PAIRS, *_NEEDLESS, *_OUTCOME,
+])  # fmt: skip
+"""Columns that need no mapping; `variables.NAME` and `settings.NAME` are also accepted."""
+
+
+def is_table(first_line: str, mapping: Mapping[str, str]) -> bool:
+    """Return whether `first_line` is a heading that can be imported: separated cells, one of them a rate."""
+    if len(first_line) > LONGEST_HEADER:
+        return False
+    cells = [mapping.get(cell, cell) for cell in _header(first_line)]
+    known = sum(cell in OURS or "." in cell for cell in cells)
+    return len(cells) > 1 and any(cell in _RATES for cell in cells) and 2 * known >= len(cells)
+
+
+def read_table(text: str, mapping: Mapping[str, str]) -> Document:
+    """Return every row of `text`; `mapping` gives pgdyno's names of columns with other names.
+
+    Rows with invalid cells, and unknown columns, are unread. Raises UsageError for a mapping that names an unknown
+    column on either side.
+    """
+    lines = text.splitlines()
+    names = _header(lines[0])
+    strange = [theirs for theirs in mapping if theirs not in names]
+    if strange:
+        raise UsageError(f"--map: the table has no column {', '.join(strange)}", hint=f"it has {', '.join(names)}")
+    columns = [mapping.get(name, name) for name in names]
+    document = Document()
+    for name in columns:
+        if name not in OURS and not name.startswith(("variables.", "settings.")):
+            hint = f"column {name!r} is not known; name it with --map ours={name}"
+            document.unread.append(Unread(1, hint))
+    rows = csv.reader(lines[1:], delimiter=_delimiter(lines[0]))
+    for line, cells in _numbered(rows):
+        if not any(cell.strip() for cell in cells):
+            continue
+        try:
+            document.outputs.append(_row(columns, cells, line))
+        except ValueError as error:
+            document.unread.append(Unread(line, f"{error}: {','.join(cells)}"[:LONGEST_SHOWN]))
+    return document
+
+
+class _Rows(Protocol):
+    """csv's reader, whose type has no name."""
+
+    @property
+    def line_num(self) -> int: ...
+
+    def __next__(self) -> list[str]: ...
+
+
+def _numbered(rows: _Rows) -> Iterator[tuple[int, list[str]]]:
+    """Yield rows with the line on which each ends. Raises FieldError."""
+    while True:
+        try:
+            cells = next(rows)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            limit = csv.field_size_limit()
+            raise FieldError(f"line {rows.line_num + 1}: a field of more than {limit:,} characters") from error
+        yield rows.line_num + 1, cells
+
+
+def mapping_of(pairs: Sequence[str]) -> dict[str, str]:
+    """Parse `ours=theirs` pairs as a mapping from theirs to ours. Raises UsageError for an invalid pair."""
+    mapping = {}
+    for pair in pairs:
+        ours, equals, theirs = pair.partition("=")
+        known = ours in OURS or ours.startswith(("variables.", "settings."))
+        if not equals or not theirs or not known:
+            raise UsageError(
+                f"--map {pair}: {ours!r} is no column of ours" if equals else f"--map {pair} is no ours=theirs",
+                hint="docs/guides/import.md lists the columns",
+            )
+        mapping[theirs] = ours
+    return mapping
+
+
+def _delimiter(header: str) -> str:
+    return max(",;\t", key=header.count)
+
+
+def _header(line: str) -> list[str]:
+    try:
+        cells = next(csv.reader([line.removeprefix("\ufeff")], delimiter=_delimiter(line)), [])
+    except csv.Error:
+        return []
+    return [cell.strip() for cell in cells]
+
+
+def _row(columns: Sequence[str], cells: Sequence[str], line: int) -> Output:
+    if len(cells) != len(columns):
+        raise ValueError(f"{len(cells)} cells under {len(columns)} columns")
+    output = Output("csv", line, line, group=1)
+    for name, cell in zip(columns, (cell.strip() for cell in cells), strict=True):
+        if cell:
+            _take(output, name, cell, line)
+    if all(getattr(output, rate) is None for rate in _RATES):
+        raise ValueError("no throughput")
+    return output
+
+
+def _take(output: Output, name: str, cell: str, line: int) -> None:
+    field = _SAME.get(name, name)
+    shown = f"{name} = {cell}"
+    if name in _PERCENTILES:
+        output.percentiles_ms[_PERCENTILES[name]] = number(cell)
+        output.printed["percentiles_ms"] = (line, shown)
+    elif field in _WHOLE or field in _NUMBERS:
+        read: Callable[[str], float] = whole if field in _WHOLE else number
+        output.put(field, read(cell), line, shown)
+    elif name in _TEXTS:
+        setattr(output, name, cell.removeprefix("'"))
+    elif name in _WORDS:
+        output.words[_WORDS[name]] = cell
+    elif name in _PAIRS:
+        pairs = (pair.partition("=") for pair in cell.split(";"))
+        getattr(output, name).update({key.strip(): value.strip() for key, _, value in pairs})
+    elif name == "outcome" and cell != "finished":
+        raise ValueError(f"the trial {cell}")
+    elif "." in name:
+        group, _, key = name.partition(".")
+        getattr(output, group)[key] = cell

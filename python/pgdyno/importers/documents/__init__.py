@@ -1,0 +1,1 @@
+"""Documents with prose, tables and outputs of several tools."""

@@ -1,0 +1,234 @@
+"""Command lines in documents, and lines that state the conditions of their figures."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+
+from pgdyno.importers.parsed import Fact, Output, number
+
+_PROMPT = r"(?:^|[$#>%]\s{0,8}|\s|`)"
+_PGBENCH = re.compile(
+    _PROMPT + r"(?P<command>(?:[^\s`]{0,200}/)?pgbench(?:-?\d{1,2}(?:\.\d)?)?(?:\s+[\w.$:/{}-]{1,100})?\s+-\S.{0,8000})"
+)
+_SYSBENCH = re.compile(_PROMPT + r"(?P<command>(?:[^\s`]{0,200}/)?sysbench\s+\S.{0,8000})")
+_ENDS = frozenset(["|", ">", ">>", "2>", "2>&1", "&>", "&", "&&", "||", ";", "<"])
+"""Shell words that end a command's options."""
+
+_WITH_VALUE = {"c": "clients", "j": "workers", "s": "scale", "T": "duration_s", "t": "transactions_per_client",
+               "R": "rate"}  # fmt: skip
+_FRACTIONS = ("duration_s", "rate")
+_LONG = {"client": "c", "jobs": "j", "scale": "s", "time": "T", "transactions": "t", "protocol": "M", "rate": "R",
+         "file": "f", "builtin": "b", "define": "D", "select-only": "S", "skip-some-updates": "N", "host": "h",
+         "port": "p", "dbname": "d", "connect": "C", "latency-limit": "L", "progress": "P",
+         "initialize": "i"}  # fmt: skip
+_TAKES = "cjsTtMRfbDLPFhpUd"
+_KNOWN_APART = frozenset("cjsTtMRDPhpdUrnvlW") | {
+    "progress-timestamp", "log-prefix", "sampling-rate", "aggregate-interval", "username", "report-latencies",
+    "report-per-command", "no-vacuum", "vacuum-all", "log", "debug", "show-script", "failures-detailed",
+    "verbose-errors", "random-seed",
+}  # fmt: skip
+"""Options that a point or a server's name contains, or that do not change the load."""
+_HOST = re.compile(
+    r"(?:^|\s)host(?:addr)?\s{0,4}=\s{0,4}'?(?P<key>[^\s']{1,300})|"
+    r"^postgres(?:ql)?://(?:[^@/]{0,200}@)?(?P<uri>[^:/?,]{1,300})"
+)
+"""In a connection string."""
+_BUILTIN = {"S": "select-only", "N": "simple-update"}
+
+
+def pgbench_command(text: str) -> str | None:
+    """Return pgbench's command line in `text`, or None."""
+    return _found(_PGBENCH, text) if "pgbench" in text else None
+
+
+def sysbench_command(text: str) -> str | None:
+    """Return sysbench's command line of a run in `text`, or None."""
+    command = _found(_SYSBENCH, text) if "sysbench" in text else None
+    return command if command is not None and re.search(r"\brun\b", command) else None
+
+
+def _found(pattern: re.Pattern[str], text: str) -> str | None:
+    match = pattern.search(text)
+    return match["command"].partition("`")[0].strip() if match else None
+
+
+def is_initialization(command: str) -> bool:
+    """Return whether `command` only initializes pgbench's tables."""
+    return any(option == "i" for option, _ in _options(_words(command)[1:]))
+
+
+def read_options(output: Output, command: str, line: int) -> None:
+    """Keep what a pgbench command line shows and the summary may not: scale, variables, rate, script."""
+    server: dict[str, str] = {}
+    scripts: list[str] = []
+    others: list[str] = []
+    for option, value in _options(_words(command)[1:]):
+        if option == "D" and value and "=" in value:
+            name, _, text = value.partition("=")
+            output.variables[name] = text
+        elif option == "M" and value in ("simple", "extended", "prepared"):
+            output.put("protocol", value, line, f"-M {value}")
+        elif option in _BUILTIN or (option in ("f", "b") and value):
+            scripts.append(_BUILTIN.get(option) or (value or "").rsplit("/", 1)[-1])
+        elif option in ("h", "p", "d") and value:
+            server[option] = value
+        elif option in _WITH_VALUE:
+            figure = _maybe(value or "")
+            if figure is not None:
+                name = _WITH_VALUE[option]
+                output.put(name, figure if name in _FRACTIONS else int(figure), line, f"-{option} {value}")
+        elif option not in _KNOWN_APART:
+            others.append(f"-{option}" if value is None else f"-{option} {value}")
+    output.server = ":".join(server[part] for part in ("h", "p", "d") if part in server)
+    output.options = " ".join([*sorted(scripts), *sorted(others)])
+    output.asked = {name: getattr(output, name) for name in (*_WITH_VALUE.values(), "protocol")}
+    if scripts:
+        output.words["script"] = scripts[0].partition("@")[0]
+        output.workload = scripts[0].partition("@")[0] if len(scripts) == 1 else "multiple scripts"
+
+
+def host_of(command: str) -> str | None:
+    """Return the host that `command`, of pgbench or sysbench, connects to.
+
+    Empty if it names none; None if it is a variable, and for another database's driver.
+    """
+    words = _words(command)
+    options = _options(words[1:])
+    if words and words[0].rsplit("/", 1)[-1].startswith("sysbench"):
+        host = next((value for option, value in options if option == "pgsql-host"), "localhost")
+        if not any(option.startswith("pgsql") or value == "pgsql" for option, value in options):
+            return None
+    else:
+        host = next((value for option, value in options if option == "h"), "")
+        for match in (_HOST.search(value) for option, value in options if option == "d" and value):
+            host = (match["key"] or match["uri"]) if match is not None else host
+    return None if host is None or "$" in host or "{" in host else host
+
+
+def is_local(host: str) -> bool:
+    """Return whether a server at `host` is on the machine of its client: a loopback address, or the folder of a
+    socket.
+    """
+    host = host.strip().strip("'\"")
+    return host in ("", "localhost", "::1") or host.startswith(("127.", "/", "@"))
+
+
+def contradicted(output: Output) -> bool:
+    """Return whether the summary differs from the command above it, which then belongs to another run."""
+    names = ("clients", "duration_s", "transactions_per_client", "protocol")
+    return any(output.asked.get(name) is not None and getattr(output, name) != output.asked[name] for name in names)
+
+
+def _words(command: str) -> list[str]:
+    try:
+        words = shlex.split(command, comments=True)
+    except ValueError:
+        words = command.split()
+    for at, word in enumerate(words):
+        if word in _ENDS or word.startswith(("2>", "&>")):
+            return words[:at]
+    return words
+
+
+def _maybe(text: str) -> float | None:
+    try:
+        return number(text)
+    except ValueError:
+        return None
+
+
+def _options(words: Sequence[str]) -> list[tuple[str, str | None]]:
+    """Return options and their values, short and long, as getopt does."""
+    found: list[tuple[str, str | None]] = []
+    at = 0
+    while at < len(words):
+        word = words[at].rstrip(";")
+        at += 1
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+            name = _LONG.get(name, name)
+            if not equals and name in _TAKES and at < len(words) and not words[at].startswith("-"):
+                value = words[at]
+                at += 1
+            found.append((name, value or None))
+        elif word.startswith("-") and len(word) > 1:
+            letters = word[1:]
+            # switches may be combined, the last of them with its value: -nSc 8
+            while len(letters) > 1 and letters[0] not in _TAKES and letters[0].isalpha():
+                found.append((letters[0], None))
+                letters = letters[1:]
+            letter, value = letters[0], letters[1:]
+            if letter in _TAKES and not value and at < len(words) and not words[at].startswith("-"):
+                value = words[at]
+                at += 1
+            found.append((letter, value or None))
+        elif word:
+            found.append(("d", word))
+    return found
+
+
+SETTINGS = (
+    "autovacuum",
+    "archive_mode",
+    "checkpoint_timeout",
+    "data_checksums",
+    "fsync",
+    "full_page_writes",
+    "max_wal_size",
+    "shared_buffers",
+    "synchronous_commit",
+    "wal_level",
+)
+"""Settings that audit rules use."""
+
+_LONGEST = 160
+"""Longer lines are prose about a setting, not its value."""
+_SETTING = re.compile(rf"^\W*(?P<name>{'|'.join(SETTINGS)})\b(?:\s*[=:]\s*|\s+|\s*\|\s*)(?P<value>['\w].*)$")
+_SWEEP = (
+    re.compile(r"-c\s+\w+\s+\[(?P<first>\d{1,9})\.\.(?P<last>\d{1,9})\]"),
+    re.compile(r"\bclients?\s+from\s+(?P<first>\d{1,9})\s+(?:to|till|until)\s+(?P<last>\d{1,9})", re.IGNORECASE),
+)
+_FACT_PROMPT = re.compile(
+    r"\s{0,8}\[?(?:(?:postgres|pgsql)@[\w.-]{1,80}|[\w.-]{1,40}@[\w.-]{0,60}(?<![^\W\d_])(?:db|pg|postgres|postgresql)"
+    r"(?:[\d_.-]|host|server|master|primary)?[\w.-]{0,40})[^$#]{0,80}[$#]\s{0,4}"
+    r"(?P<command>(?:\S{0,200}/)?(?:pgbench|sysbench)\b.{0,2000})"
+)
+"""`[postgres@dbhost ~]$ pgbench …`: the account postgres, or a host name that indicates a server."""
+_PGHOST = re.compile(r"\W{0,12}(?:export\s{1,4})?PGHOST\s{0,2}=\s{0,2}['\"]?(?P<host>[^\s'\";]{1,200})")
+_TMPFS = re.compile(r"\btmpfs\b|\bramdisk\b|\bRAM disk\b", re.IGNORECASE)
+
+
+def facts_in(text: str, line: int) -> list[Fact]:
+    """Return the facts in the line `text`: settings with their values, storage in memory, a sweep of clients, a prompt,
+    PGHOST.
+
+    A prompt counts if it starts a load that names no other server.
+    """
+    found = []
+    prompt = _FACT_PROMPT.match(text)
+    if prompt is not None and is_local(host_of(prompt["command"]) or ""):
+        found.append(Fact(line, "prompt of a server", text.strip()[:_LONGEST]))
+    if len(text) > _LONGEST:
+        return found
+    pghost = _PGHOST.match(text)
+    if pghost is not None:
+        found.append(Fact(line, "PGHOST", f"PGHOST={pghost['host']}"))
+    setting = _SETTING.match(text)
+    if setting is not None:
+        found.append(Fact(line, setting["name"], text.strip()))
+    if _TMPFS.search(text):
+        found.append(Fact(line, "tmpfs", text.strip()))
+    if any(pattern.search(text) for pattern in _SWEEP):
+        found.append(Fact(line, "sweep", text.strip()))
+    return found
+
+
+def swept(text: str) -> tuple[int, int] | None:
+    """Return the fewest and most clients of a line that describes a sweep."""
+    for pattern in _SWEEP:
+        match = pattern.search(text)
+        if match is not None:
+            return int(match["first"]), int(match["last"])
+    return None

@@ -1,0 +1,119 @@
+"""Names targets after headings or columns, extended until they are distinct.
+
+Outputs become repeats of one target only if no text between them indicates another measurement.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Sequence
+
+from pgdyno.importers.parsed import Output
+
+_PARTS: Sequence[Callable[[Output], str]] = (
+    lambda output: output.words.get("rows", ""),
+    lambda output: output.words.get("host", ""),
+    lambda output: output.words.get("heading", ""),
+    lambda output: ", ".join(output.place[:-1]),
+    lambda output: ", ".join(output.place),
+    lambda output: output.server,
+    lambda output: f"{output.tool} {output.version}" if output.version is not None else "",
+    lambda output: output.words.get("server_version", ""),
+)
+"""Additions to names that would be equal, in this order: rows of a table, the machine, the heading, the headings above
+it, the server of the command line, the versions of tool and server.
+"""
+
+
+def name_targets(outputs: Sequence[Output], fallback: str, wanted: str | None = None) -> list[str]:
+    """Return a target for each of `outputs`, in order; equal names of targets in different tables do not collide.
+
+    `wanted` replaces the headings; names of a table's columns stay. `fallback` is for outputs without a name. If
+    `wanted` is given, text between outputs does not separate them, because the user knows what was measured.
+    """
+    for output in outputs:
+        if wanted is not None and "heading" not in output.words and output.tool != "csv":
+            if output.target is not None:
+                output.words["heading"] = output.target
+            output.target = wanted
+    _fill_servers(outputs)
+    variants = _variants(outputs, fallback) if wanted is None else [0] * len(outputs)
+    groups: dict[Hashable, list[int]] = defaultdict(list)
+    for at, output in enumerate(outputs):
+        groups[(*_identity(output, fallback), variants[at])].append(at)
+    by_name: dict[str, list[list[int]]] = defaultdict(list)
+    for members in groups.values():
+        by_name[outputs[members[0]].target or fallback].append(members)
+    names = [""] * len(outputs)
+    for name, alike in by_name.items():
+        _tell_apart(name, alike, outputs, list(_PARTS), names)
+    return names
+
+
+def _fill_servers(outputs: Sequence[Output]) -> None:
+    """Fill in missing servers: an output without a command line has the server of the one before it; a single server is
+    no distinction.
+    """
+    by_place: dict[Hashable, list[Output]] = defaultdict(list)
+    for output in outputs:
+        by_place[output.tool, output.place].append(output)
+    for alike in by_place.values():
+        known = {output.server for output in alike if output.server}
+        last = ""
+        for output in alike:
+            last = output.server or last
+            output.server = last if len(known) > 1 else ""
+
+
+def undecided(outputs: Sequence[Output], fallback: str) -> int:
+    """Return how many outputs have the settings of an earlier one but are not repeats, because text separates them."""
+    return sum(variant > 0 for variant in _variants(outputs, fallback))
+
+
+def _identity(output: Output, fallback: str) -> tuple[Hashable, ...]:
+    return (output.target or fallback, output.group, *(part(output) for part in _PARTS))
+
+
+def _variants(outputs: Sequence[Output], fallback: str) -> list[int]:
+    """Return 0 for outputs that nothing separates from the first of their settings; 1, 2 … after text in between."""
+    sections: dict[Hashable, list[int]] = defaultdict(list)
+    variants = []
+    for output in outputs:
+        if output.group or output.tool == "csv":
+            variants.append(0)
+            continue
+        seen = sections[(*_identity(output, fallback), _settings(output))]
+        if output.section not in seen:
+            seen.append(output.section)
+        variants.append(seen.index(output.section))
+    return variants
+
+
+def _settings(output: Output) -> Hashable:
+    """Return what two outputs must have in common to be repeats."""
+    variables = tuple(sorted(output.variables.items()))
+    return (
+        output.workload, output.scale, output.warehouses, output.clients, output.workers, output.protocol, output.rate,
+        output.transactions_per_client, output.options, variables,
+    )  # fmt: skip
+
+
+def _tell_apart(
+    name: str,
+    groups: Sequence[list[int]],
+    outputs: Sequence[Output],
+    parts: list[Callable[[Output], str]],
+    names: list[str],
+) -> None:
+    """Rename the members of `groups`, which are all named `name` so far."""
+    if len(groups) == 1 or not parts:
+        for number, members in enumerate(groups, start=1):
+            for at in members:
+                names[at] = name if number == 1 else f"{name} ({number})"
+        return
+    split: dict[str, list[list[int]]] = defaultdict(list)
+    for members in groups:
+        split[parts[0](outputs[members[0]])].append(members)
+    for word, alike in split.items():
+        is_told = word and len(split) > 1 and word not in name
+        _tell_apart(f"{name}, {word}" if is_told else name, alike, outputs, parts[1:], names)

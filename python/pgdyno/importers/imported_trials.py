@@ -1,0 +1,292 @@
+"""Converts outputs of other tools to trials of an ordinary run; values that were not printed stay unknown."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from pgdyno.importers.parsed import Moment, Output
+from pgdyno.records import (
+    Failure,
+    Imported,
+    Latency,
+    Outcome,
+    Point,
+    Printed,
+    ScriptSummary,
+    Stage,
+    Summary,
+    TrialRecord,
+)
+from pgdyno.store import IntervalRow, StatementRow, TrialTables
+
+FIGURES = (
+    "scale", "warehouses", "clients", "workers", "rate", "duration_s", "transactions", "transactions_per_client",
+    "failed", "skipped", "retried", "retries", "reads", "writes", "others", "errors", "tps",
+    "tps_excluding_connections", "qps", "nopm", "tpm", "latency_mean_ms", "latency_stddev_ms", "latency_min_ms",
+    "latency_max_ms", "connect_ms", "client_transactions_mean", "client_transactions_stddev", "schedule_lag_ms",
+    "goodput",
+)  # fmt: skip
+"""Fields of an output that are kept as printed; percentiles are named `latency_p95_ms`."""
+_QUANTILES = {50.0: "p50", 75.0: "p75", 90.0: "p90", 95.0: "p95", 99.0: "p99", 99.9: "p999", 99.99: "p9999"}
+_NOT_IN_SLUGS = re.compile(r"[^\w.]+")
+LONGEST_NAME = 40
+"""Characters of a target's name in a trial's folder; they may have several bytes each."""
+
+
+@dataclass(slots=True)
+class Trial:
+    """A trial to be stored."""
+
+    record: TrialRecord
+    tables: TrialTables = field(default_factory=TrialTables)
+
+
+@dataclass(slots=True)
+class Place:
+    """An output with its file and its target."""
+
+    output: Output
+    file: str
+    target: str
+
+
+def trials_of(places: Sequence[Place], first: int = 1) -> list[Trial]:
+    """Return a trial for each output that has a throughput, numbered from `first`."""
+    points = _points(places)
+    repeats: Counter[str] = Counter()
+    trials = []
+    for number, (place, point) in enumerate(zip(places, points, strict=True), start=first):
+        same = f"{place.target} {point.model_dump_json()}"
+        repeats[same] += 1
+        trials.append(_trial(number, place, point, repeats[same]))
+    return trials
+
+
+def throughput(output: Output) -> float | None:
+    """Return transactions per second, computed from transactions or TPC-C's new orders per minute if there is nothing
+    else.
+    """
+    if output.tps is not None:
+        return output.tps
+    per_minute = output.tpm if output.tpm is not None else output.nopm
+    return None if per_minute is None else per_minute / 60
+
+
+def slug(number: int, target: str, clients: int) -> str:
+    name = _NOT_IN_SLUGS.sub("_", target).strip("_")[:LONGEST_NAME]
+    return f"{number:04d}-{name}" + (f"-c{clients}" if clients else "")
+
+
+def _points(places: Sequence[Place]) -> list[Point]:
+    """Return the point of each output; other differences between outputs become variables of the point."""
+    workloads = {place.output.workload for place in places}
+    plain = [_point(place.output) for place in places]
+    alike: dict[str, list[Output]] = {}
+    for place, point in zip(places, plain, strict=True):
+        alike.setdefault(f"{place.target} {point}", []).append(place.output)
+    points = []
+    for place, point in zip(places, plain, strict=True):
+        output, others = place.output, alike[f"{place.target} {point}"]
+        further = {}
+        if len(workloads) > 1 and output.workload is not None:
+            further["workload"] = output.workload
+        if len({each.transactions_per_client for each in others}) > 1 and output.transactions_per_client is not None:
+            # trials of another length are not repeats of each other
+            further["transactions"] = str(output.transactions_per_client)
+        if output.tool == "pgbench" and output.duration_s and len({each.duration_s for each in others}) > 1:
+            further["duration_s"] = f"{output.duration_s:g}"
+        if output.command is not None and len({each.options for each in others if each.command is not None}) > 1:
+            # nor are those of other command lines
+            further["options"] = output.options or "none"
+        points.append(point.model_copy(update={"variables": point.variables | further}))
+    return points
+
+
+def _point(output: Output) -> Point:
+    variables = dict(output.variables)
+    scale = output.scale if output.scale is not None else output.warehouses
+    # pgbench prints the scale that it found in the tables, and a script's :scale is the value of -D
+    told = variables.pop("scale", None)
+    if told is not None and told.isdigit():
+        scale = int(told)
+    if "checkpoints" in output.words:
+        variables["checkpoints"] = output.words["checkpoints"]
+    return Point(
+        clients=output.clients or 0,
+        workers=output.workers,
+        protocol=output.protocol or "",
+        scale=scale,
+        rate=output.rate,
+        settings=output.settings,
+        variables=variables,
+    )
+
+
+def _trial(number: int, place: Place, point: Point, repeat: int) -> Trial:
+    output = place.output
+    record = TrialRecord(
+        number=number,
+        slug=slug(number, place.target, point.clients),
+        target=place.target,
+        point=point,
+        repeat=repeat,
+        started_at=None,
+        ended_at=None,
+        warmup_s=0,
+        duration_s=output.duration_s,
+        transactions=output.transactions_per_client,
+        outcome=Outcome.FINISHED if output.aborted is None else Outcome.FAILED,
+        failure=None if output.aborted is None else Failure(stage=Stage.RUN, message=output.aborted[:400]),
+        summary=_summary(output),
+        imported=imported(output, place.file),
+    )
+    tables = TrialTables(intervals=_intervals(number, output), statements=_statements(number, output))
+    return Trial(record, tables)
+
+
+def imported(output: Output, file: str) -> Imported:
+    """Return the position of `output`, and its figures as printed."""
+    figures = {name: float(value) for name in FIGURES if (value := getattr(output, name)) is not None}
+    printed = {name: Printed(line=line, text=text) for name, (line, text) in output.printed.items()}
+    of_percentiles = printed.pop("percentiles_ms", None)
+    for percentile, value in output.percentiles_ms.items():
+        name = f"latency_p{percentile:g}_ms"
+        figures[name] = value
+        if of_percentiles is not None:
+            printed[name] = of_percentiles
+    words = dict(output.words)
+    if output.workload is not None:
+        words["workload"] = output.workload
+    return Imported(
+        file=file,
+        line=output.line,
+        last_line=output.last_line,
+        tool=output.tool,
+        version=output.version,
+        command=output.command,
+        figures=figures,
+        printed=printed,
+        words=words,
+    )
+
+
+def _summary(output: Output) -> Summary:
+    tps = throughput(output)
+    assert tps is not None, "outputs without a throughput are unread"
+    succeeded = output.transactions
+    lost = (output.failed or output.errors or 0, output.skipped or 0)
+    return Summary(
+        measured_s=output.duration_s,
+        scheduled=None if succeeded is None else succeeded + sum(lost),
+        succeeded=succeeded,
+        failed=lost[0],
+        skipped=lost[1],
+        in_flight=None,
+        retried=output.retried or 0,
+        retries=output.retries or 0,
+        clients_aborted=output.clients_aborted,
+        tps=tps,
+        latency_ns=_latency(output),
+        connect_us=None if output.connect_ms is None else round(output.connect_ms * 1000),
+        scripts=_scripts(output),
+        errors=[],
+    )
+
+
+def _scripts(output: Output) -> list[ScriptSummary]:
+    """Return the printed figures of each of several scripts; one without a printed count is left out."""
+    return [
+        ScriptSummary(
+            id=at,
+            name=script.name,
+            weight=script.weight,
+            succeeded=script.transactions,
+            failed=script.failed,
+            skipped=script.skipped,
+            latency_ns=None
+            if script.latency_mean_ms is None
+            else Latency(
+                mean=script.latency_mean_ms * 1e6,
+                stddev=None if script.latency_stddev_ms is None else script.latency_stddev_ms * 1e6,
+            ),
+        )
+        for at, script in enumerate(output.scripts)
+        if script.transactions is not None
+    ]
+
+
+def _latency(output: Output) -> Latency | None:
+    quantiles = {_QUANTILES[each]: _ns(value) for each, value in output.percentiles_ms.items() if each in _QUANTILES}
+    latency = Latency(
+        mean=None if output.latency_mean_ms is None else output.latency_mean_ms * 1e6,
+        stddev=None if output.latency_stddev_ms is None else output.latency_stddev_ms * 1e6,
+        min=_ns(output.latency_min_ms),
+        max=_ns(output.latency_max_ms),
+        **quantiles,
+    )
+    return None if latency == Latency() else latency
+
+
+def _ns(milliseconds: float | None) -> int | None:
+    return None if milliseconds is None else round(milliseconds * 1e6)
+
+
+def _intervals(trial: int, output: Output) -> list[IntervalRow]:
+    """Return a row for each line of progress, which covers the time since the line before."""
+    start = Moment(0, 0.0, 0.0)
+    rows = []
+    for second, (before, moment) in enumerate(pairwise([start, *output.progress])):
+        length_s = moment.at_s - before.at_s
+        if length_s <= 0:
+            continue
+        succeeded = round(moment.tps * length_s)
+        rows.append(
+            IntervalRow(
+                trial=trial,
+                second=second,
+                from_us=round(before.at_s * 1e6),
+                to_us=round(moment.at_s * 1e6),
+                phase="measure",
+                script=0,
+                succeeded=succeeded,
+                failed=round(moment.failed or 0),
+                skipped=round(moment.skipped or 0),
+                retried=0,
+                retries=0,
+                in_flight=None,
+                clients=output.clients or 0,
+                latency_sum_ns=None if moment.latency_ms is None else moment.latency_ms * 1e6 * succeeded,
+                latency_min_ns=None,
+                p50_ns=None,
+                p95_ns=_ns(moment.p95_ms),
+                p99_ns=None,
+                p999_ns=None,
+                latency_max_ns=None,
+                worker_cpu_us=None,
+            )
+        )
+    return rows
+
+
+def _statements(trial: int, output: Output) -> list[StatementRow]:
+    return [
+        StatementRow(
+            trial=trial,
+            script=statement.script,
+            statement=at,
+            line=at + 1,
+            text=statement.text,
+            executions=None,
+            failures=statement.failures,
+            latency_mean_ns=statement.latency_ms * 1e6,
+            p50_ns=None,
+            p95_ns=None,
+            p99_ns=None,
+            latency_max_ns=None,
+        )
+        for at, statement in enumerate(output.statements)
+    ]

@@ -1,0 +1,196 @@
+"""What a parser found: one output of a tool, as printed, and numbers as documents print them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Literal
+
+Tool = Literal["pgbench", "sysbench", "hammerdb", "benchbase", "table", "csv"]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One row of `pgbench -r`."""
+
+    text: str
+    latency_ms: float
+    failures: int | None = None
+    retries: int | None = None
+    script: int = 0
+    """Its script within the output, from 0."""
+
+
+@dataclass(slots=True)
+class ScriptPart:
+    """The figures of one of several scripts, as pgbench prints them."""
+
+    name: str
+    weight: int = 1
+    transactions: int | None = None
+    failed: int = 0
+    skipped: int = 0
+    latency_mean_ms: float | None = None
+    latency_stddev_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One line of progress, which covers the time since the line before."""
+
+    line: int
+    at_s: float
+    """Seconds from the start to the end of the interval."""
+    tps: float
+    latency_ms: float | None = None
+    stddev_ms: float | None = None
+    p95_ms: float | None = None
+    """The percentile that sysbench was configured to print; 95 by default."""
+    failed: float | None = None
+    lag_ms: float | None = None
+    skipped: float | None = None
+
+
+@dataclass(slots=True)
+class Output:
+    """One output. Values that were not printed are None."""
+
+    tool: Tool
+    line: int
+    """Its first line, from 1."""
+    last_line: int
+    target: str | None = None
+    """The measured target, according to a heading or a column."""
+    version: str | None = None
+    command: str | None = None
+    """The command line above it."""
+    workload: str | None = None
+    scale: int | None = None
+    warehouses: int | None = None
+    clients: int | None = None
+    workers: int | None = None
+    protocol: str | None = None
+    rate: float | None = None
+    duration_s: float | None = None
+    transactions: int | None = None
+    transactions_per_client: int | None = None
+    failed: int | None = None
+    skipped: int | None = None
+    retried: int | None = None
+    retries: int | None = None
+    schedule_lag_ms: float | None = None
+    """Mean, under a rate limit."""
+    goodput: float | None = None
+    """BenchBase's: completed requests per second; `tps` includes aborted ones."""
+    reads: int | None = None
+    writes: int | None = None
+    others: int | None = None
+    errors: int | None = None
+    tps: float | None = None
+    tps_excluding_connections: float | None = None
+    qps: float | None = None
+    nopm: float | None = None
+    tpm: float | None = None
+    latency_mean_ms: float | None = None
+    latency_stddev_ms: float | None = None
+    latency_min_ms: float | None = None
+    latency_max_ms: float | None = None
+    percentiles_ms: dict[float, float] = field(default_factory=dict)
+    """By percentile: {95.0: 20.74}."""
+    connect_ms: float | None = None
+    client_transactions_mean: float | None = None
+    """By client, like client_transactions_stddev."""
+    client_transactions_stddev: float | None = None
+    group: int = 0
+    """First line of its table, from 1; 0 outside of tables. A table's rows are points of one target."""
+    settings: dict[str, str] = field(default_factory=dict)
+    """Server settings, from columns."""
+    variables: dict[str, str] = field(default_factory=dict)
+    """From -D on the command line, or from a column."""
+    words: dict[str, str] = field(default_factory=dict)
+    """Other words that distinguish this output from its neighbours: from a heading or a column."""
+    server: str = ""
+    """Host, port and database of the command line."""
+    options: str = ""
+    """Options of the command line that a point does not contain, in order: `-C -L 100`."""
+    asked: dict[str, object] = field(default_factory=dict)
+    """Values on the command line, by field: a summary with other values belongs to another run."""
+    place: tuple[str, ...] = ()
+    """Headings above it, the highest first, with names of machines and versions."""
+    section: int = 0
+    """Counts the texts between outputs: outputs with no text between them have the same value."""
+    warmup: str | None = None
+    """The text that marks it as a warm-up run."""
+    aborted: str | None = None
+    """The text that marks the run as aborted."""
+    clients_aborted: int = 0
+    scripts: list[ScriptPart] = field(default_factory=list)
+    statements: list[Statement] = field(default_factory=list)
+    progress: list[Moment] = field(default_factory=list)
+    printed: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """By field: the line and the text of each figure, as evidence."""
+
+    def put(self, name: str, value: object, line: int, text: str) -> None:
+        """Set field `name` to its value in `line`."""
+        setattr(self, name, value)
+        self.printed[name] = (line, text.strip())
+        self.last_line = max(self.last_line, line)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """An equation that a document prints: `€ 0.17 ((€ 38,364 + 3 x 2 x € 4,200) / 365,974 TPS)`."""
+
+    line: int
+    text: str
+    printed: float
+    decimals: int
+    """Digits after the decimal point of the printed result."""
+    computed: float
+    currency: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A line that states a setting, storage, or the swept values."""
+
+    line: int
+    name: str
+    """`autovacuum`, `tmpfs`, `sweep`."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A line with figures that no parser accepted."""
+
+    line: int
+    text: str
+
+
+LONGEST_NUMBER = 40
+"""Characters; a longer one is not a figure of a benchmark."""
+NUMBER = r"\d{1,3}(?:,\d{3}){1,8}(?:\.\d{1,20})?|\d{1,20}(?:\.\d{1,20})?"
+_ENGLISH = re.compile(r"[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?", re.ASCII)
+_COMMA = re.compile(r"\d{1,3}(?:\.\d{3})+,\d+|0,\d+|\d+,(?:\d{1,2}|\d{4,})", re.ASCII)
+"""Numbers in which only a decimal comma makes sense: `379,6`, `1.234,5`, `0,123`; `1,234` has thousands."""
+
+
+def number(text: str) -> float:
+    """Parse `1,234.5` and, if a comma can only be the decimal sign, `379,6`. Raises ValueError."""
+    text = text.strip()
+    if len(text) <= LONGEST_NUMBER:
+        if _ENGLISH.fullmatch(text):
+            return float(text.replace(",", ""))
+        if _COMMA.fullmatch(text):
+            return float(text.replace(".", "").replace(",", "."))
+    shown = text if len(text) <= LONGEST_NUMBER else f"{text[:LONGEST_NUMBER]}…"
+    raise ValueError(f"{shown!r} is no number")
+
+
+def whole(text: str) -> int:
+    """Parse an integer. Raises ValueError."""
+    value = number(text)
+    if value != int(value):
+        raise ValueError(f"{text!r} is no whole number")
+    return int(value)

@@ -1,0 +1,256 @@
+"""Exports a stored run as OpenMetrics text: every figure with its timestamp."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from prometheus_client import Metric
+
+from pgdyno.errors import StoreError
+from pgdyno.metrics.catalogue import Catalogue, Family, Lasting, lasting
+from pgdyno.metrics.text import Buckets, Labels, Sample, text_of, with_samples
+from pgdyno.records import TrialRecord
+from pgdyno.store import IntervalRow, RunData
+from pgdyno.store.probe_queries import has_probe_tables
+from pgdyno.store.safe_files import whole_of
+
+PHASES = ("warm-up", "measure", "drain")
+QUANTILES = {"0.5": "p50_ns", "0.95": "p95_ns", "0.99": "p99_ns", "0.999": "p999_ns"}
+OUTCOMES = ("succeeded", "failed", "skipped")
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    record: TrialRecord
+    labels: dict[str, str]
+    epoch_s: float
+    """Start of the engine."""
+    origin_s: float
+    """Start of the first transaction."""
+    rows: Sequence[IntervalRow]
+
+    def seconds(self) -> dict[int, list[IntervalRow]]:
+        """Return the rows of each second, one per script."""
+        seconds: dict[int, list[IntervalRow]] = defaultdict(list)
+        for row in self.rows:
+            seconds[row.second].append(row)
+        return seconds
+
+    def end_s(self, row: IntervalRow) -> float:
+        """Return the end of a second."""
+        return round(self.origin_s + row.to_us / 1e6, 6)
+
+
+def openmetrics(run: RunData, trial: int | None, catalogue: Catalogue) -> Iterator[bytes]:
+    """Yield the text of trial number `trial`, or of all, in pieces. Raises StoreError."""
+    numbers = {record.number for record in run.trials}
+    if trial is not None and trial not in numbers:
+        raise StoreError(f"run {run.folder.name} has no trial {trial}")
+    trials = [_trial(run, record) for record in run.trials if trial in (None, record.number)]
+    return text_of(_families(run, trials, catalogue))
+
+
+def _trial(run: RunData, record: TrialRecord) -> _Trial:
+    events = {row.kind: row.detail for row in run.events(record.number) if row.kind in _TIMES}
+    started = record.started_at.timestamp() if record.started_at else None
+    epoch_us = whole_of("start", events.get("start", "{}"), "epoch_us")
+    epoch_s = epoch_us / 1e6 if epoch_us is not None else started
+    if epoch_s is None:
+        raise StoreError(
+            f"trial {record.number} has no start time", hint="imported results without times cannot be exported"
+        )
+    origin_us = whole_of("connected", events.get("connected", "{}"), "origin_us") or 0
+    labels = {"run": run.folder.name, "trial": str(record.number), "target": record.target}
+    return _Trial(record, labels, epoch_s, epoch_s + origin_us / 1e6, run.intervals(record.number))
+
+
+_TIMES = ("start", "connected")
+
+
+def _families(run: RunData, trials: Sequence[_Trial], catalogue: Catalogue) -> Iterator[Metric]:
+    names = {trial.record.number: _script_names(trial.record) for trial in trials}
+    yield with_samples("pgdyno_trial", "info", "Trials of the run.", [_info(run, each) for each in trials])
+    yield with_samples("pgdyno_phase", "stateset", "State of the load.", _of(trials, _phases))
+    yield with_samples(
+        "pgdyno_transactions", "counter", "Transactions since the start of the trial.", _transactions(trials, names)
+    )
+    for name, help_text in (("clients", "Connected clients."), ("in_flight", "Clients inside a transaction.")):
+        yield with_samples(f"pgdyno_{name}", "gauge", help_text, _gauges(trials, name))
+    yield with_samples(
+        "pgdyno_latency_seconds",
+        "histogram",
+        "Latency from the intended start; succeeded transactions since the start of the trial.",
+        _histograms(run, trials, names),
+        "seconds",
+    )
+    yield with_samples(
+        "pgdyno_second_latency_seconds",
+        "gauge",
+        "Quantiles of the latency within one second.",
+        _quantiles(trials, names),
+        "seconds",
+    )
+    yield with_samples(
+        "pgdyno_generator_cpu_seconds",
+        "counter",
+        "CPU time of the generator's workers.",
+        _of(trials, _generator),
+        "seconds",
+    )
+    if not has_probe_tables(run):
+        return
+    yield with_samples("pgdyno_active_sessions", "gauge", "Average active sessions.", _waits(run, trials))
+    yield from _probed(run, trials, catalogue)
+
+
+def _of(trials: Sequence[_Trial], samples: Callable[[_Trial], Iterator[Sample]]) -> Iterator[Sample]:
+    for trial in trials:
+        yield from samples(trial)
+
+
+def _info(run: RunData, trial: _Trial) -> Sample:
+    point = trial.record.point
+    told = {
+        "slug": trial.record.slug,
+        "workload": run.manifest.workload,
+        "clients": str(point.clients),
+        "protocol": str(point.protocol),
+        "scale": str(point.scale),
+        "repeat": str(trial.record.repeat),
+        "outcome": trial.record.outcome.value,
+    }
+    return "_info", {**trial.labels, **told}, 1.0, round(trial.epoch_s, 6)
+
+
+def _script_names(record: TrialRecord) -> dict[int, str]:
+    return {script.id: script.name for script in record.summary.scripts} if record.summary else {}
+
+
+def _phases(trial: _Trial) -> Iterator[Sample]:
+    for rows in trial.seconds().values():
+        for phase in PHASES:
+            labels = {**trial.labels, "pgdyno_phase": phase}
+            yield "", labels, float(rows[0].phase == phase), trial.end_s(rows[0])
+
+
+def _by_script(trial: _Trial) -> dict[int, list[IntervalRow]]:
+    scripts: dict[int, list[IntervalRow]] = defaultdict(list)
+    for row in trial.rows:
+        scripts[row.script].append(row)
+    return scripts
+
+
+def _transactions(trials: Sequence[_Trial], names: dict[int, dict[int, str]]) -> Iterator[Sample]:
+    for trial in trials:
+        for script, rows in _by_script(trial).items():
+            for outcome in OUTCOMES:
+                labels = {**_script(trial, script, names), "outcome": outcome}
+                total = 0.0
+                for row in rows:
+                    total += getattr(row, outcome)
+                    yield "_total", labels, total, trial.end_s(row)
+
+
+def _script(trial: _Trial, script: int, names: dict[int, dict[int, str]]) -> dict[str, str]:
+    return {**trial.labels, "script": names[trial.record.number].get(script, str(script))}
+
+
+def _gauges(trials: Sequence[_Trial], name: str) -> Iterator[Sample]:
+    for trial in trials:
+        for rows in trial.seconds().values():
+            value = getattr(rows[0], name)
+            if value is not None:
+                yield "", trial.labels, float(value), trial.end_s(rows[0])
+
+
+def _histograms(run: RunData, trials: Sequence[_Trial], names: dict[int, dict[int, str]]) -> Iterator[Sample]:
+    for trial in trials:
+        blobs = {(row.script, row.second): row.histogram for row in run.histograms(trial.record.number, totals=False)}
+        for script, rows in _by_script(trial).items():
+            buckets = Buckets()
+            for row in rows:
+                blob = blobs.get((script, row.second))
+                if blob is not None:
+                    buckets.add(blob, row.latency_sum_ns or 0.0)
+                yield from buckets.samples(_script(trial, script, names), trial.end_s(row))
+
+
+def _quantiles(trials: Sequence[_Trial], names: dict[int, dict[int, str]]) -> Iterator[Sample]:
+    for trial in trials:
+        for script, rows in _by_script(trial).items():
+            for quantile, column in QUANTILES.items():
+                labels = {**_script(trial, script, names), "quantile": quantile}
+                for row in rows:
+                    value = getattr(row, column)
+                    if value is not None:
+                        yield "", labels, value / 1e9, trial.end_s(row)
+
+
+def _generator(trial: _Trial) -> Iterator[Sample]:
+    total = 0.0
+    for rows in trial.seconds().values():
+        if rows[0].worker_cpu_us is not None:
+            total += rows[0].worker_cpu_us / 1e6
+            yield "_total", trial.labels, total, trial.end_s(rows[0])
+
+
+_WAITS = """
+    WITH looks AS (SELECT floor(wall_us / 1e6) + 1 AS at_s, count(DISTINCT t_us) AS looks FROM waits
+                   WHERE trial = {trial} GROUP BY 1),
+         kinds AS (SELECT DISTINCT backend_type, wait_type, coalesce(wait, '') AS wait FROM waits
+                   WHERE trial = {trial} AND backend_type IS NOT NULL),
+         sums AS (SELECT floor(wall_us / 1e6) + 1 AS at_s, backend_type, wait_type, coalesce(wait, '') AS wait,
+                         sum(sessions) AS sessions FROM waits WHERE trial = {trial} GROUP BY ALL)
+    SELECT backend_type, wait_type, wait, at_s, coalesce(sessions, 0) / looks
+    FROM kinds CROSS JOIN looks LEFT JOIN sums USING (at_s, backend_type, wait_type, wait)
+    ORDER BY ALL
+"""
+
+
+def _waits(run: RunData, trials: Sequence[_Trial]) -> Iterator[Sample]:
+    """Yield waits by second of the wall clock; a wait without sessions is 0, so that its series ends at the right
+    time.
+    """
+    for trial in trials:
+        for backend, kind, event, at_s, sessions in run.query(_WAITS.format(trial=trial.record.number)).rows:
+            labels = {**trial.labels, "backend_type": backend, "wait_type": kind or "", "wait": event}
+            yield "", labels, float(sessions), float(at_s)
+
+
+def _probed(run: RunData, trials: Sequence[_Trial], catalogue: Catalogue) -> Iterator[Metric]:
+    numbers = ", ".join(str(trial.record.number) for trial in trials) or "NULL"
+    labels = {trial.record.number: trial.labels for trial in trials}
+    for (source,) in run.query(f"SELECT DISTINCT source FROM series WHERE trial IN ({numbers}) ORDER BY 1").rows:  # noqa: S608
+        # one source at a time: all of a long run would not fit into memory
+        rows = run.query(_SERIES.format(source=source.replace("'", "''"), numbers=numbers)).rows
+        for metric, of_metric in groupby(rows, key=itemgetter(0)):
+            family = catalogue.family(source, metric)
+            samples = list(_points(of_metric, labels, family))
+            yield with_samples(family.name, family.type, family.help, samples, family.unit)
+
+
+_SERIES = """
+    SELECT metric, trial, labels, wall_us, value FROM series WHERE source = '{source}' AND trial IN ({numbers})
+    ORDER BY metric, trial, wall_us
+"""
+
+
+def _points(rows: Iterable[Sequence[Any]], labels: Mapping[int, Labels], family: Family) -> Iterator[Sample]:
+    """Yield the points of each series in order of time, one series after the other; a series is a trial and its lasting
+    labels.
+    """
+    lines: dict[tuple[int, Lasting], list[tuple[float, float]]] = defaultdict(list)
+    for _, trial, text, wall_us, value in rows:
+        lines[trial, lasting(json.loads(text))].append((round(wall_us / 1e6, 6), value * family.factor))
+    is_counter = family.type == "counter"
+    for (trial, kept), points in lines.items():
+        total = 0.0
+        for at_s, value in points:
+            total = total + value if is_counter else value
+            yield "_total" if is_counter else "", {**labels[trial], **dict(kept)}, total, at_s

@@ -1,0 +1,313 @@
+"""Checks that a schema cannot express: files, folders, and fields that depend on each other.
+
+Checks each section that could be read, so that all problems are reported together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from pgdyno.errors import Problem
+from pgdyno.plan.checks.events import check_events, check_ledger, check_search
+from pgdyno.plan.checks.reset import check_reset
+from pgdyno.plan.checks.sweep import check_sweep, check_variables
+from pgdyno.plan.checks.targets import SECTION as REPLICA_LOAD
+from pgdyno.plan.checks.targets import check_generators, check_replica_load, check_size, check_targets
+from pgdyno.plan.kinds import GENERATOR_KINDS, AnyTarget
+from pgdyno.plan.model import BUILTIN_SCRIPTS, EventSpec, PhaseSpec, ReplicaLoad, Reset, SearchSpec, TrialSpec, Workload
+from pgdyno.plan.reading.plan_document import Document, near
+from pgdyno.plan.sweeps.points import Space, expand
+from pgdyno.plan.sweeps.spec import Sweep
+from pgdyno.plan.targets import RentedHosts, TargetSpec
+from pgdyno.plan.workload import ScriptChoice, check_phases, parse_script, together_s
+from pgdyno.published import published_names
+
+_M = TypeVar("_M")
+_L = TypeVar("_L", PhaseSpec, EventSpec)
+_TARGET: TypeAdapter[TargetSpec] = TypeAdapter(AnyTarget)
+GENERATOR = "generator"
+
+
+@dataclass(frozen=True, slots=True)
+class Sections:
+    """The valid sections of a plan; None for the others."""
+
+    targets: dict[str, TargetSpec] = field(default_factory=dict)
+    workload: Workload | None = None
+    sweep: Sweep | None = None
+    space: Space | None = None
+    """The resolved sweep; None if part of it is invalid."""
+    trial: TrialSpec | None = None
+    phases: list[PhaseSpec] = field(default_factory=list)
+    """Also empty if one of them is invalid."""
+    events: list[EventSpec] = field(default_factory=list)
+    """Also empty if one of them is invalid."""
+    reset: Reset | None = None
+    search: SearchSpec | None = None
+    replica_load: ReplicaLoad | None = None
+    generator: RentedHosts | None = None
+
+
+def read_sections(document: Document) -> Sections:
+    """Reads each section of `document` separately."""
+    tables = document.data.get("target")
+    targets: dict[str, TargetSpec] = {}
+    for name, table in tables.items() if isinstance(tables, dict) else ():
+        target = _readable_target(table)
+        if target is not None:
+            targets[name] = target
+    workload = _readable(Workload.model_validate, document.data.get("workload"))
+    sweep = _readable(Sweep.model_validate, document.data.get("sweep"))
+    return Sections(
+        targets,
+        workload,
+        sweep,
+        None if sweep is None else _space(sweep, workload, document),
+        _readable(TrialSpec.model_validate, document.data.get("trial")),
+        _readable_list(PhaseSpec, document.data.get("phase")),
+        _readable_list(EventSpec, document.data.get("event")),
+        _readable(Reset.model_validate, document.data.get("reset", {})),
+        _readable(SearchSpec.model_validate, document.data.get("search")),
+        _readable(ReplicaLoad.model_validate, document.data.get(REPLICA_LOAD)),
+        _readable_generator(document.data.get(GENERATOR)),
+    )
+
+
+def _space(sweep: Sweep, workload: Workload | None, document: Document) -> Space | None:
+    try:
+        Sweep.model_validate(document.data.get("sweep"))
+    except ValidationError:
+        return None
+    return expand(sweep, 1, {}) if workload is None else expand(sweep, workload.size, workload.variables)
+
+
+def _readable_target(table: object) -> TargetSpec | None:
+    # paths of errors begin with the kind; without its invalid settings, a target would be checked against defaults
+    return _readable(_TARGET.validate_python, table, at=1, needed="settings")
+
+
+def _readable_generator(table: object) -> RentedHosts | None:
+    kind = table.get("kind") if isinstance(table, dict) else None
+    model = GENERATOR_KINDS.get(kind) if isinstance(kind, str) else None
+    return None if model is None else _readable(model.model_validate, table)
+
+
+def _readable_list(model: type[_L], tables: object) -> list[_L]:
+    # a phase or an event without its invalid keys would mean something else
+    try:
+        return [model.model_validate(table) for table in tables] if isinstance(tables, list) else []
+    except ValidationError:
+        return []
+
+
+def _readable(validate: Callable[[object], _M], table: object, *, at: int = 0, needed: str = "") -> _M | None:
+    """Validates `table` without its wrong keys; None if it needs them.
+
+    `at` is the position of the key in the paths of errors.
+    """
+    try:
+        return validate(table)
+    except ValidationError as error:
+        wrong = {each["loc"][at] for each in error.errors() if len(each["loc"]) > at}
+    if not isinstance(table, dict) or not wrong or needed in wrong:
+        return None
+    try:
+        return validate({key: value for key, value in table.items() if key not in wrong})
+    except ValidationError:
+        return None
+
+
+def check_sections(sections: Sections, document: Document, folder: Path) -> Iterator[Problem]:
+    """Yields all problems of `sections`; script files are relative to `folder`."""
+    yield from check_targets(sections.targets, document)
+    if sections.workload is not None:
+        yield from _workload(sections.workload, document, folder)
+        yield from check_variables(("workload", "variables"), sections.workload.variables, document)
+        yield from check_size(sections.workload, sections.space, document)
+    if sections.sweep is not None:
+        yield from check_sweep(sections.sweep, sections.space, sections.targets, document)
+    if sections.trial is not None:
+        yield from _trial(sections.trial, document)
+    if sections.phases:
+        points = sections.space.points if sections.space is not None else []
+        yield from check_phases(sections.phases, sections.workload, points, document)
+    yield from _published(document)
+    yield from _price(document)
+    if sections.events:
+        phases_s = together_s(sections.phases)
+        measured_s = phases_s if phases_s is not None else getattr(sections.trial, "duration", None)
+        yield from check_events(sections.events, sections.trial, measured_s, sections.targets, document)
+    if sections.trial is not None and sections.workload is not None:
+        yield from check_ledger(sections.trial, sections.workload, document, folder)
+    yield from check_generators(document)
+    if sections.search is not None:
+        points = sections.space.points if sections.space is not None else []
+        yield from check_search(sections.search, sections.trial, sections.workload, points, document)
+    yield from _beside_the_load(sections, document, folder)
+    if sections.reset is not None:
+        dataset = sections.workload.dataset if sections.workload is not None else None
+        yield from check_reset(sections.reset, dataset, sections.targets, document)
+
+
+def _beside_the_load(sections: Sections, document: Document, folder: Path) -> Iterator[Problem]:
+    if sections.replica_load is not None:
+        on = sections.workload.dataset if sections.workload is not None else "pgbench"
+        yield from _scripts(REPLICA_LOAD, sections.replica_load.scripts, on, document, folder)
+        yield from check_replica_load(sections.replica_load, sections.targets, document)
+    if sections.generator is not None:
+        yield from sections.generator.check(sections.targets, document)
+
+
+def _price(document: Document) -> Iterator[Problem]:
+    priced, targets = document.at(("price", "target")), document.at(("target",))
+    if not isinstance(priced, dict) or not isinstance(targets, dict):
+        return
+    for name in priced.keys() - targets.keys():
+        meant = near(name, list(targets))
+        hint = f"did you mean {meant}?" if meant else f"available: {', '.join(targets)}"
+        yield document.problem(("price", "target", name), f"target {name} does not exist", hint)
+
+
+def _published(document: Document) -> Iterator[Problem]:
+    data = document.at(("published", "data"))
+    names = published_names()
+    if isinstance(data, str) and data not in names:
+        meant = near(data, names)
+        hint = f"did you mean {meant}?" if meant else f"available: {', '.join(names)}"
+        yield document.problem(("published", "data"), f"published figures {data} do not exist", hint)
+
+
+# ---- workload ----
+
+
+def _tpcc(workload: Workload, document: Document) -> Iterator[Problem]:
+    if (workload.scripts, workload.dataset) != (["tpcc"], "tpcc"):
+        message = "defines scripts and dataset itself"
+        yield document.problem(("workload", "name"), message, "remove scripts and dataset, or the name")
+    for key in workload.variables:
+        yield document.problem(("workload", "variables", key), "needs scripts, and TPC-C has none")
+    if document.at(("reset", "method")) == "vacuum":
+        message = "leaves TPC-C's tables as the previous trial left them"
+        hint = 'set it to "template", "snapshot" or "reload", or to "none" if that is what you want'
+        yield document.problem(("reset", "method"), message, hint)
+
+
+def _without_tpcc(workload: Workload, document: Document) -> Iterator[Problem]:
+    given = (
+        ("profile", workload.profile != "hammerdb"),
+        ("variant", workload.variant != "functions"),
+        ("warehouses", workload.warehouses is not None),
+        ("dataset", workload.dataset == "tpcc"),
+    )
+    for key, is_given in given:
+        if is_given:
+            yield document.problem(("workload", key), "needs TPC-C's own workload", 'set name = "tpcc"')
+
+
+def _workload(workload: Workload, document: Document, folder: Path) -> Iterator[Problem]:
+    if workload.is_tpcc:
+        yield from _tpcc(workload, document)
+        return
+    yield from _without_tpcc(workload, document)
+    if not workload.is_lua:
+        yield from _scripts("workload", workload.scripts, workload.dataset, document, folder)
+        return
+    yield from _protocol(document)
+    if workload.variables:
+        # the engine knows the script's options; pgdyno queries it before the run
+        message = "a Lua script takes options, not variables"
+        yield document.problem(("workload", "variables"), message, "put them in workload.options")
+    yield from _servers(document)
+
+
+def _servers(document: Document) -> Iterator[Problem]:
+    """Refuses options that name a server: the load must use the prepared and observed server."""
+    points = document.at(("sweep", "points"))
+    count = len(points) if isinstance(points, list) else 0
+    sweeps = (("sweep",), *(("sweep", "points", number) for number in range(count)))
+    for path in (("workload", "options"), *((*sweep, "variables") for sweep in sweeps)):
+        table = document.at(path)
+        for name in table if isinstance(table, dict) else ():
+            if str(name).replace("-", "_").startswith("pgsql_"):
+                message = f"{name} names a server, which [target] does"
+                yield document.problem((*path, name), message, "remove it")
+
+
+def _protocol(document: Document) -> Iterator[Problem]:
+    """Refuses a protocol for a Lua script, which itself decides whether to prepare statements."""
+    points = document.at(("sweep", "points"))
+    count = len(points) if isinstance(points, list) else 0
+    for path in (("sweep",), *(("sweep", "points", number) for number in range(count))):
+        if document.at((*path, "protocol")) is not None:
+            message = "a Lua script itself decides how to send its statements"
+            hint = 'remove it; workload.options = { db_ps_mode = "disable" } sends them without preparing them'
+            yield document.problem((*path, "protocol"), message, hint)
+
+
+def _scripts(section: str, scripts: Sequence[str], dataset: str, document: Document, folder: Path) -> Iterator[Problem]:
+    choices: list[ScriptChoice] = []
+    for place, text in enumerate(scripts):
+        path = (section, "scripts", place)
+        try:
+            choice = parse_script(text)
+        except ValueError as error:
+            yield document.problem(path, str(error), 'such as "select-only@3"')
+            continue
+        choices.append(choice)
+        if not choice.builtin:
+            yield from _script_file(choice.name, folder, document, path)
+        elif dataset != "pgbench":
+            message = f"{choice.name} needs pgbench's tables, and dataset is {dataset}"
+            yield document.problem(path, message, 'set dataset = "pgbench"')
+    if len(choices) == len(scripts) and sum(choice.weight for choice in choices) == 0:
+        yield document.problem((section, "scripts"), "no script has a weight above 0, so nothing would run")
+
+
+def _script_file(name: str, folder: Path, document: Document, path: tuple[str | int, ...]) -> Iterator[Problem]:
+    file = folder / name
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        meant = near(name, BUILTIN_SCRIPTS) if "/" not in name else None
+        hint = f"did you mean {meant}?" if meant else f"built-in scripts: {', '.join(BUILTIN_SCRIPTS)}"
+        yield document.problem(path, f"{name} is neither a built-in script nor a file in {folder}", hint)
+    except UnicodeDecodeError as error:
+        line = file.read_bytes().count(b"\n", 0, error.start) + 1
+        yield document.problem(path, f"{file} is not UTF-8 in line {line}")
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        yield document.problem(path, f"cannot read the script {file}: {reason}")
+    else:
+        if not text.strip():
+            yield document.problem(path, f"the script {file} is empty")
+
+
+# ---- trial ----
+
+
+def _trial(trial: TrialSpec, document: Document) -> Iterator[Problem]:
+    if document.data.get("phase"):
+        for name in ("duration", "transactions", "warmup"):
+            if getattr(trial, name):
+                hint = "remove it; " + ("put a phase with result = false first" if name == "warmup" else _SUM)
+                yield document.problem(("trial", name), "cannot be combined with phases", hint)
+        return
+    if trial.duration is None and trial.transactions is None and not _wrong_limit(document):
+        yield document.problem(("trial",), "give either duration or transactions")
+    if trial.transactions is not None and trial.warmup > 0:
+        yield document.problem(("trial", "warmup"), "needs duration, not transactions")
+
+
+_SUM = "the phases determine the length of a trial"
+
+
+def _wrong_limit(document: Document) -> bool:
+    """Tells whether the limit was invalid, and so has been reported already."""
+    table = document.at(("trial",))
+    names = set(table) if isinstance(table, dict) else set()
+    return not names.isdisjoint({"duration", "transactions"}) or not names <= TrialSpec.model_fields.keys()

@@ -1,0 +1,169 @@
+"""Checks whether the dataset, the version and this machine support [reset]."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from pgdyno.errors import PlanError, Problem
+from pgdyno.mounts import mounted_at
+from pgdyno.plan.checks.targets import Abilities, check_abilities
+from pgdyno.plan.model import Plan, Reset
+from pgdyno.plan.reading.plan_document import Document, in_order
+from pgdyno.plan.sections import FILE_SYSTEMS, NO_REFLINK, PROGRAMS, SnapshotWay
+from pgdyno.plan.targets import TMPFS, NetworkTarget, OwnTarget, TargetSpec
+
+_PATH = ("reset", "snapshot")
+
+
+def check_snapshot(reset: Reset, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
+    """Yields what prevents the plan's snapshot method."""
+    way = reset.snapshot
+    if way is None:
+        return
+    if reset.method != "snapshot":
+        yield document.problem(_PATH, 'goes only with method = "snapshot"', "remove it")
+        return
+    program = PROGRAMS.get(way)
+    if program is not None and shutil.which(program) is None:
+        yield document.problem(_PATH, f"program {program} is not on the PATH", "install it, or remove this key")
+    for name, target in targets.items():
+        reason = _refusal(way, target) if isinstance(target, OwnTarget) else None
+        if reason is not None:
+            yield document.problem(_PATH, f'"{way}" cannot be had for target {name}: {reason}', "remove it")
+
+
+def _refusal(way: SnapshotWay, target: OwnTarget) -> str | None:
+    if way == "zfs" and target.keep_data:
+        return "its cluster is kept (keep_data), and the dataset would never be destroyed"
+    data = target.environment.data
+    if data is None:
+        return None
+    if data == TMPFS:
+        return None if way == "copy" else "its cluster is in memory (environment.data)"
+    return folder_refusal(way, Path(data).expanduser())
+
+
+def folder_refusal(way: SnapshotWay, folder: Path) -> str | None:
+    """Returns why the file system of `folder` prevents this method; None if nothing is known."""
+    mount = mounted_at(folder)
+    if mount is None:
+        return None
+    wanted = FILE_SYSTEMS.get(way)
+    if wanted not in (None, mount.kind):
+        return f"{folder} is on {mount.kind}"
+    if way == "reflink" and mount.kind in NO_REFLINK:
+        return f"{folder} is on {mount.kind}, where files cannot share blocks"
+    return None
+
+
+STRATEGY_MAJOR = 15
+"""The first version with STRATEGY of CREATE DATABASE."""
+FILE_COPY_METHOD_MAJOR = 18
+"""The first version with the setting file_copy_method."""
+DROP_CACHES = Path("/proc/sys/vm/drop_caches")
+"""root writes this file to make the kernel drop its page cache."""
+
+
+def check_reset(
+    reset: Reset, dataset: str | None, targets: Mapping[str, TargetSpec], document: Document
+) -> Iterator[Problem]:
+    """Yields everything of `reset` that is impossible with `targets`.
+
+    `dataset` is the workload's, or None if that is invalid.
+    """
+    if dataset == "none":
+        yield from _without_dataset(reset, document)
+    yield from _misplaced(reset, document)
+    yield from check_snapshot(reset, targets, document)
+    majors = {name: target.major for name, target in targets.items()}
+    yield from check_versions(reset, majors, document)
+    for name, target in targets.items():
+        if isinstance(target, NetworkTarget):
+            yield from _over_network(reset, name, target, document)
+        elif isinstance(target, OwnTarget):
+            yield from _with_places(reset, name, target, document)
+    if reset.drop_cache == "machine" and not os.access(DROP_CACHES, os.W_OK):
+        message = f"cannot drop the page cache of this machine: no permission to write {DROP_CACHES}"
+        yield document.problem(("reset", "drop_cache"), message, 'run as root, or set drop_cache = "files"')
+
+
+def _without_dataset(reset: Reset, document: Document) -> Iterator[Problem]:
+    if reset.method in ("template", "snapshot", "reload"):
+        message = f'"{reset.method}" brings a dataset back, and dataset is none'
+        yield document.problem(("reset", "method"), message, 'set dataset = "pgbench", or method = "none"')
+    if reset.consistency in ("full", "counts"):
+        message = f'"{reset.consistency}" checks a dataset, and dataset is none'
+        yield document.problem(("reset", "consistency"), message, 'leave it out, or set consistency = "none"')
+
+
+def _misplaced(reset: Reset, document: Document) -> Iterator[Problem]:
+    if reset.method != "template":
+        for name in ("strategy", "file_copy_method"):
+            if getattr(reset, name) is not None:
+                yield document.problem(("reset", name), 'goes only with method = "template"', "remove it")
+    elif reset.file_copy_method is not None and reset.strategy != "file_copy":
+        yield document.problem(("reset", "file_copy_method"), 'goes only with strategy = "file_copy"', "add it")
+
+
+def _over_network(reset: Reset, name: str, target: NetworkTarget, document: Document) -> Iterator[Problem]:
+    why = f"target {name} is reached only over the network"
+    if reset.method == "snapshot":
+        message = f"{why}: its data directory cannot be copied"
+        yield document.problem(("reset", "method"), message, 'set method = "template" or "reload"')
+    if reset.method == "template" and target.allow_existing:
+        message = (
+            f"template drops the workload's database, and allow_existing of target {name} allows one that pgdyno "
+            "did not create"
+        )
+        yield document.problem(("reset", "method"), message, 'set method = "reload", or remove allow_existing')
+    if reset.restart:
+        yield document.problem(("reset", "restart"), f"{why}: it cannot be restarted", "remove it")
+    if reset.drop_cache != "none":
+        yield document.problem(("reset", "drop_cache"), f"{why}: the page cache belongs to its host", "remove it")
+
+
+def _with_places(reset: Reset, name: str, target: OwnTarget, document: Document) -> Iterator[Problem]:
+    remedy = 'set method = "template" or "reload"'
+    if reset.method == "snapshot" and target.environment.wal is not None:
+        message = f"a copy of a data directory includes its WAL, and target {name} keeps it elsewhere (environment.wal)"
+        yield document.problem(("reset", "method"), message, remedy)
+    if reset.method == "snapshot" and target.replicas is not None:
+        message = f"the replicas of target {name} cannot follow a restored cluster"
+        yield document.problem(("reset", "method"), message, remedy)
+    if reset.drop_cache != "none" and target.environment.data == TMPFS:
+        message = f"the cluster of target {name} is in memory (environment.data), not in the page cache"
+        yield document.problem(("reset", "drop_cache"), message, "remove it")
+
+
+def check_versions(reset: Reset, majors: Mapping[str, int | None], document: Document) -> Iterator[Problem]:
+    """Yields what targets are too old for; skips those whose version is None.
+
+    Keys without effect are reported only for that.
+    """
+    if reset.method != "template":
+        return
+    needs = (
+        ("strategy", reset.strategy, STRATEGY_MAJOR),
+        ("file_copy_method", reset.file_copy_method, FILE_COPY_METHOD_MAJOR),
+    )
+    for name, value, first in needs:
+        old = [target for target, major in majors.items() if major is not None and major < first]
+        if value is not None and old:
+            listed = ", ".join(f"{target} ({majors[target]})" for target in old)
+            message = f'"{value}" needs PostgreSQL {first} or later, and there is target {listed}'
+            yield document.problem(("reset", name), message, "remove it, or use a later version")
+
+
+def check_found(
+    plan: Plan, majors: Mapping[str, int], abilities: Mapping[str, Abilities], source: str, document: Document
+) -> None:
+    """Checks the versions and permissions that targets, by name, report when the run starts.
+
+    Raises PlanError with all problems, for the plan `document` of `source`.
+    """
+    found = [*check_versions(plan.reset, majors, document), *check_abilities(plan, abilities, document)]
+    if found:
+        raise PlanError(source, in_order(found))

@@ -1,0 +1,197 @@
+"""Settings that a plan may not have: reserved by pgdyno, unknown to a version, or fixed at server start.
+
+Contexts of settings: which ones cannot be changed by a client over the network.
+
+The names are those that `postgres --describe-config` of 10 to 18 lists with context postmaster and sighup; where
+versions differ, the newest counts. At the start of a run, pgdyno reads pg_settings.context of the server itself.
+
+Major versions of the settings that not all of 10 to 18 have.
+
+Read from pg_settings of each version; a setting that is not listed exists in all of them, or belongs to an extension.
+Settings that were added in minor releases (restrict_nonsystem_relation_kind) are omitted, too.
+"""
+
+from __future__ import annotations
+
+import re
+
+_AT_START = """
+    archive_mode autovacuum_freeze_max_age autovacuum_multixact_freeze_max_age autovacuum_worker_slots
+    bonjour bonjour_name cluster_name commit_timestamp_buffers data_directory data_sync_retry
+    dynamic_shared_memory_type event_source external_pid_file hba_file hot_standby huge_page_size huge_pages
+    ident_file io_max_combine_limit io_max_concurrency io_method jit_provider listen_addresses
+    logging_collector max_active_replication_origins max_connections max_files_per_process
+    max_locks_per_transaction max_logical_replication_workers max_notify_queue_pages
+    max_pred_locks_per_transaction max_prepared_transactions max_replication_slots max_wal_senders
+    max_worker_processes min_dynamic_shared_memory multixact_member_buffers multixact_offset_buffers
+    notify_buffers old_snapshot_threshold port recovery_target recovery_target_action
+    recovery_target_inclusive recovery_target_lsn recovery_target_name recovery_target_time
+    recovery_target_timeline recovery_target_xid reserved_connections serializable_buffers shared_buffers
+    shared_memory_type shared_preload_libraries subtransaction_buffers superuser_reserved_connections
+    track_activity_query_size track_commit_timestamp transaction_buffers unix_socket_directories
+    unix_socket_group unix_socket_permissions wal_buffers wal_decode_buffer_size wal_level wal_log_hints
+"""
+_CONFIGURATION = """
+    allow_alter_system archive_cleanup_command archive_command archive_library archive_timeout
+    authentication_timeout autovacuum autovacuum_analyze_scale_factor autovacuum_analyze_threshold
+    autovacuum_max_workers autovacuum_naptime autovacuum_vacuum_cost_delay autovacuum_vacuum_cost_limit
+    autovacuum_vacuum_insert_scale_factor autovacuum_vacuum_insert_threshold autovacuum_vacuum_max_threshold
+    autovacuum_vacuum_scale_factor autovacuum_vacuum_threshold autovacuum_work_mem bgwriter_delay
+    bgwriter_flush_after bgwriter_lru_maxpages bgwriter_lru_multiplier checkpoint_completion_target
+    checkpoint_flush_after checkpoint_timeout checkpoint_warning db_user_namespace file_extend_method fsync
+    full_page_writes gss_accept_delegation hot_standby_feedback idle_replication_slot_timeout io_workers
+    krb_caseins_users krb_server_keyfile log_autovacuum_min_duration log_checkpoints log_destination
+    log_directory log_file_mode log_filename log_hostname log_line_prefix log_recovery_conflict_waits
+    log_rotation_age log_rotation_size log_startup_progress_interval log_timezone log_truncate_on_rotation
+    max_parallel_apply_workers_per_subscription max_pred_locks_per_page max_pred_locks_per_relation
+    max_slot_wal_keep_size max_standby_archive_delay max_standby_streaming_delay
+    max_sync_workers_per_subscription max_wal_size min_wal_size oauth_validator_libraries primary_conninfo
+    primary_slot_name promote_trigger_file recovery_end_command recovery_init_sync_method
+    recovery_min_apply_delay recovery_prefetch restart_after_crash restore_command ssl ssl_ca_file
+    ssl_cert_file ssl_ciphers ssl_crl_dir ssl_crl_file ssl_dh_params_file ssl_ecdh_curve ssl_groups
+    ssl_key_file ssl_max_protocol_version ssl_min_protocol_version ssl_passphrase_command
+    ssl_passphrase_command_supports_reload ssl_prefer_server_ciphers ssl_tls13_ciphers stats_temp_directory
+    summarize_wal sync_replication_slots synchronized_standby_slots synchronous_standby_names
+    syslog_facility syslog_ident syslog_sequence_numbers syslog_split_messages trace_recovery_messages
+    vacuum_defer_cleanup_age wal_keep_segments wal_keep_size wal_receiver_create_temp_slot
+    wal_receiver_status_interval wal_receiver_timeout wal_retrieve_retry_interval wal_summary_keep_time
+    wal_sync_method wal_writer_delay wal_writer_flush_after
+"""
+
+NEEDS_START = frozenset(_AT_START.split())
+"""Read when a server starts."""
+NEEDS_RELOAD = frozenset(_CONFIGURATION.split())
+"""Read from the configuration file on a reload, for all databases."""
+
+
+_OVER_NETWORK = "and pgdyno reaches this server only over the network"
+_BY_CONTEXT = {
+    "internal": "it is fixed when the server is built or its cluster is created",
+    "postmaster": f"it takes effect when the server starts, {_OVER_NETWORK}",
+    "sighup": f"it belongs to the server's configuration file, {_OVER_NETWORK}",
+    "backend": "it takes effect when a session begins, and cannot belong to a database",
+    "superuser-backend": "it takes effect when a session begins, and cannot belong to a database",
+}
+
+
+def network_refusal(name: str) -> str | None:
+    """Returns why the setting `name` is impossible over the network; None if it is possible or unknown."""
+    lower = name.lower()
+    if lower in NEEDS_START:
+        return _BY_CONTEXT["postmaster"]
+    return _BY_CONTEXT["sighup"] if lower in NEEDS_RELOAD else None
+
+
+def context_refusal(context: str) -> str | None:
+    """Returns the same for a setting of `context`, as in pg_settings."""
+    return _BY_CONTEXT.get(context)
+
+
+OLDEST, NEWEST = 10, 18
+
+_SINCE = {
+    11: """
+        data_directory_mode enable_parallel_append enable_parallel_hash enable_partition_pruning
+        enable_partitionwise_aggregate enable_partitionwise_join jit jit_above_cost jit_debugging_support
+        jit_dump_bitcode jit_expressions jit_inline_above_cost jit_optimize_above_cost jit_profiling_support
+        jit_provider jit_tuple_deforming max_parallel_maintenance_workers parallel_leader_participation
+        ssl_passphrase_command ssl_passphrase_command_supports_reload vacuum_cleanup_index_scale_factor
+    """,
+    12: """
+        archive_cleanup_command default_table_access_method log_transaction_sample_rate plan_cache_mode
+        primary_conninfo primary_slot_name promote_trigger_file recovery_end_command recovery_min_apply_delay
+        recovery_target recovery_target_action recovery_target_inclusive recovery_target_lsn recovery_target_name
+        recovery_target_time recovery_target_timeline recovery_target_xid restore_command shared_memory_type
+        ssl_library ssl_max_protocol_version ssl_min_protocol_version tcp_user_timeout wal_init_zero wal_recycle
+    """,
+    13: """
+        autovacuum_vacuum_insert_scale_factor autovacuum_vacuum_insert_threshold backtrace_functions
+        enable_incremental_sort hash_mem_multiplier ignore_invalid_pages log_min_duration_sample
+        log_parameter_max_length log_parameter_max_length_on_error log_statement_sample_rate
+        logical_decoding_work_mem maintenance_io_concurrency max_slot_wal_keep_size wal_keep_size
+        wal_receiver_create_temp_slot wal_skip_threshold
+    """,
+    14: """
+        client_connection_check_interval compute_query_id debug_discard_caches default_toast_compression
+        enable_async_append enable_memoize huge_page_size idle_session_timeout in_hot_standby
+        log_recovery_conflict_waits min_dynamic_shared_memory recovery_init_sync_method
+        remove_temp_files_after_crash ssl_crl_dir track_wal_io_timing vacuum_failsafe_age
+        vacuum_multixact_failsafe_age
+    """,
+    15: """
+        archive_library log_startup_progress_interval recovery_prefetch recursive_worktable_factor
+        shared_memory_size shared_memory_size_in_huge_pages stats_fetch_consistency wal_decode_buffer_size
+    """,
+    16: """
+        createrole_self_grant debug_io_direct debug_logical_replication_streaming debug_parallel_query
+        enable_presorted_aggregate gss_accept_delegation icu_validation_level
+        max_parallel_apply_workers_per_subscription reserved_connections scram_iterations send_abort_for_crash
+        send_abort_for_kill vacuum_buffer_usage_limit
+    """,
+    17: """
+        allow_alter_system commit_timestamp_buffers enable_group_by_reordering event_triggers huge_pages_status
+        io_combine_limit max_notify_queue_pages multixact_member_buffers multixact_offset_buffers notify_buffers
+        serializable_buffers subtransaction_buffers summarize_wal sync_replication_slots
+        synchronized_standby_slots trace_connection_negotiation transaction_buffers transaction_timeout
+        wal_summary_keep_time
+    """,
+    18: """
+        autovacuum_vacuum_max_threshold autovacuum_worker_slots enable_distinct_reordering
+        enable_self_join_elimination extension_control_path file_copy_method idle_replication_slot_timeout
+        io_max_combine_limit io_max_concurrency io_method io_workers log_lock_failures
+        max_active_replication_origins md5_password_warnings num_os_semaphores oauth_validator_libraries
+        ssl_groups ssl_tls13_ciphers track_cost_delay_timing vacuum_max_eager_freeze_failure_rate vacuum_truncate
+    """,
+}
+_UNTIL = {
+    10: "replacement_sort_tuples",
+    11: "default_with_oids",
+    12: "wal_keep_segments",
+    13: "operator_precedence_warning vacuum_cleanup_index_scale_factor",
+    14: "stats_temp_directory",
+    15: "force_parallel_mode promote_trigger_file vacuum_defer_cleanup_age",
+    16: "db_user_namespace old_snapshot_threshold trace_recovery_messages",
+    17: "ssl_ecdh_curve",
+}
+
+SINCE = {name: version for version, names in _SINCE.items() for name in names.split()}
+"""The first major version with a setting."""
+UNTIL = {name: version for version, names in _UNTIL.items() for name in names.split()}
+"""The last major version with a setting that was removed."""
+
+
+def why_unknown(name: str, major: int) -> str | None:
+    """Returns why version `major` lacks the setting `name`: `since 18`, `until 12`; None if it may have it."""
+    first, last = SINCE.get(name.lower()), UNTIL.get(name.lower())
+    if first is not None and major < first:
+        return f"since {first}"
+    if last is not None and major > last:
+        return f"until {last}"
+    return None
+
+
+SETTING_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*)*")
+
+RESERVED_SETTINGS = {
+    "cluster_name": "it marks the servers of pgdyno",
+    "config_file": "pgdyno keeps the configuration with the cluster",
+    "data_directory": "pgdyno creates the cluster in its own folder",
+    "external_pid_file": "pgdyno tracks the server's process",
+    "hba_file": "pgdyno keeps the configuration with the cluster",
+    "ident_file": "pgdyno keeps the configuration with the cluster",
+    "listen_addresses": "pgdyno chooses it; see the target's connect",
+    "log_destination": "pgdyno keeps the server's log with each trial",
+    "logging_collector": "pgdyno keeps the server's log with each trial",
+    "port": "pgdyno chooses a free one",
+    "unix_socket_directories": "pgdyno creates a folder for the socket",
+    "unix_socket_group": "only pgdyno's own user may use the socket",
+    "unix_socket_permissions": "only pgdyno's own user may use the socket",
+}
+"""Names in lower case, as the server compares them, with the reason."""
+
+
+def refusal(name: str) -> str | None:
+    """Returns why the setting `name` is refused in a plan, or None."""
+    if SETTING_NAME.fullmatch(name) is None or name.lower().startswith("include"):
+        return "it is not a valid name of a setting"
+    return RESERVED_SETTINGS.get(name.lower())

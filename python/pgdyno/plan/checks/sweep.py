@@ -1,0 +1,156 @@
+"""Checks that a sweep's schema cannot express: points that cannot be measured, on these targets or at all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from pgdyno.errors import Problem
+from pgdyno.plan.checks.settings import network_refusal, refusal
+from pgdyno.plan.model import TargetSpec
+from pgdyno.plan.reading.plan_document import Document, KeyPath
+from pgdyno.plan.sweeps.points import Space
+from pgdyno.plan.sweeps.spec import Place, Sweep, expand_range, is_range
+from pgdyno.plan.targets import NetworkTarget
+from pgdyno.records import Point
+
+DEFAULT_CONNECTIONS = 100
+"""initdb's default of max_connections."""
+
+# pgbench's rule
+_VARIABLE = re.compile(r"(?:[A-Za-z0-9_]|[^\x00-\x7f])+")
+
+
+def check_sweep(
+    sweep: Sweep, space: Space | None, targets: Mapping[str, TargetSpec], document: Document
+) -> Iterator[Problem]:
+    """Yields all problems of `sweep`, which resolves to `space` if it is valid."""
+    far = next((name for name, target in targets.items() if isinstance(target, NetworkTarget)), None)
+    yield from _names(("sweep",), sweep.settings, sweep.variables, far, document)
+    for number, point in enumerate(sweep.points):
+        yield from _names(("sweep", "points", number), point.settings, point.variables, far, document)
+    duplicates = list(_duplicates(sweep, document))
+    yield from duplicates
+    yield from _rate(sweep, document)
+    if space is None:
+        return
+    if not duplicates:
+        for each in space.problems:
+            yield document.problem(_in_file(each.place, document), each.message, each.hint)
+    yield from _workers(space, document)
+    for name, target in targets.items():
+        yield from _connections(name, target, space, document)
+
+
+def check_variables(path: KeyPath, variables: Mapping[str, object], document: Document) -> Iterator[Problem]:
+    """Yields invalid names of scripts' variables, and empty values."""
+    for name, value in variables.items():
+        if _VARIABLE.fullmatch(name) is None:
+            yield document.problem((*path, name), "is not a valid name of a variable", "use letters, digits and _")
+        if value == "" or (isinstance(value, list) and "" in value):
+            yield document.problem((*path, name), "a variable cannot be empty")
+
+
+def _names(
+    path: KeyPath, settings: Mapping[str, object], variables: Mapping[str, object], far: str | None, document: Document
+) -> Iterator[Problem]:
+    for name in settings:
+        reason = refusal(name)
+        if reason is None and far is not None and (over_network := network_refusal(name)) is not None:
+            reason = f"target {far}: {over_network}"
+        if reason is not None:
+            yield document.problem((*path, "settings", name), f"cannot be set: {reason}", "remove it")
+    yield from check_variables((*path, "variables"), variables, document)
+
+
+def _duplicates(sweep: Sweep, document: Document) -> Iterator[Problem]:
+    lists: dict[Place, Sequence[object]] = {(name,): getattr(sweep, name) or () for name in _LISTED}
+    lists |= {("settings", name): items for name, items in sweep.settings.items()}
+    lists |= {("variables", name): items for name, items in sweep.variables.items()}
+    for place, items in lists.items():
+        seen: set[object] = set()
+        for number, item in enumerate(items):
+            if item in seen:
+                message = f"{_shown(item)} is listed twice"
+                hint = "trial.repeats measures every point several times"
+                yield document.problem(_in_file((*place, number), document), message, hint)
+            seen.add(item)
+
+
+_LISTED = ("clients", "workers", "protocol", "scale", "rate", "exclude")
+
+
+def _shown(item: object) -> str:
+    return f"{item:g}" if isinstance(item, float) else str(item)
+
+
+def _rate(sweep: Sweep, document: Document) -> Iterator[Problem]:
+    if not document.data.get("phase"):
+        return
+    hint = "move it to the phases, or remove the phases"
+    if sweep.rate is not None:
+        yield document.problem(("sweep", "rate"), "cannot be combined with phases, which have their own rates", hint)
+    for number, point in enumerate(sweep.points):
+        if point.rate is not None:
+            yield document.problem(("sweep", "points", number, "rate"), "cannot be combined with phases", hint)
+
+
+def _workers(space: Space, document: Document) -> Iterator[Problem]:
+    said: set[Place] = set()
+    for point, places in zip(space.points, space.places, strict=True):
+        place = places.get("workers")
+        if point.workers is None or point.workers <= point.clients or place is None or place in said:
+            continue
+        said.add(place)
+        clients = f"{point.clients} client{'s' if point.clients > 1 else ''}"
+        message = f"{point.workers} workers are more than {clients}: some would be idle"
+        hint = 'leave workers out, begin clients with as many, or write workers = "min(clients, …)"'
+        yield document.problem(_in_file(place, document), message, hint)
+
+
+def _connections(name: str, target: TargetSpec, space: Space, document: Document) -> Iterator[Problem]:
+    short: list[tuple[int, int, Place]] = []
+    for point, places in zip(space.points, space.places, strict=True):
+        most = _max_connections(target, point)
+        if most is not None and point.clients >= most:
+            short.append((point.clients, most, places["clients"]))
+    if short:
+        clients, most, place = max(short, key=lambda each: each[0])
+        message = f"{clients} clients are too many for target {name}: its max_connections is {most}"
+        hint = f"set max_connections = {clients + 20} in [target.{name}.settings]"
+        yield document.problem(_in_file(place, document), message, hint)
+
+
+def _max_connections(target: TargetSpec, point: Point) -> int | None:
+    """Returns the effective max_connections, or None if only the server knows it."""
+    if isinstance(target, NetworkTarget):
+        return None
+    given = {key.lower(): value for key, value in (target.settings | point.settings).items()}
+    asked = given.get("max_connections", str(DEFAULT_CONNECTIONS))
+    return int(asked) if asked.isascii() and asked.isdigit() else None
+
+
+def _in_file(place: Place, document: Document) -> KeyPath:
+    """Returns `place` of the sweep as in the file: a range is one element there, and a single value is not a list."""
+    path = ("sweep", *place)
+    if not place or not isinstance(place[-1], int) or place[0] == "points":
+        return path
+    written = document.at(path[:-1])
+    if not isinstance(written, list):
+        return path[:-1]
+    left = place[-1]
+    for number, element in enumerate(written):
+        left -= _items_in(element)
+        if left < 0:
+            return (*path[:-1], number)
+    return path[:-1]
+
+
+def _items_in(element: object) -> int:
+    if not isinstance(element, str) or not is_range(element):
+        return 1
+    try:
+        return len(expand_range(element))
+    except ValueError:
+        # a text that contains two dots
+        return 1

@@ -1,0 +1,109 @@
+"""Whether targets can do what a plan asks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from pgdyno.errors import Problem
+from pgdyno.plan.checks.settings import network_refusal, refusal
+from pgdyno.plan.model import MOST_ROWS, Plan, Workload
+from pgdyno.plan.reading.plan_document import Document
+from pgdyno.plan.sections import ReplicaLoad
+from pgdyno.plan.sweeps.points import Space
+from pgdyno.plan.targets import NetworkTarget, OwnTarget, TargetSpec
+
+
+def check_targets(targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
+    """Yields everything of `targets` that is impossible, as far as the plan alone shows it."""
+    for name, target in targets.items():
+        yield from _settings(name, target, document)
+        yield from target.check(name, targets, document)
+
+
+def _settings(name: str, target: TargetSpec, document: Document) -> Iterator[Problem]:
+    for setting in target.settings:
+        reason, remedy = refusal(setting), "remove it"
+        if isinstance(target, NetworkTarget):
+            reason, remedy = reason or network_refusal(setting), target.setting_remedy
+        if reason is not None:
+            yield document.problem(("target", name, "settings", setting), f"cannot be set: {reason}", remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What the server reports when pgdyno connects."""
+
+    connections: int
+    """The number of sessions that the role may open."""
+    may_checkpoint: bool
+    may_reset_statistics: bool
+    may_make_databases: bool
+
+
+def check_abilities(plan: Plan, abilities: Mapping[str, Abilities], document: Document) -> Iterator[Problem]:
+    """Returns each need of `plan` that its targets, by name, do not meet."""
+    reset = plan.reset
+    for name, able in abilities.items():
+        clients = max(point.clients for point in plan.points())
+        if clients > able.connections:
+            message = f"{clients} clients are too many for target {name}, which allows {able.connections} connections"
+            yield document.problem(("sweep", "clients"), message, "use fewer, or raise its max_connections")
+        if reset.checkpoint and not able.may_checkpoint:
+            message = f"the role at target {name} may not run CHECKPOINT"
+            hint = "grant it pg_checkpoint (PostgreSQL 15 or later), or set checkpoint = false"
+            yield document.problem(("reset", "checkpoint"), message, hint)
+        if reset.statistics and not able.may_reset_statistics:
+            message = f"the role at target {name} may not reset statistics"
+            yield document.problem(("reset", "statistics"), message, "grant it EXECUTE on pg_stat_reset, or remove it")
+        if reset.method == "template" and not able.may_make_databases:
+            message = f"the role at target {name} may not create databases"
+            yield document.problem(("reset", "method"), message, 'grant it CREATEDB, or set method = "reload"')
+
+
+KEY, RENTED = "generators", "generator"
+
+
+def check_generators(document: Document) -> Iterator[Problem]:
+    """Yields problems of a plan with several generators."""
+    if document.data.get(KEY) and document.data.get(RENTED) not in (None, "here"):
+        message, hint = (
+            "rented generators cannot be combined with others",
+            f'set generator = "here", or leave {KEY} out',
+        )
+        yield document.problem((KEY,), f"are not possible: {message}", hint)
+
+
+SECTION = "replica_load"
+
+
+def check_replica_load(load: ReplicaLoad, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
+    """Yields problems of `load` at `targets`; its scripts are checked with the workload's."""
+    for name, target in targets.items():
+        if not isinstance(target, OwnTarget):
+            message = f"is not possible at target {name}: pgdyno does not know its standbys"
+            yield document.problem((SECTION,), message, "measure its standby with a separate plan")
+        elif target.replicas is None:
+            message = f"is not possible at target {name}: it has no replica"
+            yield document.problem((SECTION,), message, f"give it one: [target.{name}.replicas] with count = 1")
+        elif target.replicas.count > load.clients:
+            message = f"are fewer than the {target.replicas.count} replicas of target {name}, and each needs one"
+            yield document.problem((SECTION, "clients"), message, "use more clients, or fewer replicas")
+
+
+def check_size(workload: Workload, space: Space | None, document: Document) -> Iterator[Problem]:
+    """Yields keys of another dataset, and impossible sizes."""
+    given = document.at(("workload",))
+    given = given if isinstance(given, dict) else {}
+    if workload.dataset == "sbtest":
+        if "scale" in given:
+            message = "does not apply to sbtest, whose size is tables and table_size"
+            yield document.problem(("workload", "scale"), message, "set table_size, the rows of each table")
+        if space is not None and any((point.scale or 0) > MOST_ROWS for point in space.points):
+            message = f"scale sets the rows of each sbtest table, at most {MOST_ROWS:,}"
+            yield document.problem(("sweep", "scale"), message)
+        return
+    for name in ("tables", "table_size"):
+        if name in given:
+            message = f'goes only with dataset = "sbtest", and dataset is {workload.dataset}'
+            yield document.problem(("workload", name), message, 'remove it, or set dataset = "sbtest"')

@@ -1,0 +1,1 @@
+"""Plan files: found, read, merged and checked against the schema."""

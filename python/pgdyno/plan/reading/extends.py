@@ -1,0 +1,232 @@
+"""Merges a plan with those that it extends: tables are merged, other values are replaced.
+
+Normalizes the forms of a sweep's parameters.
+
+`"settings.work_mem" = …`, `settings.work_mem = …` and `[sweep.settings]` are equivalent; later code sees only the last
+form, in the content and in the paths of lines.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path as FilePath
+from typing import Any
+
+from pgdyno.errors import PlanError, Problem, UsageError
+from pgdyno.plan.model import BUILTIN_SCRIPTS
+from pgdyno.plan.reading.plan_document import Document, KeyPath, key_lines
+from pgdyno.plan.reading.plan_files import PlanFile, decode, find_plan, parse
+from pgdyno.plan.sweeps.spec import moved, spread
+
+
+def one_form(data: Mapping[str, Any]) -> tuple[dict[str, Any], list[KeyPath]]:
+    """Returns the parsed plan `data` in one form, and paths that occur in two forms."""
+    plan = dict(data)
+    if not isinstance(plan.get("sweep"), dict):
+        return plan, []
+    sweep, places = spread(plan["sweep"])
+    twice: list[KeyPath] = [("sweep", *place) for place in places]
+    if isinstance(sweep.get("points"), list):
+        points = []
+        for number, point in enumerate(sweep["points"]):
+            flat, places = spread(point) if isinstance(point, dict) else (point, [])
+            points.append(flat)
+            twice += [("sweep", "points", number, *place) for place in places]
+        sweep["points"] = points
+    plan["sweep"] = sweep
+    return plan, twice
+
+
+def moved_in_plan(path: KeyPath) -> KeyPath:
+    """Returns the path after `one_form` of what was at `path` of a plan."""
+    if path[:2] == ("sweep", "points"):
+        return (*path[:3], *moved(path[3:]))
+    return ("sweep", *moved(path[1:])) if path[:1] == ("sweep",) else path
+
+
+EXTENDS = "extends"
+LONGEST_CHAIN = 20
+
+_INSTEAD: Mapping[KeyPath, Sequence[KeyPath]] = {
+    ("trial", "duration"): [("trial", "transactions"), ("phase",)],
+    ("trial", "transactions"): [("trial", "duration"), ("trial", "warmup"), ("phase",)],
+    ("phase",): [("trial", "duration"), ("trial", "transactions"), ("trial", "warmup"), ("sweep", "rate")],
+    ("sweep", "rate"): [("phase",)],
+}
+"""Keys that exclude each other: a plan with one of them does not inherit the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A plan merged with all plans that it extends."""
+
+    document: Document
+    text: str
+    """The text of its own file."""
+    problems: list[Problem] = field(default_factory=list)
+
+
+def read_with_bases(file: PlanFile) -> Read:
+    """Reads `file` and, recursively, the plans that it extends.
+
+    Raises PlanError if one cannot be found or read, or if they form a cycle.
+    """
+    return _read(file, file.folder, [])
+
+
+def _read(file: PlanFile, folder: FilePath, above: list[PlanFile]) -> Read:
+    text = decode(file)
+    data, twice = one_form(parse(file.source, text))
+    lines = {moved_in_plan(path): line for path, line in key_lines(text).items()}
+    if above:
+        data = _scripts_from(data, file.folder, folder)
+    inherited = file.source if above else None
+    document = Document(data, lines, sources=dict.fromkeys(lines, inherited) if inherited else {})
+    problems = [document.problem(path, "is given twice, in two forms", "remove one of them") for path in twice]
+    if EXTENDS not in data:
+        return Read(document, text, problems)
+    base = _read(_base(file, document, above), folder, [*above, file])
+    return Read(_merged(base.document, document), text, problems + base.problems)
+
+
+def _base(file: PlanFile, document: Document, above: Sequence[PlanFile]) -> PlanFile:
+    """Returns the plan that `file` extends. Raises PlanError."""
+    name = document.data[EXTENDS]
+    if not isinstance(name, str) or not name.strip():
+        problem = document.problem((EXTENDS,), "must be the name of a plan", 'such as extends = "quick"')
+        raise PlanError(file.source, [problem])
+    try:
+        base = _find(name, file.folder)
+    except UsageError as error:
+        raise PlanError(file.source, [document.problem((EXTENDS,), error.message, error.hint)]) from error
+    chain = [*above, file]
+    if any(base.path == each.path for each in chain):
+        circle = " → ".join(each.source for each in [*chain, base])
+        raise PlanError(file.source, [document.problem((EXTENDS,), f"forms a cycle: {circle}", "remove one extends")])
+    if len(chain) >= LONGEST_CHAIN:
+        raise PlanError(
+            file.source, [document.problem((EXTENDS,), f"exceeds the limit of {LONGEST_CHAIN} nested plans")]
+        )
+    return base
+
+
+def _find(name: str, folder: FilePath) -> PlanFile:
+    """Finds the file `name` next to the plan, with or without `.toml`, or else the plan in the catalogue."""
+    path = FilePath(name).expanduser()
+    for candidate in (path, path.with_name(f"{path.name}.toml")):
+        if (folder / candidate).is_file():
+            return find_plan(os.path.relpath(folder / candidate))
+    return find_plan(name if path.name == name else str(folder / path))
+
+
+# ---- merging ----
+
+
+def _merged(base: Document, own: Document) -> Document:
+    lines, sources = dict(base.lines), dict(base.sources)
+    data = _without_replaced(base.data, own)
+    _forget(lines, sources, lambda path: base.at(path) is not None and Document(data, {}).at(path) is None)
+    merged = _over(data, own.data, (), lines, sources)
+    for path, line in own.lines.items():
+        lines[path] = line
+        sources.pop(path, None)
+        if path in own.sources:
+            sources[path] = own.sources[path]
+    return Document(merged, lines, sources=sources)
+
+
+def _without_replaced(base: Mapping[str, Any], own: Document) -> dict[str, Any]:
+    """Removes from `base` what keys in `own` exclude."""
+    data = _copied(base)
+    for path, others in _INSTEAD.items():
+        if own.at(path) is not None:
+            for other in others:
+                if own.at(other) is None:
+                    _remove(data, other)
+    targets, own_targets = data.get("target"), own.at(("target",))
+    if isinstance(targets, dict) and isinstance(own_targets, dict):
+        for name, target in own_targets.items():
+            kind = target.get("kind") if isinstance(target, dict) else None
+            if kind is not None and isinstance(targets.get(name), dict) and targets[name].get("kind") != kind:
+                # the keys of another kind would be refused
+                del targets[name]
+    return data
+
+
+def _copied(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _copied(value) if isinstance(value, dict) else value for key, value in table.items()}
+
+
+def _remove(data: dict[str, Any], path: KeyPath) -> None:
+    node: Any = data
+    for key in path[:-1]:
+        node = node.get(key) if isinstance(node, dict) else None
+    if isinstance(node, dict):
+        node.pop(path[-1], None)
+
+
+def _over(
+    base: Mapping[str, Any],
+    own: Mapping[str, Any],
+    path: KeyPath,
+    lines: dict[KeyPath, int],
+    sources: dict[KeyPath, str],
+) -> dict[str, Any]:
+    """Merges `own` into `base` recursively; replaced values lose their lines."""
+    merged = dict(base)
+    for key, value in own.items():
+        at = (*path, key)
+        if isinstance(value, dict) and isinstance(merged.get(key), dict):
+            merged[key] = _over(merged[key], value, at, lines, sources)
+        else:
+            _forget(lines, sources, partial(_is_below, at))
+            merged[key] = value
+    return merged
+
+
+def _is_below(around: KeyPath, path: KeyPath) -> bool:
+    return path[: len(around)] == around
+
+
+def _forget(lines: dict[KeyPath, int], sources: dict[KeyPath, str], gone: Callable[[KeyPath], bool]) -> None:
+    for path in [path for path in lines if gone(path)]:
+        del lines[path]
+        sources.pop(path, None)
+
+
+# ---- scripts ----
+
+
+def _scripts_from(data: dict[str, Any], folder: FilePath, to: FilePath) -> dict[str, Any]:
+    """Rewrites paths of script files in `data`, relative to `folder`, so that they are relative to `to`."""
+    workload = data.get("workload")
+    scripts = workload.get("scripts") if isinstance(workload, dict) else None
+    if folder == to or not isinstance(workload, dict) or not isinstance(scripts, list):
+        return data
+    moved = {each: _moved(each, folder, to) for each in scripts if isinstance(each, str)}
+    names = {_name(before): _name(after) for before, after in moved.items()}
+    data = data | {"workload": workload | {"scripts": [moved.get(each, each) for each in scripts]}}
+    if isinstance(data.get("phase"), list):
+        data["phase"] = [_mix_moved(phase, names) for phase in data["phase"]]
+    return data
+
+
+def _moved(script: str, folder: FilePath, to: FilePath) -> str:
+    name = _name(script)
+    if name in BUILTIN_SCRIPTS or FilePath(name).is_absolute() or not (folder / name).exists():
+        return script
+    return os.path.relpath(folder / name, to) + script[len(name) :]
+
+
+def _name(script: str) -> str:
+    name, at, weight = script.rpartition("@")
+    return name if at and weight.isdigit() else script
+
+
+def _mix_moved(phase: object, names: Mapping[str, str]) -> object:
+    if not isinstance(phase, dict) or not isinstance(phase.get("mix"), dict):
+        return phase
+    return phase | {"mix": {names.get(name, name): weight for name, weight in phase["mix"].items()}}

@@ -1,0 +1,126 @@
+"""Finds and reads plan files."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pgdyno.errors import PlanError, Problem, UsageError
+from pgdyno.plan.reading.plan_document import near
+
+_CATALOGUE = "pgdyno.plans"
+_LOOKED_AT_BYTES = 65_536
+_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueEntry:
+    """A plan in the catalogue."""
+
+    name: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFile:
+    """A plan file."""
+
+    source: str
+    """The path or name that the user gave."""
+    path: Path
+    content: bytes
+
+    @property
+    def folder(self) -> Path:
+        """Script files are relative to it."""
+        return self.path.parent
+
+
+def catalogue() -> list[CatalogueEntry]:
+    """Returns the plans in the catalogue by name."""
+    entries = []
+    for file in resources.files(_CATALOGUE).iterdir():
+        if file.name.endswith(".toml"):
+            data = tomllib.loads(file.read_text(encoding="utf-8"))
+            entries.append(CatalogueEntry(file.name.removesuffix(".toml"), data.get("description", "")))
+    return sorted(entries, key=lambda entry: entry.name)
+
+
+def find_plan(source: str) -> PlanFile:
+    """Finds the plan in the file `source` or in the catalogue. Raises UsageError, PlanError."""
+    path = Path(source).expanduser()
+    try:
+        return PlanFile(source, path.resolve(), path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+        if "/" not in source:
+            listed = resources.files(_CATALOGUE).joinpath(f"{source}.toml")
+            if listed.is_file():
+                return PlanFile(source, Path(str(listed)), listed.read_bytes())
+        if isinstance(error, IsADirectoryError):
+            raise UsageError(f"{source} is a folder, not a plan", hint=_what_there_is(path)) from error
+        raise UsageError(
+            f"plan {source} does not exist, neither as a file nor in the catalogue", hint=_what_there_is(path)
+        ) from error
+    except (OSError, ValueError) as error:
+        # ValueError: a NUL in the name
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise PlanError(source, [Problem("", f"cannot be read: {reason}")]) from error
+
+
+def _what_there_is(path: Path) -> str:
+    """Lists available plans, the most similar first."""
+    names = [entry.name for entry in catalogue()]
+    folder = path if path.is_dir() else path.parent
+    try:
+        files = sorted(file for file in folder.glob("*.toml") if _looks_like_a_plan(file))
+    except OSError:
+        files = []
+    shown = [str(file) for file in files]
+    meant = near(path.name.removesuffix(".toml"), [*(file.stem for file in files), *names])
+    hint = f"catalogue: {', '.join(names)}"
+    if shown:
+        more = f" and {len(shown) - 5} more" if len(shown) > 5 else ""
+        hint += f"; files here: {', '.join(shown[:5])}{more}"
+    if meant is None:
+        return hint
+    likely = next((str(file) for file in files if file.stem == meant), meant)
+    return f"did you mean {likely}? {hint}"
+
+
+def _looks_like_a_plan(file: Path) -> bool:
+    with file.open("rb") as opened:
+        start = opened.read(_LOOKED_AT_BYTES)
+    return all(section in start for section in (b"target", b"workload", b"sweep"))
+
+
+def decode(file: PlanFile) -> str:
+    """Decodes the plan's text. Raises PlanError."""
+    try:
+        return file.content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = file.content.count(b"\n", 0, error.start) + 1
+        raise PlanError(file.source, [Problem("", "is not UTF-8", line, "save the file as UTF-8")]) from error
+
+
+def parse(source: str, text: str) -> dict[str, Any]:
+    """Parses the TOML `text` of the plan `source`. Raises PlanError."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        message = str(error)
+        place = _PLACE.search(message)
+        line = text.rstrip("\n").count("\n") + 1
+        if place is not None:
+            message = message[: place.start()]
+            line = int(place[1]) if place[1] else line
+        hint = 'text stands in quotes: name = "quick"' if message == "Invalid value" else None
+        if message == r"Illegal character '\n'":
+            message = "a quoted text does not end on this line"
+        problem = Problem("", f"is invalid TOML: {message[:1].lower()}{message[1:]}", line, hint)
+        raise PlanError(source, [problem]) from error
+    except RecursionError as error:
+        raise PlanError(source, [Problem("", "is nested too deeply")]) from error

@@ -1,0 +1,252 @@
+"""Translates errors of the schema into messages for authors of plans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from pgdyno.errors import Problem
+from pgdyno.plan.kinds import GENERATOR_KINDS, TARGET_KINDS, kinds_in_words, listed
+from pgdyno.plan.model import EventSpec, Hooks, PhaseSpec, Plan, ReplicaLoad, Reset, SearchSpec, TrialSpec, Workload
+from pgdyno.plan.reading.plan_document import Document, KeyPath, near
+from pgdyno.plan.sections import ProbeSpec
+from pgdyno.plan.sweeps.spec import GROUPS, PointSpec, Sweep
+from pgdyno.records.price import PriceList
+from pgdyno.registry import KINDS
+from pgdyno.units import format_duration
+
+SECTIONS: dict[str, type[BaseModel]] = {
+    **({"generator": next(iter(GENERATOR_KINDS.values()))} if GENERATOR_KINDS else {}),
+    "workload": Workload,
+    "sweep": Sweep,
+    "trial": TrialSpec,
+    "phase": PhaseSpec,
+    "event": EventSpec,
+    "reset": Reset,
+    "hooks": Hooks,
+    "probe": ProbeSpec,
+    "search": SearchSpec,
+    "replica_load": ReplicaLoad,
+    "price": PriceList,
+}
+
+_EXAMPLES = {
+    "name": 'such as name = "quick"',
+    "target": 'such as [target.pg18] with kind = "embedded" and version = "18"',
+    "kind": kinds_in_words(),
+    "source": 'such as source = "/src/postgres"',
+    "dsn": 'such as dsn = "host=db.example.net user=bench"',
+    "count": "such as count = 1",
+    "version": 'such as version = "18"',
+    "instance": 'such as instance = "db.m7g.large"',
+    "workload": 'such as [workload] with scripts = ["select-only"]',
+    "scripts": 'such as scripts = ["select-only"]',
+    "sweep": "such as [sweep] with clients = [1, 4, 16]",
+    "clients": "such as clients = [1, 4, 16]",
+    "trial": 'such as [trial] with duration = "10s" and repeats = 3',
+    "duration": 'such as duration = "10s"',
+}
+_DURATIONS = {"warmup", "duration", "pause", "timeout"}
+
+
+def schema_problems(error: ValidationError, document: Document) -> list[Problem]:
+    """Returns a Problem for each error of pydantic."""
+    return [_translate(dict(each), document) for each in error.errors(include_url=False)]
+
+
+def _translate(error: dict[str, Any], document: Document) -> Problem:
+    kind, context = str(error["type"]), error.get("ctx", {})
+    path = _path(error["loc"], kind, document)
+    if kind == "extra_forbidden":
+        return _unknown_key(path, document)
+    if kind == "missing":
+        return document.problem(path, "is missing", _EXAMPLES.get(str(path[-1])))
+    if kind in ("union_tag_not_found", "union_tag_invalid"):
+        return _kind_of_target(path, document)
+    if len(path) == 2 and path[0] == "target" and kind in _NOT_A_TABLE:
+        # [target] directly contains the keys of a target
+        return document.problem(("target",), "must hold a table for each target", "give it a name: [target.pg18]")
+    if path == ("format",):
+        message = f"this pgdyno reads plans of format 1, not {_shown(error['input'])}"
+        return document.problem(path, message, "use a newer pgdyno, or format = 1")
+    translate = _MESSAGES.get(kind)
+    if translate is None:
+        return document.problem(path, _first_lower(error["msg"]))
+    message, hint = translate(context, error["input"], str(path[-1]) if path else "")
+    return document.problem(path, message, hint)
+
+
+def _path(loc: tuple[str | int, ...], kind: str, document: Document) -> KeyPath:
+    """Returns `loc` as a path in the file: without tags of unions, and without indices of lists that were written as
+    one value.
+    """
+    path: list[str | int] = []
+    node: Any = document.data
+    for number, part in enumerate(loc, start=1):
+        if number == 3 and loc[0] == "target" and part in TARGET_KINDS:
+            # the tag of a target's kind; "dsn" is also a key
+            continue
+        in_table = isinstance(node, dict) and part in node
+        in_list = isinstance(node, list) and isinstance(part, int) and part < len(node)
+        if in_table or in_list:
+            node = node[part]
+            path.append(part)
+        elif kind == "missing" and number == len(loc):
+            path.append(part)
+    return tuple(path)
+
+
+# ---- keys ----
+
+
+def _unknown_key(path: KeyPath, document: Document) -> Problem:
+    key, table = str(path[-1]), path[:-1]
+    known = _known_keys(table, document)
+    elsewhere = [name for name, model in SECTIONS.items() if key in _keys(model) and (name,) != table]
+    kinds = [name for name, model in TARGET_KINDS.items() if key in model.model_fields]
+    meant = near(key, known)
+    if table[:1] == ("target",) and len(table) == 2 and kinds:
+        hint = f'{key} goes with kind = "{kinds[0]}"'
+    elif elsewhere:
+        hint = f"{key} belongs in [{elsewhere[0]}]"
+    elif meant is not None:
+        hint = f"did you mean {meant}?"
+    elif table[:1] == ("sweep",):
+        hint = _sweepable(key, known)
+    else:
+        hint = f"known keys: {', '.join(known)}"
+    return document.problem(path, "unknown key", hint)
+
+
+def _sweepable(key: str, known: Iterable[str]) -> str:
+    group, dot, name = key.partition(".")
+    meant = near(group, GROUPS)
+    if dot and meant is not None:
+        return f"did you mean {meant}.{name}?"
+    name = name or key
+    return f"known keys: {', '.join(known)}; a setting is settings.{name}, a script's variable variables.{name}"
+
+
+def _known_keys(table: KeyPath, document: Document) -> list[str]:
+    if not table:
+        model: type[BaseModel] = Plan
+    elif table[0] == "target" and len(table) > 2:
+        model = _table(TARGET_KINDS[str(document.at((*table[:2], "kind")))], str(table[2]))
+    elif table[0] == "target":
+        model = TARGET_KINDS[str(document.at((*table, "kind")))]
+    elif table[:2] == ("sweep", "points"):
+        model = PointSpec
+    else:
+        model = SECTIONS[str(table[0])]
+    return _keys(model)
+
+
+def _table(model: type[BaseModel], key: str) -> type[BaseModel]:
+    """Returns the model of the table `key` of `model`, whose field may be optional."""
+    kinds = (model.model_fields[key].annotation, *get_args(model.model_fields[key].annotation))
+    return next(each for each in kinds if isinstance(each, type) and issubclass(each, BaseModel))
+
+
+def _keys(model: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _kind_of_target(path: KeyPath, document: Document) -> Problem:
+    path = (*path, "kind")
+    value = document.at(path)
+    if value is None:
+        return document.problem(path, "is missing", _EXAMPLES["kind"])
+    meant = near(value, TARGET_KINDS) if isinstance(value, str) else None
+    if isinstance(value, str) and value in KINDS:
+        message = f"{_shown(value)} is a kind of target whose package is missing here"
+        return document.problem(path, message, f"there are {_listing(TARGET_KINDS)}; install pgdyno with all of it")
+    message = f"{_shown(value)} is not a kind of target; available: {_listing(TARGET_KINDS)}"
+    return document.problem(path, message, f'did you mean "{meant}"?' if meant else _EXAMPLES["kind"])
+
+
+# ---- values ----
+
+_Translator = Callable[[dict[str, Any], object, str], tuple[str, str | None]]
+
+
+def _wanted(what: str, example: str | None = None) -> _Translator:
+    return lambda _context, value, _key: (f"must be {what}, not {_shown(value)}", example)
+
+
+def _wanted_text(_context: dict[str, Any], value: object, key: str) -> tuple[str, str | None]:
+    if isinstance(value, (dict, list)):
+        return f"must be one value, not {_shown(value)}", None
+    hint = f'text stands in quotes: {key} = "{value}"' if isinstance(value, (int, float)) else None
+    return f"must be text, not {_shown(value)}", hint
+
+
+def _wanted_whole(_context: dict[str, Any], value: object, key: str) -> tuple[str, str | None]:
+    hint = None
+    if isinstance(value, str) and value.strip().isdigit():
+        hint = f"write numbers without quotes: {key if not key.isdigit() else '...'} = {value.strip()}"
+    return f"must be a whole number, not {_shown(value)}", hint
+
+
+def _bound(words: str, name: str) -> _Translator:
+    def translate(context: dict[str, Any], value: object, key: str) -> tuple[str, str | None]:
+        limit = format_duration(context[name]) if key in _DURATIONS else context[name]
+        return f"must be {words} {limit}, not {_shown(value)}", None
+
+    return translate
+
+
+def _one_of(context: dict[str, Any], value: object, _key: str) -> tuple[str, str | None]:
+    # pydantic lists them as 'simple', 'extended' or 'prepared'
+    allowed = context["expected"].replace(" or ", ", ").replace("'", "").split(", ")
+    meant = near(value, allowed) if isinstance(value, str) else None
+    what = _listing(allowed) if len(allowed) > 1 else f'"{allowed[0]}", the only one there is'
+    return f"must be {what}, not {_shown(value)}", f'did you mean "{meant}"?' if meant else None
+
+
+def _empty(_context: dict[str, Any], _value: object, key: str) -> tuple[str, str | None]:
+    return "must not be empty", _EXAMPLES.get(key)
+
+
+def _said_by_us(context: dict[str, Any], _value: object, _key: str) -> tuple[str, str | None]:
+    message, _, hint = str(context["error"]).partition("; ")
+    return message, hint or None
+
+
+_NOT_A_TABLE = ("dict_type", "model_type", "model_attributes_type")
+_MESSAGES: dict[str, _Translator] = {
+    **dict.fromkeys(_NOT_A_TABLE, _wanted("a table")),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), _wanted_whole),
+    "int_parsing_size": _wanted("a smaller number"),
+    "string_type": _wanted_text,
+    "list_type": _wanted("a list", 'lists stand in brackets: ["a", "b"]'),
+    "bool_type": _wanted("true or false"),
+    "float_type": _wanted("a number"),
+    "greater_than": _bound("more than", "gt"),
+    "greater_than_equal": _bound("at least", "ge"),
+    "literal_error": _one_of,
+    "too_short": _empty,
+    "value_error": _said_by_us,
+}
+
+
+def _shown(value: object) -> str:
+    """Returns `value` as in the file, if it is short."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "a table"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, str):
+        return f'"{value}"' if len(value) <= 60 else f'"{value[:57]}..."'
+    return str(value)
+
+
+def _listing(words: Iterable[str]) -> str:
+    return listed([f'"{word}"' for word in words])
+
+
+def _first_lower(text: str) -> str:
+    return text[:1].lower() + text[1:]

@@ -1,0 +1,159 @@
+"""Read a plan with those that it extends, apply `--set` and `--on`, and check all of it."""
+
+from __future__ import annotations
+
+import copy
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from pgdyno.errors import PlanError, Problem, UsageError
+from pgdyno.plan.checks.check_all import check_sections, read_sections
+from pgdyno.plan.model import Plan
+from pgdyno.plan.reading.extends import EXTENDS, moved_in_plan, one_form, read_with_bases
+from pgdyno.plan.reading.plan_document import Document, KeyPath, dotted, in_order, split_assignment
+from pgdyno.plan.reading.plan_files import find_plan
+from pgdyno.plan.reading.problems import schema_problems
+
+_HINT = "such as --set trial.duration=5s or --set sweep.clients=[1,2]"
+
+
+def apply_overrides(data: Mapping[str, Any], overrides: Sequence[str]) -> tuple[dict[str, Any], frozenset[KeyPath]]:
+    """Applies each of `overrides` to `data` in turn; returns it with the paths that they set.
+
+    Creates missing tables; an element of a list (`sweep.clients[0]`) must exist. Raises UsageError for an invalid
+    override.
+    """
+    changed = copy.deepcopy(dict(data))
+    paths = set()
+    for override in overrides:
+        try:
+            path, text = split_assignment(override)
+            _put(changed, path, _value(text))
+        except ValueError as error:
+            raise UsageError(f"cannot apply --set {override}: {error}", hint=_HINT) from error
+        paths.add(path)
+    return changed, frozenset(paths)
+
+
+def _value(text: str) -> object:
+    """Parses `text` as TOML, or else as a bare word."""
+    try:
+        parsed = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError as error:
+        if text.lstrip()[:1] in tuple("[{\"'") or "\n" in text:
+            raise ValueError("the value is not valid TOML") from error
+        return text.strip()
+    if list(parsed) != ["value"]:
+        raise ValueError("give one value")
+    value: object = parsed["value"]
+    return value
+
+
+def _put(data: dict[str, Any], path: KeyPath, value: object) -> None:
+    node: Any = data
+    for length, key in enumerate(path[:-1], start=1):
+        if isinstance(node, dict) and isinstance(key, str):
+            node = node.setdefault(key, {})
+        else:
+            node = node[_place(node, key, path[:length])]
+    key = path[-1]
+    if isinstance(node, dict) and isinstance(key, str):
+        node[key] = value
+    else:
+        node[_place(node, key, path)] = value
+
+
+def _place(node: object, key: str | int, path: KeyPath) -> int:
+    """Returns the index `key` of the list `node` in the middle of `path`. Raises ValueError."""
+    around = dotted(path[:-1])
+    if not isinstance(node, list):
+        what = "a table" if isinstance(node, dict) else "one value"
+        raise ValueError(f"{around} is {what}, {'not a list' if isinstance(key, int) else 'not a table'}")
+    if not isinstance(key, int):
+        if not key.isdigit():
+            raise ValueError(f"{around} is a list; its elements are {around}[0] and so on")
+        key = int(key)
+    if key >= len(node):
+        raise ValueError(f"{around} has {len(node)} elements, counted from 0")
+    return key
+
+
+ON, TARGET = "on", "target"
+ANYWHERE: dict[str, dict[str, Any]] = {
+    "dsn": {"server": {"kind": "dsn", "dsn": ""}},
+    "embedded": {"here": {"kind": "embedded", "version": "18"}},
+}
+"""The defaults of every plan: a server at libpq's variables, and an embedded server of the newest version."""
+
+
+def on_others(document: Document, name: str | None) -> Document:
+    """Replaces the targets of `document` by those under `on.NAME`, if a name is given. Raises UsageError."""
+    if name is None:
+        return document
+    named = document.data.get(ON)
+    others = ANYWHERE | named if isinstance(named, dict) else ANYWHERE
+    if name not in others:
+        hint = f"available: {', '.join(sorted(others))}; to add others: a table [on.{name}.TARGET] in the plan"
+        raise UsageError(f"the plan has no targets for --on {name}", hint=hint)
+    data = {key: value for key, value in document.data.items() if key not in (ON, "price", "generator")}
+    lines = {_moved(path, name): line for path, line in document.lines.items() if path[:1] != (TARGET,)}
+    sources = {_moved(path, name): source for path, source in document.sources.items() if path[:1] != (TARGET,)}
+    return replace(document, data=data | {TARGET: others[name]}, lines=lines, sources=sources)
+
+
+def _moved(path: KeyPath, name: str) -> KeyPath:
+    return (TARGET, *path[2:]) if path[:2] == (ON, name) else path
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedPlan:
+    """A valid plan and its source."""
+
+    plan: Plan
+    source: str
+    """The path or catalogue name that the user gave."""
+    text: str
+    """The plan's own file, without `--set` and without what it extends."""
+    folder: Path
+    """Script files are relative to it."""
+    document: Document = field(default_factory=lambda: Document({}, {}), repr=False)
+    """The merged content and its lines."""
+    gave_up: tuple[str, ...] = ()
+    """The reductions for a budget, as sentences."""
+
+
+def load_plan(source: str | Path, overrides: Sequence[str] = (), on: str | None = None) -> LoadedPlan:
+    """Loads the plan in the file `source` or in the catalogue, and applies `overrides` (`path=value`).
+
+    `on` replaces the plan's targets. Overrides are applied last. Raises UsageError if the plan does not exist or an
+    override is invalid, PlanError with all problems of the plan.
+    """
+    file = find_plan(str(source))
+    read = read_with_bases(file)
+    chosen = on_others(read.document, on)
+    data, overridden = apply_overrides(chosen.data, overrides)
+    if any(path[:1] == (EXTENDS,) for path in overridden):
+        raise UsageError(
+            "cannot apply --set extends: pgdyno reads extended plans before", hint=f"write {EXTENDS} into the file"
+        )
+    document = replace(chosen, data=one_form(data)[0], overridden=frozenset(moved_in_plan(path) for path in overridden))
+    plan = _validate(file.source, file.folder, document, read.problems)
+    return LoadedPlan(plan, file.source, read.text, file.folder, document)
+
+
+def _validate(source: str, folder: Path, document: Document, known: Sequence[Problem]) -> Plan:
+    problems = list(known)
+    plan: Plan | None = None
+    try:
+        plan = Plan.model_validate(document.data)
+    except ValidationError as error:
+        problems += schema_problems(error, document)
+    problems += check_sections(read_sections(document), document, folder)
+    if plan is None or problems:
+        raise PlanError(source, in_order(problems))
+    return plan

@@ -1,0 +1,208 @@
+"""Parts of a plan's schema: events, the probe, the load on standbys, snapshots, searches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
+
+from pgdyno.plan.values import HIGHEST_RATE, Model, Positive, Protocol
+from pgdyno.units import parse_duration_s
+
+ACTIONS = ("checkpoint", "restart", "kill", "promote", "pause", "vacuum")
+DROPPING = frozenset({"restart", "kill", "promote"})
+"""Events that end sessions."""
+ON_PROCESSES = frozenset({"restart", "kill", "pause"})
+"""Events that need the server's processes, not only a connection."""
+
+
+def action(value: object) -> object:
+    """Validates `do` of an event. Raises ValueError."""
+    if isinstance(value, dict) and "command" in value and value.keys() <= {"command", "password"}:
+        command = value["command"]
+        if not isinstance(command, str) or not command.strip():
+            raise ValueError('write the command as text: do = { command = "sync" }')
+        if not isinstance(value.get("password", False), bool):
+            raise ValueError('write password = true, and PGPASSWORD is set: do = { command = "...", password = true }')
+        return value
+    if value in ACTIONS:
+        return value
+    near = get_close_matches(value.lower(), ACTIONS, n=1) if isinstance(value, str) else []
+    meant = f"did you mean {near[0]}? " if near else ""
+    raise ValueError(f'is not known; {meant}write one of {", ".join(ACTIONS)}, or {{ command = "..." }}')
+
+
+def patience(value: object, info: ValidationInfo) -> object:
+    """Validates `trial.reconnect`; durations are in seconds, as in a resolved plan. Raises ValueError."""
+    if value is None or value in ("off", "always") or info.context == "resolved":
+        return value
+    if not isinstance(value, str):
+        raise ValueError('write "off", "always" or a time such as "30s"')
+    seconds = parse_duration_s(value)
+    if seconds <= 0:
+        raise ValueError('must be more than 0s; to be without, write "off"')
+    return seconds
+
+
+LOCAL_HZ = 10
+REMOTE_HZ = 1
+MOST_HZ = 100
+"""pgprobe's limit."""
+STATEMENTS = 20
+"""pgprobe's default."""
+
+
+def _log(value: object) -> object:
+    if isinstance(value, bool) or (isinstance(value, str) and value.startswith("/")):
+        return value
+    raise ValueError('write the whole path of the log, such as "/var/log/postgresql/main.log", or true or false')
+
+
+class ProbeSpec(Model):
+    """What the probe samples during every trial, as far as the target allows it."""
+
+    enabled: bool = True
+    waits_hz: Annotated[int, Field(ge=0, le=MOST_HZ)] | None = None
+    """Session samples per second; None: 10 on this machine, 1 over the network. 0: none."""
+    host: bool = True
+    """Sample the server's host and its processes: this machine, or one over SSH (`target.NAME.ssh`)."""
+    server: bool = True
+    """Sample the server over SQL."""
+    log: Annotated[bool | str, BeforeValidator(_log)] = True
+    """Read the server's log on its host: true for the path that the server reports, or a path."""
+    statements: Annotated[int, Field(ge=0)] = STATEMENTS
+    """Number of statements of pg_stat_statements to record every 10 s, if the database has it. 0: none."""
+    standbys: bool = True
+    """Sample the standbys of a target that pgdyno runs, each over SQL."""
+
+    @model_validator(mode="after")
+    def _log_is_on_the_host(self) -> ProbeSpec:
+        if isinstance(self.log, str) and not self.host:
+            raise ValueError("the log is on the server's host, which host = false excludes")
+        return self
+
+    def hz(self, *, local: bool) -> int:
+        """The sampling frequency of sessions."""
+        if self.waits_hz is not None:
+            return self.waits_hz
+        return LOCAL_HZ if local else REMOTE_HZ
+
+    def log_options(self) -> list[str]:
+        """Returns pgprobe's options for the log."""
+        if isinstance(self.log, str):
+            return [f"--log={self.log}"]
+        return [] if self.log else ["--no-log"]
+
+
+class ReplicaLoad(Model):
+    """The load on the standbys of every target during a trial on its primary."""
+
+    scripts: list[str] = Field(min_length=1)
+    """Read-only scripts, which use the dataset and variables of the workload."""
+    clients: Positive
+    """Clients of all standbys together, distributed evenly."""
+    protocol: Protocol = "simple"
+    rate: Annotated[float, Field(gt=0, lt=HIGHEST_RATE)] | None = None
+    """Transactions per second of all clients together, in open loop; None: closed loop."""
+
+
+def shares(clients: int, standbys: int) -> Sequence[int]:
+    """Distributes `clients` over `standbys`; the shares differ by at most one."""
+    each, more = divmod(clients, standbys)
+    return [each + (place < more) for place in range(standbys)]
+
+
+SnapshotWay = Literal["copy", "reflink", "btrfs", "zfs"]
+"""Copy files, share their blocks, or use a snapshot of the file system."""
+
+FILE_SYSTEMS: dict[SnapshotWay, str] = {"btrfs": "btrfs", "zfs": "zfs"}
+"""The required file systems, by the kernel's names."""
+PROGRAMS: dict[SnapshotWay, str] = {"btrfs": "btrfs", "zfs": "zfs"}
+NO_REFLINK = frozenset({"ext2", "ext3", "ext4", "tmpfs", "ramfs", "f2fs"})
+"""File systems in which files cannot share blocks."""
+
+
+def snapshot_way(value: object) -> object:
+    """Validates the method, with a reason for common wrong names. Raises ValueError."""
+    if value == "lvm":
+        raise ValueError(
+            "LVM brings back a whole volume, with whatever else lies there, and only while it is unmounted: "
+            'have XFS on the volume, and "reflink"'
+        )
+    return value
+
+
+PERCENTILES = {
+    "p50": "p50",
+    "p75": "p75",
+    "p90": "p90",
+    "p95": "p95",
+    "p99": "p99",
+    "p99.9": "p999",
+    "p99.99": "p9999",
+    "mean": "mean",
+    "max": "max",
+}
+"""Figures that a target may limit, with their names in a trial's record."""
+_TARGET = re.compile(r"\s*(\S+?)\s*<\s*(.+?)\s*")
+_PERCENT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyTarget:
+    """A limit on one figure of a latency."""
+
+    name: str
+    """As in a plan: p99.9"""
+    limit_ns: float
+
+    @property
+    def field(self) -> str:
+        """The figure's name in the record of a latency."""
+        return PERCENTILES[self.name]
+
+
+def parse_target(text: str) -> LatencyTarget:
+    """Parses `p99 < 10ms`. Raises ValueError with the correct format."""
+    match = _TARGET.fullmatch(text)
+    if match is None or match[1] not in PERCENTILES:
+        raise ValueError(f'{text!r} is not a latency target; write "p99 < 10ms", on one of {", ".join(PERCENTILES)}')
+    limit_s = parse_duration_s(match[2])
+    if limit_s <= 0:
+        raise ValueError("a latency target must be more than 0ms")
+    return LatencyTarget(match[1], limit_s * 1e9)
+
+
+def latency_targets(value: object) -> object:
+    """Validates `search.latency`: a target for all scripts together, or a table of targets by script.
+
+    Raises ValueError.
+    """
+    targets = value.values() if isinstance(value, dict) else [value]
+    if value is not None:
+        for target in targets:
+            if not isinstance(target, str):
+                raise ValueError('write a latency target as text; such as latency = "p99 < 10ms"')
+            parse_target(target)
+        if not targets:
+            raise ValueError("must not be empty")
+    return value
+
+
+def percent(text: str) -> str:
+    """Validates `5%`. Raises ValueError."""
+    share_of(text)
+    return text
+
+
+def share_of(text: str) -> float:
+    """Returns 0.05 for `5%`. Raises ValueError."""
+    match = _PERCENT.fullmatch(text)
+    share = float(match[1]) / 100 if match is not None else 0.0
+    if not 0.001 <= share <= 1:
+        raise ValueError(f'{text!r} is not right; write a share from 0.1% to 100%, such as "5%"')
+    return share

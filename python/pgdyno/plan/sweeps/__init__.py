@@ -1,0 +1,1 @@
+"""Sweeps: what a plan says of them, and the points that they come to."""

@@ -1,0 +1,311 @@
+"""The sweep: which combinations of parameters are measured, as the file says it.
+
+The sweep: the measured combinations of parameters, as in the file.
+
+`points.py` resolves the points. Each parameter is a list of items; an item is a value, or the text of an expression on
+other parameters. Ranges are expanded when they are read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, WithJsonSchema, model_validator
+from pydantic_core import PydanticKnownError
+
+from pgdyno.plan.sweeps.expressions import parse_expression
+from pgdyno.plan.values import HIGHEST_RATE, Model, Protocol, setting_text
+
+MOST_VALUES = 10_000
+"""The limit of one range, to catch typing errors."""
+
+_NUMBER = r"(\d{1,18}(?:\.\d{1,9})?)"
+_UNIT = r"([A-Za-z]{0,3})"
+_RANGE = re.compile(
+    rf"\s*{_NUMBER}\s*{_UNIT}\s*\.\.\s*{_NUMBER}\s*{_UNIT}\s*(?:step\s+{_NUMBER}\s*{_UNIT}|(doubling))?\s*"
+)
+_HINT = 'write "1..8", "2..160 step 2" or "1..256 doubling"'
+
+
+def is_range(text: str) -> bool:
+    """Tells whether `text` contains two dots and so is a range."""
+    return ".." in text
+
+
+def expand_range(text: str) -> list[str]:
+    """Returns the values of the range `text`: its start, and its end if the steps reach it.
+
+    Raises ValueError with the mistake and, after a semicolon, the remedy.
+    """
+    match = _RANGE.fullmatch(text)
+    if match is None:
+        raise ValueError(f'"{text}" is not a range; {_HINT}')
+    first, unit, last, last_unit, step_text, step_unit, doubling = match.groups()
+    # in "1..8GB", the unit applies to both ends
+    unit = unit or last_unit
+    if last_unit != unit or (step_unit or unit) != unit:
+        raise ValueError(f'"{text}" mixes units; write both ends in {unit}')
+    low, high = Decimal(first), Decimal(last)
+    if low > high:
+        raise ValueError(f'"{text}" ends before it begins; write {last}{unit}..{first}{unit}')
+    numbers = _doubled(text, low, high) if doubling else _stepped(text, low, high, Decimal(step_text or "1"))
+    return [f"{_plain(number)}{unit}" for number in numbers]
+
+
+def _doubled(text: str, low: Decimal, high: Decimal) -> list[Decimal]:
+    if low == 0:
+        raise ValueError(f'"{text}" never leaves 0 by doubling; begin with 1')
+    numbers = [low]
+    while numbers[-1] * 2 <= high:
+        numbers.append(numbers[-1] * 2)
+    return numbers
+
+
+def _stepped(text: str, low: Decimal, high: Decimal, step: Decimal) -> list[Decimal]:
+    if step == 0:
+        raise ValueError(f'"{text}" has a step of 0; {_HINT}')
+    count = int((high - low) / step) + 1
+    if count > MOST_VALUES:
+        raise ValueError(f'"{text}" has {count:,} values, and {MOST_VALUES:,} are the most; use a larger step')
+    return [low + step * place for place in range(count)]
+
+
+def _plain(number: Decimal) -> str:
+    """Formats without an exponent and without trailing zeros."""
+    text = f"{number:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+GROUPS = ("settings", "variables")
+"""Groups of any number of parameters: `settings.work_mem`, `variables.range`."""
+Place = tuple[str | int, ...]
+
+
+def spread(table: Mapping[str, Any]) -> tuple[dict[str, Any], list[Place]]:
+    """Normalizes `table`, a sweep or a point: `"settings.a"` and `settings.a` become `settings = { a = … }`.
+
+    Names may contain dots (`settings.auto_explain.log_min_duration`). Also returns the paths that occur in two forms;
+    the later one wins.
+    """
+    flat: dict[str, Any] = {}
+    twice: list[Place] = []
+    for key, value in table.items():
+        place = moved((key,))
+        if place == (key,) and not (key in GROUPS and isinstance(value, Mapping)):
+            flat[key] = value
+            continue
+        group = flat.setdefault(str(place[0]), {})
+        for name, each in _leaves(str(place[1]), value) if len(place) > 1 else _members(value):
+            if name in group:
+                twice.append((place[0], name))
+            group[name] = each
+    return flat, twice
+
+
+def moved(place: Place) -> Place:
+    """Returns the path after `spread` of what was at `place` of a sweep or a point."""
+    if not place or not isinstance(place[0], str):
+        return place
+    group, dot, name = place[0].partition(".")
+    if group not in GROUPS:
+        return place
+    keys: list[str] = [name] if dot else []
+    at = 1
+    while at < len(place) and isinstance(key := place[at], str):
+        keys.append(key)
+        at += 1
+    return (group, *([".".join(keys)] if keys else []), *place[at:])
+
+
+def _members(table: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return [leaf for key, value in table.items() for leaf in _leaves(key, value)]
+
+
+def _leaves(name: str, value: object) -> list[tuple[str, Any]]:
+    """Flattens tables in `value` under `name` into names with dots."""
+    if not isinstance(value, Mapping):
+        return [(name, value)]
+    return [leaf for key, each in value.items() for leaf in _leaves(f"{name}.{key}", each)]
+
+
+def _spread(value: object) -> object:
+    return spread(value)[0] if isinstance(value, Mapping) else value
+
+
+# ---- items ----
+
+Reader = Callable[[object], Any]
+
+
+def _number_item(literal: Reader) -> Reader:
+    """Parses one item of a numeric parameter: a literal, a range (which gives a list), or an expression."""
+
+    def read(value: object) -> object:
+        if not isinstance(value, str) or value.strip().isdigit():
+            return literal(value)
+        if is_range(value):
+            return [literal(_number(each, value)) for each in expand_range(value)]
+        expression = parse_expression(value)
+        if not expression.names:
+            raise ValueError(f'"{value}" names no parameter; a range is written "1..8", a number without quotes')
+        return expression.text
+
+    return read
+
+
+def _one(read: Reader) -> Reader:
+    """Parses the single value of a point's parameter."""
+
+    def check(value: object) -> object:
+        item = read(value)
+        if isinstance(item, list):
+            raise ValueError("a point has one value, not a range; ranges belong in the sweep itself")
+        return item
+
+    return check
+
+
+def _number(text: str, of: str) -> int | float:
+    try:
+        return float(text) if "." in text else int(text)
+    except ValueError:
+        raise ValueError(f'"{of}" has a unit, and numbers are wanted; leave the unit out') from None
+
+
+def _whole(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise PydanticKnownError("int_type")
+    if value < 1:
+        raise PydanticKnownError("greater_than_equal", {"ge": 1})
+    return value
+
+
+def _rate(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise PydanticKnownError("float_type")
+    if value <= 0:
+        raise PydanticKnownError("greater_than", {"gt": 0})
+    if not value < HIGHEST_RATE:
+        raise ValueError(f"{value:g} transactions per second exceed the limit; write less than 1e9")
+    return float(value)
+
+
+def _text_item(value: object) -> object:
+    value = setting_text(value)
+    if not isinstance(value, str):
+        raise PydanticKnownError("string_type")
+    # "../lib" and "a..b" are texts, not ranges
+    return expand_range(value) if _looks_like_a_range(value) else value
+
+
+def _looks_like_a_range(text: str) -> bool:
+    return is_range(text) and text.lstrip()[:1].isdigit()
+
+
+_ASSIGNED = re.compile(r"[^=<>!]=[^=]")
+
+
+def _condition(text: str) -> str:
+    try:
+        return parse_expression(text).text
+    except ValueError as error:
+        if _ASSIGNED.search(text):
+            raise ValueError(f'"{text}" is not a condition; to be equal is written ==') from error
+        raise
+
+
+def _listed(value: object) -> object:
+    return value if value is None or isinstance(value, list) else [value]
+
+
+def _flat(items: list[Any]) -> list[Any]:
+    return [each for item in items for each in (item if isinstance(item, list) else [item])]
+
+
+def _items_schema(*of: Mapping[str, Any]) -> WithJsonSchema:
+    choices = [dict(each) for each in of]
+    return WithJsonSchema({"anyOf": [*choices, {"type": "array", "minItems": 1, "items": {"anyOf": choices}}]})
+
+
+_TEXT = {"type": "string", "description": "A range (1..8, 2..160 step 2, 1..256 doubling) or an expression"}
+_WHOLE = {"type": "integer", "minimum": 1}
+_POSITIVE = {"type": "number", "exclusiveMinimum": 0}
+_PLAIN = ({"type": "string"}, {"type": "number"}, {"type": "boolean"})
+
+_whole_item, _rate_item = _number_item(_whole), _number_item(_rate)
+_AXIS = (Field(min_length=1), AfterValidator(_flat), BeforeValidator(_listed))
+WholeItems = Annotated[
+    list[Annotated[int | str, PlainValidator(_whole_item)]],
+    *_AXIS,
+    _items_schema(_WHOLE, _TEXT),
+]
+RateItems = Annotated[
+    list[Annotated[float | str, PlainValidator(_rate_item)]],
+    *_AXIS,
+    _items_schema(_POSITIVE, _TEXT),
+]
+TextItems = Annotated[list[Annotated[str, PlainValidator(_text_item)]], *_AXIS, _items_schema(*_PLAIN)]
+Protocols = Annotated[
+    list[Protocol],
+    Field(min_length=1),
+    BeforeValidator(_listed, json_schema_input_type=Protocol | list[Protocol]),
+]
+OneWhole = Annotated[int | str, PlainValidator(_one(_whole_item)), WithJsonSchema({"anyOf": [_WHOLE, _TEXT]})]
+OneRate = Annotated[float | str, PlainValidator(_one(_rate_item)), WithJsonSchema({"anyOf": [_POSITIVE, _TEXT]})]
+OneText = Annotated[str, PlainValidator(_one(_text_item)), WithJsonSchema({"anyOf": [*_PLAIN]})]
+
+
+def _simple() -> list[Protocol]:
+    return ["simple"]
+
+
+Condition = Annotated[str, AfterValidator(_condition)]
+
+
+class PointSpec(Model):
+    """An explicit point; the sweep gives the parameters that it omits."""
+
+    clients: OneWhole | None = None
+    workers: OneWhole | None = None
+    protocol: Protocol | None = None
+    scale: OneWhole | None = None
+    rate: OneRate | None = None
+    settings: dict[str, OneText] = Field(default_factory=dict)
+    variables: dict[str, OneText] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_one_form(cls, value: object) -> object:
+        return _spread(value)
+
+
+class Sweep(Model):
+    """The space of parameters; its product is measured. Each is a value, a list, a range or an expression."""
+
+    clients: WholeItems | None = None
+    """Numbers of clients; None: only the points are measured."""
+    workers: WholeItems | None = None
+    """Engine threads; None: the engine decides."""
+    protocol: Protocols = Field(default_factory=_simple)
+    scale: WholeItems | None = None
+    """Scale of the dataset; None: that of the workload."""
+    rate: RateItems | None = None
+    """Transactions per second, in open loop; None: closed loop."""
+    settings: dict[str, TextItems] = Field(default_factory=dict)
+    """Lines of postgresql.conf, which override those of the target."""
+    variables: dict[str, TextItems] = Field(default_factory=dict)
+    """Variables of scripts, which override those of the workload."""
+    points: list[PointSpec] = Field(default_factory=list)
+    """Explicit points, measured in addition to the product, or instead of it without clients."""
+    exclude: Annotated[list[Condition], BeforeValidator(_listed, json_schema_input_type=str | list[str])] = Field(
+        default_factory=list
+    )
+    """Conditions; a point for which one holds is not measured."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_one_form(cls, value: object) -> object:
+        return _spread(value)

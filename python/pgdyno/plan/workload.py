@@ -1,0 +1,158 @@
+"""The workload of a plan: how it names scripts, and phases in which its load changes.
+
+Phases of a plan: how the load changes during every trial.
+
+The keys are those of the engine's file (docs/guides/phases.md), which pgdyno writes for each trial. This module checks
+what needs no engine, and reports lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pgdyno.errors import Problem
+from pgdyno.plan.model import BUILTIN_SCRIPTS, TPCC_SCRIPTS, PhaseSpec, Plan, Workload
+from pgdyno.plan.reading.plan_document import Document
+from pgdyno.records import Point
+from pgdyno.units import parse_duration_s
+
+HIGHEST_WEIGHT = 2**31 - 1
+"""The limit of the engine and of pgbench."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptChoice:
+    """One entry of `workload.scripts`."""
+
+    name: str
+    """A built-in, or a file relative to the plan's folder."""
+    weight: int
+
+    @property
+    def builtin(self) -> bool:
+        """Whether it is one of the engine's scripts."""
+        return self.name in BUILTIN_SCRIPTS
+
+
+def parse_script(text: str) -> ScriptChoice:
+    """Parses name and weight in `text`. Raises ValueError with the mistake."""
+    name, at, weight = text.rpartition("@")
+    if not at:
+        name, weight = text, "1"
+    if not name.strip():
+        raise ValueError(f"{text!r} names no script")
+    if not weight.isascii() or not weight.isdigit() or int(weight) > HIGHEST_WEIGHT:
+        raise ValueError(f"the weight of {name} must be a whole number from 0 on, not {weight!r}")
+    return ScriptChoice(name, int(weight))
+
+
+def scripts_that_run(plan: Plan) -> set[str]:
+    """Returns the scripts that a trial of `plan` may run: those with a weight, in the workload or in a phase."""
+    names = {choice.name for choice in map(parse_script, plan.workload.scripts) if choice.weight > 0}
+    for phase in plan.phase:
+        names |= {name for name, weight in (phase.mix or {}).items() if weight > 0}
+    return names
+
+
+def script_files(plan: Plan) -> list[str]:
+    """Returns the files that `plan` names, each once; not those that are installed with sysbench."""
+    lua = [plan.workload.lua] if plan.workload.lua is not None and plan.workload.lua.endswith(".lua") else []
+    scripts = [] if plan.workload.is_lua or plan.workload.is_tpcc else plan.workload.scripts
+    on_replicas = plan.replica_load.scripts if plan.replica_load is not None else []
+    choices = map(parse_script, [*scripts, *on_replicas])
+    return list(dict.fromkeys([*lua, *(choice.name for choice in choices if not choice.builtin)]))
+
+
+Ramp = tuple[float, float]
+
+
+def phases_s(plan: Plan) -> float | None:
+    """Returns the total seconds of a trial's phases, or None without phases."""
+    return together_s(plan.phase)
+
+
+def together_s(phases: Sequence[PhaseSpec]) -> float | None:
+    """Returns the total seconds of `phases`, or None without any."""
+    return sum(parse_duration_s(phase.duration) for phase in phases) if phases else None
+
+
+def trial_s(plan: Plan) -> float | None:
+    """Returns the seconds of a trial with its warm-up, or None if it ends after a number of transactions."""
+    if plan.phase:
+        return phases_s(plan)
+    return None if plan.trial.duration is None else plan.trial.warmup + plan.trial.duration
+
+
+def ends(value: float | Mapping[str, float]) -> Ramp:
+    """Returns the start and the end value of a rate or count."""
+    return (value["from"], value["to"]) if isinstance(value, Mapping) else (value, value)
+
+
+def check_phases(
+    phases: Sequence[PhaseSpec], workload: Workload | None, points: Sequence[Point], document: Document
+) -> Iterator[Problem]:
+    """Yields problems of `phases` with the sweep's points and the workload, as far as these are valid."""
+    yield from _names(phases, document)
+    yield from _rates(phases, document)
+    if all(not phase.result for phase in phases):
+        yield document.problem(("phase",), "has no phase with a result", "remove result = false from one phase")
+    if points:
+        yield from _clients(phases, points, document)
+    if workload is not None:
+        yield from _mixes(phases, workload, document)
+
+
+def _names(phases: Sequence[PhaseSpec], document: Document) -> Iterator[Problem]:
+    for place, phase in enumerate(phases):
+        if any(phase.name == before.name for before in phases[:place]):
+            message = f"{phase.name} is the name of two phases"
+            yield document.problem(("phase", place, "name"), message, "give each phase its own name")
+
+
+def _rates(phases: Sequence[PhaseSpec], document: Document) -> Iterator[Problem]:
+    if all(phase.rate is None for phase in phases):
+        return
+    for place, phase in enumerate(phases):
+        if phase.rate is None:
+            hint = "give a rate to every phase (0 is a pause), or to none"
+            yield document.problem(("phase", place), "has no rate, unlike other phases", hint)
+    if all(phase.rate is not None and max(ends(phase.rate)) == 0 for phase in phases):
+        yield document.problem(("phase",), "has no rate above 0", "give one phase a rate")
+
+
+def _clients(phases: Sequence[PhaseSpec], points: Sequence[Point], document: Document) -> Iterator[Problem]:
+    most, workers = min(point.clients for point in points), max(point.workers or 1 for point in points)
+    is_open = any(phase.rate is not None for phase in phases)
+    for place, phase in enumerate(phases):
+        if phase.clients is None:
+            continue
+        path = ("phase", place, "clients")
+        if max(ends(phase.clients)) > most:
+            message = f"{max(ends(phase.clients)):g} clients are more than the {most} of sweep.clients"
+            yield document.problem(path, message, "start sweep.clients with that many")
+        if is_open and min(ends(phase.clients)) < workers:
+            message = f"{min(ends(phase.clients)):g} clients are fewer than the {workers} workers that share the rate"
+            yield document.problem(path, message, f"use at least {workers}")
+
+
+def _mixes(phases: Sequence[PhaseSpec], workload: Workload, document: Document) -> Iterator[Problem]:
+    own = list(TPCC_SCRIPTS) if workload.is_tpcc else None
+    names = own or _quietly(lambda: [parse_script(text).name for text in workload.scripts])
+    if names is None:
+        return  # the scripts' own check reports it
+    for place, phase in enumerate(phases):
+        for name in phase.mix or {}:
+            numbered = name.isascii() and name.isdigit() and 1 <= int(name) <= len(names)
+            if name not in names and not numbered:
+                message = "is not a script of this plan"
+                yield document.problem(("phase", place, "mix", name), message, f"its scripts are {', '.join(names)}")
+        if phase.mix is not None and not any(phase.mix.values()):
+            yield document.problem(("phase", place, "mix"), "has no weight above 0", "give one script a weight")
+
+
+def _quietly(read: Callable[[], list[str]]) -> list[str] | None:
+    try:
+        return read()
+    except ValueError:
+        return None

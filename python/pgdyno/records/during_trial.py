@@ -1,0 +1,189 @@
+"""What went on during a load: events, the commit ledger, standbys, and the provider's figures."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from pgdyno.records.base import FORMAT, Record
+from pgdyno.records.measured import Latency
+
+
+class EventOutcome(StrEnum):
+    """The outcome of an event of the plan."""
+
+    DONE = "done"
+    FAILED = "failed"
+    UNFINISHED = "unfinished"
+    """It had not ended at the end of the trial, and was stopped."""
+    NOT_REACHED = "not reached"
+    """The trial ended before it."""
+
+
+class EventEffect(Record):
+    """The effect on the load, from an event's start to the next one's, or to the end of measuring."""
+
+    nobody_served_s: float
+    """The longest period in which no transaction of any client succeeded; 0 if none lasted 10 ms."""
+    first_success_s: float | None
+    """From the event's start to the first success after that period; None if there was none."""
+    failed: int
+    """Transactions that failed, in whole seconds, including lost ones."""
+    lost: int
+    """Transactions whose connection was lost: whether they were committed is unknown."""
+    connections_lost: int
+    """In outages that began in this period."""
+    all_away_s: float
+    """How long no client had a connection in these outages."""
+    before_tps: float | None
+    """Median of the complete measured seconds before the trial's first event; None for fewer than three, and with
+    phases.
+    """
+    lowest_tps: float | None
+    """The lowest of a complete second; None if there was none."""
+    recovered_s: float | None
+    """From the event's start to the first of three consecutive seconds that together were within 5 % of `before_tps`,
+    after the period without successes; None if that did not happen.
+    """
+
+
+class EventRecord(Record):
+    """An event of the plan, as it happened in a trial."""
+
+    number: int
+    """Position in the plan, from 1."""
+    do: str
+    """checkpoint, restart, kill, promote, pause, vacuum, or command."""
+    command: str | None = None
+    at_s: float
+    """Planned start, from the start of measuring."""
+    began_s: float | None
+    """Actual start; None if it never started."""
+    seconds: float | None
+    """Its duration."""
+    outcome: EventOutcome
+    message: str | None = None
+    """The event's own report, or why it failed."""
+    effect: EventEffect | None = None
+    """None if it never started."""
+
+
+class LedgerRange(Record):
+    """Transactions of a client by their numbers; both ends are included."""
+
+    client: int
+    first: int
+    last: int
+
+
+class LedgerRecord(Record):
+    """The results that clients received, compared with the server's rows after the trial; includes the warm-up."""
+
+    acknowledged: int
+    """The server reported their success."""
+    missing: int
+    """Acknowledged, but missing in the database."""
+    missing_ranges: list[LedgerRange]
+    """The first 100 ranges of missing transactions."""
+    unknown: int
+    """Transactions without a known result."""
+    unknown_present: int
+    """Unknown transactions that were committed."""
+    refused: int
+    """The server reported that they failed."""
+    refused_present: int
+    """Refused, but present in the database."""
+    present: int
+    """Rows in the table; duplicates count once."""
+    duplicates: int
+    """Rows that exist more than once."""
+    strange: int
+    """Rows that no client sent."""
+    seconds: float
+    """Duration of the check."""
+
+
+class ReplicaFigures(Record):
+    """The load on one standby, in the complete seconds within the trial's measured part."""
+
+    name: str
+    """Its name in pg_stat_replication: `pgdyno_1`."""
+    clients: int
+    measured_s: float
+    """Number of these seconds; may be 0."""
+    succeeded: int
+    failed: int
+    skipped: int
+    tps: float | None
+    latency_ns: Latency | None
+    """None if nothing succeeded."""
+    seed: int
+    workers: int
+    """Final number of workers of its engine."""
+
+
+class ReplicaLag(Record):
+    """The lag of one standby during a trial, including warm-up; sampled once per second.
+
+    None if it never answered. Times are those of pg_stat_replication: from a flush on the primary until the standby
+    reported write, flush, replay.
+    """
+
+    name: str
+    sync_state: str | None
+    """async, sync or quorum, in the last sample."""
+    samples: int
+    """The number of samples in which it was connected."""
+    bytes_last: int | None
+    """WAL not yet replayed in the last sample, up to a second before the trial's end."""
+    bytes_max: int | None
+    write_lag_max_s: float | None
+    flush_lag_max_s: float | None
+    replay_lag_max_s: float | None
+    replay_lag_last_s: float | None
+    """None also if there was nothing to replay."""
+
+
+class CloudSource(StrEnum):
+    """The source of the figures; the first two are sources in `cloud_series`."""
+
+    METRICS = "cloudwatch"
+    """Metrics of the provider; run folders keep the name of the first service that had them."""
+    SESSIONS = "insights"
+    """Active sessions, sampled by the provider."""
+    LOG = "log"
+
+
+class CloudGap(Record):
+    """A period of the trial without figures from a source. Gaps are not filled."""
+
+    from_s: float
+    to_s: float
+    """Relative to the time at which the trial's first transaction was due, warm-up included; may be negative."""
+
+
+class CloudTold(Record):
+    """What one source reported."""
+
+    source: CloudSource
+    period_s: int | None = None
+    """Its finest resolution; None for the log, whose lines have a second."""
+    figures: int = 0
+    """Number of samples, or of log lines."""
+    gaps: list[CloudGap] = Field(default_factory=list)
+    message: str | None = None
+    """Why figures are missing; None if all arrived."""
+
+
+class CloudRecord(Record):
+    """`cloud.json`."""
+
+    format: int = FORMAT
+    instance: str
+    """The provider's name of the server."""
+    shift_us: int
+    """Subtracted from the provider's times to obtain the generator's: how far the server's clock was ahead at the start
+    of the trial (`way` of trial.json); 0 if unknown.
+    """
+    sources: list[CloudTold]

@@ -1,0 +1,208 @@
+"""`manifest.json`, and what a plan holds that readers of its results must not see.
+
+Masks secrets in a plan: `options` of a connection string.
+
+They are server settings, which may include a proxy's token or an application's key. A run's manifest keeps them,
+because a resume needs them; everything that is displayed or exported has them masked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote
+
+from pydantic import Field
+
+from pgdyno.messages import Message, Parameter
+from pgdyno.records.base import FORMAT, Instant, Outcome, Record
+from pgdyno.records.imported import ImportRecord
+from pgdyno.records.machine import Check, Fingerprint, Host, RentRecord, TargetRecord
+from pgdyno.records.measured import Point
+
+MOST_NOTES = 200
+"""The largest number of notes that are displayed; the file has all."""
+LONGEST_NOTE = 2_000
+"""The largest number of characters that are displayed."""
+
+
+class KeptMessage(Record):
+    """A message with its templates, so that a later version displays it as this one did."""
+
+    id: str
+    template: str
+    plural: str | None = None
+    parameters: dict[str, Parameter]
+
+    @classmethod
+    def of(cls, message: Message) -> KeptMessage:
+        """Convert `message` for storage."""
+        return cls(id=message.id, template=message.template, plural=message.plural, parameters=message.parameters)
+
+    @property
+    def message(self) -> Message:
+        """Return the stored message."""
+        return Message(self.id, self.template, self.plural, **self.parameters)
+
+
+class SearchRecord(Record):
+    """The result of a search at one target, with all other parameters fixed."""
+
+    find: str
+    """peak or capacity"""
+    target: str
+    point: Point
+    """The point of the result: of a peak with its clients, of a capacity with the highest rate that met the target."""
+    trials: int
+    """The number of trials that it needed."""
+    words: str
+    """The result as an English sentence."""
+    messages: list[KeptMessage] = Field(default_factory=list)
+    """The parts of that sentence; none in older records."""
+    end: str | None = None
+    """Of a peak: fell, limit or failed; see the guide."""
+    tps: float | None = None
+    """Mean over the trials at that point."""
+    tps_half: float | None = None
+    """Half of its 95 % interval."""
+    knee: int | None = None
+    """For a peak: the fewest clients whose throughput is shown to be at least 95 % of it; None: not determined. In
+    older records, the fewest whose interval overlaps the peak's.
+    """
+    alike: tuple[int, int] | None = None
+    """For a peak: the range of clients around it that are not distinguishable from it."""
+    latency: str | dict[str, str] | None = None
+    """For a capacity: the target."""
+    met: float | None = None
+    """For a capacity: the highest rate that met the target in all trials; None: the lowest rate did not."""
+    missed: float | None = None
+    """For a capacity: the lowest rate above it that missed the target in all trials; None: the highest rate did not."""
+    rate: float | None = None
+    """For a capacity: the rate that half of the trials meet; None in older records."""
+    rate_low: float | None = None
+    """Lower end of its 95 % interval; None if it is below the lowest rate of the plan."""
+    rate_high: float | None = None
+    """Upper end; None if it is above the highest rate of the plan."""
+
+
+class KeptScript(Record):
+    """A script file as of the start of the run; the run folder has its copy."""
+
+    name: str
+    """Its name in the plan."""
+    kept: str
+    """Path of the copy in the run folder."""
+    sha256: str
+
+
+class Attempt(Record):
+    """One execution of the run's process: the first, and one for each resume."""
+
+    started_at: Instant
+    ended_at: Instant | None = None
+    """None while it runs, and if it was killed."""
+    ended: str | None = None
+    """How it ended, as a predicate: came to its end, was interrupted, was stopped: ...; for a killed attempt, as the
+    next one found it.
+    """
+    pid: int
+    boot: str
+    """Boot id of the machine."""
+    host: Host
+    pgdyno: str
+    pgdrive: str
+
+
+WORKLOAD_UNKNOWN = "workload not told"
+"""`Manifest.workload` of an import that names none: run folders keep it, so it does not change."""
+
+
+class Manifest(Record):
+    """`manifest.json`: describes the run."""
+
+    format: int = FORMAT
+    run: str
+    """Name of the folder."""
+    pgdyno: str
+    pgdrive: str | None
+    started_at: Instant
+    """For an imported run, the time of the import."""
+    ended_at: Instant | None = None
+    plan_source: str
+    plan_folder: str | None = None
+    """The folder of its script files and hooks; None in manifests of earlier versions."""
+    plan: dict[str, Any]
+    """The plan as resolved: every default filled in, `--set` applied."""
+    workload: str
+    """Its short name, for headings: `select-only`."""
+    host: Host | None
+    """None for an imported run, as is `pgdrive`."""
+    targets: list[TargetRecord]
+    trials_planned: int
+    search: list[SearchRecord] = Field(default_factory=list)
+    """The results of the plan's search; empty without one, and before it has ended."""
+    order: list[str] = Field(default_factory=list)
+    """Slugs of all planned trials in order of execution, fixed before the first; empty in records of earlier
+    versions.
+    """
+    outcome: Outcome | None = None
+    """None while the run is in progress, or if it was killed."""
+    notes: list[str] = Field(default_factory=list)
+    scripts: list[KeptScript] | None = None
+    """None in manifests of earlier versions."""
+    attempts: list[Attempt] = Field(default_factory=list)
+    """In order; empty in manifests of earlier versions."""
+    preflight: list[Check] = Field(default_factory=list)
+    """The checks before the first trial; empty if there were none."""
+    fingerprint: Fingerprint | None = None
+    """None in folders of earlier versions."""
+    rented: list[RentRecord] = Field(default_factory=list)
+    """Costs of its rented servers, by attempt; empty without any, and in folders of earlier versions."""
+    imported: ImportRecord | None = None
+    """None for pgdyno's own runs."""
+
+    @property
+    def script_names(self) -> frozenset[str] | None:
+        """Short names of the scripts in the workload; None if an imported document does not name them."""
+        names = frozenset(each.strip() for each in self.workload.split(","))
+        return None if WORKLOAD_UNKNOWN in names else names
+
+    @property
+    def shown_notes(self) -> list[str]:
+        """Return the notes for display: the first of many, and the beginning of a very long one."""
+        shown = [f"{each[:LONGEST_NOTE]}…" if len(each) > LONGEST_NOTE else each for each in self.notes[:MOST_NOTES]]
+        left = len(self.notes) - len(shown)
+        return [*shown, f"and {left:,} more notes in manifest.json"] if left else shown
+
+
+MASK = "***"
+_URI = re.compile(r"postgres(ql)?://")
+_PAIR = re.compile(r"([^\s=]+)(\s*=\s*)('(?:[^'\\]|\\.)*'?|(?:[^\s\\]|\\.)*)", re.DOTALL)
+"""As libpq reads consecutive `keyword = value` pairs: an `options=` inside another value does not match."""
+_PARAMETER = re.compile(r"([^?&=]+)(=)([^&]*)")
+
+
+def masked_dsn(dsn: str) -> str:
+    """Return a libpq connection string or URI with its `options` masked."""
+    if _URI.match(dsn) is None:
+        return _PAIR.sub(_masked, dsn)
+    address, mark, query = dsn.partition("?")
+    return address + mark + _PARAMETER.sub(_masked, query)
+
+
+def masked_plan(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy of a resolved plan, or of a part of one, with masked connection strings."""
+    return {name: _masked_value(name, value) for name, value in plan.items()}
+
+
+def _masked_value(name: str, value: object) -> object:
+    if isinstance(value, Mapping):
+        return masked_plan(value)
+    if isinstance(value, list):
+        return [_masked_value(name, each) for each in value]
+    return masked_dsn(value) if name == "dsn" and isinstance(value, str) else value
+
+
+def _masked(pair: re.Match[str]) -> str:
+    return f"{pair[1]}{pair[2]}{MASK}" if unquote(pair[1]) == "options" else pair[0]

@@ -1,0 +1,169 @@
+"""Files that go with a program to another host: those that its options, variables and Lua scripts name.
+
+Collects the files of a Lua script for another host.
+
+Which files a script loads is known only at run time: so all scripts of its folder are copied, and those below the
+folder that one of them names in `require`, `dofile` or `loadfile`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from pgdyno.errors import EngineError
+from pgdyno.remote.remote_host import RemoteError
+
+MOST_FILES, MOST_BYTES = 200, 8_000_000
+INSTALLED = (Path("/usr/share/sysbench"), Path("/usr/local/share/sysbench"))
+"""Folders in which the engine also searches scripts by name."""
+_LOADS = re.compile(r"""\b(?:require|dofile|loadfile)\b\s*\(?\s*["']([^"'\n]+)["']""")
+
+
+@dataclass(frozen=True, slots=True)
+class LuaFiles:
+    """The files to copy."""
+
+    script: str
+    """The path for `--lua`."""
+    files: dict[str, bytes]
+    """Contents by path in the folder in which the engine runs."""
+
+
+def place_of(file: Path) -> str:
+    """Returns the remote path of the local `file`."""
+    return str(PurePosixPath(*("up" if part == ".." else part for part in file.parts if part != file.anchor)))
+
+
+def lua_files(name: str, folder: Path) -> LuaFiles:
+    """Collects the files of the script that the engine finds for `name` in `folder`. Raises EngineError, OSError."""
+    script = _found(name, folder)
+    base = script.parent
+    waiting = [script, *sorted(base / each.name for each in (folder / base).glob("*.lua"))]
+    files: dict[str, bytes] = {}
+    size = 0
+    while waiting:
+        file = waiting.pop(0)
+        place = place_of(file)
+        if place in files:
+            continue
+        content = files[place] = (folder / file).read_bytes()
+        size += len(content)
+        if len(files) > MOST_FILES or size > MOST_BYTES:
+            message = f"the folder of the Lua script {name} has too many files to copy to another host"
+            hint = f"move it with the files that it needs into a separate folder: {MOST_FILES} files and 8 MB at most"
+            raise EngineError(message, hint=hint)
+        waiting += _loaded(name, content.decode(errors="replace"), base, folder)
+    return LuaFiles(place_of(script), files)
+
+
+def _found(name: str, folder: Path) -> Path:
+    """Searches as the engine does: in the folder and, for a bare name, in sysbench's own folders."""
+    places = [Path(), *INSTALLED] if "/" not in name else [Path()]
+    for place in places:
+        for ending in ("", ".lua"):
+            if (folder / place / f"{name}{ending}").is_file():
+                return place / f"{name}{ending}"
+    raise EngineError(f"Lua script {name} does not exist")
+
+
+def _loaded(name: str, text: str, base: Path, folder: Path) -> Iterator[Path]:
+    """Returns existing files that `text` names, relative to the folder or the script's folder."""
+    for named in _LOADS.findall(text):
+        module = f"{named.replace('.', '/')}.lua"
+        for file in (base / module, base / named, Path(named)):
+            if not (folder / file).is_file():
+                continue
+            if not (folder / file).resolve().is_relative_to((folder / base).resolve()):
+                message = f"the Lua script {name} loads {named}, which is outside of its folder"
+                raise EngineError(message, hint="only files in its folder and below are copied to another host")
+            yield file
+
+
+_NAMING = ("--phases=", "--file=")
+"""Options whose value is a file."""
+LUA = "--lua="
+_SEEN_BY_ALL = "PGPASSWORD"
+_FILES = ("PGPASSFILE", "PGSSLROOTCERT", "PGSSLCERT", "PGSSLKEY", "PGSSLCRL")
+_HOSTS = ("PGHOST", "PGHOSTADDR")
+
+
+@dataclass(slots=True)
+class Baggage:
+    """Files for one start of a program."""
+
+    options: list[str] = field(default_factory=list)
+    """The program's options with paths on the other host."""
+    environment: dict[str, str] = field(default_factory=dict)
+    files: dict[str, bytes] = field(default_factory=dict)
+    """Contents by path in the remote folder."""
+
+
+def pack(options: Sequence[str], environ: Mapping[str, str], hosts: Mapping[str, str]) -> Baggage:
+    """Collects what `options` and libpq's variables in `environ` need; `hosts` maps local server addresses to those of
+    the other host.
+
+    Raises RemoteError for an unreadable file, and for a password that other users of the host could see.
+    """
+    baggage = Baggage()
+    for before, option in zip(("", *options), options, strict=False):
+        baggage.options.append(_option(option, before, baggage))
+    for name, value in environ.items():
+        if not name.startswith("PG") or name.startswith("PGDYNO"):
+            continue
+        if name == _SEEN_BY_ALL:
+            message = "a password in the environment would be visible in the other host's process list"
+            raise RemoteError(message, hint="use a password file")
+        baggage.environment[name] = _variable(name, value, baggage, hosts)
+    return baggage
+
+
+def _variable(name: str, value: str, baggage: Baggage, hosts: Mapping[str, str]) -> str:
+    if name in _HOSTS:
+        return ",".join(hosts.get(each, each) for each in value.split(","))
+    if name in _FILES and value:
+        return _take(Path(value), baggage, hosts if name == "PGPASSFILE" else {})
+    return value
+
+
+def _option(option: str, before: str, baggage: Baggage) -> str:
+    if before == "-f":
+        name, at, weight = option.rpartition("@")
+        name = name if at else option
+        return _take(Path(name), baggage) + (f"@{weight}" if at else "")
+    for naming in _NAMING:
+        if option.startswith(naming):
+            return naming + _take(Path(option.removeprefix(naming)), baggage)
+    if option.startswith(LUA):
+        return LUA + _take_lua(option.removeprefix(LUA), baggage)
+    return option
+
+
+def _take_lua(name: str, baggage: Baggage) -> str:
+    try:
+        found = lua_files(name, Path())
+    except (EngineError, OSError) as error:
+        raise RemoteError(error.message if isinstance(error, EngineError) else f"cannot read {error}") from error
+    baggage.files.update(found.files)
+    return found.script
+
+
+def _take(file: Path, baggage: Baggage, hosts: Mapping[str, str] | None = None) -> str:
+    """Adds a file and returns its path relative to the remote folder."""
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise RemoteError(f"cannot read {file}: {error}") from error
+    for ours, theirs in (hosts or {}).items():
+        lines = content.splitlines(keepends=True)
+        begin = f"{ours}:".encode()
+        content = b"".join(_renamed(each, begin, f"{theirs}:".encode()) for each in lines)
+    place = place_of(file)
+    baggage.files[place] = content
+    return place
+
+
+def _renamed(line: bytes, begin: bytes, instead: bytes) -> bytes:
+    return instead + line.removeprefix(begin) if line.startswith(begin) else line

@@ -1,0 +1,55 @@
+"""Where the programs of a load run when that is not here, and what may be wrong with that host."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from pgdyno.errors import TargetError
+from pgdyno.plan.hosts import SshSpec
+
+
+@dataclass(frozen=True, slots=True)
+class There:
+    """A host that runs pgdyno's programs."""
+
+    ssh: SshSpec
+    hosts: Mapping[str, str] = field(default_factory=dict)
+    """Server addresses for use on that host, by their local addresses."""
+    zone: str | None = None
+    """The provider's availability zone, of a rented host."""
+    instance: str | None = None
+    """The rented instance type, possibly one of `instead`."""
+
+    @classmethod
+    def read(cls, file: Path) -> There:
+        """Reads the file of `write`."""
+        return _ADAPTER.validate_json(file.read_bytes())
+
+    def write(self, file: Path) -> None:
+        """Writes it for `through`; other users cannot read the file."""
+        handle = os.open(file, os.O_WRONLY | os.O_TRUNC | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(_ADAPTER.dump_json(self))
+
+
+_ADAPTER = TypeAdapter(There)
+
+
+def through(file: Path) -> tuple[str, ...]:
+    """Returns the words that precede a program and its options to run it on the host in `file`."""
+    return (sys.executable, "-m", "pgdyno.remote.relay", str(file))
+
+
+class RemoteError(TargetError):
+    """A host cannot be reached over SSH, or a program cannot run on it."""
+
+    def __init__(self, message: str, *, hint: str | None = None, passing: bool = False) -> None:
+        """`passing` marks an error that may disappear on a retry."""
+        super().__init__(message, hint=hint)
+        self.passing = passing

@@ -1,0 +1,317 @@
+"""The answer to the plan's question, as a value: the terminal ends with it; page, PDF and Markdown begin with it.
+
+With several arms it is the verdict of their comparison, as in `pgdyno compare`; with phases and with fixed rates the
+figures of each; for a search its result; otherwise the peak.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from pgdyno.analyse.comparison import Comparison, Verdict
+from pgdyno.analyse.estimate import CONFIDENCE, Estimate
+from pgdyno.analyse.scaling import ScalingCurve
+from pgdyno.analyse.series import Series
+from pgdyno.audit import Finding
+from pgdyno.audit.pairing import of_single_trials
+from pgdyno.report import numbers, sentences
+from pgdyno.report.answers.comparison import comparison_sentence, confounded_line, point_counts
+from pgdyno.report.answers.comparison_export import comparison_json
+from pgdyno.report.answers.peaks import edges, peaks, peaks_text, spread
+from pgdyno.report.answers.phases import phase_table, phases_of, phases_text
+from pgdyno.report.answers.rates import (
+    KEPT_UP,
+    has_rates,
+    kept_up,
+    rate_table,
+    rated_points,
+    rates_text,
+    served_share,
+    unserved,
+)
+from pgdyno.report.digest import Digest, Extras
+from pgdyno.report.run_notes import search_lines
+from pgdyno.report.sections.comparison import settling
+from pgdyno.report.sections.key_figures import curve_price
+from pgdyno.report.tables import Table
+from pgdyno.report.translation import gettext, listed, ngettext, sentence, translated
+
+MOST_OTHERS = 8
+"""Comparisons to show besides the chief one."""
+MOST_REASONS = 3
+"""Failures to name if there is no other result."""
+
+
+class Kind(StrEnum):
+    NOTHING = "nothing"
+    """No trial finished."""
+    COMPARISON = "comparison"
+    INCOMPARABLE = "incomparable"
+    """The plan has several arms that could not be compared."""
+    SEARCH = "search"
+    PHASES = "phases"
+    RATES = "rates"
+    PEAK = "peak"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The first statement of a page, and the last in a terminal."""
+
+    text: str
+    """One sentence, without its full stop."""
+    kind: Kind
+    details: tuple[str, ...] = ()
+    """Further sentences: how to reach a verdict, the other arms, the spread between trials."""
+    table: Table | None = None
+    """The table of phases, or of rates."""
+    invalid: tuple[str, ...] = ()
+    """Why it is void, by the audit; empty if it is valid, or there was no audit."""
+    chief: Comparison | None = None
+    """The comparison in `text`; None without one."""
+
+
+def shows_peak(of: Digest, said: Answer) -> bool:
+    """Return whether the answer may show one peak as the best.
+
+    If arms cannot be distinguished, none is the best; in an open loop, the plan sets the throughput.
+    """
+    is_settled = said.chief is None or _verdict(said.chief) is not Verdict.INCONCLUSIVE
+    return is_settled and said.table is None and not has_rates(of)
+
+
+def answer(of: Digest, extras: Extras) -> Answer:
+    """The answer of a run, or of several that are compared."""
+    return replace(_answer(of, extras), invalid=tuple(translated(each.said) for each in refusing(extras)))
+
+
+def refusing(extras: Extras) -> list[Finding]:
+    """Return the findings that make an answer void."""
+    whole, single = of_single_trials(extras.findings or ())
+    return [each for each in (*whole, *([] if extras.left_out else single)) if each.checked]
+
+
+def _answer(of: Digest, extras: Extras) -> Answer:
+    if all(point.tps is None for point in of.points):
+        return Answer(sentences.nothing_finished(of), Kind.NOTHING, tuple(_reasons(of)))
+    table = phase_table(of) or rate_table(of)
+    if extras.comparisons:
+        return replace(_compared(of, extras), table=table)
+    missing = _incomparable(of, extras)
+    if missing is not None:
+        return Answer(missing, Kind.INCOMPARABLE, tuple(_reasons(of)), table)
+    return _of_one_arm(of, extras, table)
+
+
+def _of_one_arm(of: Digest, extras: Extras, table: Table | None) -> Answer:
+    found = search_lines(of.manifest)
+    if len(found) == 1:
+        return Answer(f"{of.server_name(next(iter(of.named)))}: {found[0]}", Kind.SEARCH)
+    if found:
+        return Answer(found[0], Kind.SEARCH, tuple(found[1:]))
+    phases = phases_text(of)
+    if phases is not None:
+        return Answer(phases, Kind.PHASES, (), table)
+    rates = rates_text(of)
+    if rates is not None:
+        return Answer(rates, Kind.RATES, tuple(unserved(of)), table)
+    price = _million(of.best, extras) if of.best is not None else None
+    text = _priced(peaks_text(of), extras, price)
+    return Answer(text, Kind.PEAK, (*edges(of), *spread(of)))
+
+
+# ---- several arms ----
+
+
+def _compared(of: Digest, extras: Extras) -> Answer:
+    """Show the comparison with the largest significant effect first, then how to reach a verdict, then the others."""
+    chief = chief_of(extras.comparisons)
+    text = comparison_sentence(chief)
+    if _verdict(chief) is not Verdict.INCONCLUSIVE:
+        text = _priced_arms(text, of, chief, extras)
+    settle = settling(chief)
+    confounded = confounded_line(chief)
+    details = [*([confounded] if confounded else []), *_left_out(of, extras)]
+    details += [*point_counts(chief), *([settle] if settle else []), *kept_up(of)]
+    others = [each for each in extras.comparisons if each is not chief]
+    told = [comparison_sentence(each) for each in others if _has_interval(each)]
+    details += told[:MOST_OTHERS]
+    if len(told) > MOST_OTHERS:
+        details.append(gettext("and {count} more", count=len(told) - MOST_OTHERS))
+    without = [each.other for each in others if not _has_interval(each)]
+    if without:
+        details.append(gettext("{arms}: too few finished trials for an interval", arms=listed(without)))
+    return Answer(text, Kind.COMPARISON, (*details, *search_lines(of.manifest)), chief=chief)
+
+
+def _left_out(of: Digest, extras: Extras) -> Iterator[str]:
+    """Return how many trials the comparison leaves out."""
+    if extras.left_out:
+        yield gettext(
+            "{count} of {total} trials are left out, because the audit found them invalid",
+            total=len(of.run.trials),
+            count=len(extras.left_out),
+        )
+
+
+def _has_interval(of: Comparison) -> bool:
+    return of.chief is not None and of.chief.interval is not None
+
+
+def chief_of(comparisons: Sequence[Comparison]) -> Comparison:
+    """Return the comparison with the largest effect, preferably a significant one; without intervals, the first."""
+    told = [(each, chief.interval) for each in comparisons if (chief := each.chief) and chief.interval]
+    settled = [each for each in told if _verdict(each[0]) is not Verdict.INCONCLUSIVE]
+    return max(settled or told, key=lambda each: abs(each[1].mean))[0] if told else comparisons[0]
+
+
+def _verdict(of: Comparison) -> Verdict:
+    return of.chief.verdict if of.chief is not None else Verdict.INCONCLUSIVE
+
+
+def _incomparable(of: Digest, extras: Extras) -> str | None:
+    """Return why arms of the plan could not be compared; None if the plan has none."""
+    every = list(dict.fromkeys(extras.arms.values()))
+    if len(every) < 2:
+        return None
+    finished = {extras.arms.get(point.series) for point in of.points if point.finished}
+    without = [arm for arm in every if arm not in finished]
+    if without:
+        return ngettext(
+            "Nothing to compare: {arms} has no finished trial",
+            "Nothing to compare: {arms} have no finished trial",
+            len(without),
+            arms=listed(without),
+        )
+    return gettext("Nothing to compare: {arms} have no point in common", arms=listed(every))
+
+
+def _priced(text: str, extras: Extras, price: str | None) -> str:
+    if price is None or extras.prices is None:
+        return text
+    return gettext(
+        "{claim}; a million transactions cost {price} {currency}",
+        claim=text,
+        price=price,
+        currency=extras.prices.currency,
+    )
+
+
+def _priced_arms(text: str, of: Digest, chief: Comparison, extras: Extras) -> str:
+    """Return both arms' prices at their highest peaks; nothing if one of them has none."""
+    base, other = (_arm_price(of, arm, extras) for arm in (chief.base, chief.other))
+    if base is None or other is None or extras.prices is None:
+        return text
+    return gettext(
+        "{claim}; a million transactions cost {price} {currency} ({other}), {base_price} {currency} ({base})",
+        claim=text,
+        price=other,
+        base_price=base,
+        currency=extras.prices.currency,
+        other=chief.other,
+        base=chief.base,
+    )
+
+
+def _arm_price(of: Digest, arm: str, extras: Extras) -> str | None:
+    curves = [curve for curve in of.curves if extras.arms.get(curve.series) == arm]
+    best = max(curves, key=lambda curve: curve.peak.tps.mean, default=None)
+    return _million(best, extras) if best is not None else None
+
+
+def _million(curve: ScalingCurve, extras: Extras) -> str | None:
+    price = curve_price(curve, extras.prices)
+    return numbers.rounded(price.per_million) if price is not None else None
+
+
+# ---- no finished trial ----
+
+
+def _reasons(of: Digest) -> Iterator[str]:
+    """Return why trials failed, each reason once, with the first trial that it stopped."""
+    first: dict[str, int] = {}
+    for trial in of.unfinished:
+        if trial.failure is not None:
+            first.setdefault(trial.failure.message, trial.number)
+    for message, number in list(first.items())[:MOST_REASONS]:
+        yield gettext("trial {number}: {message}", number=number, message=message)
+
+
+def answer_json(of: Digest, extras: Extras) -> dict[str, Any]:
+    """Return the answer of a run; `docs/reference/analysis.md` describes the keys."""
+    said = answer(of, extras)
+    chief = said.chief
+    others = [each for each in extras.comparisons if each is not chief]
+    return {
+        "kind": said.kind.value,
+        "text": sentence(said.text),
+        "details": [sentence(each) for each in said.details],
+        "valid": said.kind not in (Kind.NOTHING, Kind.INCOMPARABLE) and not said.invalid,
+        "invalid": [{"rule": each.rule, "trials": each.trials, "message": each.message} for each in refusing(extras)],
+        "left_out": sorted(extras.left_out),
+        "verdict": chief.chief.verdict.value if chief is not None and chief.chief is not None else None,
+        "comparisons": [comparison_json(each) for each in ([chief, *others] if chief is not None else [])],
+        "peaks": _peaks(of, said),
+        "rates": _rates(of),
+        "phases": _phases(of),
+        "search": [each.model_dump(mode="json") for each in of.manifest.search],
+    }
+
+
+def _peaks(of: Digest, said: Answer) -> list[dict[str, Any]]:
+    """Return the highest point of each series, unless the plan set the throughput."""
+    if said.kind not in (Kind.PEAK, Kind.COMPARISON) or rated_points(of):
+        return []
+    return [
+        {**_series(each.point.series), "clients": each.point.clients, "tps": estimate_json(each.tps)}
+        for each in peaks(of)
+    ]
+
+
+def _rates(of: Digest) -> list[dict[str, Any]]:
+    return [
+        {
+            **_series(point.series),
+            "clients": point.clients,
+            "rate": point.point.rate,
+            "tps": estimate_json(point.tps),
+            "served": served_share(of, point),
+            "kept_up": served_share(of, point) >= KEPT_UP,
+            "latency_ns": None
+            if point.latency is None
+            else {
+                "p50": point.latency.p50_ns,
+                "p99": point.latency.p99_ns,
+                "max": point.latency.max_ns,
+            },
+        }
+        for point in rated_points(of)
+    ]
+
+
+def _phases(of: Digest) -> list[dict[str, Any]]:
+    return [
+        {
+            **_series(phase.point.series),
+            "clients": phase.point.clients,
+            "phase": phase.name,
+            "result": phase.result,
+            "tps": estimate_json(phase.tps),
+            "p50_ns": phase.percentiles_ns("p50"),
+            "p99_ns": phase.percentiles_ns("p99"),
+            "unserved": phase.unserved,
+        }
+        for phase in phases_of(of)
+    ]
+
+
+def _series(series: Series) -> dict[str, Any]:
+    return {"target": series.target, **series.parameters()}
+
+
+def estimate_json(of: Estimate | None) -> dict[str, Any] | None:
+    """Return a mean over trials; `half` of its interval is null for one trial."""
+    return None if of is None else {**asdict(of), "confidence": CONFIDENCE}

@@ -1,0 +1,145 @@
+"""What limited each trial according to the probe: in a word, in a sentence, in a table of all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pgdyno.report import numbers
+from pgdyno.report.numbers import NOTHING
+from pgdyno.report.terminal.text_drawing import printable
+from pgdyno.report.translation import gettext, gettext_noop, ngettext
+from pgdyno.store.probe_queries import SeenBeside
+from pgdyno.units import format_bytes
+
+BUSY = 0.85
+"""Share of the host's CPU time from which on the host counts as busy."""
+DISK_FULL = 0.9
+"""Share of a disk's time with a request in flight, from which on the disk counts as busy."""
+MUCH_STEAL = 0.05
+MOST = 0.5
+"""Share of active sessions that counts as most of them."""
+CLASSES = ("CPU", "I/O", "WAL", "Lock", "LWLock", "Client", gettext_noop("other"))
+"""Classes of waits, in the order in which charts stack them."""
+MOST_ROWS = 24
+HEADINGS = ("trial", "CPU", "steal", "active", "WAL/s", "disk", "top wait", "limit")
+_NAME, _WAIT = 26, 24
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    word: str
+    """`CPU`, `WAL`; `unknown`."""
+    about: str
+    """The figures behind it."""
+
+
+NOTHING_ALONE = gettext_noop("none found")
+NOT_KNOWN = gettext_noop("unknown")
+
+
+def wait_class(wait_type: str, wait: str) -> str:
+    """Return the class in which a wait is drawn: writing and syncing WAL is separate from other I/O."""
+    if wait.upper().startswith("WAL"):
+        return "WAL"
+    return {"CPU": "CPU", "IO": "I/O", "Lock": "Lock", "LWLock": "LWLock", "Client": "Client"}.get(wait_type, "other")
+
+
+def limit_of(seen: SeenBeside | None) -> Limit:
+    """Return what most active sessions of the measured part did, and whether the host was busy."""
+    if seen is None:
+        return Limit(gettext(NOT_KNOWN), gettext("no probe"))
+    shares = _shares(seen)
+    about = []
+    if shares:
+        chief = max(shares, key=lambda name: shares[name])
+        top = next(wait or kind for kind, wait, _ in seen.waits if wait_class(kind, wait) == chief)
+        share = _percent(shares[chief])
+        if chief == "CPU":
+            about.append(gettext("{share} of active sessions on CPU", share=share))
+        else:
+            about.append(gettext("{share} of active sessions waiting: {wait}", share=share, wait=top))
+    if seen.cpu is not None:
+        about.append(gettext("host {share} busy", share=_percent(seen.cpu)))
+    if seen.steal is not None and seen.steal >= MUCH_STEAL:
+        about.append(gettext("{share} of its time stolen", share=_percent(seen.steal)))
+    if seen.disk_utilisation is not None and seen.disk_utilisation >= MOST:
+        about.append(gettext("disk {share} busy", share=_percent(seen.disk_utilisation)))
+    return Limit(
+        gettext(_word(seen, shares)), gettext(", ").join(about) or gettext("no active session in the probe's samples")
+    )
+
+
+def _word(seen: SeenBeside, shares: Mapping[str, float]) -> str:
+    chief = max(shares, key=lambda name: shares[name], default=None)
+    if seen.steal is not None and seen.steal >= MUCH_STEAL:
+        return gettext_noop("steal")
+    if chief not in (None, "CPU", "Client") and shares[chief or ""] >= MOST:
+        return chief or ""
+    if seen.cpu is not None and seen.cpu >= BUSY:
+        return "CPU"
+    if seen.disk_utilisation is not None and seen.disk_utilisation >= DISK_FULL:
+        return gettext_noop("disk")
+    if chief == "Client" and shares[chief] >= MOST:
+        return gettext_noop("clients")
+    return NOTHING_ALONE if chief is not None else NOT_KNOWN
+
+
+def _shares(seen: SeenBeside) -> dict[str, float]:
+    """Return the share of each class of all active sessions."""
+    total = sum(sessions for _, _, sessions in seen.waits)
+    shares: dict[str, float] = {}
+    for kind, wait, sessions in seen.waits:
+        if total:
+            of = wait_class(kind, wait)
+            shares[of] = shares.get(of, 0.0) + sessions / total
+    return shares
+
+
+def limit_lines(trials: Sequence[SeenBeside]) -> list[str]:
+    """Return the table, a line per trial; nothing without a probe."""
+    if not trials:
+        return []
+    rows = [HEADINGS, *(_row(seen) for seen in trials[:MOST_ROWS])]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(HEADINGS))]
+    lines = ["in the probe's samples of the server while it was measured:", *(_line(row, widths) for row in rows)]
+    more = len(trials) - MOST_ROWS
+    return [*lines, f"and {ngettext('{count:,} more trial', '{count:,} more trials', more)}"] if more > 0 else lines
+
+
+def _row(seen: SeenBeside) -> tuple[str, ...]:
+    top = NOTHING
+    if seen.waits:
+        kind, wait, sessions = seen.waits[0]
+        name = f"{kind}:{wait}" if wait else kind
+        top = f"{_cut(printable(name), _WAIT)} {numbers.rounded(sessions, 2)}"
+    word = limit_of(seen).word
+    wal = NOTHING if seen.wal_bytes_per_s is None else format_bytes(round(seen.wal_bytes_per_s))
+    return (
+        _cut(printable(seen.slug), _NAME),
+        _percent(seen.cpu),
+        _percent(seen.steal),
+        numbers.rounded(sum(each for _, _, each in seen.waits), 2) if seen.waits else NOTHING,
+        wal,
+        _percent(seen.disk_utilisation),
+        top,
+        NOTHING if word in (NOTHING_ALONE, NOT_KNOWN) else word,
+    )
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    # names at the left, figures at the right
+    names = {"trial", "top wait", "limit"}
+    cells = [
+        cell.ljust(width) if heading in names else cell.rjust(width)
+        for heading, cell, width in zip(HEADINGS, row, widths, strict=True)
+    ]
+    return "  ".join(cells).rstrip()
+
+
+def _percent(share: float | None) -> str:
+    return NOTHING if share is None else f"{share * 100:.0f} %"
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"

@@ -1,0 +1,157 @@
+"""Fixed rates: the answer of an open-loop run is the latency at each rate, and whether the server kept up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pgdyno.analyse.series import label, varying
+from pgdyno.analyse.summary import PointSummary
+from pgdyno.report import numbers
+from pgdyno.report.digest import Digest
+from pgdyno.report.tables import Table
+from pgdyno.report.translation import gettext, gettext_each, listed
+
+NAMED_AT_MOST = 4
+"""Rates that one sentence names individually."""
+KEPT_UP = 0.99
+"""A server keeps up with a rate if it serves this share of the due transactions."""
+
+
+def has_rates(of: Digest) -> bool:
+    """Return whether every point has a rate: then the plan sets the throughput, which has neither peak nor knee."""
+    return bool(of.points) and all(point.point.rate is not None for point in of.points)
+
+
+def rates_text(of: Digest) -> str | None:
+    """Return the latency at the rate, or p99 at each of several; None if a point has no rate."""
+    points = rated_points(of)
+    if not points:
+        return None
+    name = _server(of)
+    if len(points) == 1:
+        latency, n = points[0].latency, len(points[0].finished)
+        assert latency is not None
+        return gettext(
+            "At {rate} transactions a second, {name} has a p99 of {p99} ms and a p50 of {p50} ms ({trials})",
+            rate=_rate(points[0]),
+            name=name,
+            p99=numbers.ms(latency.p99_ns),
+            p50=numbers.ms(latency.p50_ns),
+            trials=numbers.trials(n),
+        )
+    chosen = points if len(points) <= NAMED_AT_MOST else [points[0], points[-1]]
+    # several points at one rate differ in something else, which a name shows
+    by_name = len({point.point.rate for point in points}) < len(points)
+    parts = [
+        gettext(
+            "{ms} ms at {rate}",
+            ms=numbers.ms(point.latency.p99_ns if point.latency is not None else None),
+            rate=of.point_name(point) if by_name else _rate(point),
+        )
+        for point in chosen
+    ]
+    if by_name:
+        return gettext("p99 of {name} is {parts}", name=name, parts=listed(parts))
+    return gettext("p99 of {name} is {parts} transactions a second", name=name, parts=listed(parts))
+
+
+def kept_up(of: Digest) -> Iterator[str]:
+    """Return for each server or arm the rates that it kept up with, then the others."""
+    if of.manifest.search:
+        # shows the highest rate that the server keeps up with
+        return
+    names = [name for name in varying(list(of.named)) if name != "rate"]
+    by_name: dict[str, list[PointSummary]] = {}
+    for point in rated_points(of):
+        name = label(point.series, names) if names else of.server_name(point.series)
+        by_name.setdefault(name, []).append(point)
+    for name, points in by_name.items():
+        kept = [point for point in points if served_share(of, point) >= KEPT_UP]
+        if kept:
+            rates = list(dict.fromkeys(_rate(point) for point in kept))
+            yield gettext(
+                "{name} keeps up with {rate} transactions a second: the rate limits throughput, not the server",
+                name=name,
+                rate=listed(rates) if len(rates) <= NAMED_AT_MOST else numbers.between(rates[0], rates[-1]),
+            )
+        behind = [point for point in points if point not in kept]
+        for point in behind[:NAMED_AT_MOST]:
+            yield gettext(
+                "{name} does not keep up with {rate} transactions a second: it serves {tps}, {share} % of those due",
+                name=name,
+                rate=_rate(point),
+                tps=numbers.estimate(point.tps),
+                share=numbers.rounded(100 * served_share(of, point)),
+            )
+        if len(behind) > NAMED_AT_MOST:
+            more = len(behind) - NAMED_AT_MOST
+            yield gettext("{name} does not keep up with {count} further rates", name=name, count=more)
+
+
+def unserved(of: Digest) -> Iterator[str]:
+    """Return whether the server kept up with each rate, and the spread of p99 between trials at the only rate."""
+    yield from kept_up(of)
+    points = rated_points(of)
+    if len(points) == 1:
+        each = [
+            trial.summary.latency_ns.p99
+            for trial in of.run.trials
+            if trial.number in points[0].finished and trial.summary is not None and trial.summary.latency_ns is not None
+        ]
+        known = [p99 for p99 in each if p99 is not None]
+        if len(known) > 1:
+            yield gettext(
+                "noise: p99 of the trials lies between {low} and {high} ms",
+                low=numbers.ms(min(known)),
+                high=numbers.ms(max(known)),
+            )
+        else:
+            yield gettext("one trial does not show the spread between trials")
+
+
+def rate_table(of: Digest) -> Table | None:
+    """Return a row per point: due, served, latency from the intended start. None if a point has no rate."""
+    points = rated_points(of)
+    if len(points) < 2:
+        return None
+    # points at one rate differ in something else, too
+    named = len({point.point.rate for point in points}) < len(points)
+    rows = tuple(
+        (
+            *((of.point_name(point),) if named else ()),
+            _rate(point),
+            numbers.estimate(point.tps),
+            numbers.rounded(100 * served_share(of, point)),
+            numbers.ms(point.latency.p50_ns if point.latency is not None else None),
+            numbers.ms(point.latency.p99_ns if point.latency is not None else None),
+            numbers.ms(point.latency.max_ns if point.latency is not None else None),
+        )
+        for point in points
+    )
+    headings = (*gettext_each("rate", "served, tps", "served, %"), "p50, ms", "p99, ms", gettext("max, ms"))
+    headings = (gettext("point"), *headings) if named else headings
+    return Table(gettext("Latency at each rate, from the intended start"), headings, rows)
+
+
+def rated_points(of: Digest) -> Sequence[PointSummary]:
+    """Return the points that have a result, by their rates; none if a point has no rate."""
+    if not has_rates(of):
+        return []
+    there = [point for point in of.points if point.latency is not None and point.tps is not None]
+    return sorted(there, key=lambda point: point.point.rate or 0.0)
+
+
+def served_share(of: Digest, point: PointSummary) -> float:
+    """Return the served share of the due transactions."""
+    summaries = [trial.summary for trial in of.run.trials if trial.number in point.finished and trial.summary]
+    due = sum((each.scheduled or 0) - (each.in_flight or 0) + each.unstarted for each in summaries)
+    return sum(each.succeeded or 0 for each in summaries) / due if due else 1.0
+
+
+def _rate(point: PointSummary) -> str:
+    return f"{point.point.rate or 0:,.10g}"
+
+
+def _server(of: Digest) -> str:
+    names = {of.server_name(series) for series in of.named}
+    return names.pop() if len(names) == 1 else of.manifest.workload

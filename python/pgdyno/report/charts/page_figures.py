@@ -1,0 +1,231 @@
+"""The charts of the page: selection, content and order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from markupsafe import Markup
+
+from pgdyno.analyse.scaling import NotFitted, ScalingCurve, UslBand, UslFit, curve_band
+from pgdyno.analyse.series import Series
+from pgdyno.analyse.summary import PointSummary
+from pgdyno.analyse.timeline import Timeline, trial_timeline
+from pgdyno.records import Outcome, TrialRecord
+from pgdyno.report import sentences
+from pgdyno.report.answers.rates import has_rates
+from pgdyno.report.charts.labels import marker, room_for
+from pgdyno.report.charts.latency import PERCENTILES, SpectrumLine, latency_chart, latency_drawn, spectrum_chart
+from pgdyno.report.charts.layout import Layout, label_column
+from pgdyno.report.charts.palette import MARKERS, Look
+from pgdyno.report.charts.scaling import dots_chart, scaling_chart
+from pgdyno.report.charts.svg import Drawing, element, line, linear_ticks
+from pgdyno.report.charts.timeline import TrialStrip, timeline_chart
+from pgdyno.report.digest import NO_EXTRAS, Digest, Extras
+from pgdyno.report.translation import gettext
+
+BOTH_LAYOUTS_UP_TO = 12
+"""With more strips than this, the folded ones have no narrow form, to keep the file small."""
+STRIPS_AT_MOST = 40
+NO_FITS: Mapping[Series, UslFit | NotFitted] = MappingProxyType({})
+BANDS_UP_TO = 4
+"""Largest number of curves with the band of the Universal Scalability Law."""
+COLUMNS = {Layout.WIDE: 6, Layout.NARROW: 3, Layout.PRINT: 4}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A chart with the sentence that it supports; drawn when a page requests one of its forms."""
+
+    name: str
+    title: str
+    drawn: Callable[[Layout], Markup]
+    """One drawing, or several in a column."""
+    has_narrow: bool = True
+    """Otherwise the wide form scrolls on narrow screens."""
+
+    @property
+    def wide(self) -> Markup:
+        return self.drawn(Layout.WIDE)
+
+    @property
+    def narrow(self) -> Markup | None:
+        return self.drawn(Layout.NARROW) if self.has_narrow else None
+
+
+def curves_figure(
+    of: Digest, fits: Mapping[Series, UslFit | NotFitted] = NO_FITS, extras: Extras = NO_EXTRAS
+) -> Figure | None:
+    """Return throughput by clients; if only one number of clients was tried, the series in rows.
+
+    None in an open loop, in which the plan sets the throughput.
+    """
+    if has_rates(of):
+        return None
+    if any(len(curve.points) > 1 for curve in of.curves):
+        title, bands = sentences.scaling_title(of, extras), usl_bands(of, fits)
+
+        def draw(layout: Layout) -> Drawing:
+            return scaling_chart(of.curves, of.named, title, layout, bands, sides_of(of))
+
+        return drawn_figure("scaling", title, draw)
+    if len(of.curves) > 1:
+        points = [curve.peak for curve in of.curves]
+        title = sentences.dots_title(of, points, extras)
+        return drawn_figure("throughput", title, lambda layout: dots_chart(points, of.named, title, layout))
+    return None
+
+
+def latency_figure(of: Digest) -> Figure | None:
+    """Return latency by clients; None with fewer than two points."""
+    points = [point for point in of.points if latency_drawn(point)]
+    if not latency_there(of):
+        return None
+    title = sentences.latency_title(of)
+    return drawn_figure(
+        "latency", title, lambda layout: latency_chart(points, of.named, title, layout, sides_of(of)[0])
+    )
+
+
+def usl_bands(of: Digest, fits: Mapping[Series, UslFit | NotFitted]) -> dict[Series, UslBand]:
+    """Return the bands of the fitted law for few curves: more would hide each other."""
+    if len(of.curves) > BANDS_UP_TO:
+        return {}
+    bands = {each.series: curve_band(each, fits[each.series]) for each in of.curves if each.series in fits}
+    return {series: band for series, band in bands.items() if band is not None}
+
+
+def sides_of(of: Digest) -> tuple[float, float]:
+    """Return the room left and right of both charts by clients: they are aligned on one axis."""
+    most = max((point.tps.high for curve in of.curves for point in curve.points), default=0.0)
+    left = max(label_column([f"{tick:,.0f}" for tick in linear_ticks(most)]), label_column(["0.0005"]))
+    # a single curve's percentiles are named at their ends
+    return left, room_for([name for name, _ in PERCENTILES]) if len(of.curves) == 1 and latency_there(of) else 8.0
+
+
+def latency_there(of: Digest) -> bool:
+    """Return whether there is a chart of latency by clients."""
+    return len({point.clients for point in of.points if latency_drawn(point)}) > 1
+
+
+def spectrum_figure(of: Digest) -> Figure | None:
+    """Return spectra of each series' peak; for a single series, of its first, knee, peak and last point."""
+    if len(of.curves) == 1:
+        chosen = [
+            (point, Look(_colour(of, point), at % len(MARKERS))) for at, point in enumerate(_chosen(of.curves[0]))
+        ]
+    else:
+        chosen = [(curve.peak.summary, of.named[curve.series].look) for curve in of.curves]
+    lines = [
+        SpectrumLine(of.point_name(point), _short_name(of, point), look, point.histogram)
+        for point, look in chosen
+        if point.histogram is not None
+    ]
+    if not lines:
+        return None
+    best = of.best
+    at = next((at for at, (point, _) in enumerate(chosen) if best is not None and point is best.peak.summary), 0)
+    title = sentences.spectrum_title(lines[min(at, len(lines) - 1)])
+    return drawn_figure("spectrum", title, lambda layout: spectrum_chart(lines, title, layout))
+
+
+def _chosen(curve: ScalingCurve) -> list[PointSummary]:
+    points = (curve.points[0], curve.knee, curve.peak, curve.points[-1])
+    return [point.summary for point in curve.points if point in points]
+
+
+def _colour(of: Digest, point: PointSummary) -> int:
+    return of.named[point.series].look.colour
+
+
+def _short_name(of: Digest, point: PointSummary) -> str:
+    return of.named[point.series].name if len(of.curves) > 1 else of.point_name(point)
+
+
+@dataclass(frozen=True, slots=True)
+class Strips:
+    """The timelines: those of the points in the headline, and the rest."""
+
+    shown: tuple[Figure, ...]
+    folded: tuple[Figure, ...]
+    left_out: int
+    """Points whose strip is not on the page."""
+
+
+def timeline_figures(of: Digest) -> Strips:
+    """Return a strip per point. Peaks (and knee and last point of a single series) are shown with their p99."""
+    first = {id(curve.peak.summary) for curve in of.curves}
+    if len(of.curves) == 1:
+        curve = of.curves[0]
+        first |= {id(point.summary) for point in (curve.knee, curve.points[-1]) if point is not None}
+    trials = {trial.number: trial for trial in of.run.trials}
+    many = len(of.points) > BOTH_LAYOUTS_UP_TO
+    shown: list[Figure] = []
+    folded: list[Figure] = []
+    left_out = 0
+    for at, point in enumerate(of.points):
+        if not any(of.run.intervals(number) for number in (*point.finished, *point.failed)):
+            continue
+        is_first = id(point) in first and len(shown) < BOTH_LAYOUTS_UP_TO
+        if not is_first and len(folded) >= STRIPS_AT_MOST:
+            left_out += 1
+            continue
+        figure = _strip(of, point, trials, f"time-{at}", with_p99=is_first, narrow=is_first or not many)
+        (shown if is_first else folded).append(figure)
+    return Strips(tuple(shown), tuple(folded), left_out)
+
+
+def _strip(
+    of: Digest, point: PointSummary, trials: dict[int, TrialRecord], name: str, *, with_p99: bool, narrow: bool
+) -> Figure:
+    strips = [
+        TrialStrip(number, trial_timeline(of.run, number, percentiles=with_p99), _problem(trials[number]))
+        for number in sorted({*point.finished, *point.failed})
+    ]
+    timelines: list[Timeline] = [strip.timeline for strip in strips if strip.problem is None]
+    title = sentences.timeline_title(of.point_name(point), timelines)
+    look = of.named[point.series].look
+
+    def rows(layout: Layout) -> Markup:
+        columns = min(COLUMNS[layout], len(strips))
+        drawn = [
+            timeline_chart(
+                strips[at : at + columns], look, title, layout, columns=columns, with_p99=with_p99, among=strips
+            )
+            for at in range(0, len(strips), columns)
+        ]
+        return Markup("").join(_render(each, f"{name}-{row}", layout) for row, each in enumerate(drawn))
+
+    return Figure(name, title, rows, narrow)
+
+
+def _problem(trial: TrialRecord) -> str | None:
+    return None if trial.outcome is Outcome.FINISHED else gettext(trial.outcome.value)
+
+
+def drawn_figure(name: str, title: str, draw: Callable[[Layout], Drawing]) -> Figure:
+    return Figure(name, title, lambda layout: _render(draw(layout), name, layout))
+
+
+def _render(drawing: Drawing, name: str, layout: Layout) -> Markup:
+    return drawing.render(f"{name}-{layout.value}", f"chart {layout.value}")
+
+
+def legend(of: Digest) -> Sequence[tuple[str, Look]]:
+    """Return names and looks of the series, if there are several."""
+    return [(each.name, each.look) for each in of.named.values()] if len(of.named) > 1 else []
+
+
+def swatch(look: Look) -> Markup:
+    """Return a series' line and mark, for the legend."""
+    return element(
+        "svg",
+        line(0, 8, 28, 8, look.line),
+        marker(14, 8, look),
+        viewBox="0 0 28 16",
+        width=28.0,
+        height=16.0,
+        class_="cell",
+        aria_hidden="true",
+    )

@@ -1,0 +1,212 @@
+"""Prices next to throughput, and what a run's rented servers really cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from pgdyno.analyse.capacity import Capacity, capacity_at
+from pgdyno.analyse.price import Price, PriceComparison, PriceList, price_of
+from pgdyno.analyse.scaling import ScalingCurve
+from pgdyno.records import Manifest, Outcome, RentRecord, TrialRecord
+from pgdyno.records.price import LatencyLimit, latency_limit
+from pgdyno.report import numbers
+from pgdyno.report.answers.comparison import percent
+from pgdyno.report.digest import Digest
+from pgdyno.report.tables import Table
+from pgdyno.report.translation import gettext
+from pgdyno.units import format_duration
+
+
+@dataclass(frozen=True, slots=True)
+class PricedCurve:
+    name: str
+    target: str
+    clients: int
+    """At its peak."""
+    price: Price | None
+    """At its peak; None if the price list lacks the target."""
+    limit: LatencyLimit | None
+    capacity: Capacity | None
+    """At `limit`; None if no point met it."""
+    at_capacity: Price | None
+
+
+def priced_curves(of: Digest, prices: PriceList, latency: LatencyLimit | None = None) -> list[PricedCurve]:
+    """Return every curve; `latency` overrides the price list's target."""
+    told = latency_limit(prices.latency) if prices.latency is not None else None
+    return [_priced(of, curve, prices, latency or told) for curve in of.curves]
+
+
+def capacity_of(of: Digest, curve: ScalingCurve, limit: LatencyLimit) -> Capacity | None:
+    """Return the capacity of a curve; rates of an open loop are points of it."""
+    series = replace(curve.series, rate=None)
+    return capacity_at([point for point in of.points if replace(point.series, rate=None) == series], limit)
+
+
+def _priced(of: Digest, curve: ScalingCurve, prices: PriceList, limit: LatencyLimit | None) -> PricedCurve:
+    target = curve.series.target
+    costs = prices.target.get(target)
+    capacity = capacity_of(of, curve, limit) if limit is not None else None
+    at_peak = None if costs is None else price_of(costs, prices.years, curve.peak.tps)
+    at_capacity = None if costs is None or capacity is None else price_of(costs, prices.years, capacity.tps)
+    return PricedCurve(of.named[curve.series].name, target, curve.peak.clients, at_peak, limit, capacity, at_capacity)
+
+
+def price_lines(curves: Sequence[PricedCurve], prices: PriceList) -> Iterator[str]:
+    """Return a line each, and the date of the prices."""
+    for curve in curves:
+        price = curve.price
+        if price is None:
+            yield f"{curve.name}: the price list has no target {curve.target}"
+            continue
+        yield (
+            f"{curve.name}: {price.total:,.2f} {prices.currency} over {numbers.span_of_years(prices.years)}; "
+            f"at the peak ({numbers.clients(curve.clients)}) {_each(price)}"
+        )
+        if curve.limit is not None:
+            yield _at_limit(curve, curve.limit)
+    left_out = f"; left out: {', '.join(prices.left_out)}" if prices.left_out else ""
+    source = f", {prices.source}" if prices.source else ""
+    yield f"prices as of {prices.date.isoformat()}{source}{left_out}"
+
+
+def _at_limit(curve: PricedCurve, limit: LatencyLimit) -> str:
+    if curve.capacity is None or curve.at_capacity is None:
+        return f"{curve.name}: no measured point meets {limit.text}"
+    point = curve.capacity.point.point
+    where = numbers.clients(point.clients) if point.rate is None else f"rate {point.rate:,.10g}"
+    loop = ", closed loop" if curve.capacity.closed_loop else ""
+    return f"{curve.name}: at {limit.text} ({where}{loop}) {_each(curve.at_capacity)}"
+
+
+def _each(price: Price) -> str:
+    each = _money(price.per_tps, price.per_tps_low, price.per_tps_high)
+    million = _money(price.per_million, price.per_million_low, price.per_million_high)
+    return f"{each} per tps, {million} per million transactions"
+
+
+def _money(value: float, low: float, high: float) -> str:
+    between = "" if low == high else f" ({numbers.rounded(low)} to {numbers.rounded(high)})"
+    return f"{numbers.rounded(value)}{between}"
+
+
+def price_comparison_lines(base: str, other: str, found: Sequence[PriceComparison]) -> Iterator[str]:
+    """Compare the price of the other arm's throughput with the base's, a line per point."""
+    for each in found:
+        interval = f"{percent(each.low, plus=True).removesuffix(' %')} to {percent(each.high, plus=True)}"
+        yield (
+            f"price per tps, {each.label}: {numbers.rounded(each.other_per_tps)} vs "
+            f"{numbers.rounded(each.base_per_tps)}, {percent(each.change)} ({100 * each.level:.3g} % interval "
+            f"{interval}): {other} is {_WORDS[each.verdict]} {base}"
+        )
+
+
+_WORDS = {
+    "cheaper": "cheaper than", "dearer": "more expensive than", "same": "as expensive as",
+    "inconclusive": "indistinguishable by price from",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Rent:
+    """The rental of one target, all attempts together."""
+
+    target: str
+    instances: str
+    hours: float
+    amount: float | None
+    """None if the hourly price is unknown."""
+    currency: str
+    prices: str
+    """Origin and date of its price; empty if unknown."""
+    transactions: int
+    """Succeeded transactions in the measured parts of its finished trials."""
+
+    @property
+    def per_million(self) -> float | None:
+        """Return the cost per million transactions, including the time around the trials; None without any, or without
+        a price.
+        """
+        return None if self.amount is None or not self.transactions else 1e6 * self.amount / self.transactions
+
+
+def rents(manifest: Manifest, trials: Sequence[TrialRecord]) -> list[Rent]:
+    """Return rentals by target, in the manifest's order; empty if nothing was rented."""
+    found: dict[str, list[RentRecord]] = {}
+    for each in manifest.rented:
+        found.setdefault(each.target, []).append(each)
+    return [_rent(target, records, trials) for target, records in found.items()]
+
+
+def _rent(target: str, records: Sequence[RentRecord], trials: Sequence[TrialRecord]) -> Rent:
+    amounts = [each.amount for each in records]
+    known = [each for each in amounts if each is not None]
+    done = [trial for trial in trials if trial.target == target and trial.outcome is Outcome.FINISHED]
+    return Rent(
+        target=target,
+        instances=", ".join(dict.fromkeys(each.instance for each in records)),
+        hours=math.fsum(each.hours for each in records),
+        amount=math.fsum(known) if len(known) == len(amounts) else None,
+        currency=next((each.currency for each in records if each.currency), ""),
+        prices="; ".join(dict.fromkeys(text for each in records if (text := _source(each)))),
+        transactions=sum(trial.summary.succeeded or 0 for trial in done if trial.summary is not None),
+    )
+
+
+def _source(record: RentRecord) -> str:
+    if record.price_source is None or record.price_date is None:
+        return ""
+    dated = str(record.price_date) in record.price_source
+    return record.price_source if dated else f"{record.price_source} of {record.price_date}"
+
+
+def rent_lines(manifest: Manifest, trials: Sequence[TrialRecord]) -> Iterator[str]:
+    for each in rents(manifest, trials):
+        paid = "cost unknown" if each.amount is None else f"{each.amount:,.4f} {each.currency}{_by(each)}"
+        million = "" if each.per_million is None else f", {numbers.rounded(each.per_million)} per million transactions"
+        # the generator serves none
+        measured = f"; {each.transactions:,} transactions measured{million}" if each.transactions else ""
+        yield f"{each.target}: {each.instances}, rented for {format_duration(each.hours * 3600)}: {paid}{measured}"
+
+
+def _by(each: Rent) -> str:
+    return f" by {each.prices}" if each.prices else ""
+
+
+def rent_table(manifest: Manifest, trials: Sequence[TrialRecord]) -> Table | None:
+    """Return the same for a report; None if nothing was rented."""
+    found = rents(manifest, trials)
+    if not found:
+        return None
+    currency = next((each.currency for each in found if each.currency), "USD")
+    headings = (
+        gettext("target"),
+        gettext("instance"),
+        gettext("rented for"),
+        gettext("paid, {currency}", currency=currency),
+        gettext("transactions measured"),
+        gettext("per million transactions, {currency}", currency=currency),
+    )
+    rows = tuple(
+        (
+            each.target,
+            each.instances,
+            format_duration(each.hours * 3600),
+            numbers.NOTHING if each.amount is None else f"{each.amount:,.4f}",
+            f"{each.transactions:,}",
+            numbers.NOTHING if each.per_million is None else numbers.rounded(each.per_million),
+        )
+        for each in found
+    )
+    return Table(_caption(found), headings, rows, 2)
+
+
+def _caption(found: Sequence[Rent]) -> str:
+    prices = "; ".join(dict.fromkeys(each.prices for each in found if each.prices))
+    if not prices:
+        return gettext("Actual cost of this run, from the first request to the end of the last trial")
+    return gettext(
+        "Actual cost of this run, from the first request to the end of the last trial, by {prices}", prices=prices
+    )

@@ -1,0 +1,355 @@
+"""The complete report of stored runs: everything that a page needs is read, judged and drawn here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from pgdyno.analyse.comparison import Comparison, compare
+from pgdyno.analyse.dips import Dip, trial_dips
+from pgdyno.analyse.pairs import Metric, between, differing_parameters, usual_metric
+from pgdyno.analyse.price import PriceList, prices_of
+from pgdyno.analyse.series import Series
+from pgdyno.analyse.timeline import RunSource, Timeline, trial_timeline
+from pgdyno.audit import Finding, judged
+from pgdyno.audit.pairing import measures_otherwise, sides_of, without_alike
+from pgdyno.audit.setting_values import alike_settings
+from pgdyno.audit.subject import Subject
+from pgdyno.errors import UsageError
+from pgdyno.fingerprint import Difference, comparable
+from pgdyno.messages import Message
+from pgdyno.records import Outcome, TrialRecord
+from pgdyno.report.digest import Beside, Digest, Extras, digest
+from pgdyno.report.export import markdown_of
+from pgdyno.report.html import Content, render_content, report_content
+from pgdyno.report.paper.typeset import Paper, pdf_of
+from pgdyno.report.preloaded_run import Gathered, without_collector
+from pgdyno.report.sections.cloud_metrics import rented_count
+from pgdyno.report.sections.dips import MOST_DIPS, costliest
+from pgdyno.report.sections.key_figures import median_trial
+from pgdyno.report.sections.timelines import Steps, trial_data
+from pgdyno.report.several_runs import (
+    Together,
+    arms_between,
+    arms_of,
+    comparisons_of,
+    left_out_of,
+    target_names,
+    with_confounders,
+)
+from pgdyno.report.terminal.published import asked_for
+from pgdyno.report.translation import Language, use_language
+from pgdyno.store import RunData
+from pgdyno.store.cloud_metrics import told_of
+from pgdyno.store.probe_queries import (
+    ProcessSum,
+    SeriesStep,
+    ServerStatementSum,
+    TableSum,
+    WaitStep,
+    process_sums,
+    seen_beside,
+    series_steps,
+    server_statement_sums,
+    table_sums,
+    wait_steps,
+)
+from pgdyno.terminal import visible
+
+_Sum = TypeVar("_Sum", ProcessSum, TableSum, ServerStatementSum)
+MOST_PROBED = 300
+"""Trials whose waits, processors and disks are read, so that a page takes at most about ten seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class WholeReport:
+    """A report that is computed once and written in several forms."""
+
+    of: Digest
+    extras: Extras
+    content: Content
+    language: Language
+
+    def html(self) -> str:
+        with without_collector(), use_language(self.language):
+            return visible(render_content(self.content))
+
+    def pdf(self) -> Paper:
+        with without_collector(), use_language(self.language):
+            return pdf_of(self.content)
+
+    def markdown(self) -> str:
+        with use_language(self.language):
+            return visible(markdown_of(self.of, self.extras))
+
+
+def whole_report(
+    runs: Sequence[RunData], prices: PriceList | None = None, language: Language = Language.ENGLISH
+) -> WholeReport:
+    """Return the report of one run, or of several with the first as the baseline. Raises StoreError and UsageError."""
+    with without_collector(), use_language(language):
+        of, extras = everything(runs, prices)
+        location = ", ".join(run.folder.location for run in runs)
+        return WholeReport(of, extras, report_content(of, location, extras), language)
+
+
+def report_html(runs: Sequence[RunData], prices: PriceList | None = None) -> str:
+    """Return the English page of one run, or of several with the first as the baseline. Raises StoreError and
+    UsageError.
+    """
+    with without_collector():
+        return whole_report(runs, prices).html()
+
+
+def judged_run(run: RunData) -> tuple[Digest, Extras]:
+    """Return what the answer of one run needs: its comparisons, findings and prices, without the probe's samples, which
+    are slow to read.
+
+    Raises StoreError.
+    """
+    with without_collector():
+        gathered = [Gathered(run)]
+        of = digest(gathered[0])
+        return of, _extras(of, gathered, gathered[0], [Subject(gathered[0], _courses(of, _own_numbers(gathered), 0))])
+
+
+def everything(runs: Sequence[RunData], prices: PriceList | None = None) -> tuple[Digest, Extras]:
+    """Return the content of a report, with texts in the active language (`use_language`). Raises StoreError and
+    UsageError.
+
+    `prices` default to the plan's.
+    """
+    gathered = [Gathered(run) for run in runs]
+    source: RunSource = gathered[0] if len(gathered) == 1 else Together(gathered)
+    of = digest(source)
+    probed = any(trial.probe is not None for trial in source.trials)
+    steps = Steps.of(len(source.trials), probed=probed, rented=rented_count(source.trials))
+    own = _own_numbers(gathered)
+    named = target_names(gathered) if isinstance(source, Together) else [{}]
+    subjects = [Subject(run, _courses(of, own, at), _own_prices(prices, named[at])) for at, run in enumerate(gathered)]
+    dips = {shown: subjects[at].dips[number] for shown, (at, number) in own.items() if number in subjects[at].dips}
+    seen = _seen(of, dips)
+    peaks = [median_trial(of, curve.peak.summary).number for curve in of.curves]
+    return of, replace(
+        _extras(of, gathered, source, subjects, prices),
+        published=asked_for(gathered[0].manifest),
+        besides=besides_of(gathered, steps, seen),
+        processes=_at_peak(of, source, process_sums),
+        tables=_at_peak(of, source, table_sums),
+        server_statements=_at_peak(of, source, server_statement_sums),
+        differences=_differences(gathered),
+        limits={
+            shown: each
+            for at, run in enumerate(runs)
+            for each in seen_beside(run, {own[peak][1] for peak in peaks if own[peak][0] == at})
+            for shown in peaks
+            if own[shown] == (at, each.trial)
+        },
+        explained={
+            shown: subjects[at].explained[number]
+            for shown, (at, number) in own.items()
+            if number in subjects[at].explained
+        },
+        dips=dips,
+        unseen=sum(trial.probe is not None and trial.number not in seen for trial in source.trials),
+    )
+
+
+def _extras(
+    of: Digest,
+    runs: Sequence[Gathered],
+    source: RunSource,
+    subjects: Sequence[Subject],
+    prices: PriceList | None = None,
+) -> Extras:
+    """Return what the answer needs."""
+    findings = _audited(subjects)
+    left_out = left_out_of(of, findings) if len(runs) == 1 else frozenset()
+    return Extras(
+        findings=findings,
+        comparisons=_compared(of, runs, left_out),
+        left_out=left_out,
+        arms=_arms(of, runs),
+        alike_settings=_alike_settings(runs[0]) if len(runs) == 1 else (),
+        apart=[other.manifest.run for other in runs[1:] if _is_apart(runs[0], other)],
+        prices=prices or _planned_prices(runs, source),
+    )
+
+
+def _alike_settings(run: Gathered) -> set[str]:
+    """Return settings that only some targets changed, to the default of the others."""
+    told = {each.name: each.facts.settings_changed for each in run.manifest.targets if each.facts is not None}
+    names = {name for settings in told.values() for name in settings}
+    return alike_settings(run, told, {name for name in names if len({each.get(name) for each in told.values()}) > 1})
+
+
+def _own_numbers(runs: Sequence[Gathered]) -> dict[int, tuple[int, int]]:
+    """Return the run and the original number of each trial of the report."""
+    if len(runs) == 1:
+        return {trial.number: (0, trial.number) for trial in runs[0].trials}
+    every = [(at, trial.number) for at, run in enumerate(runs) for trial in run.trials]
+    return dict(enumerate(every, start=1))
+
+
+def _courses(of: Digest, own: Mapping[int, tuple[int, int]], at: int) -> dict[int, Timeline]:
+    """Return finished trials of the run at index `at` second by second, by their original numbers, as computed by the
+    digest.
+    """
+    return {
+        own[trial.number][1]: trial_timeline(of.run, trial.number)
+        for trial in of.run.trials
+        if own[trial.number][0] == at and trial.outcome is Outcome.FINISHED and trial.summary is not None
+    }
+
+
+def _planned_prices(runs: Sequence[Gathered], source: RunSource) -> PriceList | None:
+    """Return the prices of the plans: of the first that has some, and of those with the same currency and period; with
+    the report's names of targets.
+    """
+    found: PriceList | None = None
+    names = target_names(runs) if isinstance(source, Together) else [{}]
+    for run, shown in zip(runs, names, strict=True):
+        prices = prices_of(run.manifest)
+        if prices is None:
+            continue
+        renamed = {shown.get(name, name): costs for name, costs in prices.target.items()}
+        if found is None:
+            found = prices.model_copy(update={"target": renamed})
+        elif (found.currency, found.years) == (prices.currency, prices.years):
+            found = found.model_copy(update={"target": {**renamed, **found.target}})
+    return found
+
+
+def _own_prices(prices: PriceList | None, shown: Mapping[str, str]) -> PriceList | None:
+    """Return `prices` by the names that a run gives its targets; `shown` are those of the report, if they differ."""
+    if prices is None or not shown:
+        return prices
+    own = {name: prices.target[called] for name, called in shown.items() if called in prices.target}
+    return prices.model_copy(update={"target": own})
+
+
+def _seen(of: Digest, dips: Mapping[int, Sequence[Dip]]) -> set[int]:
+    """Return trials whose probe's samples are read: all; for a large sweep those that represent points, and those with
+    the deepest dips.
+    """
+    numbers = [trial.number for trial in of.run.trials if trial.is_seen]
+    if len(numbers) <= MOST_PROBED:
+        return set(numbers)
+    peaks = [curve.peak.summary for curve in of.curves]
+    points = [*peaks, *(point for point in of.points if point.finished)]
+    first = [median_trial(of, point).number for point in points] + [number for number, _ in costliest(dips)[:MOST_DIPS]]
+    return set(list(dict.fromkeys([*first[: len(peaks)], *first[len(points) :], *first]))[:MOST_PROBED])
+
+
+def _audited(subjects: Sequence[Subject]) -> list[Finding]:
+    if len(subjects) == 1:
+        return judged(subjects[0])
+    return [_of_run(finding, subject.manifest.run) for subject in subjects for finding in judged(subject)]
+
+
+def _of_run(finding: Finding, run: str) -> Finding:
+    if not finding.checked:
+        return finding
+    told = Message(finding.id, "{run}: {message}", run=run, message=finding.said)
+    return finding.model_copy(update={"message": str(told), "text": told})
+
+
+def _compared(of: Digest, runs: Sequence[Gathered], left_out: Collection[int]) -> list[Comparison]:
+    """Compare every further run with the first; for one run, its arms with the first of them."""
+    if len(runs) == 1:
+        return with_confounders(comparisons_of(of, left_out), runs[0].run)
+    metric = usual_metric(runs[0])
+    together = [other for other in runs[1:] if not _is_apart(runs[0], other)]
+    return compare([arms_between(runs[0], other, metric) for other in together])
+
+
+def _is_apart(base: Gathered, other: Gathered) -> bool:
+    """Return whether two runs have no point in common: for instance a closed-loop and an open-loop load."""
+    if any(measures_otherwise(each.name) for each in differing_parameters(base.trials, other.trials)):
+        return True
+    try:
+        between(base, other, Metric.TPS)
+    except UsageError:
+        return True
+    return False
+
+
+def _arms(of: Digest, runs: Sequence[Gathered]) -> dict[Series, str]:
+    """Return the arm of each series, as in `_compared`: its run; for one run, the compared values."""
+    if len(runs) == 1:
+        return arms_of(of)
+    shown = [(run.manifest.run, set(names.values())) for run, names in zip(runs, target_names(runs), strict=True)]
+    return {series: run for series in of.named for run, targets in shown if series.target in targets}
+
+
+def besides_of(runs: Sequence[Gathered], steps: Steps, seen: Collection[int]) -> dict[int, Beside]:
+    """Return the probe's samples of the trials of `seen`, in steps. Raises StoreError."""
+    found: dict[int, Beside] = {}
+    first = 1
+    for run in runs:
+        numbers = {trial.number: first + at for at, trial in enumerate(run.trials)}
+        if len(runs) == 1:
+            numbers = {number: number for number in numbers}
+        own = {trial.number: trial for trial in run.trials if trial.is_seen and numbers[trial.number] in seen}
+        widths = {number: steps.width_s(trial) for number, trial in own.items()}
+        widths_us = {number: round(width * 1e6) for number, width in widths.items()}
+        series: dict[int, list[SeriesStep]] = {number: [] for number in own}
+        waits: dict[int, list[WaitStep]] = {number: [] for number in own}
+        for each in series_steps(run.run, widths_us):
+            series[each.trial].append(each)
+        for wait in wait_steps(run.run, widths_us):
+            waits[wait.trial].append(wait)
+        told = told_of(run.run, widths_us)
+        found |= {
+            numbers[number]: Beside(widths[number], series[number], waits[number], *told[number]) for number in own
+        }
+        first += len(run.trials)
+    return found
+
+
+def _at_peak(of: Digest, source: RunSource, read: Callable[[RunData, int], list[_Sum]]) -> dict[int, Sequence[_Sum]]:
+    """Return the result of `read` for the trial that represents the highest peak, by its number."""
+    best = of.best
+    if best is None:
+        return {}
+    trial: TrialRecord = median_trial(of, best.peak.summary)
+    run, number = source.own_number(trial.number) if isinstance(source, Together) else (source, trial.number)
+    if not isinstance(run, Gathered) or trial.probe is None:
+        return {}
+    sums = read(run.run, number)
+    return {trial.number: sums} if sums else {}
+
+
+def _differences(runs: Sequence[Gathered]) -> list[Difference]:
+    if len(runs) < 2:
+        return []
+    first, other = runs[0].manifest.fingerprint, runs[1].manifest.fingerprint
+    if first is None or other is None:
+        return []
+    return without_alike(comparable(first, other), sides_of(runs[0], runs[1]))
+
+
+def one_trial(run: RunData, number: int | None, most: int) -> tuple[dict[str, Any], int | None]:
+    """Return trial `number`, by default the median one of the highest peak, in at most `most` steps; and the host's
+    processors.
+
+    Raises UsageError if there is no such trial, StoreError.
+    """
+    gathered = Gathered(run)
+    of = digest(gathered)
+    if number is None and of.best is None:
+        raise UsageError(f"run {run.manifest.run} has no trial that finished", hint="name one with --trial NUMBER")
+    if number is None and of.best is not None:
+        number = median_trial(of, of.best.peak.summary).number
+    trial = next((each for each in run.trials if each.number == number), None)
+    if trial is None:
+        last = max((each.number for each in run.trials), default=0)
+        raise UsageError(f"run {run.manifest.run} has no trial {number}", hint=f"its trials are 1 to {last}")
+    steps = Steps(most)
+    beside = besides_of([gathered], steps, {trial.number}).get(trial.number)
+    made = trial_data(of, trial, beside, trial_dips(of.run, trial.number), steps, percentiles=True)
+    if made is None:
+        raise UsageError(f"trial {trial.number} of run {run.manifest.run} has no seconds: it was over before the first")
+    host = run.manifest.host
+    return made, host.cores if host is not None else None

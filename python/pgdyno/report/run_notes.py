@@ -1,0 +1,226 @@
+"""Short sections in lines: events, preparation, audit findings, searches, standbys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from pgdyno.audit import Finding, Severity
+from pgdyno.records import (
+    EventOutcome,
+    EventRecord,
+    LedgerRecord,
+    Manifest,
+    ReplicaFigures,
+    ReplicaLag,
+    StandbyProbeRecord,
+    TrialRecord,
+)
+from pgdyno.report import numbers
+from pgdyno.report.tables import Table
+from pgdyno.report.translation import gettext, gettext_each, gettext_noop, ngettext, translated
+from pgdyno.units import format_duration
+
+
+def disturbance_lines(trials: Sequence[TrialRecord]) -> list[str]:
+    """Return a line for each event and each ledger of `trials`, in order; empty if there are none."""
+    lines: list[str] = []
+    for trial in trials:
+        where = gettext("trial {number}, ", number=trial.number) if len(trials) > 1 else ""
+        lines += [f"{where}{_event(event)}" for event in trial.events]
+        if trial.ledger is not None:
+            lines.append(where + gettext("ledger: {figures}", figures=_ledger(trial.ledger)))
+    return lines
+
+
+def _event(event: EventRecord) -> str:
+    name = f"{event.do} ({event.command})" if event.command else event.do
+    if event.began_s is None:
+        return gettext("{event} at {seconds}: not reached", event=name, seconds=_seconds(event.at_s))
+    return gettext(
+        "{event} at {seconds}: {effects}",
+        event=name,
+        seconds=_seconds(event.began_s),
+        effects=gettext("; ").join(_parts(event)),
+    )
+
+
+def _parts(event: EventRecord) -> Iterable[str]:
+    if event.outcome is EventOutcome.FAILED:
+        yield gettext("failed: {message}", message=event.message)
+    elif event.outcome is EventOutcome.UNFINISHED:
+        yield gettext("unfinished at the end of the trial")
+    else:
+        yield gettext("took {seconds}", seconds=_seconds(event.seconds or 0))
+    effect = event.effect
+    if effect is None:
+        return
+    nobody_s = effect.nobody_served_s
+    if nobody_s:
+        yield gettext("no successful transaction for {seconds}", seconds=_seconds(nobody_s))
+    else:
+        yield gettext("never without successful transactions")
+    if effect.failed:
+        lost = gettext(" ({count} lost)", count=f"{effect.lost:,}") if effect.lost else ""
+        yield ngettext("{count:,} transaction failed", "{count:,} transactions failed", effect.failed) + lost
+    if effect.before_tps is not None:
+        before = f"{numbers.rounded(effect.before_tps)} tps"
+        if effect.recovered_s is None:
+            yield gettext("not back within 5 % of {tps}", tps=before)
+        else:
+            after = _seconds(effect.recovered_s)
+            yield gettext("back within 5 % of {tps} after {seconds}", tps=before, seconds=after)
+
+
+def _ledger(ledger: LedgerRecord) -> str:
+    parts = [
+        gettext(
+            "{count} acknowledged, {missing} of them missing",
+            count=f"{ledger.acknowledged:,}",
+            missing=f"{ledger.missing:,}",
+        )
+    ]
+    if ledger.unknown:
+        unknown = {"count": f"{ledger.unknown:,}", "committed": f"{ledger.unknown_present:,}"}
+        parts.append(gettext("{count} without an answer, {committed} of them committed", **unknown))
+    if ledger.refused_present:
+        parts.append(gettext("{count} reported as failed are present", count=f"{ledger.refused_present:,}"))
+    if ledger.duplicates:
+        parts.append(gettext("{count} are present twice", count=f"{ledger.duplicates:,}"))
+    if ledger.strange:
+        parts.append(gettext("{count} rows are from no client", count=f"{ledger.strange:,}"))
+    return gettext("; ").join(parts)
+
+
+def _seconds(seconds: float) -> str:
+    return f"{numbers.rounded(seconds)} s"
+
+
+def preparation_line(trials: Sequence[TrialRecord]) -> str:
+    """Return `Preparing 18 trials took 42s (0.1s to 31s each; reset: vacuum)`; empty if no trial has the data."""
+    known = [trial.prepare for trial in trials if trial.prepare is not None]
+    if not known:
+        return ""
+    took = [each.seconds for each in known]
+    told = {
+        "trials": numbers.trials(len(took)),
+        "seconds": _short(sum(took)),
+        "methods": ", ".join(dict.fromkeys(each.method for each in known)),
+    }
+    if len(took) > 1:
+        each = numbers.between(_short(min(took)), _short(max(took)))
+        line = gettext("preparing {trials} took {seconds} ({each} each; reset: {methods})", each=each, **told)
+    else:
+        line = gettext("preparing {trials} took {seconds} (reset: {methods})", **told)
+    checks = [trial.consistency.seconds for trial in trials if trial.consistency is not None]
+    if any(checks):
+        line += gettext(", checking consistency {seconds}", seconds=_short(sum(checks)))
+    return line
+
+
+def _short(seconds: float) -> str:
+    return format_duration(round(seconds, 1))
+
+
+STYLES = {Severity.INVALID: "bold red", Severity.CAUTION: "yellow"}
+"""Notes are shown only by `pgdyno audit`."""
+
+
+def finding_lines(findings: Sequence[Finding]) -> Iterator[tuple[str, str]]:
+    """Return style and text of each line, an empty one first; nothing if all is well."""
+    heavy = [finding for finding in findings if finding.checked and finding.severity in STYLES]
+    if not heavy:
+        return
+    yield "", ""
+    for finding in heavy:
+        yield STYLES[finding.severity], f"{finding.severity}: {finding.rule}: {finding.message}"
+    yield "dim", "pgdyno audit shows the evidence"
+
+
+def search_lines(manifest: Manifest) -> list[str]:
+    """Return a line for each search of a run; empty without one, and while it runs."""
+    several = len(manifest.search) > 1
+    lines = []
+    for each in manifest.search:
+        point = {name: value for name, value in each.point if name not in ("clients", "rate") and value}
+        where = [f"target {each.target}", *(f"{name} {value}" for name, value in point.items())]
+        # an older record has only the sentence
+        found = gettext("; ").join(translated(part.message) for part in each.messages) or each.words
+        line = f"{', '.join(where)}: {found}" if several else found
+        lines.append(f"{line} ({numbers.trials(each.trials)})")
+    return lines
+
+
+CAPTION = gettext_noop("Standbys during each trial; largest replay lag, in kB and ms")
+TEXT_COLUMNS = 2
+MOST_LINES = 12
+"""Limit in a terminal; the HTML report has all."""
+
+
+def replica_table(trials: Sequence[TrialRecord]) -> Table | None:
+    """Return a row per trial and standby; None without standbys."""
+    rows = []
+    for trial in trials:
+        loads = {each.name: each for each in trial.replica_load}
+        lags = {each.name: each for each in trial.replication}
+        probes = {each.name: each for each in trial.probe.standbys} if trial.probe is not None else {}
+        for name in dict.fromkeys([*loads, *lags]):
+            cells = (*_load(loads.get(name)), *_lag(lags.get(name)), *_activity(probes.get(name)))
+            rows.append((str(trial.number), name, *cells))
+    headings = (
+        *gettext_each("trial", "standby", "clients"),
+        *("tps", "p50, ms", "p99, ms"),
+        *gettext_each("failed", "behind, kB", "lag, ms", "active", "top wait"),
+    )
+    return Table(gettext(CAPTION), headings, tuple(rows), TEXT_COLUMNS) if rows else None
+
+
+def replica_lines(trials: Sequence[TrialRecord]) -> list[str]:
+    """Return the first of the rows for a terminal; empty without standbys."""
+    table = replica_table(trials)
+    if table is None:
+        return []
+    # 80 columns have no room for their waits
+    headings, *shown = [row[:-1] for row in (table.headings, *table.rows[:MOST_LINES])]
+    widths = [max(map(len, column)) for column in zip(headings, *shown, strict=True)]
+    lines = [f"{table.caption}:", *(_padded(row, widths) for row in (headings, *shown))]
+    more = len(table.rows) - len(shown)
+    return [*lines, f"{more} more in the HTML report"] if more else lines
+
+
+def _padded(row: Sequence[str], widths: Sequence[int]) -> str:
+    cells = [
+        cell.ljust(width) if at < TEXT_COLUMNS else cell.rjust(width)
+        for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+    ]
+    return " ".join(cells).rstrip()
+
+
+def _load(load: ReplicaFigures | None) -> tuple[str, ...]:
+    if load is None:
+        return (numbers.NOTHING,) * 5
+    latency = load.latency_ns
+    return (
+        f"{load.clients:,}",
+        numbers.NOTHING if load.tps is None else numbers.rounded(load.tps),
+        numbers.ms(latency.p50 if latency is not None else None),
+        numbers.ms(latency.p99 if latency is not None else None),
+        f"{load.failed:,}",
+    )
+
+
+def _lag(lag: ReplicaLag | None) -> tuple[str, str]:
+    behind = None if lag is None else lag.bytes_max
+    replay_s = None if lag is None else lag.replay_lag_max_s
+    return (
+        numbers.NOTHING if behind is None else numbers.rounded(behind / 1000),
+        numbers.ms(None if replay_s is None else replay_s * 1e9),
+    )
+
+
+def _activity(probe: StandbyProbeRecord | None) -> tuple[str, str]:
+    """Return active sessions of clients, and the top wait, including other backends."""
+    if probe is None or probe.active is None:
+        return (numbers.NOTHING,) * 2
+    top = next(iter(probe.waits.items()), None)
+    shown = numbers.NOTHING if top is None else f"{top[0]} {numbers.rounded(top[1], 2)}"
+    return numbers.rounded(probe.active, 2), shown

@@ -1,0 +1,164 @@
+"""Figures from the provider of a rented server as strips of the timeline, drawn as they are, on page and paper."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pgdyno.records import TrialRecord
+from pgdyno.report import numbers
+from pgdyno.report.answers.limits import CLASSES, wait_class
+from pgdyno.report.digest import Beside
+from pgdyno.report.translation import gettext, gettext_noop, ngettext
+from pgdyno.store.probe_queries import WaitStep
+
+Values = Sequence[float | None]
+FIGURES_A_STEP = 12
+"""Approximate number of steps per trial."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A strip: its lines' metrics with their names and factors."""
+
+    title: str
+    unit: str
+    lines: Mapping[str, str]
+    factor: float = 1.0
+    high: float | None = None
+
+
+_STRIPS = (
+    _Shown(
+        gettext_noop("Processors (provider's metrics, by the minute): {range} % busy"),
+        "%",
+        {"cpu": gettext_noop("processors, %")},
+        100,
+        high=100,
+    ),
+    _Shown(
+        gettext_noop("Storage (provider's metrics, by the minute): {range} requests a second"),
+        "",
+        {"reads": gettext_noop("reads"), "writes": gettext_noop("writes")},
+    ),
+    _Shown(
+        gettext_noop("Storage and network (provider's metrics, by the minute): {range} MB a second"),
+        "MB/s",
+        {
+            "read": gettext_noop("read"),
+            "written": gettext_noop("written"),
+            "received": gettext_noop("received"),
+            "sent": gettext_noop("sent"),
+        },
+        1e-6,
+    ),
+    _Shown(
+        gettext_noop("Storage (provider's metrics, by the minute): {range} ms a request"),
+        "ms",
+        {
+            "read_latency": gettext_noop("read, ms"),
+            "write_latency": gettext_noop("write, ms"),
+            "volume_read_latency": gettext_noop("read, ms"),
+            "volume_write_latency": gettext_noop("write, ms"),
+        },
+    ),
+    _Shown(
+        gettext_noop("Storage (provider's metrics, by the minute): {range} requests wait"),
+        "",
+        {"queue": gettext_noop("requests that wait"), "volume_queue": gettext_noop("requests that wait")},
+    ),
+    _Shown(
+        gettext_noop("Burst credits (provider's metrics, by the minute): {range} % left"),
+        "%",
+        {
+            "storage_burst": gettext_noop("volume, %"),
+            "volume_burst": gettext_noop("volume, %"),
+            "ebs_io_burst": gettext_noop("requests of the instance, %"),
+            "ebs_byte_burst": gettext_noop("bytes of the instance, %"),
+        },
+        100,
+        high=100,
+    ),
+)
+
+
+def rented_count(trials: Sequence[TrialRecord]) -> int:
+    """Return the number of trials that may have such strips."""
+    return sum(trial.way is not None and trial.way.instance is not None for trial in trials)
+
+
+def range_words(values: Values, skip: int) -> str:
+    """Return the lowest and highest of `values` after the first `skip`: `3 to 7`."""
+    there = [value for value in values[skip:] if value is not None]
+    if not there:
+        return gettext("nothing")
+    low, high = numbers.rounded(min(there)), numbers.rounded(max(there))
+    return low if low == high else gettext("{low} to {high}", low=low, high=high)
+
+
+def cloud_strips(beside: Beside, count: int, skip: int) -> list[dict[str, Any]]:
+    """Return the strips of a trial of `count` steps, of which `skip` are warm-up; none without data."""
+    return [*_load(beside.load, count, skip), *_minutes(beside, count, skip)]
+
+
+def _minutes(beside: Beside, count: int, skip: int) -> Iterator[dict[str, Any]]:
+    told: dict[tuple[str, str], list[float | None]] = {}
+    for each in beside.minutes:
+        if each.step < count:
+            told.setdefault((each.metric, each.label), [None] * count)[each.step] = each.value
+    for shown in _STRIPS:
+        lines = {
+            f"{volume}: {gettext(name)}" if volume else gettext(name): [
+                None if value is None else shown.factor * value for value in values
+            ]
+            for metric, name in shown.lines.items()
+            for (of, volume), values in told.items()
+            if of == metric
+        }
+        if lines:
+            there = sum(any(value is not None for value in step) for step in zip(*lines.values(), strict=True))
+            minutes = math.ceil(there * beside.step_s / 60)
+            every = [value for values in lines.values() for value in values[skip:]]
+            yield {
+                "title": gettext(shown.title, range=range_words(every, 0)),
+                "unit": shown.unit,
+                "lines": lines,
+                "high": shown.high,
+                "gaps": _gaps([any(value is not None for value in step) for step in zip(*lines.values(), strict=True)]),
+                "n": ngettext("n = {count:,} minute", "n = {count:,} minutes", minutes),
+            }
+
+
+def _load(load: Sequence[WaitStep], count: int, skip: int) -> Iterator[dict[str, Any]]:
+    lines: dict[str, list[float]] = {}
+    known = [False] * count
+    for each in load:
+        if each.step >= count:
+            continue
+        known[each.step] = True
+        if each.wait_type:
+            lines.setdefault(wait_class(each.wait_type, each.wait), [0.0] * count)[each.step] += each.sessions
+    if lines:
+        most = max(lines, key=lambda name: sum(lines[name][skip:]))
+        yield {
+            "title": gettext("Active sessions (provider's samples): most in {wait}", wait=gettext(most)),
+            "unit": "",
+            "lines": {name: lines[name] for name in CLASSES if name in lines},
+            "stack": True,
+            "gaps": _gaps(known),
+        }
+
+
+def _gaps(known: Sequence[bool]) -> list[list[int]]:
+    """Return the ranges of steps without data, as half-open ranges."""
+    found: list[list[int]] = []
+    for at, there in enumerate(known):
+        if there:
+            continue
+        if found and found[-1][1] == at:
+            found[-1][1] = at + 1
+        else:
+            found.append([at, at + 1])
+    return found

@@ -1,0 +1,201 @@
+"""The comparison: its statement, its table and forest plot, and published figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pgdyno.analyse.comparison import Comparison, Verdict
+from pgdyno.analyse.pairs import Metric
+from pgdyno.analyse.summary import PointSummary
+from pgdyno.published import Published
+from pgdyno.report import numbers
+from pgdyno.report.answers.comparison import comparison_sentence, confounded_line, low_to_high, new_run_words, percent
+from pgdyno.report.charts.interval_bars import MOST_ROWS, forest_chart
+from pgdyno.report.charts.page_figures import Figure, drawn_figure
+from pgdyno.report.charts.palette import Look
+from pgdyno.report.digest import Digest
+from pgdyno.report.tables import Table
+from pgdyno.report.translation import gettext, gettext_each, gettext_noop, translated
+
+MOST_COMPARISONS = 8
+MOST_PUBLISHED = 200
+TITLES = {
+    Verdict.FASTER: gettext_noop("{other} is faster: the overall interval is right of the band"),
+    Verdict.SLOWER: gettext_noop("{other} is slower: the overall interval is left of the band"),
+    Verdict.SAME: gettext_noop("{other} is the same: the overall interval is within the band"),
+    Verdict.INCONCLUSIVE: gettext_noop(
+        "Inconclusive: the overall interval crosses an edge of the band, or there are too few pairs"
+    ),
+}
+TITLES_OF_ONE = {
+    Verdict.FASTER: gettext_noop("{other} is faster: the interval is right of the band"),
+    Verdict.SLOWER: gettext_noop("{other} is slower: the interval is left of the band"),
+    Verdict.SAME: gettext_noop("{other} is the same: the interval is within the band"),
+    Verdict.INCONCLUSIVE: gettext_noop(
+        "Inconclusive: the interval crosses an edge of the band, or there are too few pairs"
+    ),
+}
+"""Titles of a comparison at one point."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    verdict: str
+    """faster, slower, same, inconclusive."""
+    sentence: str
+    settle: str
+    """How to reach a verdict; empty if there is one."""
+    warnings: Sequence[str]
+    figure: Figure | None
+    table: Table
+
+
+def compared(of: Digest, comparisons: Sequence[Comparison]) -> list[Compared]:
+    """Return the content for the first of `comparisons`."""
+    return [_compared(of, each, at) for at, each in enumerate(comparisons[:MOST_COMPARISONS])]
+
+
+def settling(of: Comparison) -> str:
+    """Return how to reach a verdict on an inconclusive comparison; empty if there is one."""
+    chief = of.chief
+    if chief is None or chief.interval is None:
+        return gettext("An interval needs at least two pairs, a claim six")
+    if chief.verdict is not Verdict.INCONCLUSIVE:
+        return ""
+    needed = new_run_words(chief.interval, chief.new_run_pairs, paired=of.paired)
+    if chief.detectable is None:
+        return needed
+    could = percent(chief.detectable, plus=False)
+    return gettext("Smallest detectable difference: {effect}; {needed}", effect=could, needed=needed)
+
+
+def _compared(of: Digest, each: Comparison, at: int) -> Compared:
+    chief = each.chief
+    verdict = chief.verdict if chief is not None else Verdict.INCONCLUSIVE
+    figure = None
+    if any(point.interval is not None for point in each.points):
+        title = gettext((TITLES if len(each.points) > 1 else TITLES_OF_ONE)[verdict], other=each.other)
+        colour = next((look.look.colour for look in of.named.values() if look.name == each.other), 1 + at % 5)
+        look = Look(colour, 0)
+        figure = drawn_figure(f"forest-{at}", title, lambda layout: forest_chart(each, look, title, layout))
+    return Compared(
+        verdict.value,
+        comparison_sentence(each),
+        settling(each),
+        [*_confounded(each), *(translated(warning) for warning in each.warnings)],
+        figure,
+        _table(each),
+    )
+
+
+def _confounded(of: Comparison) -> list[str]:
+    """Return the confounders in a line, then each with its values."""
+    line = confounded_line(of)
+    return [] if line is None else [line, *(translated(each.message) for each in of.confounders)]
+
+
+def _table(of: Comparison) -> Table:
+    show = numbers.rounded if of.metric is Metric.TPS else numbers.ms
+    unit = "tps" if of.metric is Metric.TPS else "ms"
+    rows = []
+    for point in [*of.points, *([of.overall] if of.overall is not None else [])]:
+        known = math.isfinite(point.change)
+        rows.append(
+            (
+                translated(point.label),
+                gettext(point.verdict.value),
+                show(point.base) if known else numbers.NOTHING,
+                show(point.other) if known else numbers.NOTHING,
+                percent(point.change).removesuffix(" %") if known else numbers.NOTHING,
+                low_to_high(point.interval).removesuffix(" %") if point.interval is not None else numbers.NOTHING,
+                f"{point.pairs:,}",
+                percent(point.detectable, plus=False).removesuffix(" %") if point.detectable else numbers.NOTHING,
+            )
+        )
+    told = {
+        "other": of.other,
+        "base": of.base,
+        "metric": gettext(of.metric.words),
+        "delta": percent(of.delta, plus=False),
+    }
+    caption = gettext(
+        "{other} vs {base} by {metric}: geometric means, their ratio and its interval (95 %); within ±{delta} "
+        "counts as the same",
+        **told,
+    )
+    if len(of.points) > 1:
+        caption = gettext(
+            "{other} vs {base} by {metric}: geometric means, their ratio and its interval (95 %, Holm's over the "
+            "points); within ±{delta} counts as the same",
+            **told,
+        )
+    if len(of.points) > MOST_ROWS:
+        caption += gettext(". The chart shows the first {count} points", count=MOST_ROWS)
+    names = (f"{of.base}, {unit}", f"{of.other}, {unit}")
+    pairs = gettext("n, pairs") if of.paired else gettext("n, trials per run")
+    figures = gettext_each("change, %", "interval, %")
+    headings = (*gettext_each("point", "verdict"), *names, *figures, pairs, gettext("detectable, %"))
+    return Table(caption, headings, tuple(rows), 2)
+
+
+def published_table(of: Digest, data: Published) -> Table | None:
+    """Return each measured point with the published figure at the same clients, scale and variables; None without
+    any.
+    """
+    rows = [
+        _beside(of, point, row)
+        for point in of.points
+        if point.tps is not None
+        for row in data.rows
+        if _alike(of, point, row)
+    ]
+    if not rows:
+        return None
+    source = data.source
+    when = f", {source.measured}" if source.measured else ""
+    caption = gettext(
+        "This run vs “{title}” ({publisher}{when}, PostgreSQL {version})",
+        title=source.title,
+        publisher=source.publisher,
+        when=when,
+        version=source.postgresql,
+    )
+    if len(rows) > MOST_PUBLISHED:
+        caption += gettext("; the first {count} of {all} rows", count=MOST_PUBLISHED, all=f"{len(rows):,}")
+    headings = gettext_each("point", "published for", "measured, tps", "published, tps", "measured / published")
+    latencies = gettext_each("measured mean, ms", "published mean, ms")
+    return Table(caption, (*headings, *latencies), tuple(rows[:MOST_PUBLISHED]), 2)
+
+
+def _alike(of: Digest, point: PointSummary, row: Mapping[str, str | float]) -> bool:
+    if "tps" not in row and "tpm" not in row:
+        return False
+    scale = point.point.scale or of.manifest.plan.get("workload", {}).get("scale")
+    mine: dict[str, object] = {"clients": point.clients, "scale": scale, "warehouses": scale}
+    mine |= {"protocol": point.point.protocol, "workers": point.point.workers}
+    mine |= {f"variables.{name}": value for name, value in point.point.variables.items()}
+    return all(_same(mine[name], value) for name, value in row.items() if mine.get(name) not in (None, ""))
+
+
+def _same(mine: object, theirs: str | float) -> bool:
+    try:
+        return float(str(mine)) == float(theirs)
+    except ValueError:
+        return str(mine) == str(theirs)
+
+
+def _beside(of: Digest, point: PointSummary, row: Mapping[str, str | float]) -> tuple[str, ...]:
+    tps = float(row["tps"]) if "tps" in row else float(row["tpm"]) / 60
+    mean = point.tps.mean if point.tps is not None else math.nan
+    theirs = row.get("latency_mean_ms")
+    return (
+        of.point_name(point),
+        str(row.get("target", numbers.NOTHING)),
+        numbers.estimate(point.tps),
+        numbers.rounded(tps),
+        f"{mean / tps:.2f}" if tps > 0 else numbers.NOTHING,
+        numbers.ms(point.latency.mean_ns if point.latency is not None else None),
+        numbers.rounded(float(theirs)) if theirs is not None else numbers.NOTHING,
+    )

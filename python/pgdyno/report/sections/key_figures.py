@@ -1,0 +1,152 @@
+"""The four numbers: peak throughput, p99 at 80 % of it, price of a million transactions, what limited it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pgdyno.analyse.price import Price, PriceList, price_of
+from pgdyno.analyse.scaling import ScalingCurve
+from pgdyno.analyse.summary import PointSummary
+from pgdyno.records import TrialRecord
+from pgdyno.report import numbers
+from pgdyno.report.answers.limits import Limit, limit_of
+from pgdyno.report.digest import Digest, Extras
+from pgdyno.report.tables import Table
+from pgdyno.report.translation import gettext, gettext_each
+
+LOAD = 0.8
+"""Share of the peak at which latency is reported: a server at its peak has no reserve for a rush."""
+FEWEST, MOST = 0.65, 0.9
+"""Shares of the peak that are near enough to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BigNumber:
+    """One of the four figures under the headline."""
+
+    name: str
+    figure: str
+    unit: str
+    about: str
+    verdict: str = ""
+    """CSS class of an amber or red figure."""
+
+
+def four_numbers(of: Digest, curve: ScalingCurve, extras: Extras) -> list[BigNumber]:
+    """Return the numbers of one curve: the only one, or that of the highest peak."""
+    peak, told = curve.peak, numbers.clients(curve.peak.clients)
+    interval = f"± {numbers.half(peak.tps)}" if peak.tps.half is not None else gettext("one trial")
+    about = [gettext("at {clients}", clients=told), interval]
+    if len(of.curves) > 1:
+        about.append(of.named[curve.series].name)
+    limit = limit_at(of, curve, extras)
+    edge = gettext("still rising at the most clients; ") if len(curve.points) > 1 and peak is curve.points[-1] else ""
+    name = gettext("peak throughput") if len(curve.points) > 1 else gettext("throughput")
+    return [
+        BigNumber(name, numbers.estimate(peak.tps), "tps", gettext(", ").join(about)),
+        _latency(curve, near(of, curve)),
+        _price(curve, extras.prices),
+        BigNumber(gettext("limited by"), limit.word, "", edge + limit.about),
+    ]
+
+
+def near(of: Digest, curve: ScalingCurve) -> PointSummary | None:
+    """Return the point of the curve's target nearest to 80 % of the peak, below the peak's clients or at a rate."""
+    peak = curve.peak
+    there = [
+        (abs(point.tps.mean / peak.tps.mean - LOAD), point)
+        for point in of.points
+        if point.tps is not None
+        and point.series.target == curve.series.target
+        and (point.series == curve.series or point.point.rate is not None)
+        and (point.clients < peak.clients or point.point.rate is not None)
+        and point.latency is not None
+        and point.latency.p99_ns is not None
+        and FEWEST <= point.tps.mean / peak.tps.mean <= MOST
+    ]
+    return min(there, key=lambda pair: pair[0])[1] if there else None
+
+
+def _latency(curve: ScalingCurve, point: PointSummary | None) -> BigNumber:
+    peak = curve.peak
+    if point is not None and point.latency is not None and point.tps is not None:
+        told = {
+            "share": f"{100 * point.tps.mean / peak.tps.mean:.0f} %",
+            "clients": numbers.clients(point.clients),
+        }
+        at = gettext("at {share} of the peak: {clients}", **told)
+        if point.point.rate is not None:
+            at = gettext("at {share} of the peak: {clients}, rate {rate}", rate=f"{point.point.rate:,.10g}", **told)
+        return BigNumber(gettext("p99 near 80 % of the peak"), numbers.ms(point.latency.p99_ns), "ms", at)
+    latency = peak.summary.latency
+    p99 = numbers.ms(latency.p99_ns if latency is not None else None)
+    if len(curve.points) > 1:
+        return BigNumber(gettext("p99 at the peak"), p99, "ms", gettext("no point is near 80 % of the peak"))
+    p999 = f"p99.9 {numbers.ms(latency.p999_ns)}, p50 {numbers.ms(latency.p50_ns)}" if latency is not None else ""
+    return BigNumber("p99", p99, "ms", p999 or gettext("nothing succeeded"))
+
+
+def _price(curve: ScalingCurve, prices: PriceList | None) -> BigNumber:
+    price = curve_price(curve, prices)
+    name = gettext("price of a million")
+    if prices is None or price is None:
+        why = gettext("no price list") if prices is None else gettext("the price list lacks this target")
+        return BigNumber(name, numbers.NOTHING, "", why)
+    about = gettext(
+        "transactions at the peak, over {span}, prices of {date}",
+        span=numbers.span_of_years(prices.years),
+        date=prices.date.isoformat(),
+    )
+    return BigNumber(name, numbers.rounded(price.per_million), prices.currency, about)
+
+
+def curve_price(curve: ScalingCurve, prices: PriceList | None) -> Price | None:
+    """Return the price at a curve's peak; None if the list lacks its target."""
+    costs = prices.target.get(curve.series.target) if prices is not None else None
+    return price_of(costs, prices.years, curve.peak.tps) if prices is not None and costs is not None else None
+
+
+def median_trial(of: Digest, point: PointSummary) -> TrialRecord:
+    """Return the finished trial of median throughput: it represents a point where trials cannot be averaged."""
+    by_tps = sorted(zip(point.tps_by_trial, point.finished, strict=True))
+    number = by_tps[(len(by_tps) - 1) // 2][1]
+    return next(trial for trial in of.run.trials if trial.number == number)
+
+
+def limit_at(of: Digest, curve: ScalingCurve, extras: Extras) -> Limit:
+    trial = median_trial(of, curve.peak.summary)
+    if trial.point.rate is not None:
+        return Limit(gettext("the rate"), gettext("in an open loop, the plan sets the throughput"))
+    return limit_of(extras.limits.get(trial.number))
+
+
+def peaks_table(of: Digest, extras: Extras) -> Table:
+    """Return the four numbers and the knee, a row per series."""
+    rows = []
+    for curve in of.curves:
+        peak, latency, point = curve.peak, curve.peak.summary.latency, near(of, curve)
+        price = curve_price(curve, extras.prices)
+        p99 = point.latency.p99_ns if point is not None and point.latency is not None else None
+        rows.append(
+            (
+                of.named[curve.series].name,
+                of.server_name(curve.series),
+                limit_at(of, curve, extras).word,
+                numbers.estimate(peak.tps),
+                numbers.half(peak.tps),
+                f"{peak.clients:,}",
+                f"{curve.knee.clients:,}" if curve.knee is not None else gettext("not determined"),
+                numbers.ms(p99),
+                numbers.ms(latency.p99_ns if latency is not None else None),
+                *([numbers.rounded(price.per_million) if price else numbers.NOTHING] if extras.prices else []),
+                f"{sum(each.summary.losses.errors for each in curve.points):,}",
+            )
+        )
+    money = [gettext("a million, {currency}", currency=extras.prices.currency)] if extras.prices else []
+    headings = gettext_each("series", "server", "limited by", "peak, tps")
+    more = gettext_each("clients at it", "knee, clients", "p99 near 80 %, ms", "p99 at it, ms")
+    caption = gettext(
+        "Peak and knee of each; ± is half of the 95 % interval. The difference between two peaks is not a paired "
+        "comparison"
+    )
+    return Table(caption, (*headings, "±", *more, *money, gettext("errors")), tuple(rows), 3)

@@ -1,0 +1,220 @@
+"""The timeline of every trial as data for the page's script: a bounded number of steps each."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from pgdyno.analyse.dips import Dip
+from pgdyno.analyse.timeline import TimelineSecond, trial_timeline
+from pgdyno.records import Outcome, TrialRecord
+from pgdyno.report import numbers
+from pgdyno.report.answers.limits import CLASSES, wait_class
+from pgdyno.report.digest import Beside, Digest
+from pgdyno.report.sections.cloud_metrics import FIGURES_A_STEP as OF_CLOUD
+from pgdyno.report.sections.cloud_metrics import cloud_strips
+from pgdyno.report.translation import Language, current_language, gettext, gettext_noop
+from pgdyno.store.probe_queries import SeriesStep
+
+MOST_STEPS = 240
+FEWEST_STEPS = 40
+BYTES = 1_600_000
+"""Approximate size of the data of all trials."""
+CPU = ("user", "system", "irq", "iowait", "steal")
+"""In stacking order."""
+FIGURE_BYTES = 5
+FIGURES_A_STEP = 18
+"""Throughput, p99, waits, processors, disks and WAL together."""
+
+
+BUSY = "busy, %"
+MARKS = {
+    "timed": gettext_noop("checkpoint (time)"),
+    "requested": gettext_noop("checkpoint (WAL or command)"),
+    "vacuums": gettext_noop("vacuum"),
+    "autovacuums": gettext_noop("autovacuum"),
+}
+_SAID = re.compile(r'\bgettext\("((?:[^"\\]|\\.)*)"')
+
+
+@cache
+def script_texts() -> tuple[str, ...]:
+    """Return the texts of the page's scripts: `gettext("...")` in them."""
+    scripts = (files("pgdyno.report").joinpath("page", name) for name in ("script.js", "timeline.js"))
+    found = [text for script in scripts for text in _SAID.findall(script.read_text(encoding="utf-8"))]
+    return tuple(dict.fromkeys([*found, *CLASSES, *CPU]))
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The division of trials into steps."""
+
+    most: int
+
+    @classmethod
+    def of(cls, trials: int, *, probed: bool, rented: int = 0) -> Steps:
+        """So many that all trials together stay within BYTES; `rented` ones have figures of their provider, too."""
+        figures = trials * (FIGURES_A_STEP if probed else 3) + rented * OF_CLOUD
+        share = BYTES // max(figures * FIGURE_BYTES, 1)
+        return cls(min(max(share, FEWEST_STEPS), MOST_STEPS))
+
+    def width_s(self, trial: TrialRecord) -> float:
+        """Return the length of a step of `trial`, in whole seconds."""
+        length = trial.warmup_s + (trial.duration_s or 600.0)
+        return float(max(1, math.ceil(length / self.most)))
+
+
+def timeline_data(
+    of: Digest, besides: Mapping[int, Beside], dips: Mapping[int, Sequence[Dip]], chosen: int, steps: Steps
+) -> dict[str, Any]:
+    """Return every trial that has seconds, with the one to show first."""
+    trials = []
+    for trial in of.run.trials:
+        percentiles = trial.number == chosen or _is_cheap(trial)
+        found = dips.get(trial.number, ())
+        made = trial_data(of, trial, besides.get(trial.number), found, steps, percentiles=percentiles)
+        if made is not None:
+            trials.append(made)
+    host = of.manifest.host
+    return {
+        "chosen": chosen,
+        "cores": host.cores if host is not None else None,
+        "trials": trials,
+        "texts": {text: gettext(text) for text in script_texts()} if current_language() is not Language.ENGLISH else {},
+    }
+
+
+def timeline_json(data: Mapping[str, Any]) -> str:
+    """Return `timeline_data` as JSON that is safe inside a script element."""
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+    # escape what would end the element, or begin another
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e").replace("\u2028", "\\u2028")
+
+
+def _is_cheap(trial: TrialRecord) -> bool:
+    """Return whether the p99 of each second is stored: with several scripts, histograms would have to be merged."""
+    return trial.summary is None or len(trial.summary.scripts) <= 1
+
+
+def trial_data(
+    of: Digest, trial: TrialRecord, beside: Beside | None, dips: Sequence[Dip], steps: Steps, *, percentiles: bool
+) -> dict[str, Any] | None:
+    """Return one trial in steps, in the format of the page's script; None without seconds."""
+    timeline = trial_timeline(of.run, trial.number, percentiles=percentiles)
+    if not timeline.seconds:
+        return None
+    width = steps.width_s(trial)
+    tps, low, p99 = _stepped(timeline.seconds, width)
+    clients = numbers.clients(trial.point.clients) if trial.point.clients else gettext("clients unknown")
+    name = gettext(
+        "{name}, {clients}, repeat {number}", name=of.trial_name(trial), clients=clients, number=trial.repeat
+    )
+    if trial.outcome is not Outcome.FINISHED:
+        name += f" ({gettext(trial.outcome.value)})"
+    made: dict[str, Any] = {
+        "n": trial.number,
+        "name": name,
+        "colour": of.named[of.series_of(trial)].look.colour,
+        "step": width,
+        "warm": round(timeline.warmup_end_s, 1),
+        "tps": tps,
+        "p99": p99,
+        "marks": _marks(trial, beside),
+        "dips": [[round(dip.from_s, 1), round(dip.to_s, 1)] for dip in dips],
+    }
+    if width > 1:
+        made["low"] = low
+    if beside is not None:
+        made |= _beside(beside, len(tps))
+        if trial.probe is not None and trial.probe.waits_hz:
+            made["hz"] = trial.probe.waits_hz
+        if cloud := cloud_strips(beside, len(tps), math.ceil(timeline.warmup_end_s / width)):
+            made["cloud"] = [
+                each | {"lines": {name: _shorts(of) for name, of in each["lines"].items()}} for each in cloud
+            ]
+    return made
+
+
+def _stepped(seconds: Sequence[TimelineSecond], width: float) -> tuple[list[Any], list[Any], list[Any]]:
+    """Return mean and lowest throughput, and highest p99 (ms), of each step; None if a step has no second."""
+    groups: dict[int, list[TimelineSecond]] = defaultdict(list)
+    for second in seconds:
+        groups[int((second.from_s + 1e-3) / width)].append(second)
+    tps, low, p99 = [], [], []
+    for at in range(max(groups) + 1):
+        there = groups.get(at, [])
+        tps.append(_short(sum(each.tps for each in there) / len(there)) if there else None)
+        low.append(_short(min(each.tps for each in there)) if there else None)
+        values = [each.p99_ns for each in there if each.p99_ns is not None]
+        p99.append(_short(max(values) / 1e6) if values else None)
+    return tps, low, p99
+
+
+def _beside(beside: Beside, count: int) -> dict[str, Any]:
+    waits: dict[str, list[float]] = {}
+    for wait in beside.waits:
+        if wait.step < count:
+            sessions = waits.setdefault(wait_class(wait.wait_type, wait.wait), [0.0] * count)
+            sessions[wait.step] += wait.sessions
+    lines: dict[str, dict[str, list[float | None]]] = {"cpu": {}, "disk": {}, "wal": {}}
+    for each in beside.series:
+        line = _line(each)
+        if line is not None and each.step < count:
+            group, name, factor = line
+            lines[group].setdefault(name, [None] * count)[each.step] = factor * each.value
+    found: dict[str, Any] = {"cpu": {name: lines["cpu"][name] for name in CPU if any(lines["cpu"].get(name, ()))}}
+    found["disk"] = {name: values for name, values in sorted(lines["disk"].items()) if any(values)}
+    found["waits"] = {name: waits[name] for name in CLASSES if name in waits}
+    made = {group: {name: _shorts(of[name]) for name in of} for group, of in found.items() if of}
+    return made | ({"wal": _shorts([each and round(each, 3) for each in lines["wal"]["WAL"]])} if lines["wal"] else {})
+
+
+def _line(each: SeriesStep) -> tuple[str, str, float] | None:
+    """Return the strip of a metric, its name there, and its factor."""
+    if each.source == "cpu":
+        return "cpu", each.metric, 100
+    if each.metric == "utilisation":
+        return "disk", f"{each.label}: {BUSY}", 100
+    if each.source == "disk":
+        return "disk", f"{each.label}: {each.metric}, MB/s", 1e-6
+    return ("wal", "WAL", 1e-6) if each.source == "wal_position" else None
+
+
+def _marks(trial: TrialRecord, beside: Beside | None) -> list[list[Any]]:
+    """Return marks: seconds, and a word."""
+    marks: list[list[Any]] = [
+        [round(trial.warmup_s + event.began_s, 1), event.do] for event in trial.events if event.began_s is not None
+    ]
+    if beside is not None:
+        marks += [
+            [round(each.step * beside.step_s, 1), gettext(MARKS[each.metric])]
+            for each in beside.series
+            if each.metric in MARKS and each.source in ("checkpoints", "tables") and each.value > 0
+        ]
+        # the probe's counters include them, too
+        if not any(each.source == "checkpoints" for each in beside.series):
+            marks += [
+                [round(each.at_s, 1), gettext(MARKS["timed" if each.reason == "time" else "requested"])]
+                for each in beside.checkpoints
+                if each.at_s >= 0
+            ]
+    return sorted(marks, key=lambda mark: float(mark[0]))
+
+
+def _shorts(values: Sequence[float | None]) -> list[Any]:
+    return [None if value is None else _short(value) for value in values]
+
+
+def _short(value: float) -> float | int:
+    """Return three digits, four for a throughput: the resolution of a chart."""
+    if value == 0 or not math.isfinite(value):
+        return 0
+    rounded = float(f"{value:.4g}" if abs(value) >= 1000 else f"{value:.3g}")
+    return int(rounded) if rounded == int(rounded) else rounded

@@ -1,0 +1,274 @@
+"""Sentences computed from the data: headlines and the titles of charts. The measurement comes first, its meaning
+after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from pgdyno.analyse.estimate import Estimate
+from pgdyno.analyse.scaling import ScalingCurve, ScalingPoint
+from pgdyno.analyse.series import named
+from pgdyno.analyse.timeline import Timeline
+from pgdyno.records import TrialRecord
+from pgdyno.report import numbers
+from pgdyno.report.charts.latency import SpectrumLine
+from pgdyno.report.digest import NO_EXTRAS, Digest, Extras
+from pgdyno.report.translation import gettext, listed, ngettext
+from pgdyno.units import format_duration, format_significant
+
+NAMED_AT_MOST = 3
+"""Series that a title names individually."""
+
+
+def question(of: Digest) -> str:
+    """Return the plan's question: its name, with its description if it has one."""
+    plan = of.manifest.plan
+    name = plan.get("name") or of.manifest.workload
+    return f"{name}: {plan['description']}" if plan.get("description") else name
+
+
+def nothing_finished(of: Digest) -> str:
+    """Return why a run has no result."""
+    count = len(of.run.trials)
+    if not count:
+        return gettext("No trial has ended yet")
+    return ngettext(
+        "No trial finished: {count:,} trial failed or was interrupted",
+        "No trial finished: {count:,} trials failed or were interrupted",
+        count,
+    )
+
+
+def interval(tps: Estimate) -> str:
+    """Return `95 %: 70,100 to 72,500, n = 3`, or that there is no interval."""
+    return (
+        gettext("one trial, no interval")
+        if tps.half is None
+        else gettext("95 %: {interval}, n = {n}", interval=numbers.low_to_high(tps), n=tps.n)
+    )
+
+
+def conditions(of: Digest) -> str:
+    """Return the line under the headline: workload, duration, repeats, and machine."""
+    parts = [of.manifest.workload]
+    parts += _same_everywhere(of)
+    parts += [_length(trial) for trial in of.run.trials[:1] if trial.imported is None]
+    repeats = max((trial.repeat for trial in of.run.trials), default=0)
+    if repeats:
+        parts.append(ngettext("one trial per point", "{count:,} trials per point", repeats))
+    generators = max((len(trial.generator.hosts) for trial in of.run.trials if trial.generator is not None), default=0)
+    if generators:
+        parts.append(ngettext("{count:,} generator", "{count:,} generators", generators))
+    host, imported = of.manifest.host, of.manifest.imported
+    where = (
+        f"{host.cpu_model}, {ngettext('{count:,} core', '{count:,} cores', host.cores)}"
+        if host is not None
+        else gettext("machine unknown")
+    )
+    if imported is not None:
+        names = ", ".join(PurePath(file.path).name for file in imported.files)
+        where = gettext("imported from {files}", files=names)
+    return gettext(", ").join(parts) + gettext("; ") + where
+
+
+def _same_everywhere(of: Digest) -> list[str]:
+    """Return the parameters that are the same at all points."""
+    if not of.points:
+        return []
+    point = of.points[0].point
+    names = dict.fromkeys(["scale", *point.parameters()])
+    values = {name: point.parameter(name) for name in names if name not in of.parameters}
+    return [_parameter(name, value) for name, value in values.items() if value not in (None, "")]
+
+
+def _parameter(name: str, value: float | str) -> str:
+    return gettext("{name} protocol", name=value) if name == "protocol" else named(name, value)
+
+
+def _length(trial: TrialRecord) -> str:
+    if trial.duration_s is None:
+        many = format_significant(trial.transactions or 0)
+        length = gettext("trials of {count} transactions per client", count=many)
+    else:
+        length = gettext("trials of {duration}", duration=format_duration(trial.duration_s))
+    warmup = format_duration(trial.warmup_s)
+    return gettext("{trials} after {duration} of warm-up", trials=length, duration=warmup) if trial.warmup_s else length
+
+
+def scaling_title(of: Digest, extras: Extras = NO_EXTRAS) -> str:
+    """Describe the curve of throughput; of several, name the highest only if the comparison is significant."""
+    curves = of.curves
+    if len(curves) == 1:
+        return _one_curve(curves[0])
+    if len(curves) <= NAMED_AT_MOST:
+        return listed([_peak_of(of, curve, whole=curve is curves[0]) for curve in curves])
+    ordered = sorted(curves, key=lambda curve: -curve.peak.tps.mean)
+    first, last = ordered[0], ordered[-1]
+    if not extras.ranks(first.series, last.series):
+        low, high = numbers.estimate(last.peak.tps), numbers.estimate(first.peak.tps)
+        return gettext("Peaks lie between {low} and {high} transactions a second", low=low, high=high)
+    return gettext(
+        "Peaks lie between {low} ({lowest}) and {high} transactions a second ({highest})",
+        low=numbers.estimate(last.peak.tps),
+        lowest=of.named[last.series].name,
+        high=numbers.estimate(first.peak.tps),
+        highest=of.named[first.series].name,
+    )
+
+
+def _peak_of(of: Digest, curve: ScalingCurve, *, whole: bool) -> str:
+    """Return `pg18 peaks at 71,300 transactions a second with 16 clients`; the unit only in the first of several."""
+    clients = numbers.clients(curve.peak.clients)
+    told = {"name": of.named[curve.series].name, "tps": numbers.estimate(curve.peak.tps), "clients": clients}
+    if curve.peak is curve.points[-1]:
+        if whole:
+            return gettext("{name} reaches {tps} transactions a second with {clients} (the most measured)", **told)
+        return gettext("{name} reaches {tps} with {clients} (the most measured)", **told)
+    if whole:
+        return gettext("{name} peaks at {tps} transactions a second with {clients}", **told)
+    return gettext("{name} peaks at {tps} with {clients}", **told)
+
+
+def _one_curve(curve: ScalingCurve) -> str:
+    peak, knee, most = curve.peak, curve.knee, curve.points[-1]
+    at = {
+        "tps": numbers.estimate(peak.tps),
+        "clients": numbers.clients(peak.clients),
+        "knee": numbers.clients(knee.clients) if knee is not None else "",
+    }
+    if peak is most:
+        if knee is peak:
+            return gettext("Throughput still rises at {clients}, the most measured: {tps} transactions a second", **at)
+        if knee is None:
+            return gettext(
+                "Throughput is highest at {clients}, the most measured: {tps} transactions a second; the knee is not "
+                "determined",
+                **at,
+            )
+        return gettext(
+            "Throughput is highest at {clients}, the most measured: {tps} transactions a second; the knee, at 95 % "
+            "of it or more, is at {knee}",
+            **at,
+        )
+    if peak is curve.points[0]:
+        return gettext("Throughput is highest at {clients}, the fewest measured: {tps} transactions a second", **at)
+    if knee is None:
+        return gettext(
+            "Throughput peaks at {clients} with {tps} transactions a second; the knee is not determined", **at
+        )
+    if knee is not peak:
+        return gettext(
+            "Throughput peaks at {clients} with {tps} transactions a second; the knee, at 95 % of it or more, is at "
+            "{knee}",
+            **at,
+        )
+    return gettext(
+        "Throughput peaks at {clients} with {tps} transactions a second; no fewer clients are shown to reach 95 % of "
+        "it",
+        **at,
+    )
+
+
+def dots_title(of: Digest, points: Sequence[ScalingPoint], extras: Extras = NO_EXTRAS) -> str:
+    """Describe throughput at the only number of clients; name the highest only if the comparison is significant."""
+    ordered = sorted(points, key=lambda point: -point.tps.mean)
+    first, last = ordered[0], ordered[-1]
+    if not extras.ranks(first.summary.series, last.summary.series):
+        return gettext(
+            "At {clients}, throughput lies between {least} and {most} transactions a second",
+            clients=numbers.clients(first.clients),
+            least=numbers.estimate(last.tps),
+            most=numbers.estimate(first.tps),
+        )
+    said = gettext(
+        "At {clients}, {first} has the most with {most} transactions a second, {last} the least with {least}",
+        clients=numbers.clients(first.clients),
+        first=of.named[first.summary.series].name,
+        most=numbers.estimate(first.tps),
+        last=of.named[last.summary.series].name,
+        least=numbers.estimate(last.tps),
+    )
+    if extras.comparisons or first.tps.half is None or last.tps.half is None:
+        # pairs are compared by their ratios, whose interval the answer shows
+        return said
+    overlap = first.tps.overlaps(last.tps)
+    return said + (gettext("; their intervals overlap") if overlap else gettext("; their intervals do not overlap"))
+
+
+def latency_title(of: Digest) -> str:
+    """Describe latency by clients: p99 at the ends and at the peak, or at each peak."""
+    if len(of.curves) == 1:
+        curve = of.curves[0]
+        parts = []
+        for point in (curve.points[0], curve.peak, curve.points[-1]):
+            latency = point.summary.latency
+            if latency is not None and latency.p99_ns is not None:
+                at = {"ms": numbers.ms(latency.p99_ns), "clients": numbers.clients(point.clients)}
+                at_peak = point is curve.peak
+                said = (
+                    gettext("{ms} ms at {clients} (the peak)", **at)
+                    if at_peak
+                    else gettext("{ms} ms at {clients}", **at)
+                )
+                parts.append(said)
+        return (
+            gettext("p99 is {parts}", parts=listed(list(dict.fromkeys(parts))))
+            if parts
+            else gettext("Latency by clients")
+        )
+    peaks = [
+        (of.named[curve.series].name, latency.p99_ns)
+        for curve in of.curves
+        if (latency := curve.peak.summary.latency) is not None and latency.p99_ns is not None
+    ]
+    if not peaks:
+        return gettext("Latency by clients")
+    if len(peaks) <= NAMED_AT_MOST:
+        parts = [gettext("{ms} ms on {name}", ms=numbers.ms(p99), name=name) for name, p99 in peaks]
+        return gettext("At its own peak, p99 is {parts}", parts=listed(parts))
+    low, high = min(peaks, key=lambda peak: peak[1]), max(peaks, key=lambda peak: peak[1])
+    return gettext(
+        "At its own peak, p99 lies between {low} ms ({lowest}) and {high} ms ({highest})",
+        low=numbers.ms(low[1]),
+        lowest=low[0],
+        high=numbers.ms(high[1]),
+        highest=high[0],
+    )
+
+
+def spectrum_title(line: SpectrumLine) -> str:
+    """Describe the spectrum of the best point."""
+    half, rare = line.histogram.percentile_ns(50), line.histogram.percentile_ns(99.9)
+    return gettext(
+        "{name}: half of the transactions take at most {half} ms, one in 1,000 more than {rare} ms",
+        name=line.name,
+        half=numbers.ms(half),
+        rare=numbers.ms(rare),
+    )
+
+
+def timeline_title(name: str, timelines: Sequence[Timeline]) -> str:
+    """Describe a point's trials: the range of their means, and the slowest second."""
+    means, slowest = [], None
+    for timeline in timelines:
+        measured = timeline.measured()
+        if measured:
+            means.append(sum(second.tps for second in measured) / len(measured))
+            low = min(measured, key=lambda second: second.tps)
+            if slowest is None or low.tps < slowest[0]:
+                slowest = (low.tps, timeline.trial)
+    if slowest is None:
+        return gettext("{name}: nothing was measured", name=name)
+    low_text, high_text = numbers.rounded(min(means)), numbers.rounded(max(means))
+    spread = low_text if low_text == high_text else numbers.between(low_text, high_text)
+    return ngettext(
+        "{name}: trial at {tps} transactions a second; the slowest second has {slowest}, in trial {number}",
+        "{name}: trials at {tps} transactions a second; the slowest second has {slowest}, in trial {number}",
+        len(means),
+        name=name,
+        tps=spread,
+        slowest=numbers.rounded(slowest[0]),
+        number=slowest[1],
+    )

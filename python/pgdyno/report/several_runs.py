@@ -1,0 +1,187 @@
+"""Several runs as one, and the arms of runs compared with everything that confounds them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from pgdyno.analyse.comparison import Comparison, compare
+from pgdyno.analyse.pairs import Arms, Confounder, Metric, between, usual_metric, usual_split, within
+from pgdyno.analyse.series import Series, text
+from pgdyno.analyse.timeline import RunSource
+from pgdyno.audit import Finding
+from pgdyno.audit.pairing import of_single_trials, pairing_between, pairing_of_arms, topic_of_pair, trials_of, words_of
+from pgdyno.errors import UsageError
+from pgdyno.fingerprint.comparison import topic_of
+from pgdyno.records import Manifest, TrialRecord
+from pgdyno.report.digest import Digest
+from pgdyno.report.preloaded_run import Gathered
+from pgdyno.store import RunData
+from pgdyno.store.tables import HistogramRow, IntervalRow, StatementRow
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The origin of a trial."""
+
+    run: RunSource
+    number: int
+
+
+class Together:
+    """Runs read as one; trials have consecutive numbers."""
+
+    def __init__(self, runs: Sequence[RunSource]) -> None:
+        """Read records only. Raises UsageError for fewer than one run, or the same one twice."""
+        names = [run.manifest.run for run in runs]
+        if len(set(names)) < len(names):
+            raise UsageError(f"a run is named twice: {', '.join(names)}", hint="name each run once")
+        self._names = target_names(runs)
+        self._places: dict[int, _Place] = {}
+        self._trials: list[TrialRecord] = []
+        for at, run in enumerate(runs):
+            for trial in run.trials:
+                number = len(self._trials) + 1
+                self._places[number] = _Place(run, trial.number)
+                named = {"number": number, "target": self._names[at][trial.target]}
+                self._trials.append(trial.model_copy(update=named))
+        self._manifest = self._joined([run.manifest for run in runs])
+
+    @property
+    def manifest(self) -> Manifest:
+        """Return the first run's manifest, with the targets of all."""
+        return self._manifest
+
+    @property
+    def trials(self) -> Sequence[TrialRecord]:
+        """Return the trials of all runs, one run after the other."""
+        return self._trials
+
+    def own_number(self, trial: int) -> tuple[RunSource, int]:
+        """Return the run of trial number `trial`, and its number there."""
+        place = self._places[trial]
+        return place.run, place.number
+
+    def intervals(self, trial: int) -> Sequence[IntervalRow]:
+        run, number = self.own_number(trial)
+        return [replace(row, trial=trial) for row in run.intervals(number)]
+
+    def histograms(self, trial: int, *, totals: bool) -> Sequence[HistogramRow]:
+        run, number = self.own_number(trial)
+        return [replace(row, trial=trial) for row in run.histograms(number, totals=totals)]
+
+    def statements(self, trial: int) -> Sequence[StatementRow]:
+        run, number = self.own_number(trial)
+        return [replace(row, trial=trial) for row in run.statements(number)]
+
+    def _joined(self, manifests: Sequence[Manifest]) -> Manifest:
+        first = manifests[0]
+        targets = [
+            target.model_copy(update={"name": self._names[at][target.name]})
+            for at, manifest in enumerate(manifests)
+            for target in manifest.targets
+        ]
+        rented = [
+            each.model_copy(update={"target": self._names[at].get(each.target, each.target)})
+            for at, manifest in enumerate(manifests)
+            for each in manifest.rented
+        ]
+        notes = [f"{manifest.run}: {note}" for manifest in manifests for note in manifest.shown_notes]
+        workloads = list(dict.fromkeys(manifest.workload for manifest in manifests))
+        ended = [manifest.outcome for manifest in manifests]
+        return first.model_copy(
+            update={
+                "run": " and ".join(manifest.run for manifest in manifests),
+                "targets": targets,
+                "rented": rented,
+                "notes": notes,
+                "workload": " beside ".join(workloads),
+                "trials_planned": sum(manifest.trials_planned for manifest in manifests),
+                "outcome": None if None in ended else first.outcome,
+                "search": [],
+            }
+        )
+
+
+def target_names(runs: Sequence[RunSource]) -> list[dict[str, str]]:
+    """Return new names for each run's targets: `pg18` if only one run has it, otherwise `pg18 (quick-3f9a)`."""
+    used = [
+        dict.fromkeys([*(each.name for each in run.manifest.targets), *(t.target for t in run.trials)]) for run in runs
+    ]
+    counts: dict[str, int] = {}
+    for names in used:
+        for name in names:
+            counts[name] = counts.get(name, 0) + 1
+    short = [short_name(run.manifest.run) for run in runs]
+    if len(set(short)) < len(short):
+        short = [run.manifest.run for run in runs]
+    return [
+        {name: name if counts[name] == 1 else f"{name} ({short[at]})" for name in names}
+        for at, names in enumerate(used)
+    ]
+
+
+def short_name(run: str) -> str:
+    """Return a run's name without its time: `quick-3f9a` of `20261120T101500Z-quick-3f9a`."""
+    time, dash, rest = run.partition("-")
+    return rest if dash and time[:8].isdigit() else run
+
+
+def left_out_of(of: Digest, findings: Sequence[Finding]) -> frozenset[int]:
+    """Return the trials that a comparison of the arms leaves out, because `findings` are invalid.
+
+    Empty if an arm would have none left: the comparison is then shown, and void.
+    """
+    invalid = frozenset(trials_of(of_single_trials(findings)[1]))
+    arms = _arms(of, invalid)
+    return frozenset() if not arms or any(each.is_empty for each in arms) else invalid
+
+
+def comparisons_of(of: Digest, left_out: Collection[int] = ()) -> list[Comparison]:
+    """Return every arm of one run compared with the first of them; empty if fewer than two have a result."""
+    return [each for each in compare(_arms(of, left_out)) if each.points]
+
+
+def with_confounders(comparisons: Sequence[Comparison], run: RunData) -> list[Comparison]:
+    """Return the comparisons of the arms of `run`, each with its confounders."""
+    by = usual_split(run)
+    if by is None:
+        return list(comparisons)
+    return [
+        replace(each, confounders=tuple(pairing_of_arms(run, by, each.base, each.other).confounders))
+        for each in comparisons
+    ]
+
+
+def _arms(of: Digest, left_out: Collection[int]) -> list[Arms]:
+    by = usual_split(of.run)
+    if by is None:
+        return []
+    try:
+        return within(of.run, by, usual_metric(of.run), removed=left_out)
+    except UsageError:
+        return []
+
+
+def arms_of(of: Digest) -> dict[Series, str]:
+    """Return the arm of each series of one run, as named in `comparisons_of`; empty without arms."""
+    by = usual_split(of.run)
+    if by is None:
+        return {}
+    values = {series: series.parameter(by) for series in of.named}
+    return {series: "default" if value is None else text(value) for series, value in values.items()}
+
+
+StoredRun = RunData | Gathered
+
+
+def arms_between(base: StoredRun, other: StoredRun, metric: Metric) -> Arms:
+    """Return `analyse.pairs.between` with confounders. Raises UsageError.
+
+    `pgdyno compare` refuses runs that measured different things; a page for both shows them, and names the reasons in
+    the same place.
+    """
+    found = pairing_between(base, other)
+    refused = [Confounder(topic_of(each.field), each.field, words_of(each)) for each in found.refused]
+    refused += [Confounder(topic_of_pair(each), each.rule, each.said) for each in found.invalid]
+    return replace(between(base, other, metric), confounders=(*refused, *found.confounders))

@@ -1,0 +1,80 @@
+"""Checks of the doctor in a terminal: a line per check, with an explanation below if necessary."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from textwrap import wrap
+from types import MappingProxyType
+
+from rich.text import Text
+
+from pgdyno.records import Check, CheckVerdict
+from pgdyno.report.terminal.run_report import AMBER, RED
+from pgdyno.report.terminal.text_drawing import printable
+
+STYLES: Mapping[CheckVerdict, str] = MappingProxyType(
+    {
+        CheckVerdict.GOOD: "green",
+        CheckVerdict.UNKNOWN: "dim",
+        CheckVerdict.NOTE: "cyan",
+        CheckVerdict.WARNING: AMBER,
+        CheckVerdict.STOP: RED,
+    }
+)
+GAP = 2
+VERDICT = max(len(verdict.value) for verdict in CheckVerdict)
+WIDEST = 120
+"""Longer lines are hard to read on any terminal."""
+BESIDE = 90
+"""From this width on, findings are next to the name, otherwise below it."""
+PLURALS: Mapping[CheckVerdict, str] = MappingProxyType(
+    {CheckVerdict.NOTE: "notes", CheckVerdict.WARNING: "warnings", CheckVerdict.STOP: "stops"}
+)
+
+
+def check_lines(checks: Sequence[Check], width: int | None) -> list[Text]:
+    """Return `checks` in lines of at most `width` columns, and the number of each verdict; None means unlimited."""
+    names = max((len(check.id) for check in checks), default=0)
+    lines: list[Text] = []
+    for check in checks:
+        lines += _check(check, names, min(width, WIDEST + VERDICT + names) if width else None)
+    return [*lines, Text(""), _counts(checks)]
+
+
+def _check(check: Check, names: int, width: int | None) -> list[Text]:
+    beside = width is None or width >= BESIDE
+    indent = VERDICT + GAP + (names + GAP if beside else 0)
+    head = Text(check.verdict.value.ljust(VERDICT + GAP), STYLES[check.verdict])
+    head.append(check.id.ljust(names + GAP) if beside else check.id, "bold")
+    found = _wrapped(check.found, indent, width)
+    if beside and found:
+        head.append(found.pop(0).plain.lstrip())
+    lines = [head, *found]
+    if check.means:
+        lines += _wrapped(f"{check.means}", indent, width, "dim")
+    if check.change:
+        lines += _wrapped(f"to change it: {check.change}", indent, width, "dim")
+    return lines
+
+
+def _wrapped(text: str, indent: int, width: int | None, style: str = "") -> list[Text]:
+    if not text:
+        return []
+    space = " " * indent
+    whole = printable(text)
+    if width is None:
+        return [Text(space + whole, style)]
+    room = max(width, indent + 20)
+    parts = wrap(whole, room, initial_indent=space, subsequent_indent=space, break_on_hyphens=False)
+    return [Text(part, style) for part in parts]
+
+
+def _counts(checks: Sequence[Check]) -> Text:
+    counts = Counter(check.verdict for check in checks)
+    text = Text(f"{len(checks)} check{'s' if len(checks) != 1 else ''}: ")
+    for at, verdict in enumerate(verdict for verdict in CheckVerdict if counts[verdict]):
+        number = counts[verdict]
+        word = verdict.value if number == 1 else PLURALS.get(verdict, verdict.value)
+        text.append(", " if at else "").append(f"{number} {word}", STYLES[verdict])
+    return text

@@ -1,0 +1,218 @@
+"""One trial over time for a terminal: throughput, p99, active sessions by wait, processors, disks and WAL.
+
+It draws the same steps as the page's timeline (`sections/times.py`). Without a terminal or Unicode, it uses plain
+lines.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.text import Text
+
+from pgdyno.report import numbers
+from pgdyno.report.charts.svg import WHOLE_STEPS, linear_ticks
+from pgdyno.report.terminal.text_drawing import printable, sparkline
+
+LABELS = 8
+"""Columns left of the charts."""
+NARROWEST = 30
+HEIGHT = 6
+LOWER = 4
+"""Rows of throughput, and of the charts below it."""
+MOST_PLAIN = 60
+"""Lines of the plain form; longer trials have longer steps."""
+COLOURS = {
+    "CPU": "green", "I/O": "blue", "WAL": "yellow", "Lock": "red", "LWLock": "magenta", "Client": "bright_black",
+    "other": "cyan",
+}  # fmt: skip
+LETTERS = {"CPU": "C", "I/O": "I", "WAL": "W", "Lock": "L", "LWLock": "l", "Client": "c", "other": "o"}
+_EIGHTHS = " ▁▂▃▄▅▆▇█"
+
+Values = Sequence[float | None]
+
+
+def steps_for(width: int | None) -> int:
+    """Return the number of steps of a trial."""
+    return MOST_PLAIN if width is None else max(width - LABELS - 1, NARROWEST)
+
+
+def timeline_lines(
+    trial: Mapping[str, Any], cores: int | None, width: int | None, *, colours: bool = True
+) -> Iterator[Text]:
+    """Return the trial (as in the page's timeline) in at most `width` columns; plain lines if that is None.
+
+    Without `colours`, waits are drawn by letters.
+    """
+    yield Text(printable(f"trial {trial['n']}: {trial['name']}"), "bold")
+    if width is None:
+        yield from map(Text, _plain(trial))
+        return
+    wide = max((width - LABELS - 1) // len(trial["tps"]), 1)
+    yield Text(_range("throughput", trial["tps"], "transactions a second"))
+    yield from _bars(trial["tps"], HEIGHT, wide, "cyan")
+    if any(value is not None for value in trial["p99"]):
+        yield Text(_range("p99", trial["p99"], "ms, log axis"))
+        yield from _bars(trial["p99"], LOWER, wide, "cyan", log=True)
+    if trial.get("waits"):
+        yield _waits_title(trial["waits"], cores, colours=colours)
+        yield from _stacked(trial["waits"], LOWER, wide, colours=colours)
+    yield _axis(trial, wide)
+    yield from _rows(trial, wide)
+    yield from _happened(trial, wide)
+
+
+def _range(name: str, values: Values, unit: str) -> str:
+    there = [value for value in values if value is not None]
+    if not there:
+        return f"{name}: nothing was measured"
+    return f"{name}: {numbers.between(numbers.rounded(min(there)), numbers.rounded(max(there)))} {unit}"
+
+
+def _bars(values: Values, height: int, wide: int, style: str, *, log: bool = False) -> Iterator[Text]:
+    there = [value for value in values if value is not None and (value > 0 or not log)]
+    top, low = max(there, default=1.0) or 1.0, 0.0
+    if log:
+        low = 10 ** math.floor(math.log10(min(there, default=1.0)))
+        top = max(top, low * 10)
+
+    def share(value: float) -> float:
+        return math.log(max(value, low) / low) / math.log(top / low) if log else value / top
+
+    labels = {height - 1: numbers.axis(float(f"{top:.3g}")), 0: numbers.axis(low)}
+    for row in reversed(range(height)):
+        cells = (
+            _EIGHTHS[min(max(round((share(value) * height - row) * 8), 0), 8)] if value is not None else " "
+            for value in values
+        )
+        yield _labelled(labels.get(row, "")).append("".join(cell * wide for cell in cells).rstrip(), style)
+
+
+def _labelled(label: str) -> Text:
+    return Text().append(f"{label:>{LABELS - 2}} {'┤' if label else '│'}", "dim")
+
+
+def _waits_title(waits: Mapping[str, Sequence[float]], cores: int | None, *, colours: bool) -> Text:
+    """Return `active sessions: CPU 62 %, WAL 20 % (of 8 processors)`, each in its colour."""
+    total = sum(map(sum, waits.values())) or 1.0
+    title = Text("active sessions: ")
+    for at, (name, values) in enumerate(sorted(waits.items(), key=lambda each: -sum(each[1]))):
+        title.append(", " if at else "").append("" if colours else f"{LETTERS[name]} ")
+        title.append(f"{name} {100 * sum(values) / total:.0f} %", COLOURS[name])
+    return title.append(f"; {cores:,} processor{'s' if cores != 1 else ''}", "dim") if cores else title
+
+
+def _stacked(waits: Mapping[str, Sequence[float]], height: int, wide: int, *, colours: bool) -> Iterator[Text]:
+    names = list(waits)
+    steps = list(zip(*waits.values(), strict=True))
+    top = max(map(sum, steps), default=0.0) or 1.0
+    labels = {height - 1: numbers.axis(float(f"{top:.3g}")), 0: "0"}
+    for row in reversed(range(height)):
+        line = _labelled(labels.get(row, ""))
+        for step in steps:
+            filled = min(max(round((sum(step) / top * height - row) * 8), 0), 8)
+            # the class in the middle of the filled part gives the cell its colour
+            at, place = 0, (row + filled / 16) / height * top
+            while at < len(step) - 1 and place >= step[at]:
+                place -= step[at]
+                at += 1
+            shown = _EIGHTHS[filled] if colours else LETTERS[names[at]] if filled >= 4 else " "
+            line.append(shown * wide, COLOURS[names[at]])
+        line.rstrip()
+        yield line
+
+
+def _axis(trial: Mapping[str, Any], wide: int) -> Text:
+    """Return the axis of seconds, with the length of the warm-up."""
+    count = len(trial["tps"])
+    width, seconds = count * wide, count * trial["step"]
+    labels = [" "] * (width + 8)
+    end = f"{seconds:g} s"
+    free = width - len(end)
+    labels[free:width] = end
+    # always show the end; a round second before it if there is room
+    for tick in linear_ticks(seconds, 5 if width >= 60 else 2, WHOLE_STEPS):
+        text, start = f"{tick:g}", round(tick / seconds * width)
+        if start + len(text) < free:
+            labels[start : start + len(text)] = text
+    return Text().append(" " * LABELS + "".join(labels).rstrip(), "dim")
+
+
+def _rows(trial: Mapping[str, Any], wide: int) -> Iterator[Text]:
+    """Return processors, disks and WAL, a line each."""
+    cpu = [values for name, values in trial.get("cpu", {}).items() if name != "iowait"]
+    rows: list[tuple[str, Values, str]] = []
+    if cpu:
+        rows.append(("CPU", _summed(cpu), "%"))
+    rows += [("disk", of, "%") for name, of in trial.get("disk", {}).items() if name.endswith("busy, %")][:1]
+    if trial.get("wal"):
+        rows.append(("WAL", trial["wal"], "MB/s"))
+    for name, values, unit in rows:
+        known = [value or 0.0 for value in values]
+        line = sparkline(known, len(known), 100.0 if unit == "%" else None)
+        text = Text().append(f"{name:>{LABELS - 2}}  ", "dim").append("".join(each * wide for each in line), "green")
+        yield text
+        yield Text(" " * LABELS + _range(name, values, unit), "dim")
+
+
+def _happened(trial: Mapping[str, Any], wide: int) -> Iterator[Text]:
+    """Return dips and marks under their steps, then in words."""
+    count, step = len(trial["tps"]), trial["step"]
+    for name, spans, character, style in (
+        ("dips", trial["dips"], "━", "yellow"),
+        ("events", [(at, at) for at, _ in trial["marks"]], "▲", "red"),
+    ):
+        if spans:
+            cells = [" "] * (count * wide)
+            for begin, end in spans:
+                first = min(int(begin / step), count - 1) * wide
+                last = max(min(math.ceil(end / step), count) * wide, first + 1) if begin != end else first + 1
+                cells[first:last] = character * (last - first)
+            yield Text().append(f"{name:>{LABELS - 2}}  ", "dim").append("".join(cells).rstrip(), style)
+    for at, what in trial["marks"][:12]:
+        yield Text(printable(f"{' ' * LABELS}{at:.0f} s: {what}"), "dim")
+    for begin, end in trial["dips"][:12]:
+        yield Text(f"{' ' * LABELS}{begin:.0f} to {end:.0f} s: dip", "dim")
+
+
+def _plain(trial: Mapping[str, Any]) -> Iterator[str]:
+    """Return a line per step with its figures and events."""
+    columns: dict[str, Values] = {"tps": trial["tps"], "p99, ms": trial["p99"]}
+    if trial.get("waits"):
+        columns["active"] = [float(f"{sum(step):.3g}") for step in zip(*trial["waits"].values(), strict=True)]
+    cpu = [values for name, values in trial.get("cpu", {}).items() if name != "iowait"]
+    if cpu:
+        columns["CPU, %"] = _summed(cpu)
+    if trial.get("wal"):
+        columns["WAL, MB/s"] = trial["wal"]
+    rows = [["from, s", *columns]]
+    for at in range(len(trial["tps"])):
+        figures = (values[at] if at < len(values) else None for values in columns.values())
+        rows.append([f"{at * trial['step']:.0f}", *(_figure(each) for each in figures)])
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    for at, row in enumerate(rows):
+        line = "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        yield line + (_in_step(trial, at - 1) if at else "")
+
+
+def _summed(parts: Sequence[Values]) -> Values:
+    """Return the sum of the parts, to three digits; None without any."""
+    return [
+        float(f"{sum(each or 0.0 for each in step):.3g}") if any(each is not None for each in step) else None
+        for step in zip(*parts, strict=True)
+    ]
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else numbers.rounded(value)
+
+
+def _in_step(trial: Mapping[str, Any], at: int) -> str:
+    """Return the events of a step, after its figures."""
+    begin, end = at * trial["step"], (at + 1) * trial["step"]
+    said = ["warm-up"] if begin < trial["warm"] else []
+    said += ["dip"] if any(first < end and last > begin for first, last in trial["dips"]) else []
+    said += [printable(what) for when, what in trial["marks"] if begin <= when < end]
+    return f"  {', '.join(said)}" if said else ""

@@ -1,0 +1,119 @@
+"""A load on another server that starts before a trial's own load and ends after it."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+
+from pgdyno.errors import EngineError
+from pgdyno.programs import Engine
+from pgdyno.records import Failure, Outcome, Stage
+from pgdyno.run.process import STOP_S, Event, running_engine
+from pgdyno.run.trial import TrialResult, aborted, ends_client, judge
+
+CONNECT_S = 120.0
+"""The time limit for connecting all its clients."""
+
+
+class BesideLoad:
+    """An engine whose load continues until the end of the block."""
+
+    def __init__(
+        self,
+        name: str,
+        engine: Engine,
+        options: Sequence[str],
+        environment: Mapping[str, str],
+        folder: Path,
+        log: Path,
+    ) -> None:
+        """`name` appears in errors; the other arguments are those of `run_trial`."""
+        self.name = name
+        self.events: list[Event] = []
+        """The engine's events, complete after the block."""
+        self._start = (engine, options, environment)
+        self._folder = folder
+        self._log = log
+        self._known = threading.Event()
+        self._told = False
+        self._broken = False
+        self._unreadable: EngineError | None = None
+        self._code = 0
+        self._contexts = ExitStack()
+        self._thread = threading.Thread(target=self._listen, name=f"beside-{name}")
+
+    def __enter__(self) -> BesideLoad:
+        engine, options, environment = self._start
+        with ExitStack() as contexts:
+            errors = contexts.enter_context(self._log.open("wb"))
+            running = running_engine(engine, options, environment, errors, self._folder)
+            self._process, self._stream = contexts.enter_context(running)
+            self._contexts = contexts.pop_all()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stops the engine and waits for its results."""
+        self._told = True
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+        self._thread.join(STOP_S)
+        if self._thread.is_alive():
+            self._process.kill()
+            self._thread.join()
+        self._code = self._process.wait()
+        self._contexts.close()
+
+    def wait_connected(self) -> bool:
+        """Waits until all clients are connected and the load begins; returns False if that fails."""
+        if not self._known.wait(CONNECT_S):
+            self._unreadable = EngineError(f"not all clients were connected after {CONNECT_S:g} s")
+            self._broken = True
+        return not self._broken
+
+    @property
+    def broken(self) -> bool:
+        """Whether clients have given up, or the engine has ended by itself."""
+        return self._broken
+
+    def failure(self) -> Failure | None:
+        """Returns why the trial is not valid next to this load, or None. Call it after the block."""
+        if self._unreadable is not None:
+            return self._named(Failure(stage=Stage.RUN, message=self._unreadable.message))
+        result: TrialResult = judge(self.events, self._code, self._log)
+        if result.outcome is Outcome.FAILED and result.failure is not None:
+            return self._named(result.failure)
+        if self._broken:
+            return self._named(aborted(self.events, self.events[-1]))
+        return None
+
+    def _named(self, failure: Failure) -> Failure:
+        return failure.model_copy(update={"message": f"the load on {self.name} failed: {failure.message}"})
+
+    def _listen(self) -> None:
+        try:
+            for event in self._stream:
+                self.events.append(event)
+                if ends_client(event):
+                    self._broken = True
+                if event["event"] == "connected":
+                    self._known.set()
+        except EngineError as error:
+            self._unreadable = error
+        finally:
+            self._broken = self._broken or not self._told
+            self._known.set()
+
+
+def failed_with(result: TrialResult | None, failure: Failure) -> TrialResult:
+    """Returns `result`, or an empty result, as failed for this reason."""
+    if result is None:
+        return TrialResult(Outcome.FAILED, [], None, None, failure)
+    return replace(result, outcome=Outcome.FAILED, failure=failure)

@@ -1,0 +1,188 @@
+"""Find runs: in folders, by names and patterns, on disk and on object storage."""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from pgdyno.errors import StoreError, UsageError
+from pgdyno.records import Manifest
+from pgdyno.store.object_storage import objects
+from pgdyno.store.object_storage.address import Address, is_remote
+from pgdyno.store.object_storage.runs import borrowed
+from pgdyno.store.run_folder import MANIFEST, TRIALS, RunFolder
+from pgdyno.store.safe_files import storing
+
+LATEST = "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class RunEntry:
+    """A folder among the runs."""
+
+    name: str
+    path: Path
+    manifest: Manifest | None
+    """None if it cannot be read."""
+    trials_done: int
+    problem: str | None = None
+    """Why it cannot be read."""
+
+    @property
+    def started_at(self) -> datetime:
+        """Return the start of the run; from its name if the manifest lacks it, else the earliest time."""
+        if self.manifest is not None:
+            return self.manifest.started_at
+        try:
+            return datetime.strptime(self.name.split("-", 1)[0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+        except ValueError:
+            return datetime.min.replace(tzinfo=UTC)
+
+
+def list_runs(parent: Path) -> list[RunEntry]:
+    """Return every folder in `parent`, newest first; an unreadable one has the reason.
+
+    A parent that does not exist has no runs. Raises StoreError if it cannot be listed.
+    """
+    if not parent.exists() and not parent.is_symlink():
+        return []
+    with storing("list the runs in", parent):
+        paths = [path for path in parent.iterdir() if path.is_dir() and not path.name.startswith(".")]
+    return sorted((_entry(path) for path in paths), key=lambda entry: (entry.started_at, entry.name), reverse=True)
+
+
+def _entry(path: Path) -> RunEntry:
+    try:
+        folder = RunFolder.open(path)
+        return RunEntry(path.name, path, folder.manifest, len(folder.trial_paths()))
+    except StoreError as error:
+        return RunEntry(path.name, path, None, 0, error.message)
+
+
+def find_run(text: str, parent: Path) -> RunFolder:
+    """Return the run that `text` names: a path, a name in `parent`, a unique prefix of a name, or `latest`.
+
+    A run on object storage is downloaded, and removed when this process ends.
+
+    Raises UsageError for an ambiguous prefix, StoreError if there is none or it cannot be read.
+    """
+    if is_remote(text):
+        return borrowed(text)
+    # try a path first, because it is unambiguous
+    if "/" in text or (Path(text) / MANIFEST).is_file():
+        return RunFolder.open(Path(text).expanduser())
+    runs = list_runs(parent)
+    if text == LATEST:
+        if not runs:
+            raise StoreError(f"there are no runs in {parent}", hint="pgdyno run quick makes one")
+        return RunFolder.open(runs[0].path)
+    matches = [run for run in runs if run.name == text] or [run for run in runs if text and run.name.startswith(text)]
+    if len(matches) > 1:
+        names = ", ".join(run.name for run in matches[:5]) + (", ..." if len(matches) > 5 else "")
+        raise UsageError(f"{text} may be {len(matches)} runs: {names}", hint="type more of the name")
+    if not matches:
+        close = get_close_matches(text, [run.name for run in runs], n=1)
+        hint = f"did you mean {close[0]}?" if close else "pgdyno list shows what there is"
+        raise StoreError(f"there is no run {text} in {parent}", hint=hint)
+    return RunFolder.open(matches[0].path)
+
+
+_WILD = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True, slots=True)
+class NamedRuns:
+    """The runs that the arguments of a command name."""
+
+    places: Sequence[str]
+    """Paths and addresses without duplicates, in order of the arguments."""
+    is_one: bool
+    """Whether the user named a single run, and no pattern or folder."""
+
+
+def named_runs(texts: Sequence[str], parent: Path) -> NamedRuns:
+    """Return the runs that `texts` name; names without a slash are in `parent`, as in `find_run`.
+
+    Does not read them; a broken run is reported by its reader. Raises StoreError and UsageError.
+    """
+    found: list[str] = []
+    is_one = len(texts) == 1
+    for text in texts:
+        several = _several_remote(text) if is_remote(text) else _several_here(text)
+        is_one = is_one and several is None
+        found += [_one(text, parent)] if several is None else several
+    return NamedRuns(list(dict.fromkeys(found)), is_one)
+
+
+def matching_objects(text: str) -> list[str]:
+    """Return addresses of the objects that match the address or pattern `text`. Raises StoreError and UsageError."""
+    if _WILD.search(text) is None:
+        return [text]
+    found = _matching(text, objects.files)
+    if not found:
+        raise StoreError(f"nothing matches {text}")
+    return found
+
+
+def _one(text: str, parent: Path) -> str:
+    return str(Address.of(text)) if is_remote(text) else str(find_run(text, parent).path)
+
+
+def _several_remote(text: str) -> list[str] | None:
+    """Return the runs of a pattern or a folder; None for a run."""
+    if _WILD.search(text) is not None:
+        return _some(_matching(text, objects.folders), text)
+    at = Address.of(text)
+    if at.key and objects.stored(at / MANIFEST) is not None:
+        return None
+    names = objects.folders(at)
+    if TRIALS in names:
+        # a run without its manifest: its reader reports that
+        return None
+    return _some([str(at / name) for name in names if not name.startswith(".")], text)
+
+
+def _matching(text: str, last: Callable[[Address, str], list[str]]) -> list[str]:
+    """Return addresses that match the pattern `text`, level by level; `last` lists the last one."""
+    at = Address.of(text)
+    *levels, final = at.key.split("/")
+    found = [Address(at.bucket, "")]
+    for level in levels:
+        found = [below for each in found for below in _level(each, level, objects.folders)]
+    return [str(below) for each in found for below in _level(each, final, last)]
+
+
+def _level(at: Address, pattern: str, names: Callable[[Address, str], list[str]]) -> Iterable[Address]:
+    wild = _WILD.search(pattern)
+    if wild is None and names is objects.folders:
+        # it may not exist: the listing shows that
+        return [at / pattern]
+    beginning = pattern if wild is None else pattern[: wild.start()]
+    there = names(at, beginning)
+    return [at / name for name in there if fnmatchcase(name, pattern) and (pattern[0] == "." or name[0] != ".")]
+
+
+def _several_here(text: str) -> list[str] | None:
+    path = Path(text).expanduser()
+    if path.is_dir():
+        if (path / MANIFEST).is_file():
+            return None
+        with storing("list the runs in", path):
+            below = sorted(each for each in path.iterdir() if each.is_dir() and not each.name.startswith("."))
+        # a folder without runs is not a folder of runs
+        return [str(each) for each in below] if any((each / MANIFEST).is_file() for each in below) else None
+    if _WILD.search(text) is None:
+        return None
+    return _some(sorted(each for each in glob.glob(str(path)) if Path(each).is_dir()), text)  # noqa: PTH207 - of any place
+
+
+def _some(places: list[str], text: str) -> list[str]:
+    if not places:
+        raise StoreError(f"there are no runs at {text}", hint="name a run, or a folder that has runs in it")
+    return places

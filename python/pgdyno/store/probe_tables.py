@@ -1,0 +1,194 @@
+"""A probe's samples written as tables, and read within stretches of trials.
+
+Loads a probe's samples into the tables `series`, `waits` and `server_statements`, through DuckDB; those of standbys
+into separate tables.
+
+An hour has a million rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from pgdyno.records import PlacedLines
+from pgdyno.store.parquet import connect, fetched_rows, quoted, stored
+from pgdyno.store.safe_files import storing
+from pgdyno.store.tables import Row, SeriesRow, ServerStatementRow, StandbySeriesRow, StandbyWaitRow, WaitRow, columns
+
+_MOST_BYTES = 64 << 20
+"""Limit for a line: a server with thousands of processes has long ones."""
+
+_COLUMNS = {
+    "event": "VARCHAR",
+    "t_us": "BIGINT",
+    "wall_us": "BIGINT",
+    "span_us": "BIGINT",
+    "source": "VARCHAR",
+    "since_us": "BIGINT",
+    "rows": 'STRUCT(labels JSON, "values" MAP(VARCHAR, DOUBLE), backend_type VARCHAR, wait_type VARCHAR,'
+    " wait VARCHAR, query_id BIGINT, sessions INTEGER, text VARCHAR)[]",
+}
+
+_SERIES = """
+    SELECT {trial} AS trial, {times}, span_us, if(source = 'probe', {own}, source) AS source,
+           unnest(map_keys(row."values")) AS metric, coalesce(row.labels::VARCHAR, '{{}}') AS labels,
+           unnest(map_values(row."values")) AS value
+    FROM (SELECT t_us, wall_us, span_us, source, unnest(rows) AS row FROM {lines} WHERE event = 'sample')
+"""
+_WAITS = """
+    SELECT {trial} AS trial, {times}, row.backend_type AS backend_type,
+           row.wait_type AS wait_type, row.wait AS wait, row.query_id AS query_id,
+           coalesce(row.sessions, 0) AS sessions
+    FROM (SELECT t_us, wall_us, unnest(CASE WHEN len(rows) = 0 THEN [NULL] ELSE rows END) AS row
+          FROM {lines} WHERE event = 'waits')
+"""
+_OF_STATEMENTS = {
+    "exec_time_ms": "exec_time",
+    "plan_time_ms": "plan_time",
+    "read_time_ms": "read_time",
+    "write_time_ms": "write_time",
+    "wal_bytes": "wal",
+}
+"""Columns whose names differ from the metric's, because they include the unit."""
+_FIGURES = [name for name in columns(ServerStatementRow) if columns(ServerStatementRow)[name] == "DOUBLE"]
+_STATEMENTS = """
+    SELECT {trial} AS trial, {since} AS since_us, {until} AS until_us,
+           (row.labels->>'query_id')::BIGINT AS query_id, row.labels->>'user' AS "user",
+           row.labels->>'database' AS database, row.text AS text, {figures}
+    FROM (SELECT t_us, since_us, unnest(rows) AS row FROM {lines} WHERE event = 'statements')
+"""
+_TABLES: dict[str, tuple[type[Row], str]] = {
+    "series": (SeriesRow, _SERIES),
+    "waits": (WaitRow, _WAITS),
+    "server_statements": (ServerStatementRow, _STATEMENTS),
+}
+_OF_STANDBYS: dict[str, tuple[type[Row], str]] = {
+    "standby_series": (StandbySeriesRow, f"SELECT *, {{standby}} AS standby FROM ({_SERIES})"),  # noqa: S608
+    "standby_waits": (StandbyWaitRow, f"SELECT *, {{standby}} AS standby FROM ({_WAITS})"),  # noqa: S608
+}
+
+
+def write_probed(folder: Path, trial: int, files: Sequence[PlacedLines]) -> None:
+    """Write the tables of `trial` into `folder`. A truncated line is left out. Raises StoreError."""
+    _write(folder, trial, _TABLES, [file for file in files if file.standby is None])
+    standbys = [file for file in files if file.standby is not None]
+    if standbys:
+        _write(folder, trial, _OF_STANDBYS, standbys)
+
+
+def _write(folder: Path, trial: int, tables: Mapping[str, tuple[type[Row], str]], files: Sequence[PlacedLines]) -> None:
+    if not files:
+        return
+    with connect() as connection:
+        for name, (row, query) in tables.items():
+            path = folder / f"{name}.parquet"
+            typed = ", ".join(f'"{column}"::{sql_type} AS "{column}"' for column, sql_type in columns(row).items())
+            rows = " UNION ALL ".join(_rows(query, trial, file) for file in files)
+            with storing("write", path):
+                connection.sql(rows).project(typed).write_parquet(str(path), compression="zstd")
+
+
+def _rows(query: str, trial: int, file: PlacedLines) -> str:
+    placed, since = (f"({each} * {file.rate!r} + {file.offset_us!r})" for each in ("t_us", "since_us"))
+    wall = "wall_us" if file.epoch_us is None else f"round({placed} + {file.epoch_us})::BIGINT"
+    return query.format(
+        trial=trial,
+        times=f"round({placed})::BIGINT AS t_us, {wall} AS wall_us",
+        own=quoted(file.own_source),
+        standby=quoted(file.standby or ""),
+        lines=_source(file.path),
+        since=f"round({since})::BIGINT",
+        until=f"round({placed})::BIGINT",
+        figures=", ".join(f"row.\"values\"['{_OF_STATEMENTS.get(name, name)}'] AS {name}" for name in _FIGURES),
+    )
+
+
+def _source(path: Path) -> str:
+    types = ", ".join(f"{name}: {quoted(sql_type)}" for name, sql_type in _COLUMNS.items())
+    return (
+        f"read_json({quoted(str(path))}, format = 'newline_delimited', columns = {{{types}}},"
+        f" ignore_errors = true, maximum_object_size = {_MOST_BYTES})"
+    )
+
+
+Stretch = tuple[int, int]
+"""From, to: microseconds since the engine's start, the clock of `t_us`."""
+Stretches = Mapping[int, Sequence[Stretch]]
+"""By trial. If rows are requested, those of one trial must not overlap."""
+Metric = tuple[str, str]
+"""Source, metric."""
+FILES_AT_ONCE = 200
+"""DuckDB opens all files of a query before it reads."""
+
+_WANTED = ("source VARCHAR", "metric VARCHAR")
+_AMOUNTS = """
+    SELECT s.trial, place, source, w.metric, coalesce(sum(value) FILTER (s.metric = w.metric), 0)
+    FROM {files} s JOIN stretches USING (trial) JOIN wanted w USING (source)
+    WHERE t_us > begin_us AND t_us <= end_us GROUP BY ALL
+"""
+_SERIES_WITHIN = """
+    SELECT s.trial, t_us, wall_us, span_us, source, metric, labels, value
+    FROM {files} s JOIN stretches USING (trial) SEMI JOIN wanted USING (source, metric)
+    WHERE t_us > begin_us AND t_us <= end_us ORDER BY s.trial, t_us
+"""
+_SESSIONS = """
+    WITH seen AS (
+        SELECT s.trial, place, t_us, backend_type, wait_type, wait, sessions
+        FROM {files} s JOIN stretches USING (trial) WHERE t_us >= begin_us AND t_us < end_us
+    ), looks AS (SELECT trial, place, count(DISTINCT t_us) AS looks FROM seen GROUP BY ALL)
+    SELECT trial, place, any_value(looks), backend_type, wait_type, wait, sum(sessions)
+    FROM seen JOIN looks USING (trial, place) GROUP BY ALL ORDER BY ALL
+"""
+
+
+def amounts_within(files: Mapping[int, Path], stretches: Stretches, wanted: Sequence[Metric]) -> Iterator[Any]:
+    """Return trial, number of the stretch, source, metric, and the sum of its samples. Raises StoreError.
+
+    A stretch without a sample of the source has no row; `files` are the trials' `series.parquet`.
+    """
+    return _rows_within(files, stretches, wanted, _AMOUNTS)
+
+
+def series_within(files: Mapping[int, Path], stretches: Stretches, wanted: Sequence[Metric]) -> Iterator[Any]:
+    """Return columns of SeriesRow for the samples that end within the stretches, by trial and time. Raises
+    StoreError.
+    """
+    return _rows_within(files, stretches, wanted, _SERIES_WITHIN)
+
+
+def sessions_within(files: Mapping[int, Path], stretches: Stretches) -> Iterator[Any]:
+    """Return trial, number of the stretch, number of samples, backend type, wait type, wait, and sessions summed over
+    the samples.
+
+    A stretch without a sample has no row; `files` are the trials' `waits.parquet`. Raises StoreError.
+    """
+    return _rows_within(files, stretches, (), _SESSIONS)
+
+
+def _rows_within(
+    files: Mapping[int, Path], stretches: Stretches, wanted: Sequence[Metric], query: str
+) -> Iterator[Any]:
+    there = [number for number in stretches if number in files and files[number].exists()]
+    for at in range(0, len(there), FILES_AT_ONCE):
+        chosen = there[at : at + FILES_AT_ONCE]
+        places = [(number, place, *each) for number in chosen for place, each in enumerate(stretches[number])]
+        with storing("read", files[chosen[0]].parents[1]), connect() as connection:
+            _table(
+                connection, "stretches", ("trial INTEGER", "place INTEGER", "begin_us BIGINT", "end_us BIGINT"), places
+            )
+            _table(connection, "wanted", _WANTED, wanted)
+            found = connection.execute(query.format(files=stored([files[number] for number in chosen])))
+            yield from fetched_rows(found, files[chosen[0]].parents[1], chosen)
+
+
+def _table(
+    connection: duckdb.DuckDBPyConnection, name: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
+) -> None:
+    connection.execute(f"CREATE TABLE {name} ({', '.join(columns)})")
+    if rows:
+        lists = ", ".join(f"unnest(?::{column.split()[1]}[])" for column in columns)
+        connection.execute(f"INSERT INTO {name} SELECT {lists}", [list(each) for each in zip(*rows, strict=True)])

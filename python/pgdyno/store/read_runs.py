@@ -1,0 +1,309 @@
+"""Reads runs: records, and tables through DuckDB."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import duckdb
+
+from pgdyno.errors import StoreError, UsageError
+from pgdyno.records import Manifest, TrialRecord
+from pgdyno.store.parquet import connect, fetched_rows, quoted, reader, sound, stored
+from pgdyno.store.probe_tables import Metric, Stretches, amounts_within, series_within, sessions_within
+from pgdyno.store.run_folder import RunFolder
+from pgdyno.store.safe_files import DAMAGED, storing
+from pgdyno.store.tables import (
+    TABLES,
+    TOTAL,
+    CloudEventRow,
+    CloudSeriesRow,
+    EventRow,
+    HistogramRow,
+    IntervalRow,
+    Row,
+    SeriesRow,
+    ServerStatementRow,
+    SettingRow,
+    StandbySeriesRow,
+    StandbyWaitRow,
+    StatementRow,
+    WaitRow,
+    columns,
+)
+
+_RowT = TypeVar("_RowT", IntervalRow, HistogramRow, StatementRow, EventRow, SettingRow, SeriesRow, WaitRow)
+
+
+@dataclass(frozen=True)
+class RunData:
+    """One run: its records, and its tables on request."""
+
+    folder: RunFolder
+    trials: Sequence[TrialRecord] = field(repr=False)
+    """Completed trials, by number."""
+
+    @property
+    def manifest(self) -> Manifest:
+        """Return the run's manifest."""
+        return self.folder.manifest
+
+    def intervals(self, trial: int | None = None) -> list[IntervalRow]:
+        """Return the rows of trial number `trial`, or of all, in order of trial, second and script. Raises
+        StoreError.
+        """
+        return self._rows(IntervalRow, trial, order="trial, second, script")
+
+    def histograms(self, trial: int | None = None, *, totals: bool | None = None) -> list[HistogramRow]:
+        """Return only histograms of whole measured parts (`totals`) or only those of seconds. Raises StoreError."""
+        where = "true" if totals is None else f"(second = {TOTAL}) = {totals}"
+        return self._rows(HistogramRow, trial, order="trial, second, script", where=where)
+
+    def histogram(self, trial: int) -> dict[int, bytes]:
+        """Return the histogram of the whole measured part of trial number `trial`, by script. Raises StoreError."""
+        return {row.script: row.histogram for row in self.histograms(trial, totals=True)}
+
+    def statements(self, trial: int | None = None) -> list[StatementRow]:
+        """Return statements in the order of their scripts. Raises StoreError."""
+        return self._rows(StatementRow, trial, order="trial, script, statement")
+
+    def events(self, trial: int | None = None) -> list[EventRow]:
+        """Return the engine's other events, unchanged. Raises StoreError."""
+        return self._rows(EventRow, trial, order="trial, t_us")
+
+    def settings(self, trial: int | None = None, names: Sequence[str] = ()) -> list[SettingRow]:
+        """Return the server's settings, by name; only `names` if given. Raises StoreError."""
+        where = f"name IN ({', '.join(map(quoted, names))})" if names else "true"
+        if trial is not None or not self._paths:
+            return self._rows(SettingRow, trial, order="trial, name", where=where)
+        # hundreds of lines are the same at every trial: read each once, with the trials that have it
+        paths = [path / "settings.parquet" for path in self._paths.values()]
+        fields = "name, setting, unit, source"
+        rows = f"{_parquet(paths, SettingRow)} WHERE {where}"
+        sql = f"SELECT list(trial), {fields} FROM {rows} GROUP BY ALL ORDER BY name"  # noqa: S608
+        with storing("read", self.folder.path), connect() as connection:
+            found = connection.execute(sql).fetchall()
+        by_trial: dict[int, list[SettingRow]] = {number: [] for number in self._paths}
+        for numbers, *line in found:
+            for number in numbers:
+                if number not in by_trial:
+                    raise StoreError(
+                        f"cannot read {self.folder.path}: settings of trial {number}, which is not there",
+                        hint=DAMAGED,
+                    )
+                by_trial[number].append(SettingRow(number, *line))
+        return [row for rows in by_trial.values() for row in rows]
+
+    def series(self, trial: int | None = None, sources: Sequence[str] = ()) -> list[SeriesRow]:
+        """Return the probe's samples in order of time; only of `sources` if given. Raises StoreError.
+
+        Empty for a trial without a probe, and for folders from before probes existed.
+        """
+        where = f"source IN ({', '.join(map(quoted, sources))})" if sources else "true"
+        return self._rows(SeriesRow, trial, order="trial, t_us", where=where)
+
+    def waits(self, trial: int | None = None) -> list[WaitRow]:
+        """Return the samples of waits; empty if `series` is. Raises StoreError."""
+        return self._rows(WaitRow, trial, order="trial, t_us")
+
+    def amounts_within(
+        self, stretches: Stretches, wanted: Sequence[Metric]
+    ) -> dict[tuple[int, int], dict[Metric, float]]:
+        """Return the increase of counters, by trial and number of the stretch; nothing without a sample. Raises
+        StoreError.
+        """
+        found: dict[tuple[int, int], dict[Metric, float]] = {}
+        for trial, place, source, metric, value in amounts_within(self._files("series"), stretches, wanted):
+            found.setdefault((trial, place), {})[source, metric] = value
+        return found
+
+    def series_within(self, stretches: Stretches, wanted: Sequence[Metric]) -> list[SeriesRow]:
+        """The probe's figures of some metrics within stretches, by trial and time. Raises StoreError."""
+        return [SeriesRow(*values) for values in series_within(self._files("series"), stretches, wanted)]
+
+    def sessions_within(self, stretches: Stretches) -> dict[tuple[int, int], tuple[int, list[WaitRow]]]:
+        """Looks at sessions, and what these waited for, added up over all looks, by trial and number of its stretch.
+
+        Nothing without a look. Raises StoreError.
+        """
+        found: dict[tuple[int, int], tuple[int, list[WaitRow]]] = {}
+        for trial, place, looks, backend, kind, wait, sessions in sessions_within(self._files("waits"), stretches):
+            begin_us = stretches[trial][place][0]
+            row = WaitRow(trial, begin_us, 0, backend, kind, wait, None, sessions)
+            found.setdefault((trial, place), (looks, []))[1].append(row)
+        return found
+
+    def query(self, sql: str) -> QueryResult:
+        """Run `sql` on this run; see `query`."""
+        return query(sql, [self.folder])
+
+    @cached_property
+    def _paths(self) -> dict[int, Path]:
+        return {record.number: self.folder.trials_path / record.slug for record in self.trials}
+
+    def _files(self, name: str) -> dict[int, Path]:
+        return {number: path / f"{name}.parquet" for number, path in self._paths.items()}
+
+    def _rows(self, row: type[_RowT], trial: int | None, *, order: str, where: str = "true") -> list[_RowT]:
+        name = next(name for name, each in TABLES.items() if each is row)
+        if trial is not None and trial not in self._paths:
+            raise StoreError(f"run {self.folder.name} has no trial {trial}")
+        folders = list(self._paths.values()) if trial is None else [self._paths[trial]]
+        paths = _files(folders, name, row)
+        if not paths:
+            return []
+        names = ", ".join(columns(row))
+        known = self._paths if trial is None else (trial,)
+        # the sort is stable: samples of the same microsecond keep their order
+        sql = f"SELECT {names} FROM {_parquet(paths, row)} WHERE {where} ORDER BY {order}, file_row_number"  # noqa: S608
+        with storing("read", paths[0] if trial is not None else self.folder.path), reader() as connection:
+            return [row(*values) for values in fetched_rows(connection.execute(sql), self.folder.path, known)]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """A table that a query returned."""
+
+    columns: list[str]
+    rows: list[tuple[Any, ...]]
+
+
+def load_run(run: Path | RunFolder) -> RunData:
+    """Load the run at a path. Raises StoreError if it or one of its trials cannot be read."""
+    folder = run if isinstance(run, RunFolder) else RunFolder.open(run)
+    return RunData(folder, tuple(folder.trials()))
+
+
+def query(sql: str, runs: Sequence[Path | RunFolder]) -> QueryResult:
+    """Run `sql` (DuckDB's dialect) over all `runs`.
+
+    Views: `intervals`, `histograms`, `statements`, `events`, `settings`, `series`, `waits`, `server_statements`,
+    `standby_series`, `standby_waits`, `cloud_series` and `cloud_events`, each with the run's name as `run` before the
+    columns of run-folder.md, and `trials`: run, trial, slug, target, the point's parameters, repeat, outcome, tps and
+    latencies.
+
+    Raises UsageError for SQL that DuckDB rejects, StoreError for runs that cannot be read.
+    """
+    folders = [run if isinstance(run, RunFolder) else RunFolder.open(run) for run in runs]
+    with connect() as connection:
+        with storing("read", folders[0].path if folders else Path()):
+            for name, row in TABLES.items():
+                _view(connection, name, row, folders)
+            _trials_table(connection, folders)
+        try:
+            result = connection.execute(sql)
+            if result is None:
+                raise UsageError("cannot answer the query: it says nothing")
+            described = cast("list[tuple[Any, ...]]", result.description or [])
+            return QueryResult([column[0] for column in described], result.fetchall())
+        except duckdb.IOException as error:
+            raise StoreError(f"cannot read the runs: {error}") from error
+        except duckdb.Error as error:
+            raise UsageError(f"cannot answer the query: {error}") from error
+
+
+def _view(connection: duckdb.DuckDBPyConnection, name: str, row: type[Row], folders: Sequence[RunFolder]) -> None:
+    types = columns(row)
+    parts = []
+    for folder in folders:
+        paths = _files(folder.trial_paths(), name, row)
+        if paths:
+            parts.append(f"SELECT {quoted(folder.name)} AS run, {', '.join(types)} FROM {_parquet(paths, row)}")  # noqa: S608
+    if not parts:
+        nulls = ", ".join(f"NULL::{sql_type} AS {column}" for column, sql_type in types.items())
+        parts = [f"SELECT NULL::VARCHAR AS run, {nulls} WHERE false"]
+    connection.execute(f"CREATE VIEW {name} AS {' UNION ALL '.join(parts)}")
+
+
+_OF_PROBES = (
+    SeriesRow,
+    WaitRow,
+    ServerStatementRow,
+    StandbySeriesRow,
+    StandbyWaitRow,
+    CloudSeriesRow,
+    CloudEventRow,
+)
+
+
+def _files(trials: Sequence[Path], name: str, row: type[Row]) -> list[Path]:
+    """Return the table `name` of each of `trials`; those of a probe only if they exist, because earlier versions had
+    none.
+    """
+    paths = [trial / f"{name}.parquet" for trial in trials]
+    return [path for path in paths if path.exists()] if row in _OF_PROBES else paths
+
+
+def _parquet(paths: Sequence[Path], row: type[Row]) -> str:
+    files = stored(paths, ", union_by_name = true, file_row_number = true")
+    # earlier versions wrote fewer columns: those are null
+    known = ", ".join(f"NULL::{sql_type} AS {column}" for column, sql_type in columns(row).items())
+    every = f"(FROM {files} UNION ALL BY NAME SELECT {known} WHERE false)"
+    return f"(SELECT {sound(row)}, file_row_number FROM {every})"  # noqa: S608 - names of ours
+
+
+_TRIALS = {
+    "run": "VARCHAR",
+    "trial": "INTEGER",
+    "slug": "VARCHAR",
+    "target": "VARCHAR",
+    "clients": "INTEGER",
+    "workers": "INTEGER",
+    "protocol": "VARCHAR",
+    "scale": "INTEGER",
+    "repeat": "INTEGER",
+    "outcome": "VARCHAR",
+    "tps": "DOUBLE",
+    "succeeded": "BIGINT",
+    "failed": "BIGINT",
+    "latency_mean_ns": "DOUBLE",
+    "p50_ns": "BIGINT",
+    "p95_ns": "BIGINT",
+    "p99_ns": "BIGINT",
+    "rate": "DOUBLE",
+    "settings": "MAP(VARCHAR, VARCHAR)",
+    "variables": "MAP(VARCHAR, VARCHAR)",
+}
+
+
+def _trials_table(connection: duckdb.DuckDBPyConnection, folders: Sequence[RunFolder]) -> None:
+    rows = [_trial_row(folder.name, record) for folder in folders for record in folder.trials()]
+    defined = ", ".join(f"{name} {sql_type}" for name, sql_type in _TRIALS.items())
+    connection.execute(f"CREATE TABLE trials ({defined})")
+    lists = ", ".join(f"unnest(${name}::{sql_type}[])" for name, sql_type in _TRIALS.items())
+    connection.execute(f"INSERT INTO trials SELECT {lists}", {name: [row[name] for row in rows] for name in _TRIALS})
+
+
+def _trial_row(run: str, record: TrialRecord) -> dict[str, Any]:
+    summary = record.summary
+    latency = summary.latency_ns if summary else None
+    return {
+        "run": run,
+        "trial": record.number,
+        "slug": record.slug,
+        "target": record.target,
+        "clients": record.point.clients,
+        "workers": record.point.workers,
+        "protocol": record.point.protocol,
+        "scale": record.point.scale,
+        "repeat": record.repeat,
+        "outcome": record.outcome.value,
+        "tps": summary.tps if summary else None,
+        "succeeded": summary.succeeded if summary else None,
+        "failed": summary.failed if summary else None,
+        "latency_mean_ns": latency.mean if latency else None,
+        "p50_ns": latency.p50 if latency else None,
+        "p95_ns": latency.p95 if latency else None,
+        "p99_ns": latency.p99 if latency else None,
+        "rate": record.point.rate,
+        "settings": _map(record.point.settings),
+        "variables": _map(record.point.variables),
+    }
+
+
+def _map(values: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return `values` in DuckDB's form of a map: keys and values."""
+    return {"key": list(values), "value": list(values.values())}

@@ -1,0 +1,290 @@
+"""One run folder, its lock, and its copies of the plan's scripts."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC
+from difflib import unified_diff
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any, TypeVar
+
+from filelock import FileLock, Timeout
+from pydantic import ValidationError
+
+from pgdyno import __version__
+from pgdyno.errors import StoreError
+from pgdyno.records import FORMAT, KeptScript, Manifest, TrialRecord
+from pgdyno.store.safe_files import (
+    DAMAGED,
+    NO_LINKS,
+    parsed,
+    read_record,
+    replace_durably,
+    storing,
+    sync,
+    write_durably,
+)
+from pgdyno.store.trial_writer import RECORD, TrialWriter, partial_path
+
+LOCK = ".lock"
+"""It remains in the folder: if it were removed, two processes could hold it."""
+
+
+@contextmanager
+def run_lock(run: Path) -> Iterator[None]:
+    """Lock the run folder `run`; the lock ends with the process.
+
+    Raises StoreError if another pgdyno holds it.
+    """
+    lock = FileLock(run / LOCK, thread_local=False)
+    with storing("lock", run):
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise StoreError(
+                f"cannot resume the run {run.name}: another pgdyno works on it", hint="wait until it has ended"
+            ) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+FOLDER = "scripts"
+DIFF_LINES = 12
+"""Displayed lines of a difference."""
+
+
+def keep_scripts(run: Path, plan_folder: Path, names: Iterable[str]) -> list[KeptScript]:
+    """Copy the files `names`, relative to `plan_folder`, into the run folder. Raises StoreError."""
+    kept = []
+    for number, name in enumerate(dict.fromkeys(names), start=1):
+        with storing("read", plan_folder / name):
+            content = (plan_folder / name).read_bytes()
+        # two files of different folders may have the same name
+        copy = f"{FOLDER}/{number}-{Path(name).name}"
+        with storing("write", run / copy):
+            (run / FOLDER).mkdir(exist_ok=True)
+            write_durably(run / copy, content)
+        kept.append(KeptScript(name=name, kept=copy, sha256=hashlib.sha256(content).hexdigest()))
+    if kept:
+        with storing("write", run / FOLDER):
+            sync(run / FOLDER)
+    return kept
+
+
+def changed_script(run: Path, plan_folder: Path, kept: Sequence[KeptScript]) -> str | None:
+    """Return what has changed since the start of the run, with the difference; None if nothing has."""
+    for script in kept:
+        path = plan_folder / script.name
+        try:
+            now = path.read_bytes()
+        except OSError as error:
+            return f"the script {path} cannot be read any more: {(error.strerror or str(error)).lower()}"
+        if hashlib.sha256(now).hexdigest() != script.sha256:
+            # the manifest may name a path outside the run folder
+            kept_here = run / FOLDER / Path(script.kept).name
+            return f"the script {path} is not what the run began with:\n{_difference(kept_here, now)}"
+    return None
+
+
+def _difference(kept: Path, now: bytes) -> str:
+    with storing("read", kept):
+        before = kept.read_bytes()
+    old, new = (content.decode("utf-8", "replace").splitlines() for content in (before, now))
+    lines = list(islice(unified_diff(old, new, "then", "now", n=1, lineterm=""), DIFF_LINES + 1))
+    if len(lines) > DIFF_LINES:
+        lines[-1] = "..."
+    return "\n".join(f"    {line}" for line in lines) or "    white space at the ends of its lines"
+
+
+MANIFEST = "manifest.json"
+TRIALS = "trials"
+SET_ASIDE = "set-aside"
+"""The folder of failed trials that were repeated."""
+_ATTEMPTS = 20
+
+_R = TypeVar("_R", Manifest, TrialRecord)
+
+
+class RunFolder:
+    """A folder with a manifest and the completed trials."""
+
+    def __init__(self, path: Path, manifest: Manifest) -> None:
+        """Use `create` or `open` instead."""
+        self.path = path
+        self._manifest = manifest
+        self.location = str(path)
+        """The path for users: for a fetched run, its address on object storage."""
+
+    @property
+    def name(self) -> str:
+        """Return the name of the run."""
+        return self.path.name
+
+    @property
+    def manifest(self) -> Manifest:
+        """Return the manifest as last written or read by this object."""
+        return self._manifest
+
+    @classmethod
+    def create(cls, parent: Path, manifest: Manifest, scripts: Iterable[str] = ()) -> RunFolder:
+        """Create a folder in `parent`, and `parent` if necessary; `manifest.run` becomes its name.
+
+        `scripts` are files, relative to the manifest's plan_folder, of which copies are kept. The name is the start in
+        UTC, the plan's name and four random digits: `20261120T101500Z-quick-3f9a`. Raises StoreError.
+        """
+        with storing("make a run folder in", parent):
+            parent.mkdir(parents=True, exist_ok=True)
+            path = _free_name(parent, manifest)
+            # listings ignore it until it has a manifest
+            partial = partial_path(parent, path.name)
+            # logs of servers and commands are private; users who share runs change the mode
+            partial.mkdir(0o700)
+            try:
+                (partial / TRIALS).mkdir()
+                kept = keep_scripts(partial, Path(manifest.plan_folder or ""), scripts)
+                folder = cls(partial, manifest.model_copy(update={"run": path.name, "scripts": kept}))
+                folder._write_manifest()
+                partial.rename(path)
+                sync(parent)
+            except BaseException:
+                shutil.rmtree(partial, ignore_errors=True)
+                raise
+        folder.path, folder.location = path, str(path)
+        return folder
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        """Open the run folder at `path`. Raises StoreError if it is not one, is broken, or has a newer format."""
+        if not path.is_dir():
+            raise StoreError(f"cannot read the run {path}: there is no such folder")
+        if not (path / MANIFEST).exists() and not (path / MANIFEST).is_symlink():
+            raise StoreError(f"cannot read the run {path}: it has no {MANIFEST}", hint="this is not a run folder")
+        # "." has no name
+        return cls(path.resolve(), _read_record(path / MANIFEST, Manifest))
+
+    def update_manifest(self, **changes: object) -> Manifest:
+        """Replace fields of the manifest atomically on disk. Raises StoreError; ValueError for an unknown field."""
+        unknown = changes.keys() - Manifest.model_fields.keys()
+        if unknown:
+            raise ValueError(f"a manifest has no {', '.join(sorted(unknown))}")
+        self._manifest = Manifest.model_validate({**dict(self._manifest), **changes})
+        self._write_manifest()
+        return self._manifest
+
+    def begin_trial(self, slug: str) -> TrialWriter:
+        """Return a writer for the trial `slug`. Raises StoreError if the trial exists."""
+        return TrialWriter(self.path, slug)
+
+    @property
+    def trials_path(self) -> Path:
+        """Return the folder of the completed trials."""
+        return self.path / TRIALS
+
+    def trial_paths(self) -> list[Path]:
+        """Return the folders of the completed trials, in the order of their numbers. Raises StoreError."""
+        with storing("list", self.trials_path):
+            if self.trials_path.is_symlink():
+                raise StoreError(f"cannot read {self.trials_path}: it is a symbolic link", hint=NO_LINKS)
+            if not self.trials_path.exists():
+                return []
+            return sorted(path for path in self.trials_path.iterdir() if _is_trial(path))
+
+    def trials(self) -> list[TrialRecord]:
+        """Return the records of the completed trials, by number. Raises StoreError if one cannot be read."""
+        records = [_read_trial(path) for path in self.trial_paths()]
+        records.sort(key=lambda record: record.number)
+        for first, second in pairwise(records):
+            if first.number == second.number:
+                raise StoreError(
+                    f"cannot read the run {self.path}: {first.slug} and {second.slug} are both trial {first.number}",
+                    hint="remove the one that does not belong to the run",
+                )
+        return records
+
+    def partials(self) -> list[str]:
+        """Return the slugs of trials that began and were never committed: one in flight, or those of a killed run."""
+        with storing("list", self.path):
+            found = [path.name for path in self.path.glob(".*.partial") if path.is_dir()]
+        return sorted(name.removeprefix(".").removesuffix(".partial") for name in found)
+
+    def remove_partials(self) -> list[str]:
+        """Remove partial trials of a killed run and return their slugs. Raises StoreError."""
+        slugs = self.partials()
+        for slug in slugs:
+            with storing("remove", partial_path(self.path, slug)):
+                shutil.rmtree(partial_path(self.path, slug))
+        return slugs
+
+    def set_aside(self, slug: str) -> Path:
+        """Move a completed trial out of `trials/`, so that it can be repeated. Raises StoreError."""
+        folder = self.path / SET_ASIDE
+        with storing("move", self.trials_path / slug):
+            folder.mkdir(exist_ok=True)
+            number = 1 + sum(1 for path in folder.iterdir() if path.name.rpartition(".")[0] == slug)
+            path = (self.trials_path / slug).rename(folder / f"{slug}.{number}")
+            for changed in (folder, self.trials_path, self.path):
+                sync(changed)
+        return path
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Prevent every other pgdyno from resuming this run. Raises StoreError if one is working on it."""
+        return run_lock(self.path)
+
+    def _write_manifest(self) -> None:
+        path = self.path / MANIFEST
+        with storing("write", path):
+            replace_durably(path, (self._manifest.model_dump_json(indent=2) + "\n").encode())
+
+
+def _free_name(parent: Path, manifest: Manifest) -> Path:
+    started = manifest.started_at.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
+    plan = manifest.plan.get("name", "run")
+    for _ in range(_ATTEMPTS):
+        path = parent / f"{started}-{plan}-{secrets.token_hex(2)}"
+        if not path.exists() and not partial_path(parent, path.name).exists():
+            return path
+    raise StoreError(f"cannot make a run folder in {parent}: every name that was tried is taken")
+
+
+def _is_trial(path: Path) -> bool:
+    """Return whether `path` is a real folder: a link may name any folder of this machine."""
+    return path.name[0] != "." and path.is_dir() and not path.is_symlink()
+
+
+def _read_trial(path: Path) -> TrialRecord:
+    record = _read_record(path / RECORD, TrialRecord)
+    # the folder is where the record was found, whatever the record says
+    return record if record.slug == path.name else record.model_copy(update={"slug": path.name})
+
+
+def _read_record(path: Path, model: type[_R]) -> _R:
+    content = read_record(path)
+    try:
+        data = parsed(content)
+        if not isinstance(data, dict):
+            raise ValueError("it is no object")
+        _check_format(path, data)
+        return model.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        at = ".".join(str(part) for part in first["loc"])
+        raise StoreError(f"cannot read {path}: {at}: {first['msg'].lower()}", hint=DAMAGED) from error
+    except ValueError as error:
+        raise StoreError(f"cannot read {path}: it is not JSON: {error}", hint=DAMAGED) from error
+
+
+def _check_format(path: Path, data: dict[str, Any]) -> None:
+    written = data.get("format")
+    if isinstance(written, int) and written > FORMAT:
+        needed = data.get("pgdyno")
+        raise StoreError(
+            f"cannot read {path}: it is of format {written}, and pgdyno {__version__} reads up to {FORMAT}",
+            hint=f"use pgdyno {needed} or newer" if needed else "use a newer pgdyno",
+        )

@@ -1,0 +1,275 @@
+"""One trial on its way into a run folder: the engine's events as rows, all of it or nothing."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import gzip
+import json
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pgdyno.errors import StoreError
+from pgdyno.records import PlacedLines, TrialRecord
+from pgdyno.store.parquet import write_tables
+from pgdyno.store.probe_tables import write_probed
+from pgdyno.store.safe_files import storing, sync, sync_tree, write_durably
+from pgdyno.store.tables import TOTAL, EventRow, HistogramRow, IntervalRow, SettingRow, StatementRow
+
+Event = dict[str, Any]
+
+_OF_EVENT = frozenset({"event", "t_us", "client", "script", "command", "sqlstate", "message"})
+"""Fields with columns of their own."""
+_ELSEWHERE = {"start": frozenset({"scripts"}), "end": frozenset({"scripts", "histogram", "phases", "ledger"})}
+"""Fields that the other tables contain."""
+
+
+@dataclass(slots=True)
+class TrialTables:
+    """Rows of one trial."""
+
+    intervals: list[IntervalRow] = field(default_factory=list)
+    histograms: list[HistogramRow] = field(default_factory=list)
+    statements: list[StatementRow] = field(default_factory=list)
+    events: list[EventRow] = field(default_factory=list)
+
+
+def ingest(trial: int, events: Iterable[Event]) -> TrialTables:
+    """Return the rows of trial number `trial`; a truncated stream yields what it contains.
+
+    Every script has a row in every second, even if none of its transactions ended: a stall is zeros, not a gap. Raises
+    StoreError for an event that lacks a required field.
+    """
+    tables = TrialTables()
+    scripts: list[Event] = []
+    for event in events:
+        kind = event.get("event")
+        try:
+            if kind == "interval":
+                _interval(tables, trial, event, [script["id"] for script in scripts])
+                continue
+            if kind == "start":
+                scripts = event["scripts"]
+            elif kind == "end":
+                _end(tables, trial, event, scripts)
+            tables.events.append(_event(trial, event))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise StoreError(
+                f"the engine's {kind} event at {event.get('t_us')} us cannot be stored: {error!r}"
+            ) from error
+    return tables
+
+
+def _interval(tables: TrialTables, trial: int, event: Event, known: Sequence[int]) -> None:
+    by_script: dict[int, Event] = {script: {} for script in known}
+    by_script |= {script["script"]: script for script in event["scripts"]}
+    cpu_us = sum(worker["cpu_us"] for worker in event["workers"])
+    for number, script in by_script.items():
+        latency = script.get("latency_ns") or {}
+        tables.intervals.append(
+            IntervalRow(
+                trial=trial,
+                second=event["seq"],
+                from_us=event["from_us"],
+                to_us=event["to_us"],
+                phase=event["phase"],
+                script=number,
+                succeeded=script.get("succeeded", 0),
+                failed=script.get("failed", 0),
+                skipped=script.get("skipped", 0),
+                retried=script.get("retried", 0),
+                retries=script.get("retries", 0),
+                in_flight=event["in_flight"],
+                clients=event["clients"],
+                latency_sum_ns=latency.get("sum"),
+                latency_min_ns=latency.get("min"),
+                p50_ns=latency.get("p50"),
+                p95_ns=latency.get("p95"),
+                p99_ns=latency.get("p99"),
+                p999_ns=latency.get("p999"),
+                latency_max_ns=latency.get("max"),
+                worker_cpu_us=cpu_us,
+                phase_name=_text(event.get("phase_name")),
+            )
+        )
+        _histogram(tables, trial, event["seq"], event["phase"], number, script.get("histogram"))
+
+
+def _histogram(tables: TrialTables, trial: int, second: int, phase: str, script: int, text: str | None) -> None:
+    if text is None:
+        return
+    try:
+        blob = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        # keep it as received: it does not invalidate the trial, and decoding it reports the error
+        blob = text.encode()
+    tables.histograms.append(HistogramRow(trial, second, phase, script, blob))
+
+
+def _end(tables: TrialTables, trial: int, event: Event, scripts: Sequence[Event]) -> None:
+    told = {script["id"]: {each["id"]: each for each in script["statements"]} for script in scripts}
+    # an engine that never started to measure has no scripts here
+    for script in event.get("scripts") or ():
+        number = script["script"]
+        _histogram(tables, trial, TOTAL, "measure", number, script.get("histogram"))
+        done = {each["id"]: each for each in script.get("statements") or ()}
+        # the statements of a Lua script are known only after they were sent
+        named = {id_: each for id_, each in done.items() if "text" in each}
+        for id_, statement in (told.get(number, {}) | named).items():
+            tables.statements.append(_statement(trial, number, statement, done.get(id_, {})))
+
+
+def _statement(trial: int, script: int, statement: Event, done: Event) -> StatementRow:
+    latency = done.get("latency_ns") or {}
+    return StatementRow(
+        trial=trial,
+        script=script,
+        statement=statement["id"],
+        line=statement.get("line", 0),
+        text=_text(statement["text"]) or "",
+        executions=done.get("executions", 0),
+        failures=done.get("failures", 0),
+        latency_mean_ns=latency.get("mean"),
+        p50_ns=latency.get("p50"),
+        p95_ns=latency.get("p95"),
+        p99_ns=latency.get("p99"),
+        latency_max_ns=latency.get("max"),
+    )
+
+
+def _event(trial: int, event: Event) -> EventRow:
+    left_out = _OF_EVENT | _ELSEWHERE.get(event["event"], frozenset())
+    rest = {name: value for name, value in event.items() if name not in left_out}
+    for name in ("client", "script", "command"):
+        # an unknown kind of event may use these names for something else
+        if name in event and not isinstance(event[name], (int, type(None))):
+            rest[name] = event[name]
+    return EventRow(
+        trial=trial,
+        t_us=event["t_us"],
+        kind=str(event["event"]),
+        client=_number(event.get("client")),
+        script=_number(event.get("script")),
+        command=_number(event.get("command")),
+        sqlstate=_text(event.get("sqlstate")),
+        message=_text(event.get("message")),
+        detail=json.dumps(rest, separators=(",", ":")),
+    )
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def _text(value: object) -> str | None:
+    """Return `value` as storable text: JSON may contain unpaired surrogates, UTF-8 may not."""
+    return None if value is None else str(value).encode("utf-8", "replace").decode("utf-8")
+
+
+RECORD = "trial.json"
+
+
+def partial_path(run: Path, slug: str) -> Path:
+    """Return the folder in which the trial `slug` is gathered."""
+    return run / f".{slug}.partial"
+
+
+class TrialWriter:
+    """Gathers a trial in `.<slug>.partial` next to `trials/`; `commit` renames it.
+
+    The partial folder is not below `trials/`, because patterns such as `*/trials/*/intervals.parquet` would match it
+    even with a dot.
+    """
+
+    def __init__(self, run: Path, slug: str) -> None:
+        """Create the partial folder in the run folder `run`. Raises StoreError if the trial exists."""
+        self.slug = slug
+        self.final = run / "trials" / slug
+        self.partial = partial_path(run, slug)
+        self.log = self.partial / "log"
+        """Folder of logs, which are written directly."""
+        self.phases = self.partial / "phases.toml"
+        """Phases in the engine's format, if the plan has some."""
+        self.probe_lines = self.partial / "probe.jsonl"
+        """The probe's output; other probes add a suffix. The completed trial has it in tables."""
+        with storing("make the folder", self.partial):
+            if self.final.exists():
+                raise StoreError(f"cannot store trial {slug}: {self.final} exists already")
+            self.partial.mkdir()
+            self.log.mkdir()
+
+    def commit(
+        self,
+        record: TrialRecord,
+        *,
+        events: Iterable[Event],
+        settings: Sequence[tuple[str, str | None, str | None, str | None]],
+        probed: Sequence[PlacedLines] = (),
+    ) -> Path:
+        """Write everything, flush it to disk and rename it; return the final folder.
+
+        `events` are the engine's, parsed; `settings` are name, setting, unit and source of pg_settings; `probed` are
+        the probes' files whose samples can be placed in time. Raises StoreError; the trial is then still partial.
+        """
+        said = list(events)
+        rows = ingest(record.number, said)
+        with storing("write", self.partial):
+            self.keep_events("events", said)
+            if probed:
+                write_probed(self.partial, record.number, probed)
+            for lines in self.partial.glob(f"{self.probe_lines.name}*"):
+                lines.unlink()
+        rows_of_settings = [SettingRow(record.number, *setting) for setting in settings]
+        return self.commit_tables(record, rows, rows_of_settings, probed=bool(probed))
+
+    def commit_tables(
+        self,
+        record: TrialRecord,
+        rows: TrialTables,
+        settings: Sequence[SettingRow] = (),
+        *,
+        durable: bool = True,
+        probed: bool = False,
+    ) -> Path:
+        """Like `commit`, for existing rows, such as imported ones. Raises StoreError.
+
+        With `durable` false, the caller flushes many trials together. `probed`: the probe's tables are already written.
+        """
+        with storing("write", self.partial):
+            tables = {name: getattr(rows, name) for name in ("intervals", "histograms", "statements", "events")}
+            tables["settings"] = settings
+            if not probed:
+                tables |= {"series": [], "waits": [], "server_statements": []}
+            write_tables(self.partial, tables)
+            content = (record.model_dump_json(indent=2) + "\n").encode()
+            if durable:
+                _write(self.partial / RECORD, content)
+                sync_tree(self.partial)
+            else:
+                (self.partial / RECORD).write_bytes(content)
+            if self.final.exists():
+                raise StoreError(f"cannot store trial {self.slug}: {self.final} exists already")
+            self.partial.rename(self.final)
+            if durable:
+                sync(self.final.parent)
+                sync(self.partial.parent)
+        return self.final
+
+    def abandon(self) -> None:
+        """Remove the partial folder; a committed trial stays."""
+        shutil.rmtree(self.partial, ignore_errors=True)
+
+    def keep_events(self, name: str, events: Iterable[Event]) -> None:
+        """Write `events` of an engine unchanged into `log/<name>.jsonl.gz`. Raises StoreError."""
+        text = "".join(json.dumps(event, separators=(",", ":")) + "\n" for event in events)
+        # without a timestamp, the same events give the same file
+        content = gzip.compress(text.encode(), compresslevel=5, mtime=0)
+        _write(self.log / f"{name}.jsonl.gz", content)
+
+
+def _write(path: Path, content: bytes) -> None:
+    with storing("write", path):
+        write_durably(path, content)

@@ -1,0 +1,263 @@
+"""Requests to Amazon's services by boto3: clients, errors in words, and waiting."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+from pgdyno import __version__
+from pgdyno.errors import TargetError
+
+SETUP = "see `aws configure`, or set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+_DENIED = {
+    "AccessDenied",
+    "AccessDeniedException",
+    "NotAuthorizedException",
+    "UnauthorizedOperation",
+    "Client.UnauthorizedOperation",
+    "OptInRequired",
+}
+_STRANGER = {
+    "AuthFailure",
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "IncompleteSignature",
+    "InvalidAccessKeyId",
+    "InvalidClientTokenId",
+    "RequestExpired",
+    "SignatureDoesNotMatch",
+    "UnrecognizedClientException",
+}
+_THROTTLED = {"Throttling", "ThrottlingException", "RequestLimitExceeded", "RequestThrottled", "TooManyRequests"}
+_NOT_THERE = (
+    "NotFound",
+    "NotFoundFault",
+    "InvalidGroup.NotFound",
+    "InvalidInstanceID.NotFound",
+    "InvalidVolume.NotFound",
+    "InvalidSnapshot.NotFound",
+    "InvalidGroupId.Malformed",
+)
+_THERE_ALREADY = ("AlreadyExists", "AlreadyExistsFault", "InvalidGroup.Duplicate", "InvalidPermission.Duplicate")
+_IN_USE = {
+    "DependencyViolation",
+    "InvalidDBParameterGroupState",
+    "InvalidDBParameterGroupStateFault",
+    "InvalidDBClusterStateFault",
+    "InvalidDBInstanceState",
+    "InvalidDBInstanceStateFault",
+    "IncorrectInstanceState",
+    "VolumeInUse",
+}
+
+
+class AwsError(TargetError):
+    """A request that Amazon refused, or that did not get there."""
+
+    def __init__(self, message: str, *, code: str = "", hint: str | None = None) -> None:
+        """`code` is Amazon's own word for it."""
+        super().__init__(message, hint=hint)
+        self.code = code
+
+
+class CapacityError(AwsError):
+    """There is no room for such an instance now; elsewhere, or for another class, there may be."""
+
+
+class NotThereError(AwsError):
+    """What was asked for is not there."""
+
+
+class ThereAlreadyError(AwsError):
+    """There is one of that name."""
+
+
+class InUseError(AwsError):
+    """It cannot be removed or changed while something else uses it, or while it changes itself."""
+
+
+@contextmanager
+def explained(service: str, operation: str) -> Iterator[None]:
+    """Turns what boto3 raises within the block into an AwsError. `operation` is Amazon's name: CreateDBInstance."""
+    from botocore import exceptions
+
+    action = f"{service}:{operation}"
+    try:
+        yield
+    except exceptions.ClientError as error:
+        raise refused(action, error.response) from error
+    except (exceptions.NoCredentialsError, exceptions.PartialCredentialsError) as error:
+        raise AwsError("boto3 finds no credentials for Amazon", code="NoCredentials", hint=SETUP) from error
+    except (exceptions.TokenRetrievalError, exceptions.SSOError, exceptions.CredentialRetrievalError) as error:
+        message = f"boto3 gets no credentials for Amazon: {_said(error)}"
+        raise AwsError(message, code="NoCredentials", hint="log in again: aws sso login") from error
+    except exceptions.ParamValidationError as error:
+        raise AwsError(f"{action} cannot be asked: {_said(error)}", code="ParamValidation") from error
+    except (exceptions.HTTPClientError, exceptions.ConnectionError) as error:
+        message = f"{action} does not get to Amazon: {_said(error)}"
+        raise AwsError(message, code="Unreachable", hint="check the network and its proxy, and the region") from error
+    except exceptions.BotoCoreError as error:
+        raise AwsError(f"{action} fails: {_said(error)}", code=type(error).__name__) from error
+
+
+def refused(action: str, response: dict[str, Any]) -> AwsError:
+    """The error for Amazon's `response` to `action`, such as rds:CreateDBInstance."""
+    detail = response.get("Error", {})
+    code, said = str(detail.get("Code", "")), str(detail.get("Message", "")).strip()
+    if code in _DENIED:
+        hint = f"allow {action} to this identity; `pgdyno target policy` prints all that is needed"
+        return AwsError(f"the permission {action} is missing: {said}", code=code, hint=hint)
+    if code in _STRANGER:
+        return AwsError(f"Amazon does not take the credentials: {said}", code=code, hint=SETUP)
+    if code in _THROTTLED:
+        hint = "wait a while; what was made is noted, and `pgdyno reap` finds it"
+        return AwsError(
+            f"Amazon takes no more requests now, after many attempts ({action}): {said}", code=code, hint=hint
+        )
+    if "Quota" in code or code.endswith("LimitExceeded"):
+        hint = "remove what is not needed, or ask Amazon for more in the console under Service Quotas"
+        return AwsError(f"a quota of the account is used up ({code}, {action}): {said}", code=code, hint=hint)
+    elsewhere = code == "Unsupported" and "Availability Zone" in said
+    if elsewhere or (code.startswith("Insufficient") and "Capacity" in code):
+        hint = "name further zones, or further instance types by instead = [...]"
+        return CapacityError(f"Amazon has no capacity for it now ({code}): {said}", code=code, hint=hint)
+    for kind, words in ((ThereAlreadyError, _THERE_ALREADY), (NotThereError, _NOT_THERE)):
+        if code.endswith(words):
+            return kind(f"{action}: {said}", code=code)
+    if "Performance Insights" in said:
+        hint = "leave it out: insights = false"
+        return AwsError(f"Amazon refuses {action} ({code}): {said}", code=code, hint=hint)
+    if code in _IN_USE:
+        return InUseError(f"{action}: {said}", code=code)
+    return AwsError(f"Amazon refuses {action} ({code}): {said}", code=code)
+
+
+def _said(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+ATTEMPTS = 10
+"""Of one request; boto3 waits between them, longer each time, where Amazon wants fewer or has a fault."""
+
+
+class Cloud:
+    """One region. Clients are made when they are first needed."""
+
+    def __init__(self, region: str | None = None) -> None:
+        """Of `region`, or of that which boto3's configuration says. Raises AwsError."""
+        self._session = _session(region)
+        self.region: str = self._session.region_name
+        self._clients: dict[str, Any] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def partition(self) -> str:
+        """Of Amazon's, as names of things there have it: `aws`, `aws-cn`."""
+        return str(self._session.get_partition_for_region(self.region))
+
+    def call(self, service: str, operation: str, **asked: object) -> dict[str, Any]:
+        """What `operation` (as boto3 calls it: create_db_instance) answers. Raises AwsError."""
+        client = self._client(service)
+        with explained(service, client.meta.method_to_api_mapping[operation]):
+            answer: dict[str, Any] = getattr(client, operation)(**asked)
+        return answer
+
+    def each(self, service: str, operation: str, key: str, **asked: object) -> Iterator[dict[str, Any]]:
+        """All elements of the list `key`, over all pages. Raises AwsError."""
+        client = self._client(service)
+        with explained(service, client.meta.method_to_api_mapping[operation]):
+            for page in client.get_paginator(operation).paginate(**asked):
+                found = page
+                for part in key.split("."):
+                    found = found.get(part, [])
+                yield from found
+
+    def account(self) -> str:
+        """The account's number. Raises AwsError: this is how credentials are tried."""
+        return str(self.call("sts", "get_caller_identity")["Account"])
+
+    def in_region(self, region: str) -> Cloud:
+        """The same of another region."""
+        return self if region == self.region else Cloud(region)
+
+    def _client(self, service: str) -> Any:  # noqa: ANN401 - boto3 makes its clients while it runs
+        if service not in self._clients:
+            from botocore.config import Config
+
+            config = Config(
+                retries={"mode": "standard", "max_attempts": ATTEMPTS},
+                connect_timeout=10,
+                read_timeout=60,
+                user_agent_extra=f"pgdyno/{__version__}",
+            )
+            # a session makes one client at a time
+            with _configured(), self._lock:
+                self._clients[service] = self._session.client(service, config=config)
+        return self._clients[service]
+
+
+@cache
+def _descriptions() -> Any:  # noqa: ANN401 - as above
+    """Amazon's descriptions of its services, which are large: read once for all regions."""
+    from botocore.loaders import create_loader
+
+    return create_loader()
+
+
+def _session(region: str | None) -> Any:  # noqa: ANN401 - as above
+    try:
+        import boto3
+        from botocore.session import get_session
+    except ImportError as error:
+        message = "this needs boto3, which is not installed"
+        raise AwsError(message, code="NoBoto3", hint="pip install 'pgdyno[aws]'") from error
+    with _configured():
+        core = get_session()
+        core.register_component("data_loader", _descriptions())
+        session = boto3.Session(botocore_session=core, region_name=region)
+        found = session.region_name
+    if found is None:
+        hint = 'set AWS_DEFAULT_REGION, or name it: region = "eu-central-1" in a target, --region of reap and selftest'
+        raise AwsError("nothing says in which region of Amazon", code="NoRegion", hint=hint)
+    return session
+
+
+@contextmanager
+def _configured() -> Iterator[None]:
+    """Of what boto3 reads before its first request: profiles, regions, endpoints."""
+    from botocore.exceptions import BotoCoreError
+
+    try:
+        yield
+    # an endpoint that is no address is a ValueError
+    except (BotoCoreError, ValueError) as error:
+        hint = "see AWS_PROFILE, AWS_DEFAULT_REGION, AWS_ENDPOINT_URL and ~/.aws/config"
+        raise AwsError(f"boto3 cannot use its configuration: {error}", code="Configuration", hint=hint) from error
+
+
+FIRST_S = 0.25
+LONGEST_S = 15.0
+GROWTH = 1.5
+
+
+class Patience:
+    """A deadline, and pauses that grow until it."""
+
+    def __init__(self, within_s: float) -> None:
+        """Ends `within_s` from now."""
+        self._end = time.monotonic() + within_s
+        self._next_s = FIRST_S
+
+    def over(self) -> bool:
+        """Whether the deadline has passed."""
+        return time.monotonic() >= self._end
+
+    def pause(self) -> None:
+        """Waits; longer each time, and not past the deadline."""
+        left_s = self._end - time.monotonic()
+        time.sleep(max(0.0, min(self._next_s, left_s)))
+        self._next_s = min(self._next_s * GROWTH, LONGEST_S)

@@ -1,0 +1,171 @@
+"""kind = "aurora": a cluster of Aurora PostgreSQL, and its writer."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from pgdyno.targets.aws.api import Cloud, ThereAlreadyError
+from pgdyno.targets.aws.databases.parameters import CLUSTER, INSTANCE, make_group, values_for
+from pgdyno.targets.aws.databases.service import (
+    Release,
+    check_snapshot,
+    find_release,
+    given,
+    insights,
+    one,
+    place_of,
+    wait_for,
+    wait_for_instance,
+    with_choices,
+)
+from pgdyno.targets.aws.inventory import Maker
+from pgdyno.targets.aws.location import USER, Place
+from pgdyno.targets.aws.network import allowed_networks, group_named, security_group, vpc_of
+from pgdyno.targets.aws.rental_journal import Kind
+from pgdyno.targets.aws.schema import AuroraTarget
+
+ENGINE = "aurora-postgresql"
+PORT = 5432
+STORAGE = {"standard": "aurora", "io-optimized": "aurora-iopt1"}
+"""Amazon's words for the plan's."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    security: str
+    instance: str | None
+    cluster: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Aurora:
+    """One target."""
+
+    maker: Maker
+    spec: AuroraTarget
+    password: str
+
+    def up(self) -> Place:
+        """Makes it with all that it needs, and waits until it is there. Raises AwsError, TargetError."""
+        cloud, spec = self.maker.cloud, self.spec
+        # what may be wrong is asked before anything is made
+        release = self._release()
+        of_instance = values_for(cloud, INSTANCE, release.family, spec.parameters)
+        of_cluster = values_for(cloud, CLUSTER, release.family, spec.cluster_parameters)
+        vpc = vpc_of(cloud, spec.subnet_group)
+        allowed = allowed_networks(spec.allow)
+        groups = _Groups(
+            security_group(self.maker, vpc, allowed, [PORT]),
+            make_group(self.maker, INSTANCE, release.family, of_instance),
+            make_group(self.maker, CLUSTER, release.family, of_cluster),
+        )
+        return self._made(release, groups)
+
+    def restore(self) -> Place:
+        """Makes it anew from its snapshot or its clone's origin, with the groups that are there; it must be gone.
+
+        Raises AwsError.
+        """
+        name, spec = self.maker.name, self.spec
+        security = group_named(self.maker.cloud, name)
+        groups = _Groups(security, name if spec.parameters else None, name if spec.cluster_parameters else None)
+        return self._made(self._release(), groups)
+
+    def _release(self) -> Release:
+        cloud, spec = self.maker.cloud, self.spec
+        if spec.snapshot is not None:
+            asked = {"DBClusterSnapshotIdentifier": spec.snapshot}
+            listed = cloud.each("rds", "describe_db_cluster_snapshots", "DBClusterSnapshots", **asked)
+            found = one(listed, f"snapshot {spec.snapshot} of a cluster in {cloud.region}")
+            check_snapshot(found, spec, ENGINE)
+            return find_release(cloud, ENGINE, found["EngineVersion"])
+        if spec.clone_of is not None:
+            return find_release(cloud, ENGINE, cluster_of(cloud, spec.clone_of)["EngineVersion"])
+        return find_release(cloud, ENGINE, spec.version)
+
+    def _made(self, release: Release, groups: _Groups) -> Place:
+        maker = self.maker
+        maker.note(Kind.DB_CLUSTER)
+        # one that is there already is of our own first attempt, whose answer was lost: names are drawn
+        with suppress(ThereAlreadyError):
+            self._request_cluster(release, groups)
+        self._wait()
+        maker.note(Kind.DB_INSTANCE)
+        with_choices(
+            maker,
+            self.spec,
+            lambda instance, zone: self._request_instance(groups, instance, zone),
+            self.spec.zones,
+        )
+        writer = wait_for_instance(maker, self.spec, groups.instance)
+        if self._copied:
+            maker.cloud.call(
+                "rds",
+                "modify_db_cluster",
+                DBClusterIdentifier=maker.name,
+                MasterUserPassword=self.password,
+                BackupRetentionPeriod=self.spec.backup_days,
+                ApplyImmediately=True,
+            )
+        cluster = self._wait()
+        return place_of(writer, cluster["Endpoint"], cluster["Port"], cluster["MasterUsername"])
+
+    @property
+    def _copied(self) -> bool:
+        return self.spec.snapshot is not None or self.spec.clone_of is not None
+
+    def _request_cluster(self, release: Release, groups: _Groups) -> None:
+        spec, cloud = self.spec, self.maker.cloud
+        asked: dict[str, Any] = {
+            "DBClusterIdentifier": self.maker.name,
+            "VpcSecurityGroupIds": [groups.security],
+            "StorageType": STORAGE[spec.storage_type],
+            "Port": PORT,
+            "Tags": self.maker.tags,
+            **given(DBSubnetGroupName=spec.subnet_group, DBClusterParameterGroupName=groups.cluster),
+        }
+        if spec.clone_of is not None:
+            origin = {"SourceDBClusterIdentifier": spec.clone_of, "RestoreType": "copy-on-write"}
+            cloud.call("rds", "restore_db_cluster_to_point_in_time", **asked, **origin, UseLatestRestorableTime=True)
+            return
+        asked |= {"Engine": ENGINE, "EngineVersion": release.version}
+        if spec.snapshot is not None:
+            cloud.call("rds", "restore_db_cluster_from_snapshot", **asked, SnapshotIdentifier=spec.snapshot)
+            return
+        first = {"MasterUsername": USER, "MasterUserPassword": self.password}
+        more = {"StorageEncrypted": spec.encrypted, "BackupRetentionPeriod": spec.backup_days}
+        cloud.call("rds", "create_db_cluster", **asked, **first, **more)
+
+    def _request_instance(self, groups: _Groups, instance: str, zone: str | None) -> None:
+        with suppress(ThereAlreadyError):
+            self.maker.cloud.call(
+                "rds",
+                "create_db_instance",
+                DBInstanceIdentifier=self.maker.name,
+                DBClusterIdentifier=self.maker.name,
+                DBInstanceClass=instance,
+                Engine=ENGINE,
+                PubliclyAccessible=self.spec.public,
+                AutoMinorVersionUpgrade=False,
+                Tags=self.maker.tags,
+                **insights(self.spec),
+                **given(AvailabilityZone=zone, DBParameterGroupName=groups.instance),
+            )
+
+    def _wait(self) -> dict[str, Any]:
+        """The cluster once it is available. Raises AwsError."""
+
+        def look() -> tuple[str, dict[str, Any]]:
+            found = cluster_of(self.maker.cloud, self.maker.name)
+            waits = found["Status"] == "available" and bool(found.get("PendingModifiedValues"))
+            return "modifying" if waits else found["Status"], found
+
+        return wait_for(self.maker, self.spec, look, f"the database cluster {self.maker.name}")
+
+
+def cluster_of(cloud: Cloud, name: str) -> dict[str, Any]:
+    """As the service describes it. Raises NotThereError, AwsError."""
+    found = cloud.each("rds", "describe_db_clusters", "DBClusters", DBClusterIdentifier=name)
+    return one(found, f"database cluster {name} in {cloud.region}")

@@ -1,0 +1,225 @@
+"""Parameter groups: the settings of a rented server.
+
+What a parameter group of RDS or Aurora takes: plain numbers in each parameter's own unit, and not everything.
+
+The service itself knows best (IsModifiable of DescribeEngineDefaultParameters), and is asked before anything is made;
+here stands what is certain beforehand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from pgdyno.targets.aws.api import AwsError, Cloud, ThereAlreadyError
+from pgdyno.targets.aws.inventory import Maker
+from pgdyno.targets.aws.rental_journal import Kind
+from pgdyno.units import parse_duration_s
+
+_BLOCK = 8192
+_KB = 1024
+_MB = 1024**2
+BYTES_OF = {
+    "autovacuum_work_mem": _KB,
+    "effective_cache_size": _BLOCK,
+    "huge_page_size": _KB,
+    "logical_decoding_work_mem": _KB,
+    "maintenance_work_mem": _KB,
+    "max_slot_wal_keep_size": _MB,
+    "max_wal_size": _MB,
+    "min_parallel_index_scan_size": _BLOCK,
+    "min_parallel_table_scan_size": _BLOCK,
+    "min_wal_size": _MB,
+    "shared_buffers": _BLOCK,
+    "temp_buffers": _BLOCK,
+    "temp_file_limit": _KB,
+    "wal_buffers": _BLOCK,
+    "wal_keep_size": _MB,
+    "wal_writer_flush_after": _BLOCK,
+    "work_mem": _KB,
+}
+"""What a bare number counts (pg_settings.unit), in bytes."""
+SECONDS_OF = {
+    "autovacuum_naptime": 1.0,
+    "autovacuum_vacuum_cost_delay": 0.001,
+    "bgwriter_delay": 0.001,
+    "checkpoint_timeout": 1.0,
+    "checkpoint_warning": 1.0,
+    "deadlock_timeout": 0.001,
+    "idle_in_transaction_session_timeout": 0.001,
+    "lock_timeout": 0.001,
+    "log_autovacuum_min_duration": 0.001,
+    "log_min_duration_statement": 0.001,
+    "statement_timeout": 0.001,
+    "vacuum_cost_delay": 0.001,
+    "wal_writer_delay": 0.001,
+}
+"""Likewise, in seconds."""
+
+_SERVICE = "the service keeps it for itself"
+_STORAGE = "Aurora's storage takes the log, and has neither WAL files nor checkpoints"
+REFUSED = dict.fromkeys(
+    (
+        "archive_cleanup_command",
+        "archive_command",
+        "archive_library",
+        "archive_mode",
+        "config_file",
+        "data_checksums",
+        "data_directory",
+        "external_pid_file",
+        "fsync",
+        "full_page_writes",
+        "hba_file",
+        "ident_file",
+        "listen_addresses",
+        "recovery_target",
+        "restore_command",
+        "ssl_ca_file",
+        "ssl_cert_file",
+        "ssl_key_file",
+        "synchronous_standby_names",
+        "unix_socket_directories",
+        "wal_level",
+        "wal_segment_size",
+    ),
+    _SERVICE,
+)
+"""Of both services, with the reason."""
+REFUSED_BY_AURORA = dict.fromkeys(
+    (
+        "checkpoint_completion_target",
+        "checkpoint_flush_after",
+        "checkpoint_timeout",
+        "max_wal_size",
+        "min_wal_size",
+        "wal_sync_method",
+    ),
+    _STORAGE,
+)
+
+_SIZE = re.compile(r"(\d+)\s*(kB|MB|GB|TB)")
+_FACTORS = {"kB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
+_TIME = re.compile(r"\d+\s*(ms|s|min|h)")
+
+
+def parameter_refusal(service: str, name: str) -> str | None:
+    """Why `service` ("rds", "aurora") does not take the parameter `name`; None when it may."""
+    reason = REFUSED.get(name)
+    return REFUSED_BY_AURORA.get(name) if reason is None and service == "aurora" else reason
+
+
+def in_own_unit(name: str, value: str) -> str:
+    """`value` as the service takes it: `8GB` of shared_buffers as 1048576. Raises ValueError."""
+    size = _SIZE.fullmatch(value)
+    if size is not None:
+        return _counted(name, int(size[1]) * _FACTORS[size[2]], BYTES_OF.get(name), value)
+    if _TIME.fullmatch(value) is not None:
+        return _counted(name, parse_duration_s(value.replace("min", "m")), SECONDS_OF.get(name), value)
+    return value
+
+
+def _counted(name: str, amount: float, unit: float | None, value: str) -> str:
+    if unit is None:
+        raise ValueError(f"{value}: the unit of {name} is not known here; write a bare number in the server's own unit")
+    count = round(amount / unit, 6)
+    if count != int(count):
+        raise ValueError(f"{value} is no whole number of the unit of {name}")
+    return str(int(count))
+
+
+AT_ONCE = 20
+"""The most parameters that one request may change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Parameter groups are of instances, or of clusters."""
+
+    kind: Kind
+    defaults: str
+    create: str
+    modify: str
+    name: str
+    """Key of a group's name."""
+
+
+INSTANCE = Level(
+    Kind.DB_PARAMETERS,
+    "describe_engine_default_parameters",
+    "create_db_parameter_group",
+    "modify_db_parameter_group",
+    "DBParameterGroupName",
+)
+CLUSTER = Level(
+    Kind.CLUSTER_PARAMETERS,
+    "describe_engine_default_cluster_parameters",
+    "create_db_cluster_parameter_group",
+    "modify_db_cluster_parameter_group",
+    "DBClusterParameterGroupName",
+)
+
+
+def values_for(cloud: Cloud, level: Level, family: str, asked: Mapping[str, str]) -> dict[str, str]:
+    """`asked` as the service takes it.
+
+    Raises AwsError for all those that it does not know or does not let be changed; nothing is made for that.
+    """
+    if not asked:
+        return {}
+    known = _defaults(cloud, level, family)
+    wrong = [reason for name in asked if (reason := _refusal(known.get(name), name, family)) is not None]
+    if wrong:
+        raise AwsError("; ".join(wrong), code="Parameters", hint="remove them; nothing was made")
+    return {name: _as_taken(known[name], name, value) for name, value in asked.items()}
+
+
+def _as_taken(known: Mapping[str, Any], name: str, value: str) -> str:
+    if known.get("DataType") == "boolean":
+        return {"on": "1", "off": "0"}.get(value, value)
+    return in_own_unit(name, value)
+
+
+def _refusal(known: Mapping[str, Any] | None, name: str, family: str) -> str | None:
+    if known is None:
+        return f"{family} has no parameter {name}"
+    return None if known.get("IsModifiable") else f"parameter {name} cannot be changed on {family}"
+
+
+def _defaults(cloud: Cloud, level: Level, family: str) -> dict[str, dict[str, Any]]:
+    """All parameters of `family`, by name."""
+    found: dict[str, dict[str, Any]] = {}
+    marker: dict[str, str] = {}
+    while True:
+        answer = cloud.call("rds", level.defaults, DBParameterGroupFamily=family, **marker)["EngineDefaults"]
+        found |= {each["ParameterName"]: each for each in answer.get("Parameters", [])}
+        if not answer.get("Marker"):
+            return found
+        marker = {"Marker": answer["Marker"]}
+
+
+def make_group(maker: Maker, level: Level, family: str, values: Mapping[str, str]) -> str | None:
+    """A group with what `values_for` gave; its name, None where that is nothing. Raises AwsError."""
+    if not values:
+        return None
+    cloud = maker.cloud
+    maker.note(level.kind)
+    group = {level.name: maker.name, "DBParameterGroupFamily": family, "Description": "pgdyno"}
+    # one that is there already is of our own first attempt, whose answer was lost: names are drawn
+    with suppress(ThereAlreadyError):
+        cloud.call("rds", level.create, **group, Tags=maker.tags)
+    for some in _pieces([_value(name, value) for name, value in values.items()]):
+        cloud.call("rds", level.modify, **{level.name: maker.name, "Parameters": some})
+    return maker.name
+
+
+def _value(name: str, value: str) -> dict[str, str]:
+    # the server starts with the group; what it takes up only then is in force, too
+    return {"ParameterName": name, "ParameterValue": value, "ApplyMethod": "pending-reboot"}
+
+
+def _pieces(values: Sequence[dict[str, str]]) -> list[Sequence[dict[str, str]]]:
+    return [values[at : at + AT_ONCE] for at in range(0, len(values), AT_ONCE)]

@@ -1,0 +1,133 @@
+"""kind = "rds": a single instance of RDS for PostgreSQL."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from pgdyno.targets.aws.api import ThereAlreadyError
+from pgdyno.targets.aws.databases.parameters import INSTANCE, make_group, values_for
+from pgdyno.targets.aws.databases.service import (
+    Release,
+    check_snapshot,
+    find_release,
+    given,
+    insights,
+    one,
+    place_of,
+    wait_for_instance,
+    with_choices,
+)
+from pgdyno.targets.aws.inventory import Maker
+from pgdyno.targets.aws.location import USER, Place
+from pgdyno.targets.aws.network import allowed_networks, group_named, security_group, vpc_of
+from pgdyno.targets.aws.rental_journal import Kind
+from pgdyno.targets.aws.schema import RdsTarget
+from pgdyno.units import parse_bytes
+
+ENGINE = "postgres"
+PORT = 5432
+
+
+@dataclass(frozen=True, slots=True)
+class Rds:
+    """One target."""
+
+    maker: Maker
+    spec: RdsTarget
+    password: str
+
+    def up(self) -> Place:
+        """Makes it with all that it needs, and waits until it is there. Raises AwsError, TargetError."""
+        cloud, spec = self.maker.cloud, self.spec
+        # what may be wrong is asked before anything is made
+        release = self._release()
+        values = values_for(cloud, INSTANCE, release.family, spec.parameters)
+        vpc = vpc_of(cloud, spec.subnet_group)
+        allowed = allowed_networks(spec.allow)
+        group = security_group(self.maker, vpc, allowed, [PORT])
+        parameters = make_group(self.maker, INSTANCE, release.family, values)
+        return self._made(release, group, parameters)
+
+    def restore(self) -> Place:
+        """Makes it anew from its snapshot, with the groups that are there; it must be gone. Raises AwsError."""
+        cloud = self.maker.cloud
+        group = group_named(cloud, self.maker.name)
+        return self._made(self._release(), group, self.maker.name if self.spec.parameters else None)
+
+    def _release(self) -> Release:
+        spec = self.spec
+        if spec.snapshot is None:
+            return find_release(self.maker.cloud, ENGINE, spec.version)
+        cloud, asked = self.maker.cloud, {"DBSnapshotIdentifier": spec.snapshot}
+        listed = cloud.each("rds", "describe_db_snapshots", "DBSnapshots", **asked)
+        found = one(listed, f"snapshot {spec.snapshot} of an instance in {cloud.region}")
+        check_snapshot(found, spec, ENGINE)
+        return find_release(cloud, ENGINE, found["EngineVersion"])
+
+    def _made(self, release: Release, group: str, parameters: str | None) -> Place:
+        def make(instance: str, zone: str | None) -> dict[str, Any]:
+            self._request(release, group, parameters, instance, zone)
+            return wait_for_instance(self.maker, self.spec, parameters)
+
+        self.maker.note(Kind.DB_INSTANCE)
+        found = with_choices(self.maker, self.spec, make, self.spec.zones)
+        if self.spec.snapshot is not None:
+            self.maker.cloud.call(
+                "rds",
+                "modify_db_instance",
+                DBInstanceIdentifier=self.maker.name,
+                MasterUserPassword=self.password,
+                BackupRetentionPeriod=self.spec.backup_days,
+                ApplyImmediately=True,
+                **insights(self.spec),
+            )
+            found = wait_for_instance(self.maker, self.spec, parameters)
+        endpoint = found["Endpoint"]
+        return place_of(found, endpoint["Address"], endpoint["Port"], found["MasterUsername"])
+
+    def _request(self, release: Release, group: str, parameters: str | None, instance: str, zone: str | None) -> None:
+        spec, cloud = self.spec, self.maker.cloud
+        asked: dict[str, Any] = {
+            "DBInstanceIdentifier": self.maker.name,
+            "DBInstanceClass": instance,
+            "Engine": ENGINE,
+            "VpcSecurityGroupIds": [group],
+            "PubliclyAccessible": spec.public,
+            "MultiAZ": False,
+            "AutoMinorVersionUpgrade": False,
+            "Tags": self.maker.tags,
+            **given(
+                AvailabilityZone=zone,
+                DBSubnetGroupName=spec.subnet_group,
+                DBParameterGroupName=parameters,
+                Iops=spec.iops,
+                StorageThroughput=spec.throughput,
+            ),
+        }
+        if spec.snapshot is not None:
+            asked |= {"DBSnapshotIdentifier": spec.snapshot, "StorageType": spec.storage_type}
+            with suppress(ThereAlreadyError):
+                cloud.call("rds", "restore_db_instance_from_db_snapshot", **asked)
+            return
+        asked |= {
+            "EngineVersion": release.version,
+            "AllocatedStorage": gibibytes(spec.storage),
+            "StorageType": spec.storage_type,
+            "StorageEncrypted": spec.encrypted,
+            "BackupRetentionPeriod": spec.backup_days,
+            "MasterUsername": USER,
+            "MasterUserPassword": self.password,
+            "Port": PORT,
+            **insights(spec),
+        }
+        # one that is there already is of our own first attempt, whose answer was lost: names are drawn
+        with suppress(ThereAlreadyError):
+            cloud.call("rds", "create_db_instance", **asked)
+
+
+def gibibytes(size: str) -> int:
+    """As the services count storage, which they call gigabytes."""
+    return math.ceil(parse_bytes(size) / 1024**3)

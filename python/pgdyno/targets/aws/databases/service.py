@@ -1,0 +1,186 @@
+"""What RDS and Aurora have in common: versions, waiting, the first user's password."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from pgdyno.targets.aws.api import AwsError, CapacityError, Cloud, NotThereError, Patience
+from pgdyno.targets.aws.inventory import Maker
+from pgdyno.targets.aws.location import Place
+from pgdyno.targets.aws.schema import DatabaseTarget
+from pgdyno.units import format_duration, parse_duration_s
+
+_FAILED = (
+    "failed",
+    "inaccessible-encryption-credentials",
+    "inaccessible-encryption-credentials-recoverable",
+    "incompatible-create",
+    "incompatible-network",
+    "incompatible-option-group",
+    "incompatible-parameters",
+    "incompatible-restore",
+    "insufficient-capacity",
+    "restore-error",
+    "storage-full",
+)
+INSIGHTS_DAYS = 7
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A version that the service has."""
+
+    version: str
+    family: str
+    """Of parameter groups: `postgres17`."""
+
+
+def find_release(cloud: Cloud, engine: str, asked: str) -> Release:
+    """The newest that `asked` ("17", "17.4") means. Raises AwsError."""
+    found = [
+        Release(each["EngineVersion"], each["DBParameterGroupFamily"])
+        for each in cloud.each("rds", "describe_db_engine_versions", "DBEngineVersions", Engine=engine)
+        if f"{each['EngineVersion']}.".startswith(f"{asked}.")
+    ]
+    if not found:
+        message = f"the service has no {engine} {asked} in {cloud.region}"
+        raise AwsError(message, hint=f"aws rds describe-db-engine-versions --engine {engine} lists what it has")
+    return max(found, key=lambda each: _numbers(each.version))
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdigit())
+
+
+def new_password() -> str:
+    """Letters and digits: the services refuse some signs."""
+    return secrets.token_hex(16)
+
+
+def one(found: Iterator[dict[str, Any]], what: str) -> dict[str, Any]:
+    """The first of what a service answers. Raises NotThereError."""
+    with suppress(NotThereError):
+        for each in found:
+            return each
+    raise NotThereError(f"there is no {what}")
+
+
+def instance_of(cloud: Cloud, name: str) -> dict[str, Any]:
+    """As the service describes it. Raises NotThereError, AwsError."""
+    found = cloud.each("rds", "describe_db_instances", "DBInstances", DBInstanceIdentifier=name)
+    return one(found, f"database instance {name}")
+
+
+class _Patient(Protocol):
+    @property
+    def ready_within(self) -> str: ...
+
+
+class _Choosing(Protocol):
+    @property
+    def instance(self) -> str: ...
+    @property
+    def instead(self) -> list[str]: ...
+
+
+def wait_for(maker: Maker, spec: _Patient, look: Callable[[], tuple[str, T]], what: str) -> T:
+    """What `look` says beside a state, once that is "available" and stays so.
+
+    Raises AwsError when the state is one that does not end well, or takes longer than the plan allows.
+    """
+    patience = Patience(parse_duration_s(spec.ready_within))
+    told = ""
+    while True:
+        maker.stop.check()
+        state, found = look()
+        if state == "available":
+            return found
+        if state in _FAILED:
+            raise AwsError(f"{what} is {state}", code=state, hint="its events in Amazon's console say why")
+        if patience.over():
+            within = format_duration(parse_duration_s(spec.ready_within))
+            message = f"{what} is still {state} after {within}"
+            raise AwsError(message, code="Timeout", hint="give it longer: ready_within = …")
+        if state != told:
+            maker.say(f"{what} is {state}")
+            told = state
+        patience.pause()
+
+
+def with_choices(maker: Maker, spec: _Choosing, make: Callable[[str, str | None], T], zones: Sequence[str] = ()) -> T:
+    """What `make` gives for the first instance class and zone that there is capacity for.
+
+    Raises AwsError; the last one's without.
+    """
+    places: Sequence[str | None] = [*zones] or [None]
+    tried = [(each, zone) for each in (spec.instance, *spec.instead) for zone in places]
+    for place, (instance, zone) in enumerate(tried):
+        try:
+            return make(instance, zone)
+        except CapacityError as error:
+            if place == len(tried) - 1:
+                raise
+            where = f" in {zone}" if zone else ""
+            maker.say(f"no capacity for {instance}{where} ({error.code}): the next one is tried")
+    raise AssertionError("there is a first choice")
+
+
+def wait_for_instance(maker: Maker, spec: DatabaseTarget, parameters: str | None) -> dict[str, Any]:
+    """The instance once it is available with all that it was asked for. Raises AwsError."""
+    rebooted = False
+
+    def look() -> tuple[str, dict[str, Any]]:
+        nonlocal rebooted
+        found = instance_of(maker.cloud, maker.name)
+        waits = _waits_for(found, parameters) if found["DBInstanceStatus"] == "available" else None
+        if waits == _REBOOT and not rebooted:
+            # a restored instance may come up with the parameters of before
+            maker.cloud.call("rds", "reboot_db_instance", DBInstanceIdentifier=maker.name)
+            rebooted = True
+        return waits or found["DBInstanceStatus"], found
+
+    return wait_for(maker, spec, look, f"the database instance {maker.name}")
+
+
+_REBOOT = "pending-reboot"
+
+
+def _waits_for(instance: dict[str, Any], group: str | None) -> str | None:
+    """What an available instance still waits for: a word for it, None for nothing."""
+    if instance.get("PendingModifiedValues"):
+        return "modifying"
+    ours = [each for each in instance.get("DBParameterGroups", []) if each["DBParameterGroupName"] == group]
+    return _REBOOT if any(each.get("ParameterApplyStatus") == _REBOOT for each in ours) else None
+
+
+def check_snapshot(found: dict[str, Any], spec: DatabaseTarget, engine: str) -> None:
+    """Raises AwsError for a snapshot that the plan's server cannot be made of."""
+    name, version = spec.snapshot, found["EngineVersion"]
+    if found["Engine"] != engine:
+        raise AwsError(f"the snapshot {name} is one of {found['Engine']}, not of {engine}")
+    if found["Status"] != "available":
+        raise AwsError(f"the snapshot {name} is {found['Status']}", hint="wait until it is available")
+    if not f"{version}.".startswith(f"{spec.version}."):
+        raise AwsError(f"the snapshot {name} is of version {version}, and the plan says {spec.version}")
+
+
+def place_of(instance: dict[str, Any], host: str, port: int, user: str) -> Place:
+    """Where the server is whose instance is described so."""
+    zone = instance.get("AvailabilityZone", "")
+    return Place(host, int(port), user, zone, instance["DBInstanceClass"], instance["EngineVersion"])
+
+
+def insights(spec: DatabaseTarget) -> dict[str, Any]:
+    """What is asked for about Performance Insights; a week of it is free."""
+    kept = {"PerformanceInsightsRetentionPeriod": INSIGHTS_DAYS} if spec.insights else {}
+    return {"EnablePerformanceInsights": spec.insights, **kept}
+
+
+def given(**asked: object) -> dict[str, Any]:
+    """Those of `asked` that are something."""
+    return {name: value for name, value in asked.items() if value is not None}

@@ -1,0 +1,1 @@
+"""Hosts of EC2: database servers and generators."""

@@ -1,0 +1,141 @@
+"""kind = "ec2": a host with a PostgreSQL from packages, and the login to hosts at Amazon over SSH."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pgdyno.errors import TargetError
+from pgdyno.plan.hosts import SshSpec
+from pgdyno.remote.connect import ask
+from pgdyno.remote.remote_host import RemoteError
+from pgdyno.targets.aws.api import AwsError, Patience
+from pgdyno.targets.aws.hosts.instances import KeyRing, Order, architecture_of, image_of, launch, network_of
+from pgdyno.targets.aws.hosts.user_data import Host as HostData
+from pgdyno.targets.aws.hosts.user_data import Pair, new_certificate, new_pair, server, user_data
+from pgdyno.targets.aws.inventory import Maker
+from pgdyno.targets.aws.location import USER, Place
+from pgdyno.targets.aws.network import Reachable, allowed_networks, in_the_way, security_group
+from pgdyno.targets.aws.rental_journal import Journal
+from pgdyno.targets.aws.schema import DATA_DEVICE, WAL_DEVICE, Ec2Target, Host
+from pgdyno.targets.rental import stamp
+from pgdyno.units import format_duration, parse_duration_s
+
+STATE = "cat ~/state"
+"""setup.sh writes it."""
+REACHED_WITHIN_S = 600.0
+"""Of an instance that is running, until SSH answers: it boots."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostKeys:
+    """Of one host that is about to be made."""
+
+    ring: KeyRing
+    own: str
+    pair: Pair
+
+    @classmethod
+    def new(cls, journal: Journal, name: str) -> HostKeys:
+        """Makes them. Raises TargetError."""
+        ring = KeyRing(journal)
+        return cls(ring, ring.own(), new_pair(name))
+
+    def host(self, maker: Maker, spec: Host) -> HostData:
+        """For its user data."""
+        return HostData(self.pair, spec.login, spec.ssh_port, self.own, stamp(maker.journal.expires))
+
+
+def reached(maker: Maker, wanted: Reachable, spec: Host, keys: HostKeys, place: Place) -> Place:
+    """`place`, once the host that is there says that it is ready; its key is known from then on. Raises TargetError."""
+    keys.ring.know(place.host, place.ssh_port, keys.pair.public)
+    ssh = keys.ring.ssh(place)
+    assert ssh is not None
+    wait_until_set_up(maker, spec, wanted, ssh)
+    return place
+
+
+def place_of_host(found: dict[str, Any], spec: Host, *, port: int, user: str, version: str, tls: str) -> Place:
+    """Where the instance is that EC2 describes so, and what it is for."""
+    inner = str(found["PrivateIpAddress"])
+    return Place(
+        host=str(found.get("PublicIpAddress") or inner),
+        port=port,
+        user=user,
+        zone=found["Placement"]["AvailabilityZone"],
+        instance=found["InstanceType"],
+        version=version,
+        tls=tls,
+        inner=inner,
+        login=spec.login,
+        ssh_port=spec.ssh_port,
+    )
+
+
+def wait_until_set_up(maker: Maker, spec: Host, wanted: Reachable, ssh: SshSpec) -> None:
+    """Returns when the host says that it is ready. Raises TargetError: it failed, or cannot be reached and why."""
+    within_s = parse_duration_s(wanted.ready_within)
+    patience, reached = Patience(within_s), Patience(REACHED_WITHIN_S)
+    told, answered = "", False
+    while True:
+        maker.stop.check()
+        try:
+            state = ask(ssh, STATE).strip()
+            answered = True
+        except RemoteError as error:
+            if not answered and (reached.over() or patience.over()):
+                raise _unreached(maker, spec, wanted, ssh, error) from error
+            state = "starting" if not answered else f"out of reach: {error.message}"
+        if state == "ready":
+            return
+        if state.startswith("failed: "):
+            step, *log = state.removeprefix("failed: ").splitlines()
+            told_last = "".join(f"\n  {line}" for line in log)
+            message = f"the host {ssh.host} could not be set up: {step}{told_last}"
+            raise AwsError(message, code="Setup", hint="these are the last lines of its /var/log/pgdyno-setup.log")
+        if patience.over():
+            message = f"the host {ssh.host} is still {state} after {format_duration(within_s)}"
+            raise AwsError(message, code="Timeout", hint="give it longer: ready_within = …")
+        if state != told:
+            maker.say(f"{maker.name}: {state}")
+            told = state
+        patience.pause()
+
+
+def _unreached(maker: Maker, spec: Host, wanted: Reachable, ssh: SshSpec, error: RemoteError) -> TargetError:
+    if not error.passing:
+        return TargetError(f"the host {ssh.host} is up: {error.message}", hint=error.hint)
+    why, hint = in_the_way(maker.cloud, maker.journal.run, wanted, spec.ssh_port)
+    return TargetError(f"the host {ssh.host} is up, and cannot be reached over SSH: {why} ({error.message})", hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Ec2:
+    """One target."""
+
+    maker: Maker
+    spec: Ec2Target
+    password: str
+
+    def up(self) -> Place:
+        """Makes the host, and waits until its server is there. Raises TargetError."""
+        maker, spec = self.maker, self.spec
+        # what may be wrong is asked before anything is made
+        architecture = architecture_of(maker.cloud, spec, [spec.instance, *spec.instead])
+        image = image_of(maker.cloud, spec.system, architecture)
+        network = network_of(maker.cloud, spec.subnet, spec.zones)
+        allowed = allowed_networks(spec.allow)
+        keys = HostKeys.new(maker.journal, maker.target)
+        certificate = new_certificate(maker.name) if spec.tls else None
+        if certificate is not None:
+            keys.ring.trust(maker.target, certificate.public)
+        told = user_data(keys.host(maker, spec), server(spec, self.password, certificate))
+        group = security_group(maker, network.vpc, allowed, [spec.port, spec.ssh_port])
+        named = ((DATA_DEVICE, spec.data), (WAL_DEVICE, spec.wal))
+        volumes = {device: volume for device, volume in named if volume is not None}
+        found = launch(maker, spec, Order(image, network, group, volumes, spec.root, told, by_minute=True))
+        return reached(maker, spec, spec, keys, self._place(found))
+
+    def _place(self, found: dict[str, Any]) -> Place:
+        tls = "verify-ca" if self.spec.tls else "disable"
+        return place_of_host(found, self.spec, port=self.spec.port, user=USER, version=self.spec.version, tls=tls)

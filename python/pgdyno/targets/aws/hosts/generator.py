@@ -1,0 +1,188 @@
+"""The hosts that a run's load comes from: instances of their own, in the zone of the servers."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pgdyno.errors import TargetError
+from pgdyno.programs import ENGINES, for_machine
+from pgdyno.remote.connect import ask
+from pgdyno.remote.remote_host import RemoteError, There
+from pgdyno.targets.aws.api import Cloud
+from pgdyno.targets.aws.hosts.ec2 import HostKeys, place_of_host, reached
+from pgdyno.targets.aws.hosts.instances import KeyRing, Order, architecture_of, image_of, launch, network_of
+from pgdyno.targets.aws.hosts.user_data import generator, user_data
+from pgdyno.targets.aws.inventory import Maker, Stop
+from pgdyno.targets.aws.location import Place
+from pgdyno.targets.aws.network import allowed_networks, security_group
+from pgdyno.targets.aws.rental_journal import RUN, Journal
+from pgdyno.targets.aws.schema import Architecture, Ec2Generator
+from pgdyno.targets.rental import GENERATOR, generator_names, is_generator
+
+Say = Callable[[str], None]
+REACH_S = 10
+PROGRAMS = ("pgdrive", "pgprobe")
+"""That run there."""
+
+
+def generators_of(spec: Ec2Generator, cloud: Cloud, journal: Journal, say: Say, stop: Stop) -> list[RentedGenerator]:
+    """Those that `spec` asks for; nothing of them is made yet."""
+    makers = [
+        Maker(cloud, journal, name, f"0-{number}" if number > 1 else 0, say, stop)
+        for number, name in enumerate(generator_names(spec.count), start=1)
+    ]
+    return [RentedGenerator(maker, spec) for maker in makers]
+
+
+@dataclass(frozen=True, slots=True)
+class RentedGenerator:
+    """One of the plan's hosts."""
+
+    maker: Maker
+    spec: Ec2Generator
+
+    def group(self) -> str:
+        """Makes the security group of all, which servers let in, before there is anything else. Raises AwsError."""
+        maker, spec = self.maker, self.spec
+        _check_programs(architecture_of(maker.cloud, spec, [spec.instance, *spec.instead]), spec.instance)
+        network = network_of(maker.cloud, spec.subnet, [])
+        return security_group(maker, network.vpc, allowed_networks(spec.allow), [spec.ssh_port])
+
+    def up(self, group: str, zone: str) -> Place:
+        """Makes the host in `zone`, and waits until it is there. Raises TargetError."""
+        maker, spec = self.maker, self.spec
+        architecture = architecture_of(maker.cloud, spec, [spec.instance, *spec.instead])
+        image = image_of(maker.cloud, spec.system, architecture)
+        network = network_of(maker.cloud, spec.subnet, [zone])
+        if zone not in network.subnets:
+            message = f"the subnet {spec.subnet} is in {next(iter(network.subnets))}, and the servers are in {zone}"
+            raise TargetError(message, hint="a generator elsewhere measures the way, too: name a subnet of that zone")
+        keys = HostKeys.new(maker.journal, "generator")
+        told = user_data(keys.host(maker, spec), generator())
+        found = launch(maker, _Placed(spec, [zone]), Order(image, network, group, {}, spec.root, told))
+        return reached(maker, spec, spec, keys, self._place(found))
+
+    def _place(self, found: dict[str, Any]) -> Place:
+        return place_of_host(found, self.spec, port=0, user="", version="", tls="")
+
+
+def _check_programs(architecture: Architecture, instance: str) -> None:
+    """Raises TargetError when there are no programs for such a host: before anything is paid for."""
+    machine = "aarch64" if architecture == "arm64" else architecture
+    if machine == os.uname().machine:
+        return
+    for program in PROGRAMS:
+        if for_machine(program, machine) is None:
+            message = f"the generator {instance} is {machine}, and pgdyno here has no {program} for it"
+            hint = (
+                f"make engines builds it; {ENGINES} names the folder; or take an instance that is {os.uname().machine}"
+            )
+            raise TargetError(message, hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """The generator as the plan has it, in zones that the plan does not know."""
+
+    spec: Ec2Generator
+    zones: list[str]
+
+    @property
+    def instance(self) -> str:
+        return self.spec.instance
+
+    @property
+    def instead(self) -> list[str]:
+        return self.spec.instead
+
+    @property
+    def public(self) -> bool:
+        return self.spec.public
+
+    @property
+    def encrypted(self) -> bool:
+        return self.spec.encrypted
+
+    @property
+    def ready_within(self) -> str:
+        return self.spec.ready_within
+
+
+def there(journal: Journal, name: str = GENERATOR) -> There:
+    """How a generator of the run of `journal` is used, and by which addresses it finds the servers."""
+    place = Place(**journal.ready[name])
+    ssh = KeyRing(journal).ssh(place)
+    assert ssh is not None
+    return There(ssh, _inner(journal.ready), place.zone, place.instance)
+
+
+def all_there(journal: Journal) -> list[There]:
+    """Of every generator of the run."""
+    return [there(journal, name) for name in generator_names(len(journal.ready)) if name in journal.ready]
+
+
+def _inner(ready: Mapping[str, dict[str, Any]]) -> dict[str, str]:
+    places = [Place(**each) for name, each in ready.items() if not is_generator(name)]
+    return {each.host: each.inner for each in places if each.inner and each.inner != each.host}
+
+
+def check_reach(cloud: Cloud, journal: Journal) -> None:
+    """Raises TargetError unless each generator reaches every server; the security group or the route: which."""
+    for far in all_there(journal):
+        _check_reach(far, cloud, journal)
+
+
+def _check_reach(far: There, cloud: Cloud, journal: Journal) -> None:
+    for name, kept in journal.ready.items():
+        if is_generator(name):
+            continue
+        place = Place(**kept)
+        address = far.hosts.get(place.host, place.host)
+        try:
+            knock = f"exec 3<>/dev/tcp/{address}/{place.port}"
+            ask(far.ssh, f"timeout {REACH_S} bash -c {shlex.quote(knock)}")
+        except RemoteError as error:
+            message = f"the generator {far.ssh.host} does not reach the server of target {name} at {address}"
+            why, hint = _not_reached(error.message, cloud, journal.run, place.port)
+            raise TargetError(f"{message}, port {place.port}: {why}", hint=hint) from error
+
+
+_NO_ROUTE = ("Network is unreachable", "No route to host")
+_TIMED_OUT = "exit code 124"
+"""Of timeout(1)."""
+
+
+def _not_reached(said: str, cloud: Cloud, run: str, port: int) -> tuple[str, str]:
+    """By how the attempt ended: a security group and a network ACL drop packets, and answer nothing."""
+    if "Connection refused" in said:
+        return "the way is open, and nobody listens there", "the server has ended, or listens elsewhere: see its log"
+    if any(each in said for each in _NO_ROUTE):
+        return f"it has no route there ({said})", "look at the route tables of both subnets"
+    why, hint = _in_the_way(cloud, run, port)
+    ended = f"no answer within {REACH_S} s" if said.endswith(_TIMED_OUT) else said
+    return f"{ended}; {why}", hint
+
+
+def _in_the_way(cloud: Cloud, run: str, port: int) -> tuple[str, str]:
+    filters = [{"Name": f"tag:{RUN}", "Values": [run]}]
+    groups = list(cloud.each("ec2", "describe_security_groups", "SecurityGroups", Filters=filters))
+    own = {each["GroupId"] for each in groups}
+    let_in = {
+        pair["GroupId"]
+        for each in groups
+        for rule in each["IpPermissions"]
+        if rule.get("FromPort") == port
+        for pair in rule.get("UserIdGroupPairs", [])
+    }
+    if not own & let_in:
+        return "the server's security group does not let it in", "somebody has changed the group: take it down, and up"
+    networks = {each["VpcId"] for each in groups}
+    if len(networks) > 1:
+        listed = ", ".join(sorted(networks))
+        why = f"the security group lets it in, so it is the route: they are in different networks ({listed})"
+        return why, "name a subnet of the same network for both"
+    return "the security group lets it in, so it is the route", "look at the network ACLs and the route tables"

@@ -1,0 +1,283 @@
+"""An instance of EC2: its image, network, volumes and keys; asked for, waited for, logged in to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from pgdyno.plan.hosts import SshSpec
+from pgdyno.targets.aws.api import AwsError, CapacityError, Cloud, NotThereError
+from pgdyno.targets.aws.databases.rds import gibibytes
+from pgdyno.targets.aws.databases.service import given, wait_for, with_choices
+from pgdyno.targets.aws.inventory import Maker
+from pgdyno.targets.aws.location import Place
+from pgdyno.targets.aws.network import vpc_of
+from pgdyno.targets.aws.rental_journal import Journal, Kind
+from pgdyno.targets.aws.schema import Architecture, Host, System, Volume
+from pgdyno.targets.home import ensure_folder, storing
+
+IMAGES: Mapping[System, str] = {
+    "debian-12": "/aws/service/debian/release/12/latest/{}",
+    "debian-13": "/aws/service/debian/release/13/latest/{}",
+    "ubuntu-24.04": "/aws/service/canonical/ubuntu/server/24.04/stable/current/{}/hvm/ebs-gp3/ami-id",
+}
+"""Public parameters of Amazon's Systems Manager, by the distribution's name of the architecture."""
+_DISTRIBUTIONS: Mapping[Architecture, str] = {"arm64": "arm64", "x86_64": "amd64"}
+_ENDED = ("shutting-down", "terminated", "stopping", "stopped")
+
+
+class Wanted(Protocol):
+    """What the plan says of a host, a server's or a generator's."""
+
+    @property
+    def instance(self) -> str: ...
+    @property
+    def instead(self) -> list[str]: ...
+    @property
+    def zones(self) -> list[str]: ...
+    @property
+    def public(self) -> bool: ...
+    @property
+    def encrypted(self) -> bool: ...
+    @property
+    def ready_within(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """Of a system."""
+
+    id: str
+    root: str
+    """The device that it starts from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """Where a host can be."""
+
+    vpc: str
+    subnets: Mapping[str, str]
+    """By zone, in the order in which they are tried."""
+
+
+def architecture_of(cloud: Cloud, spec: Host, types: Sequence[str]) -> Architecture:
+    """That of all `types`. Raises AwsError when they have not one in common, or not the plan's."""
+    found = cloud.each("ec2", "describe_instance_types", "InstanceTypes", InstanceTypes=list(types))
+    by_type = {each["InstanceType"]: _architecture(each) for each in found}
+    for each in types:
+        if each not in by_type:
+            raise AwsError(f"there is no instance type {each} in {cloud.region}", code="InvalidInstanceType")
+        if by_type[each] != (spec.architecture or by_type[types[0]]):
+            said = "the plan says" if spec.architecture else f"{types[0]} is"
+            message = f"{each} is {by_type[each]}, and {said} {spec.architecture or by_type[types[0]]}"
+            hint = "take types of one architecture: what runs on the other is another experiment"
+            raise AwsError(message, code="Architecture", hint=hint)
+    return by_type[types[0]]
+
+
+def _architecture(described: dict[str, Any]) -> Architecture:
+    supported = described["ProcessorInfo"]["SupportedArchitectures"]
+    return "arm64" if "arm64" in supported else "x86_64"
+
+
+def image_of(cloud: Cloud, system: System, architecture: Architecture) -> Image:
+    """The newest of `system`. Raises AwsError."""
+    name = IMAGES[system].format(_DISTRIBUTIONS[architecture])
+    try:
+        found = cloud.call("ssm", "get_parameter", Name=name)["Parameter"]["Value"]
+    except NotThereError as error:
+        raise AwsError(f"Amazon knows no image of {system} for {architecture} in {cloud.region} ({name})") from error
+    for each in cloud.call("ec2", "describe_images", ImageIds=[found])["Images"]:
+        if each["Architecture"] != architecture:
+            raise AwsError(f"the image {found} of {system} is for {each['Architecture']}, not for {architecture}")
+        return Image(found, each["RootDeviceName"])
+    raise NotThereError(f"there is no image {found}, which {name} names")
+
+
+def network_of(cloud: Cloud, subnet: str | None, zones: Sequence[str]) -> Network:
+    """The subnet that the plan names, or those of the default network in `zones`. Raises AwsError."""
+    if subnet is not None:
+        for each in cloud.each("ec2", "describe_subnets", "Subnets", SubnetIds=[subnet]):
+            return Network(each["VpcId"], {each["AvailabilityZone"]: subnet})
+        raise NotThereError(f"there is no subnet {subnet}")
+    vpc = vpc_of(cloud, None)
+    filters = [{"Name": "vpc-id", "Values": [vpc]}, {"Name": "default-for-az", "Values": ["true"]}]
+    found = cloud.each("ec2", "describe_subnets", "Subnets", Filters=filters)
+    by_zone = {each["AvailabilityZone"]: str(each["SubnetId"]) for each in found}
+    for zone in zones:
+        if zone not in by_zone:
+            message = f"the default network has no subnet in {zone}"
+            raise AwsError(message, code="NoSubnet", hint="name one: subnet = …, or another zone")
+    if not by_zone:
+        raise AwsError(f"the default network in {cloud.region} has no subnets", hint="name one: subnet = …")
+    return Network(vpc, {zone: by_zone[zone] for zone in (zones or sorted(by_zone))})
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """An instance, as it is asked for."""
+
+    image: Image
+    network: Network
+    group: str
+    volumes: Mapping[str, Volume]
+    """Those besides the root's, by device."""
+    root: Volume
+    user_data: str
+    by_minute: bool = False
+    """Whether CloudWatch is to have its figures by the minute (detailed monitoring), in place of five."""
+
+
+def launch(maker: Maker, spec: Wanted, order: Order) -> dict[str, Any]:
+    """The instance once it is running, as EC2 describes it, in the first zone and of the first type that there is.
+
+    Raises AwsError.
+    """
+    attempts = 0
+
+    def make(instance: str, zone: str | None) -> dict[str, Any]:
+        nonlocal attempts
+        attempts += 1
+        # a token stands for one request: the next choice is another
+        token = f"{maker.name}-{attempts}"
+        maker.note(Kind.INSTANCE, token)
+        made = _request(maker, spec, order, instance, order.network.subnets[str(zone)], token)
+        return _wait(maker, spec, made)
+
+    return with_choices(maker, spec, make, list(order.network.subnets))
+
+
+def _request(maker: Maker, spec: Wanted, order: Order, instance: str, subnet: str, token: str) -> str:
+    """The instance's id. The same token twice, after an answer that was lost, makes one."""
+    tagged = ("instance", "volume", "network-interface")
+    volumes = {order.image.root: order.root, **order.volumes}
+    interface = {
+        "DeviceIndex": 0,
+        "SubnetId": subnet,
+        "Groups": [order.group],
+        "AssociatePublicIpAddress": spec.public,
+        "DeleteOnTermination": True,
+    }
+    answer = maker.cloud.call(
+        "ec2",
+        "run_instances",
+        ImageId=order.image.id,
+        InstanceType=instance,
+        MinCount=1,
+        MaxCount=1,
+        ClientToken=token,
+        UserData=order.user_data,
+        Monitoring={"Enabled": order.by_minute},
+        # a host that shuts itself down is gone, with its volumes
+        InstanceInitiatedShutdownBehavior="terminate",
+        BlockDeviceMappings=[_mapping(device, volume, spec) for device, volume in volumes.items()],
+        NetworkInterfaces=[interface],
+        MetadataOptions={"HttpTokens": "required", "HttpEndpoint": "enabled", "InstanceMetadataTags": "enabled"},
+        TagSpecifications=[{"ResourceType": each, "Tags": maker.tags} for each in tagged],
+    )
+    return str(answer["Instances"][0]["InstanceId"])
+
+
+def _mapping(device: str, volume: Volume, spec: Wanted) -> dict[str, Any]:
+    figures = given(Iops=volume.iops, Throughput=volume.throughput)
+    size = {"VolumeSize": gibibytes(volume.size), "VolumeType": volume.type, **figures}
+    return {"DeviceName": device, "Ebs": {**size, "Encrypted": spec.encrypted, "DeleteOnTermination": True}}
+
+
+def _wait(maker: Maker, spec: Wanted, instance: str) -> dict[str, Any]:
+    def look() -> tuple[str, dict[str, Any]]:
+        try:
+            found = instance_of(maker.cloud, instance)
+        except NotThereError:
+            # not every part of EC2 knows at once what another has made
+            return "pending", {}
+        state = found["State"]["Name"]
+        if state in _ENDED:
+            raise _ended(instance, found)
+        return "available" if state == "running" else state, found
+
+    return wait_for(maker, spec, look, f"the instance {instance}")
+
+
+def _ended(instance: str, found: dict[str, Any]) -> AwsError:
+    reason = found.get("StateReason", {})
+    code, said = str(reason.get("Code", "")).rpartition(".")[2], reason.get("Message", "no reason is given")
+    kind = CapacityError if "Capacity" in code else AwsError
+    return kind(f"the instance {instance} is {found['State']['Name']}: {said}", code=code)
+
+
+def instance_of(cloud: Cloud, instance: str) -> dict[str, Any]:
+    """As EC2 describes it. Raises NotThereError, AwsError."""
+    for reservation in cloud.each("ec2", "describe_instances", "Reservations", InstanceIds=[instance]):
+        for each in reservation["Instances"]:
+            return dict(each)
+    raise NotThereError(f"there is no instance {instance}")
+
+
+SSH_PORT = 22
+
+
+class KeyRing:
+    """The folder with the keys of one run, beside its journal; closed to others."""
+
+    def __init__(self, journal: Journal) -> None:
+        """Of the run of `journal`; nothing is written yet."""
+        self.folder = journal.keys
+        self.config = self.folder / "config"
+        """A config file for ssh(1): the key of `own`."""
+        self.known_hosts = self.folder / "known_hosts"
+        """The keys of the run's hosts, and of no others."""
+
+    def certificate(self, target: str) -> Path:
+        """What the server of `target` is known by."""
+        return self.folder / f"{target}.crt"
+
+    def own(self) -> str:
+        """The public half of our own key; made when it is first asked for. Raises TargetError."""
+        with storing(self.folder, "cannot write"):
+            if not (self.folder / "key.pub").exists():
+                ensure_folder(self.folder)
+                self.folder.chmod(0o700)
+                from pgdyno.targets.aws.hosts.user_data import new_pair
+
+                pair = new_pair("pgdyno")
+                _write(self.folder / "key", pair.private)
+                _write(self.config, f'Host *\n  IdentityFile "{self.folder / "key"}"\n  IdentitiesOnly yes\n')
+                # last: it says that all is there
+                _write(self.folder / "key.pub", pair.public)
+            return (self.folder / "key.pub").read_text(encoding="utf-8")
+
+    def ssh(self, place: Place) -> SshSpec | None:
+        """How to log in to the host of `place`; None where there is none."""
+        if not place.login:
+            return None
+        return SshSpec(
+            host=place.host,
+            user=place.login,
+            port=place.ssh_port,
+            config=str(self.config),
+            known_hosts=str(self.known_hosts),
+        )
+
+    def trust(self, target: str, certificate: str) -> None:
+        """Keeps what the server of `target` is known by. Raises TargetError."""
+        with storing(self.folder, "cannot write"):
+            _write(self.certificate(target), certificate)
+
+    def know(self, address: str, port: int, public: str) -> None:
+        """Keeps the host key of `address`. Raises TargetError."""
+        algorithm, key = public.split()[:2]
+        with storing(self.folder, "cannot write"), self.known_hosts.open("a", encoding="utf-8") as file:
+            file.write(
+                f"[{address}]:{port} {algorithm} {key}\n" if port != SSH_PORT else f"{address} {algorithm} {key}\n"
+            )
+
+
+def _write(file: Path, text: str) -> None:
+    handle = os.open(file, os.O_WRONLY | os.O_TRUNC | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        stream.write(text)

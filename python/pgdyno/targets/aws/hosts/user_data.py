@@ -1,0 +1,248 @@
+"""What a host at Amazon is told at its first start, as cloud-init reads it.
+
+It can be read by everybody on the host, and by whoever may look at the instance: passwords stand in it only as the
+server itself keeps them.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import secrets
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from importlib.resources import files
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+from pgdyno.remote.connect import new_key
+from pgdyno.targets.aws.api import AwsError
+from pgdyno.targets.aws.location import USER
+from pgdyno.targets.aws.schema import DATA_DEVICE, WAL_DEVICE, DataVolume, Ec2Target
+
+VALID = timedelta(days=365)
+"""Of a server's certificate; hosts do not live so long."""
+_EARLIER = timedelta(days=1)
+"""Clocks differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A key in two halves, as files of OpenSSH or PEM have them."""
+
+    private: str
+    public: str
+
+
+def new_pair(comment: str) -> Pair:
+    """Of SSH, ed25519."""
+    return Pair(*new_key(comment))
+
+
+def new_certificate(name: str) -> Pair:
+    """A server's key and the certificate that it signed itself: who has that file trusts this server alone."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _EARLIER)
+        .not_valid_after(now + VALID)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, SHA256())
+    )
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return Pair(private.decode(), made.public_bytes(Encoding.PEM).decode())
+
+
+ITERATIONS = 4096
+"""PostgreSQL's own (scram_iterations)."""
+_SALT = 16
+
+
+def verifier(password: str, salt: bytes | None = None) -> str:
+    """`SCRAM-SHA-256$4096:salt$StoredKey:ServerKey`, as CREATE ROLE … PASSWORD takes it; ASCII passwords only."""
+    salt = secrets.token_bytes(_SALT) if salt is None else salt
+    salted = hashlib.pbkdf2_hmac("sha256", password.encode("ascii"), salt, ITERATIONS)
+    stored = hashlib.sha256(_hmac(salted, b"Client Key")).digest()
+    parts = [base64.b64encode(each).decode() for each in (salt, stored, _hmac(salted, b"Server Key"))]
+    return f"SCRAM-SHA-256${ITERATIONS}:{parts[0]}${parts[1]}:{parts[2]}"
+
+
+def _hmac(key: bytes, text: bytes) -> bytes:
+    return hmac.digest(key, text, "sha256")
+
+
+FOLDER = "/etc/pgdyno"
+LARGEST = 16_384
+"""Bytes, before base64; of EC2."""
+_UNIT = "/etc/systemd/system/pgdyno-expiry.service"
+_SERVICE = f"""\
+[Unit]
+Description=Ends this host for good once it has expired
+[Service]
+ExecStart=/bin/bash {FOLDER}/expiry.sh
+Restart=on-failure
+[Install]
+WantedBy=multi-user.target
+"""
+_ROLE = """\
+DO $$ BEGIN
+  CREATE ROLE {user} SUPERUSER LOGIN PASSWORD '{password}';
+EXCEPTION WHEN duplicate_object THEN NULL;
+END $$;
+"""
+"""setup.sh may run twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Who a host is, who may log in, and until when it lives."""
+
+    key: Pair
+    """Of the host itself."""
+    login: str
+    port: int
+    """Of SSH."""
+    own: str
+    """Our public key."""
+    expires: str
+    """As the tag has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What the host is to become."""
+
+    environment: Mapping[str, str | Sequence[str]]
+    """For setup.sh."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Contents of further files below `FOLDER`."""
+
+
+def generator() -> Job:
+    """A host that only runs our programs."""
+    return Job({"ROLE": "generator"})
+
+
+def server(spec: Ec2Target, password: str, certificate: Pair | None) -> Job:
+    """A database server; `certificate` is its own, None: connections are not encrypted."""
+    environment: dict[str, str | Sequence[str]] = {
+        "ROLE": "server",
+        "VERSION": spec.version,
+        "PACKAGES": spec.packages,
+        "PORT": str(spec.port),
+        "HUGE_PAGES": "yes" if spec.huge_pages else "no",
+        "INITDB": spec.initdb,
+        **_volume("DATA", spec.data, DATA_DEVICE),
+        **_volume("WAL", spec.wal, WAL_DEVICE),
+    }
+    kind = "host" if certificate is None else "hostssl"
+    contents = {
+        "hba.conf": f"local all all peer\n{kind} all {USER} all scram-sha-256\n",
+        "settings.conf": settings_file(spec),
+        "role.sql": _ROLE.format(user=USER, password=verifier(password)),
+    }
+    if certificate is not None:
+        contents |= {"server.key": certificate.private, "server.crt": certificate.public}
+    return Job(environment, contents)
+
+
+def _volume(name: str, volume: DataVolume | None, device: str) -> dict[str, str]:
+    if volume is None:
+        return {f"{name}_{key}": "" for key in ("DEVICE", "FILE_SYSTEM", "OPTIONS")}
+    options = ",".join(volume.mount_options) or "defaults"
+    return {f"{name}_DEVICE": device, f"{name}_FILE_SYSTEM": volume.file_system, f"{name}_OPTIONS": options}
+
+
+def settings_file(spec: Ec2Target) -> str:
+    """Lines of postgresql.conf: how it is reached, and the plan's."""
+    configuration = f"/etc/postgresql/{spec.version}/main"
+    settings = {"listen_addresses": "*", "password_encryption": "scram-sha-256", "ssl": "on" if spec.tls else "off"}
+    if spec.tls:
+        settings |= {"ssl_cert_file": f"{configuration}/server.crt", "ssl_key_file": f"{configuration}/server.key"}
+    if spec.huge_pages:
+        settings["huge_pages"] = "on"
+    return "".join(f"{name} = {_quoted(value)}\n" for name, value in (settings | spec.parameters).items())
+
+
+def _quoted(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace("'", "''")
+    return f"'{escaped}'"
+
+
+def user_data(host: Host, job: Job) -> str:
+    """As cloud-init reads it. Raises AwsError when it is too large."""
+    text = f"#cloud-config\n{json.dumps(_config(host, job), indent=0)}\n"
+    if len(text.encode()) > LARGEST:
+        message = f"the host's user data are {len(text.encode()):,} bytes, and EC2 takes {LARGEST:,}"
+        raise AwsError(message, code="UserData", hint="set fewer or shorter parameters")
+    return text
+
+
+def _config(host: Host, job: Job) -> dict[str, Any]:
+    """JSON is YAML, too."""
+    environment = {"LOGIN": host.login, **job.environment}
+    contents = {
+        f"{FOLDER}/host.env": "".join(_assigned(name, value) for name, value in environment.items()),
+        f"{FOLDER}/setup.sh": _script("setup.sh"),
+        f"{FOLDER}/expiry.sh": _script("expiry.sh"),
+        f"{FOLDER}/expires": f"{host.expires}\n",
+        **{f"{FOLDER}/{name}": text for name, text in job.files.items()},
+        _UNIT: _SERVICE,
+        "/etc/ssh/sshd_config.d/10-pgdyno.conf": _sshd(host.port),
+    }
+    return {
+        "ssh_deletekeys": True,
+        "ssh_keys": {"ed25519_private": host.key.private, "ed25519_public": host.key.public},
+        "ssh_pwauth": False,
+        "users": [
+            {
+                "name": host.login,
+                "shell": "/bin/bash",
+                "lock_passwd": True,
+                "sudo": "ALL=(ALL) NOPASSWD:ALL",
+                "ssh_authorized_keys": [host.own],
+            }
+        ],
+        "write_files": [
+            {"path": path, "permissions": "0644" if path == _UNIT else "0600", "content": text}
+            for path, text in contents.items()
+        ],
+        "runcmd": [
+            ["systemctl", "daemon-reload"],
+            ["systemctl", "enable", "--now", "pgdyno-expiry.service"],
+            # where a socket listens for it, that has read its port before
+            "systemctl try-restart ssh.socket; systemctl restart ssh",
+            ["bash", f"{FOLDER}/setup.sh"],
+        ],
+    }
+
+
+def _sshd(port: int) -> str:
+    """A client that is gone is noticed, so that what it started ends."""
+    refused = "PasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin no\n"
+    return f"Port {port}\nClientAliveInterval 5\nClientAliveCountMax 3\n{refused}"
+
+
+def _assigned(name: str, value: str | Sequence[str]) -> str:
+    if isinstance(value, str):
+        return f"{name}={shlex.quote(value)}\n"
+    return f"{name}=({' '.join(map(shlex.quote, value))})\n"
+
+
+def _script(name: str) -> str:
+    return files("pgdyno.targets.aws").joinpath(name).read_text(encoding="utf-8")

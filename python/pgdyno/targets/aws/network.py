@@ -1,0 +1,187 @@
+"""Who may reach a rented server, and whether it answers."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+import psycopg
+
+from pgdyno.errors import TargetError
+from pgdyno.targets.aws.api import AwsError, Cloud, NotThereError, Patience, ThereAlreadyError
+from pgdyno.targets.aws.inventory import Maker
+from pgdyno.targets.aws.location import Place
+from pgdyno.targets.aws.rental_journal import RUN, Kind
+from pgdyno.targets.aws.schema import AwsTarget
+from pgdyno.targets.web import Patience as WebPatience
+from pgdyno.targets.web import fetch_text
+
+ADDRESS_VARIABLE = "PGDYNO_ADDRESS"
+"""This machine's address as Amazon sees it, for machines that may not ask."""
+CHECK_IP = "https://checkip.amazonaws.com"
+KNOWN_WITHIN_S = 30.0
+
+
+def security_group(maker: Maker, vpc: str, allowed: Sequence[str], ports: Sequence[int]) -> str:
+    """A group that lets `allowed` (CIDR) in at `ports`, and its own members among each other; its id.
+
+    The members of the group of the run's generator, if there is one, are let in at `ports`, too. Raises AwsError.
+    """
+    cloud = maker.cloud
+    maker.note(Kind.SECURITY_GROUP)
+    try:
+        group = cloud.call(
+            "ec2",
+            "create_security_group",
+            GroupName=maker.name,
+            Description="pgdyno: open to the generator alone",
+            VpcId=vpc,
+            TagSpecifications=[{"ResourceType": "security-group", "Tags": maker.tags}],
+        )["GroupId"]
+    except ThereAlreadyError:
+        # our own first attempt, whose answer was lost: names are drawn
+        group = group_named(cloud, maker.name)
+    rules = [_rule(port, network) for port in ports for network in allowed]
+    if maker.generator_group is not None:
+        pair = [{"GroupId": maker.generator_group}]
+        rules += [{"IpProtocol": "tcp", "FromPort": port, "ToPort": port, "UserIdGroupPairs": pair} for port in ports]
+    rules.append({"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]})
+    _open(cloud, group, rules)
+    return str(group)
+
+
+def _open(cloud: Cloud, group: str, rules: Sequence[dict[str, object]]) -> None:
+    patience = Patience(KNOWN_WITHIN_S)
+    while True:
+        try:
+            with suppress(ThereAlreadyError):
+                cloud.call("ec2", "authorize_security_group_ingress", GroupId=group, IpPermissions=rules)
+            return
+        except NotThereError:
+            # not every part of EC2 knows at once what another has made
+            if patience.over():
+                raise
+        patience.pause()
+
+
+def group_named(cloud: Cloud, name: str) -> str:
+    """The id of the security group `name`. Raises NotThereError, AwsError."""
+    filters = [{"Name": "group-name", "Values": [name]}]
+    for each in cloud.each("ec2", "describe_security_groups", "SecurityGroups", Filters=filters):
+        return str(each["GroupId"])
+    raise NotThereError(f"there is no security group {name}")
+
+
+def _rule(port: int, network: str) -> dict[str, object]:
+    key, name = ("Ipv6Ranges", "CidrIpv6") if ":" in network else ("IpRanges", "CidrIp")
+    return {"IpProtocol": "tcp", "FromPort": port, "ToPort": port, key: [{name: network}]}
+
+
+def vpc_of(cloud: Cloud, subnet_group: str | None) -> str:
+    """The network that a database server comes into: its subnet group's, or the default one. Raises AwsError."""
+    if subnet_group is not None:
+        asked = {"DBSubnetGroupName": subnet_group}
+        for each in cloud.each("rds", "describe_db_subnet_groups", "DBSubnetGroups", **asked):
+            return str(each["VpcId"])
+    filters = [{"Name": "is-default", "Values": ["true"]}]
+    for each in cloud.each("ec2", "describe_vpcs", "Vpcs", Filters=filters):
+        return str(each["VpcId"])
+    message = f"the account has no default network (VPC) in {cloud.region}"
+    raise AwsError(message, hint="name a subnet group: subnet_group = …, or make one: aws ec2 create-default-vpc")
+
+
+def allowed_networks(given: Sequence[str]) -> list[str]:
+    """`given` by the plan, else this machine's own address alone. Raises TargetError."""
+    return list(given) or [own_network()]
+
+
+def own_network() -> str:
+    """This machine's address as Amazon sees it, as a network of one. Raises TargetError."""
+    said = os.environ.get(ADDRESS_VARIABLE)
+    if said is None:
+        try:
+            said = fetch_text(CHECK_IP, WebPatience(timeout_s=10, attempts=3))
+        except TargetError as error:
+            hint = f'name the networks that may reach the server: allow = ["203.0.113.7/32"], or set {ADDRESS_VARIABLE}'
+            raise TargetError(f"cannot learn this machine's address: {error.message}", hint=hint) from error
+    try:
+        address = ipaddress.ip_address(said.strip())
+    except ValueError as error:
+        raise TargetError(f"cannot learn this machine's address: {said.strip()[:60]!r} is none") from error
+    return str(ipaddress.ip_network(address))
+
+
+class Reachable(Protocol):
+    """What the plan says of who may reach it."""
+
+    @property
+    def public(self) -> bool: ...
+    @property
+    def ready_within(self) -> str: ...
+
+
+WITHIN_S = 180.0
+"""A name may take a while to be known, and a new password to be taken."""
+CONNECT_S = 10
+
+
+def wait_until_it_answers(maker: Maker, spec: AwsTarget, place: Place, passwords: Path, root: Path) -> None:
+    """Returns when its first user gets in, the server's certificate checked. Raises TargetError with the reason."""
+    patience = Patience(WITHIN_S)
+    while True:
+        maker.stop.check()
+        try:
+            psycopg.connect(place.dsn(passwords, root), connect_timeout=CONNECT_S).close()
+        except psycopg.OperationalError as error:
+            said = " ".join(str(error).split())
+            if patience.over() or "certificate" in said:
+                raise _reason(maker, spec, place, said) from error
+            maker.say(f"waiting until {maker.name} answers")
+            patience.pause()
+        else:
+            return
+
+
+def _reason(maker: Maker, spec: AwsTarget, place: Place, said: str) -> TargetError:
+    what = f"the server of target {maker.target} is up at {place.host}, and cannot be reached from here"
+    try:
+        socket.create_connection((place.host, place.port), CONNECT_S).close()
+    except socket.gaierror as error:
+        hint = "a server with public = false has a name inside of its network alone"
+        return TargetError(f"{what}: its name is not known: {error}", hint=hint)
+    except OSError as error:
+        why, hint = in_the_way(maker.cloud, maker.journal.run, spec, place.port)
+        return TargetError(f"{what}: {why} ({error})", hint=hint)
+    return TargetError(f"the server of target {maker.target} answers, and lets nobody in: {said}")
+
+
+def in_the_way(cloud: Cloud, run: str, spec: Reachable, port: int) -> tuple[str, str]:
+    """The security group or the route, and what to do about it. Raises AwsError."""
+    allowed = sorted({str(each) for each in _allowed(cloud, run, port)})
+    try:
+        own = ipaddress.ip_network(own_network())
+    except TargetError:
+        own = None
+    networks = [ipaddress.ip_network(each) for each in allowed]
+    inside = own is not None and any(each.version == own.version and own.subnet_of(each) for each in networks)  # type: ignore[arg-type]
+    if own is not None and not inside and spec.public:
+        why = f"the security group lets in {', '.join(allowed)}, and this machine is {own}"
+        return why, f'add it: allow = ["{own}"]'
+    if not spec.public:
+        return "there is no route: it has no public address", "start pgdyno in its network, or set public = true"
+    why = f"the security group lets this machine in ({', '.join(allowed)}), so it is the route"
+    return why, "its subnets need a route to an internet gateway, and their network ACL must let the port in"
+
+
+def _allowed(cloud: Cloud, run: str, port: int) -> Iterator[str]:
+    tagged = [{"Name": f"tag:{RUN}", "Values": [run]}]
+    for group in cloud.each("ec2", "describe_security_groups", "SecurityGroups", Filters=tagged):
+        for rule in group["IpPermissions"]:
+            if rule.get("FromPort") == port:
+                yield from (each["CidrIp"] for each in rule.get("IpRanges", []))
+                yield from (each["CidrIpv6"] for each in rule.get("Ipv6Ranges", []))

@@ -1,0 +1,1 @@
+"""What Amazon reports on a rented server."""

@@ -1,0 +1,211 @@
+"""CloudWatch's figures of a server, by the minute: the finest period that it has of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache, partial
+from typing import Any
+
+from pgdyno.targets.aws.api import AwsError, Cloud, NotThereError
+from pgdyno.targets.aws.schema import DATA_DEVICE, WAL_DEVICE
+from pgdyno.targets.rental import SECOND_US, Figure, Observed, Span, is_complete, missing
+
+PERIOD_S = 60
+"""The finest that it has of them: of a host with detailed monitoring."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A metric of Amazon's, and what it is called here."""
+
+    name: str
+    """Amazon's."""
+    metric: str
+    unit: str
+    """share, bytes, ms, count, and these a second."""
+    meaning: str
+    factor: float = 1.0
+    """From Amazon's unit."""
+    sums: bool = False
+    """Whether it is the minute's sum that is asked for, in place of its mean."""
+
+
+_EBS_CREDITS = (
+    Counted(
+        "EBSIOBalance%", "ebs_io_burst", "share", "of the instance's burst credits for requests that is left", 0.01
+    ),
+    Counted("EBSByteBalance%", "ebs_byte_burst", "share", "likewise for bytes", 0.01),
+)
+DATABASE = (
+    Counted("CPUUtilization", "cpu", "share", "processors that were busy", 0.01),
+    Counted("DatabaseConnections", "connections", "count", "sessions, also those that rest"),
+    Counted("FreeableMemory", "free_memory", "bytes", "memory that is free, or can be had at once"),
+    Counted("SwapUsage", "swap_used", "bytes", "swap in use"),
+    Counted("ReadIOPS", "reads", "count/s", "read requests to storage"),
+    Counted("WriteIOPS", "writes", "count/s", "write requests to storage"),
+    Counted("ReadThroughput", "read", "bytes/s", "read from storage"),
+    Counted("WriteThroughput", "written", "bytes/s", "written to storage"),
+    Counted("ReadLatency", "read_latency", "ms", "a read request, on average", 1000.0),
+    Counted("WriteLatency", "write_latency", "ms", "a write request, on average", 1000.0),
+    Counted("DiskQueueDepth", "queue", "count", "requests that wait for storage"),
+    Counted("NetworkReceiveThroughput", "received", "bytes/s", "over the network, the service's own among it"),
+    Counted("NetworkTransmitThroughput", "sent", "bytes/s", "likewise"),
+    Counted("BurstBalance", "storage_burst", "share", "of a gp2 volume's burst credits that is left", 0.01),
+    *_EBS_CREDITS,
+    Counted("CPUCreditBalance", "cpu_credits", "count", "credits of a burstable class that are left"),
+    Counted("CPUSurplusCreditBalance", "cpu_surplus_credits", "count", "credits that it has had beyond these"),
+    Counted("TransactionLogsGeneration", "wal", "bytes/s", "WAL (RDS)"),
+    Counted("CommitLatency", "commit_latency", "ms", "a commit, on average (Aurora)"),
+    Counted("CommitThroughput", "commits", "count/s", "commits (Aurora)"),
+    Counted("StorageNetworkReceiveThroughput", "storage_received", "bytes/s", "from the cluster's storage (Aurora)"),
+    Counted("StorageNetworkTransmitThroughput", "storage_sent", "bytes/s", "to the cluster's storage (Aurora)"),
+)
+"""Of a database instance; each has some of them."""
+_A_SECOND = 1 / PERIOD_S
+HOST = (
+    Counted("CPUUtilization", "cpu", "share", "processors that were busy, the hypervisor's part among it", 0.01),
+    Counted("EBSReadOps", "reads", "count/s", "read requests to all volumes", _A_SECOND, sums=True),
+    Counted("EBSWriteOps", "writes", "count/s", "write requests to all volumes", _A_SECOND, sums=True),
+    Counted("EBSReadBytes", "read", "bytes/s", "read from all volumes", _A_SECOND, sums=True),
+    Counted("EBSWriteBytes", "written", "bytes/s", "written to all volumes", _A_SECOND, sums=True),
+    Counted("NetworkIn", "received", "bytes/s", "over the network", _A_SECOND, sums=True),
+    Counted("NetworkOut", "sent", "bytes/s", "likewise", _A_SECOND, sums=True),
+    *_EBS_CREDITS,
+    Counted("CPUCreditBalance", "cpu_credits", "count", "credits of a burstable type that are left"),
+    Counted("CPUSurplusCreditBalance", "cpu_surplus_credits", "count", "credits that it has had beyond these"),
+)
+"""Of an instance of EC2; each has some of them."""
+VOLUME = (
+    Counted("VolumeReadOps", "volume_reads", "count/s", "read requests", _A_SECOND, sums=True),
+    Counted("VolumeWriteOps", "volume_writes", "count/s", "write requests", _A_SECOND, sums=True),
+    Counted("VolumeReadBytes", "volume_read", "bytes/s", "read", _A_SECOND, sums=True),
+    Counted("VolumeWriteBytes", "volume_written", "bytes/s", "written", _A_SECOND, sums=True),
+    Counted("VolumeTotalReadTime", "volume_in_reads", "count", "reads in flight, on average", _A_SECOND, sums=True),
+    Counted("VolumeTotalWriteTime", "volume_in_writes", "count", "writes in flight, on average", _A_SECOND, sums=True),
+    Counted("VolumeQueueLength", "volume_queue", "count", "requests that wait"),
+    Counted("BurstBalance", "volume_burst", "share", "of a gp2 volume's burst credits that is left", 0.01),
+    Counted("VolumeIOPSExceededCheck", "volume_iops_exceeded", "share", "1 where more requests came than it gives"),
+    Counted("VolumeThroughputExceededCheck", "volume_throughput_exceeded", "share", "likewise of bytes"),
+)
+"""Of a volume of EBS; label `volume`: `root`, `data`, `wal`."""
+LATENCIES = (
+    ("volume_read_latency", "volume_in_reads", "volume_reads", "a read request, on average"),
+    ("volume_write_latency", "volume_in_writes", "volume_writes", "a write request, on average"),
+)
+"""What is made of two of a volume's: what is in flight by what comes a second (Little's law), ms."""
+
+
+_VOLUMES: Mapping[str, str] = {DATA_DEVICE: "data", WAL_DEVICE: "wal"}
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What CloudWatch knows by one name."""
+
+    namespace: str
+    dimension: str
+    id: str
+    metrics: tuple[Counted, ...]
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+def database(instance: str) -> list[Subject]:
+    """The database instance of this name."""
+    return [Subject("AWS/RDS", "DBInstanceIdentifier", instance, DATABASE)]
+
+
+def host(cloud: Cloud, tokens: Iterable[str]) -> list[Subject]:
+    """The running instance that one of the requests with these tokens made, and its volumes. Raises AwsError."""
+    filters = [{"Name": "client-token", "Values": list(tokens)}]
+    for reservation in cloud.each("ec2", "describe_instances", "Reservations", Filters=filters):
+        for each in reservation["Instances"]:
+            if each["State"]["Name"] == "running":
+                return [Subject("AWS/EC2", "InstanceId", each["InstanceId"], HOST), *_volumes(each)]
+    raise NotThereError("the instance is not there any more")
+
+
+def _volumes(instance: Mapping[str, Any]) -> list[Subject]:
+    return [
+        Subject("AWS/EBS", "VolumeId", each["Ebs"]["VolumeId"], VOLUME, (("volume", _role(instance, each)),))
+        for each in instance.get("BlockDeviceMappings", ())
+    ]
+
+
+def _role(instance: Mapping[str, Any], mapping: Mapping[str, Any]) -> str:
+    device = mapping["DeviceName"]
+    return "root" if device == instance.get("RootDeviceName") else _VOLUMES.get(device, device)
+
+
+def asking_of_host(cloud: Cloud, tokens: Iterable[str], span: Span) -> Callable[[], Observed]:
+    """Asks for what `host` names, as often as it is called; the host is looked up by the first call. Raises AwsError.
+
+    While figures are waited for, a host stays what it is, and so do its volumes.
+    """
+    subjects = cache(partial(host, cloud, tuple(tokens)))
+    return lambda: cloudwatch_figures(cloud, subjects(), span)
+
+
+_ALWAYS = "cpu"
+"""What every server has: it tells how far the figures have come."""
+
+
+def cloudwatch_figures(cloud: Cloud, subjects: Sequence[Subject], span: Span) -> Observed:
+    """All metrics of `subjects` over the whole minutes that `span` touches. Raises AwsError.
+
+    A metric that has nothing in it at all is one that the server does not have.
+    """
+    minutes = span.widened(PERIOD_S)
+    pairs = ((subject, each) for subject in subjects for each in subject.metrics)
+    asked = {f"m{place}": pair for place, pair in enumerate(pairs)}
+    answered = cloud.each(
+        "cloudwatch",
+        "get_metric_data",
+        "MetricDataResults",
+        MetricDataQueries=[_query(name, *pair) for name, pair in asked.items()],
+        StartTime=_moment(minutes.from_us),
+        EndTime=_moment(minutes.to_us),
+        ScanBy="TimestampAscending",
+    )
+    found: dict[str, list[Figure]] = defaultdict(list)
+    for each in answered:
+        if each.get("StatusCode") == "Forbidden":
+            raise AwsError("the permission cloudwatch:GetMetricData is missing for these metrics", code="Forbidden")
+        subject, counted = asked[each["Id"]]
+        found[counted.metric] += _figures(subject, counted, each)
+    gaps = missing(minutes, PERIOD_S, (each.t_us for each in found[_ALWAYS]))
+    every = [*(each for of in found.values() for each in of), *_latencies(found)]
+    figures = sorted(every, key=lambda each: (each.t_us, each.metric, each.labels))
+    return Observed(PERIOD_S, figures, gaps, is_complete(minutes, gaps))
+
+
+def _query(name: str, subject: Subject, counted: Counted) -> Mapping[str, Any]:
+    dimensions = [{"Name": subject.dimension, "Value": subject.id}]
+    metric = {"Namespace": subject.namespace, "MetricName": counted.name, "Dimensions": dimensions}
+    statistic = "Sum" if counted.sums else "Average"
+    return {"Id": name, "MetricStat": {"Metric": metric, "Period": PERIOD_S, "Stat": statistic}}
+
+
+def _figures(subject: Subject, counted: Counted, told: Mapping[str, Any]) -> list[Figure]:
+    # CloudWatch names a period by its begin
+    period_us = PERIOD_S * SECOND_US
+    times = (round(at.timestamp()) * SECOND_US + period_us for at in told.get("Timestamps", ()))
+    return [
+        Figure(end_us, period_us, counted.metric, value * counted.factor, subject.labels)
+        for end_us, value in zip(times, told.get("Values", ()), strict=True)
+    ]
+
+
+def _latencies(found: Mapping[str, Sequence[Figure]]) -> Iterable[Figure]:
+    for metric, in_flight, coming, _ in LATENCIES:
+        rates = {(each.t_us, each.labels): each.value for each in found.get(coming, ())}
+        for each in found.get(in_flight, ()):
+            # a minute without requests has no latency
+            if rate := rates.get((each.t_us, each.labels)):
+                yield Figure(each.t_us, each.span_us, metric, 1000 * each.value / rate, each.labels)
+
+
+def _moment(t_us: int) -> datetime:
+    return datetime.fromtimestamp(t_us / SECOND_US, UTC)

@@ -1,0 +1,193 @@
+"""What Amazon's services report on a rented server during a trial; they are asked after it, as figures come late."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from pgdyno.records import CloudSource
+from pgdyno.targets.aws.api import AwsError, Cloud, Patience
+from pgdyno.targets.aws.databases.service import instance_of
+from pgdyno.targets.aws.observe.cloudwatch import asking_of_host, cloudwatch_figures, database
+from pgdyno.targets.aws.observe.server_log import log_part
+from pgdyno.targets.rental import SECOND_US, Figure, Observed, Say, Span, Told, is_complete, missing
+from pgdyno.units import format_duration
+
+
+def whole(ask: Callable[[], Observed], within_s: float, waits: Callable[[], None]) -> Observed:
+    """What `ask` tells once its end is there, or as it is when `within_s` are over: what has not come is a gap.
+
+    `waits` is called once, if there is something to wait for. With 0 seconds it is asked for once. Raises AwsError.
+    """
+    patience, waited = Patience(within_s), False
+    while not (found := ask()).complete and not patience.over():
+        if not waited:
+            waits()
+        waited = True
+        patience.pause()
+    return found
+
+
+PERIOD_S = 1
+CHUNK_S = 300
+"""So much is asked for at once."""
+MOST_WAITS = 24
+"""Waits of a stretch, those with the most sessions; the sum has all."""
+LOAD, SESSIONS = "load", "sessions"
+METRICS = (
+    (LOAD, "count", "active sessions, all waits and CPU together"),
+    (SESSIONS, "count", "of these, in one wait; labels `wait_type` and `wait`"),
+)
+"""Metric, unit, meaning: averages over the second before."""
+
+
+def insights_figures(cloud: Cloud, resource: str, span: Span) -> Observed:
+    """Active sessions of the instance with the id `resource` (`db-ABC…`) over `span`. Raises AwsError."""
+    seconds = span.widened(PERIOD_S)
+    figures = [figure for part in _parts(seconds) for figure in _part(cloud, resource, part)]
+    gaps = missing(seconds, PERIOD_S, (each.t_us for each in figures if each.metric == LOAD))
+    return Observed(PERIOD_S, figures, gaps, is_complete(seconds, gaps))
+
+
+def _parts(span: Span) -> Iterator[Span]:
+    for begin in range(span.from_us, span.to_us, CHUNK_S * SECOND_US):
+        yield Span(begin, min(begin + CHUNK_S * SECOND_US, span.to_us))
+
+
+def _part(cloud: Cloud, resource: str, part: Span) -> Iterator[Figure]:
+    asked: dict[str, Any] = {
+        "ServiceType": "RDS",
+        "Identifier": resource,
+        "MetricQueries": [{"Metric": "db.load.avg", "GroupBy": {"Group": "db.wait_event", "Limit": MOST_WAITS}}],
+        "StartTime": datetime.fromtimestamp(part.from_us / SECOND_US, UTC),
+        "EndTime": datetime.fromtimestamp(part.to_us / SECOND_US, UTC),
+        "PeriodInSeconds": PERIOD_S,
+        "PeriodAlignment": "END_TIME",
+    }
+    while True:
+        answer = cloud.call("pi", "get_resource_metrics", **asked)
+        for told in answer.get("MetricList", ()):
+            yield from _insights_figures(told, part)
+        if "NextToken" not in answer:
+            return
+        asked["NextToken"] = answer["NextToken"]
+
+
+def _insights_figures(told: Mapping[str, Any], part: Span) -> Iterator[Figure]:
+    dimensions = told["Key"].get("Dimensions")
+    metric = SESSIONS if dimensions else LOAD
+    labels = _labels(dimensions) if dimensions else ()
+    for point in told.get("DataPoints", ()):
+        value, t_us = point.get("Value"), round(point["Timestamp"].timestamp()) * SECOND_US
+        # a second without a value is a gap; a wait that nobody was in is left out
+        if value is None or math.isnan(value) or not part.from_us < t_us <= part.to_us:
+            continue
+        if value or metric == LOAD:
+            yield Figure(t_us, SECOND_US, metric, float(value), labels)
+
+
+def _labels(dimensions: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """As the probe's waits have them: `IO` and `DataFileRead` of `IO:DataFileRead`."""
+    name = dimensions.get("db.wait_event.name", "")
+    kind, _, wait = name.rpartition(":")
+    kind = dimensions.get("db.wait_event.type", kind) or wait
+    return (("wait", "" if wait.upper() == "CPU" else wait), ("wait_type", "CPU" if kind.upper() == "CPU" else kind))
+
+
+_NAMES = {
+    CloudSource.METRICS: "CloudWatch's figures",
+    CloudSource.SESSIONS: "figures of Performance Insights",
+    CloudSource.LOG: "the server's log",
+}
+
+
+def told_of_host(cloud: Cloud, requests: Sequence[str], span: Span, late_s: float, say: Say) -> Iterator[Told]:
+    """Of the host that one of `requests` made."""
+    yield _figures(CloudSource.METRICS, asking_of_host(cloud, requests, span), late_s, say)
+
+
+def told_of_database(cloud: Cloud, instance: str, span: Span, late_s: float, say: Say) -> Iterator[Told]:
+    """Of the database instance `instance`."""
+    resource, problem = _resource(cloud, instance)
+    # Performance Insights is there first, and CloudWatch is waited for
+    if resource is not None:
+        yield _figures(CloudSource.SESSIONS, partial(insights_figures, cloud, resource, span), late_s, say)
+    else:
+        yield _told(CloudSource.SESSIONS, problem)
+    ask = partial(cloudwatch_figures, cloud, database(instance), span)
+    yield _figures(CloudSource.METRICS, ask, late_s, say)
+    yield _log(cloud, instance, span)
+
+
+def _told(source: CloudSource, message: str | None) -> Told:
+    return Told(source, _NAMES[source], message)
+
+
+def _resource(cloud: Cloud, instance: str) -> tuple[str | None, str]:
+    """The instance's id at Performance Insights; None with the reason."""
+    try:
+        found = instance_of(cloud, instance)
+    except AwsError as error:
+        return None, error.message
+    if not found.get("PerformanceInsightsEnabled"):
+        return None, "Performance Insights is switched off for this server"
+    return str(found["DbiResourceId"]), ""
+
+
+def _figures(source: CloudSource, ask: Callable[[], Observed], late_s: float, say: Say) -> Told:
+    def waits() -> None:
+        say(f"waiting for {_NAMES[source]}, up to {format_duration(max(late_s, 1.0))}")
+
+    told = _told(source, None)
+    try:
+        told.observed = whole(ask, late_s, waits)
+    except AwsError as error:
+        return _told(source, error.message)
+    told.notes = list(_spent(told.observed))
+    return told
+
+
+_CREDITS = {
+    "storage_burst": ("burst credits of the volume", 100.0, " %"),
+    "volume_burst": ("burst credits of the volume", 100.0, " %"),
+    "ebs_io_burst": ("the instance's burst credits for requests to storage", 100.0, " %"),
+    "ebs_byte_burst": ("the instance's burst credits for bytes to storage", 100.0, " %"),
+    "cpu_credits": ("CPU credits", 1.0, ""),
+}
+LEAST_SPENT = 0.02
+"""Of what was there when the trial began."""
+_LIMITS = {"volume_iops_exceeded": "requests", "volume_throughput_exceeded": "bytes"}
+
+
+def _by_what(found: Observed) -> dict[tuple[str, str], list[float]]:
+    """Values in time, by metric and by the words that tell a volume from others."""
+    values: dict[tuple[str, str], list[float]] = {}
+    for each in found.figures:
+        volume = dict(each.labels).get("volume", "")
+        values.setdefault((each.metric, f" {volume}" if volume else ""), []).append(each.value)
+    return values
+
+
+def _spent(found: Observed) -> Iterator[str]:
+    """What a trial lived on, and a longer one would not have had; and limits of volumes that it met."""
+    for (metric, which), values in _by_what(found).items():
+        if metric in _CREDITS and min(values) < (1 - LEAST_SPENT) * values[0]:
+            words, factor, unit = _CREDITS[metric]
+            fell = f"fell from {factor * values[0]:.3g} to {factor * min(values):.3g}{unit}"
+            yield f"{words}{which} {fell}: when they are used up, the server is slower"
+        if metric in _LIMITS and any(values):
+            minutes = f"{sum(each > 0 for each in values)} of {len(values)} minutes"
+            yield f"the volume{which} was asked for more {_LIMITS[metric]} than it gives in {minutes}"
+
+
+def _log(cloud: Cloud, instance: str, span: Span) -> Told:
+    try:
+        part = log_part(cloud, instance, span)
+    except AwsError as error:
+        return _told(CloudSource.LOG, error.message)
+    told = _told(CloudSource.LOG, "there was more than is kept" if part.cut else None)
+    told.log, told.checkpoints = part.lines, part.checkpoints
+    return told

@@ -1,0 +1,416 @@
+"""The rented servers of a plan: from nothing to a connection string, and back to nothing whatever happens."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pgdyno.errors import TargetError
+from pgdyno.plan.hosts import SshSpec
+from pgdyno.plan.model import Plan
+from pgdyno.targets.aws.api import AwsError, Cloud
+from pgdyno.targets.aws.databases.aurora import Aurora
+from pgdyno.targets.aws.databases.rds import Rds
+from pgdyno.targets.aws.databases.service import new_password
+from pgdyno.targets.aws.hosts.instances import KeyRing
+from pgdyno.targets.aws.inventory import Maker, Search, Stop, by_name, side_by_side
+from pgdyno.targets.aws.location import Place, keep_password, tls_root
+from pgdyno.targets.aws.network import wait_until_it_answers
+from pgdyno.targets.aws.prices import Prices
+from pgdyno.targets.aws.removal import Left, remove_all
+from pgdyno.targets.aws.rental_journal import EXPIRES, Journal, Kind, Resource, journals
+from pgdyno.targets.aws.schema import AuroraTarget, AwsTarget, DatabaseTarget, Ec2Generator, Ec2Target, RdsTarget
+from pgdyno.targets.aws.storage_limits import instance_limit, limits_in_words
+from pgdyno.targets.dsn.schema import DsnTarget
+from pgdyno.targets.estimate import Estimate
+from pgdyno.targets.home import storing
+from pgdyno.targets.rental import GENERATOR, Span, Told, generator_names, stamp
+from pgdyno.units import parse_duration_s
+
+if TYPE_CHECKING:
+    from pgdyno.remote.remote_host import There
+    from pgdyno.targets.aws.hosts.ec2 import Ec2
+    from pgdyno.targets.aws.hosts.generator import RentedGenerator
+
+Say = Callable[[str], None]
+_ZONE = "name one for all: zones = [...]"
+_DATABASES = (Kind.DB_INSTANCE, Kind.DB_CLUSTER)
+
+
+def rented_targets(plan: Plan) -> dict[str, AwsTarget]:
+    """The plan's targets that are made for it at Amazon, by name."""
+    return {name: spec for name, spec in plan.target.items() if isinstance(spec, AwsTarget)}
+
+
+def generator_of(plan: Plan) -> Ec2Generator | None:
+    """The plan's hosts for its load, where they are at Amazon."""
+    return plan.generator if isinstance(plan.generator, Ec2Generator) else None
+
+
+def is_restored(spec: AwsTarget) -> bool:
+    """Whether its data come from elsewhere: from a snapshot, or another's storage."""
+    return isinstance(spec, DatabaseTarget) and (spec.snapshot or getattr(spec, "clone_of", None)) is not None
+
+
+def wanted_names(plan: Plan) -> set[str]:
+    """Of all that is ready when all is up."""
+    return rented_targets(plan).keys() | set(_generators_of(plan))
+
+
+def _generators_of(plan: Plan) -> list[str]:
+    return [] if plan.generator is None else generator_names(plan.generator.count)
+
+
+def digest_of(plan: Plan) -> str:
+    """Of what is made for `plan`: equal where the same servers are."""
+    asked: dict[str, object] = {name: spec.model_dump(mode="json") for name, spec in rented_targets(plan).items()}
+    if plan.generator is not None:
+        asked[GENERATOR] = plan.generator.model_dump(mode="json")
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
+
+
+@dataclass(slots=True)
+class Rental:
+    """The rented servers of one plan."""
+
+    plan: Plan
+    root: Path
+    """pgdyno's home."""
+    journal: Journal
+    say: Say
+    clouds: dict[str, Cloud] = field(default_factory=dict)
+    """By region."""
+    fresh: set[str] = field(default_factory=set)
+    """Targets that nothing was done to since they were made or restored."""
+    since: dict[str, datetime] = field(default_factory=dict)
+    """When each target's server was asked for; without those that were up before."""
+    unread: set[str] = field(default_factory=set)
+    """Targets whose pages were not read since they were restored."""
+    generator_group: str | None = None
+    """Its security group, while servers are made."""
+    stop: Stop = field(default_factory=Stop)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def __post_init__(self) -> None:
+        """What is up already may have been restored just now, too."""
+        self.unread |= {name for name, spec in rented_targets(self.plan).items() if is_restored(spec)}
+
+    def up(self) -> None:
+        """Makes all of it, its servers side by side. Raises TargetError; what was made is then still there."""
+        # what is read, or made for all, is not to be so by each
+        if self._has_hosts:
+            KeyRing(self.journal).own()
+        generators = self._generators()
+        if generators:
+            self.generator_group = generators[0].group()
+        side_by_side({name: partial(self._up, name) for name in rented_targets(self.plan)}, self.stop)
+        if generators:
+            self._generators_up(generators)
+
+    @property
+    def _has_hosts(self) -> bool:
+        specs = rented_targets(self.plan).values()
+        return self.plan.generator is not None or any(isinstance(spec, Ec2Target) for spec in specs)
+
+    def _generators(self) -> list[RentedGenerator]:
+        hosts = generator_of(self.plan)
+        if hosts is None:
+            return []
+        # SSH takes a while to load
+        from pgdyno.targets.aws.hosts.generator import generators_of
+
+        region = _region(self.clouds, next(iter(rented_targets(self.plan).values())))
+        return generators_of(hosts, self.clouds[region], self.journal, self.say, self.stop)
+
+    def _generators_up(self, generators: Sequence[RentedGenerator]) -> None:
+        from pgdyno.targets.aws.hosts.generator import check_reach
+
+        zones = {name: place["zone"] for name, place in self.journal.ready.items()}
+        if len(set(zones.values())) > 1:
+            listed = ", ".join(f"{name} in {zone}" for name, zone in sorted(zones.items()))
+            raise TargetError(
+                f"the servers are in several zones ({listed}), and the generator can be in one", hint=_ZONE
+            )
+        zone = next(iter(zones.values()))
+        side_by_side({each.maker.target: partial(self._generator_up, each, zone) for each in generators}, self.stop)
+        check_reach(generators[0].maker.cloud, self.journal)
+
+    def _generator_up(self, generator: RentedGenerator, zone: str) -> None:
+        name = generator.maker.target
+        assert self.generator_group is not None
+        self.since[name] = datetime.now(UTC)
+        try:
+            place = generator.up(self.generator_group, zone)
+        except TargetError as error:
+            raise type(error)(f"the generator: {error.message}", hint=error.hint) from error
+        self.journal.is_ready(name, place.as_kept())
+
+    def generator_ssh(self) -> SshSpec | None:
+        """How to log in to the generator, the first of several; None where the load comes from here."""
+        if self.plan.generator is None:
+            return None
+        return KeyRing(self.journal).ssh(Place(**self.journal.ready[GENERATOR]))
+
+    def through(self) -> tuple[str, ...]:
+        """Words before a program that is to run on the first generator; none: here. Raises TargetError."""
+        if self.plan.generator is None:
+            return ()
+        from pgdyno.remote.remote_host import through
+        from pgdyno.targets.aws.hosts.generator import there
+
+        file = self.journal.keys / "generator.json"
+        with storing(file, "cannot write"):
+            there(self.journal).write(file)
+        return through(file)
+
+    def load_hosts(self) -> list[There]:
+        """The generators, where there are several; none otherwise."""
+        if self.plan.generator is None or self.plan.generator.count == 1:
+            return []
+        from pgdyno.targets.aws.hosts.generator import all_there
+
+        return all_there(self.journal)
+
+    def _up(self, name: str) -> None:
+        self.since[name] = datetime.now(UTC)
+        try:
+            self._ready(name, self._server(name, new_password()))
+        except TargetError as error:
+            raise type(error)(f"target {name}: {error.message}", hint=error.hint) from error
+
+    def connection(self, name: str) -> DsnTarget:
+        """How the server of target `name` is reached. Raises TargetError."""
+        spec = rented_targets(self.plan)[name]
+        place = Place(**self.journal.ready[name])
+        return DsnTarget(
+            kind="dsn",
+            dsn=place.dsn(self.journal.passwords, self._tls_root(name)),
+            ssh=KeyRing(self.journal).ssh(place),
+            **{
+                key: getattr(spec, key)
+                for key in ("database", "allow_existing", "settings")
+                if key in spec.model_fields_set
+            },
+        )
+
+    def observed(self, name: str) -> tuple[Cloud, str]:
+        """Where the database instance of target `name` is, and what it is called there."""
+        maker = self._maker(name)
+        return maker.cloud, maker.name
+
+    def server_id(self, name: str) -> str:
+        """What the server of target `name` is called at Amazon."""
+        return self._maker(name).name
+
+    def reads_first(self, name: str) -> bool:
+        """Whether each page of the restored server of target `name` is to be read before its first trial."""
+        spec = rented_targets(self.plan)[name]
+        return isinstance(spec, DatabaseTarget) and spec.first_touch == "read"
+
+    def limits(self, name: str) -> list[str]:
+        """How much the storage of target `name` gives, in words."""
+        spec, instance = rented_targets(self.plan)[name], self.journal.ready[name]["instance"]
+        if not isinstance(spec, RdsTarget | Ec2Target):
+            return []
+        try:
+            return limits_in_words(spec, instance, instance_limit(self._maker(name).cloud, instance))
+        except AwsError as error:
+            return [f"the limits of its storage are not known: {error.message}"]
+
+    def generator_cost(self, name: str) -> Estimate:
+        """What the generator `name` costs."""
+        # it imports this module
+        from pgdyno.targets.aws.cost import generator_estimate
+
+        # that of the servers; a zone's name is not always its region's with a letter behind it
+        region = self.observed(next(iter(rented_targets(self.plan))))[0].region
+        return generator_estimate(self.plan, Prices(self.root), region, self.journal.ready[name]["instance"])
+
+    def observe(self, name: str, span: Span, late_s: float, say: Say) -> Iterator[Told]:
+        """What Amazon's services tell of the server of target `name` in `span`; see `pgdyno.targets.rental`."""
+        from pgdyno.targets.aws.observe.reports import told_of_database, told_of_host
+
+        cloud, instance = self.observed(name)
+        if isinstance(rented_targets(self.plan)[name], Ec2Target):
+            # its probe sees the rest from inside
+            yield from told_of_host(cloud, self.requests(name), span, late_s, say)
+        else:
+            yield from told_of_database(cloud, instance, span, late_s, say)
+
+    def requests(self, name: str) -> list[str]:
+        """Tokens of the requests for the instance of target `name`: one of them made it."""
+        return [each.name for each in self.journal.noted if each.target == name and each.kind is Kind.INSTANCE]
+
+    def wants_restore(self, name: str) -> bool:
+        """Whether the server of target `name` is to be made anew from its snapshot before the next trial."""
+        return self.is_restored_often(name) and name not in self.fresh
+
+    def is_restored_often(self, name: str) -> bool:
+        """Whether the server of target `name` is another before every trial."""
+        spec = rented_targets(self.plan).get(name)
+        return isinstance(spec, DatabaseTarget) and spec.restore == "each-trial"
+
+    def restore(self, name: str) -> None:
+        """Removes the server of target `name` and makes it anew from its snapshot. Raises TargetError."""
+        maker, spec = self._maker(name), rented_targets(self.plan)[name]
+        noted = [each for each in self.journal.noted if each.target == name and each.kind in _DATABASES]
+        within_s = parse_duration_s(spec.ready_within)
+        clouds = {maker.cloud.region: maker.cloud}
+        left = remove_all(clouds, lambda: by_name(maker.cloud, noted, self.journal.run), self.say, within_s)
+        if left:
+            raise AwsError(f"cannot restore {name}: {left[0].resource.words} is still there: {left[0].why}")
+        self._ready(name, self._server(name, new_password()), restore=True)
+        self.unread.add(name)
+
+    def down(self) -> list[Left]:
+        """Removes all of it; what could not be removed. Without that, the journal goes, too. Raises TargetError."""
+        search = self._search()
+        left = remove_all(self.clouds, lambda: self._ours(search), self.say)
+        if not left:
+            self.journal.close()
+        return left
+
+    def there(self) -> list[Resource]:
+        """All of it that there is. Raises AwsError."""
+        return self._ours(self._search())
+
+    def _search(self) -> Search:
+        return Search(self.clouds, [(each, self.journal.run) for each in self.journal.noted])
+
+    def _ours(self, search: Search) -> list[Resource]:
+        return [each for each in search.find() if each.run == self.journal.run]
+
+    def prolong(self, expires: datetime) -> None:
+        """Gives all of it another expiry. Raises TargetError; then some of it has that of before."""
+        tag = [{"Key": EXPIRES, "Value": stamp(expires)}]
+        for each in self.there():
+            _retag(self.clouds[each.region], each, self.journal.account, tag)
+        # it promises nothing that a tag does not
+        self.journal.prolong(expires)
+
+    def _tls_root(self, name: str) -> Path:
+        """What the certificate of the server of target `name` is checked with. Raises TargetError."""
+        spec = rented_targets(self.plan)[name]
+        return (
+            tls_root(spec, self.root) if isinstance(spec, DatabaseTarget) else KeyRing(self.journal).certificate(name)
+        )
+
+    def _ready(self, name: str, server: Rds | Aurora | Ec2, *, restore: bool = False) -> None:
+        # only databases have a snapshot to be restored from
+        place = server.restore() if restore and isinstance(server, (Rds, Aurora)) else server.up()
+        spec, passwords = rented_targets(self.plan)[name], self.journal.passwords
+        with self._lock:
+            keep_password(passwords, place, server.password)
+        wait_until_it_answers(server.maker, spec, place, passwords, self._tls_root(name))
+        self.journal.is_ready(name, place.as_kept())
+        self.fresh.add(name)
+
+    def _server(self, name: str, password: str) -> Rds | Aurora | Ec2:
+        spec, maker = self.plan.target[name], self._maker(name)
+        if isinstance(spec, Ec2Target):
+            # SSH takes a while to load
+            from pgdyno.targets.aws.hosts.ec2 import Ec2
+
+            return Ec2(maker, spec, password)
+        if isinstance(spec, RdsTarget):
+            return Rds(maker, spec, password)
+        assert isinstance(spec, AuroraTarget)
+        return Aurora(maker, spec, password)
+
+    def _maker(self, name: str) -> Maker:
+        spec = rented_targets(self.plan)[name]
+        cloud = self.clouds[_region(self.clouds, spec)]
+        place = 1 + list(self.plan.target).index(name)
+        return Maker(cloud, self.journal, name, place, self.say, self.stop, self.generator_group)
+
+
+def _retag(cloud: Cloud, each: Resource, account: str, tag: list[dict[str, str]]) -> None:
+    names = {
+        Kind.DB_INSTANCE: "db",
+        Kind.DB_CLUSTER: "cluster",
+        Kind.DB_PARAMETERS: "pg",
+        Kind.CLUSTER_PARAMETERS: "cluster-pg",
+    }
+    if each.kind in names:
+        arn = f"arn:{cloud.partition}:rds:{cloud.region}:{account}:{names[each.kind]}:{each.id}"
+        cloud.call("rds", "add_tags_to_resource", ResourceName=arn, Tags=tag)
+    elif each.kind in (Kind.SECURITY_GROUP, Kind.INSTANCE, Kind.VOLUME):
+        # a host looks at its own tag
+        cloud.call("ec2", "create_tags", Resources=[each.id], Tags=tag)
+
+
+def _region(clouds: Mapping[str, Cloud], spec: AwsTarget) -> str:
+    # without a region it is the configured one, which stands first
+    return spec.region or next(iter(clouds))
+
+
+def _clouds(plan: Plan) -> dict[str, Cloud]:
+    specs = rented_targets(plan).values()
+    configured = [Cloud()] if any(spec.region is None for spec in specs) else []
+    named = [Cloud(spec.region) for spec in specs if spec.region is not None]
+    return {cloud.region: cloud for cloud in [*configured, *named]}
+
+
+def begin(plan: Plan, root: Path, say: Say, lasts_s: float) -> Rental:
+    """A new rental, of which nothing is made yet; it expires in `lasts_s`. Raises TargetError without credentials."""
+    clouds = _clouds(plan)
+    account = next(iter(clouds.values())).account()
+    expires = datetime.now(UTC) + timedelta(seconds=lasts_s)
+    journal = Journal.begin(root, plan.name, digest_of(plan), account, expires)
+    return Rental(plan, root, journal, say, clouds)
+
+
+def standing(plan: Plan, root: Path, say: Say) -> Rental | None:
+    """What `pgdyno target up` left up for this very plan; None when there is nothing. Raises TargetError.
+
+    Raises AwsError when it is up for another plan of that name: it would be paid for twice.
+    """
+    for journal in journals(root):
+        if journal.plan != plan.name or not journal.ready:
+            continue
+        if journal.digest != digest_of(plan):
+            message = f"servers of a plan {plan.name} are up (run {journal.run}), and its targets were others then"
+            raise AwsError(message, hint=f"remove them: pgdyno reap --run {journal.run}")
+        if journal.ready.keys() != wanted_names(plan):
+            continue
+        rental = _own(Rental(plan, root, journal, say, _clouds(plan)))
+        if not journal.hold():
+            raise AwsError(f"another pgdyno uses the servers of the plan {plan.name} (run {journal.run})")
+        if rental.there():
+            return rental
+        # another machine has reaped them
+        journal.close()
+    return None
+
+
+def _own(rental: Rental) -> Rental:
+    """`rental`, if these credentials are of the account that it is in. Raises AwsError."""
+    account = next(iter(rental.clouds.values())).account()
+    if account != rental.journal.account:
+        message = f"run {rental.journal.run} is of account {rental.journal.account}, and these credentials of {account}"
+        raise AwsError(message, hint="use those of the other account")
+    return rental
+
+
+def is_standing(plan: Plan, root: Path) -> bool:
+    """Whether `standing` would give the servers of `plan`, or say why not."""
+    names = wanted_names(plan)
+    ready = [each for each in journals(root) if each.plan == plan.name and each.ready]
+    return any(each.digest != digest_of(plan) or each.ready.keys() == names for each in ready)
+
+
+def left_of(plan: Plan, root: Path, say: Say) -> list[Rental]:
+    """All that journals know of plans of that name, whole or not, also of other targets. Raises TargetError."""
+    found = []
+    for journal in journals(root):
+        if journal.plan == plan.name:
+            clouds = _clouds(plan) | {each.region: Cloud(each.region) for each in journal.noted}
+            found.append(_own(Rental(plan, root, journal, say, clouds)))
+    return found

@@ -1,0 +1,108 @@
+"""How much storage gives: the volume's limits beside those of the instance that it is attached to."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from pgdyno.targets.aws.api import Cloud
+from pgdyno.targets.aws.schema import Ec2Target, RdsTarget, Volume
+from pgdyno.units import parse_bytes
+
+GB = 1024**3
+STRIPED_FROM_GB = 400
+"""From here on RDS for PostgreSQL stripes a volume over four."""
+GP3, GP3_STRIPED = (3_000, 125), (12_000, 500)
+"""IOPS and MB/s that a volume has without asking for more."""
+GP2_IOPS_A_GB, GP2_LEAST, GP2_BURST, GP2_MOST = 3, 100, 3_000, 16_000
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Of a volume, or of an instance towards all its volumes."""
+
+    iops: float
+    mb_s: float | None
+    """None: it follows from the IOPS and the size of requests."""
+    burst_iops: float | None = None
+    """For a while, as long as there are credits; None: no more than that."""
+    burst_mb_s: float | None = None
+
+    @property
+    def words(self) -> str:
+        """`3,000 IOPS, 125 MB/s`."""
+        last = _both(self.iops, self.mb_s)
+        if self.burst_iops is None:
+            return last
+        return f"{last} ({_both(self.burst_iops, self.burst_mb_s)} while burst credits last)"
+
+
+def _both(iops: float, mb_s: float | None) -> str:
+    return f"{iops:,.0f} IOPS" + ("" if mb_s is None else f", {mb_s:,.4g} MB/s")
+
+
+def volume_limit(spec: RdsTarget) -> Limit:
+    """Of the volume that `spec` asks for."""
+    size = parse_bytes(spec.storage) / GB
+    if spec.storage_type == "gp3":
+        free = GP3_STRIPED if size >= STRIPED_FROM_GB else GP3
+        return Limit(spec.iops or free[0], spec.throughput or free[1])
+    if spec.storage_type == "gp2":
+        volumes = 4 if size >= STRIPED_FROM_GB else 1
+        iops = min(max(GP2_IOPS_A_GB * size, GP2_LEAST), GP2_MOST * volumes)
+        burst = GP2_BURST * volumes
+        return Limit(iops, 250 * volumes if size / volumes >= 334 else 128 * volumes, burst if burst > iops else None)
+    return Limit(spec.iops or 0, None)
+
+
+def attached_limit(volume: Volume) -> Limit:
+    """Of a volume of EBS that is attached to a host."""
+    if volume.type == "gp3":
+        return Limit(volume.iops or GP3[0], volume.throughput or GP3[1])
+    return Limit(volume.iops or 0, None)
+
+
+def instance_limit(cloud: Cloud, instance: str) -> Limit | None:
+    """Towards EBS, of a class such as `db.m7g.large`; None where the service does not say it. Raises AwsError."""
+    name = instance.removeprefix("db.")
+    found = cloud.call("ec2", "describe_instance_types", InstanceTypes=[name])["InstanceTypes"]
+    told = found[0].get("EbsInfo", {}).get("EbsOptimizedInfo") if found else None
+    if told is None:
+        return None
+    iops, most = float(told["BaselineIops"]), float(told["MaximumIops"])
+    mb_s, most_mb_s = told["BaselineThroughputInMBps"], told["MaximumThroughputInMBps"]
+    bursts = most > iops or most_mb_s > mb_s
+    return Limit(iops, mb_s, most if bursts else None, most_mb_s if bursts else None)
+
+
+def limits_in_words(spec: RdsTarget | Ec2Target, instance: str, limit: Limit | None) -> list[str]:
+    """Of each of its volumes, where the instance's is `limit`."""
+    if isinstance(spec, RdsTarget):
+        return [storage_words(spec, instance, limit)]
+    there = {"data": spec.data or spec.root, "WAL": spec.wal}
+    return [volume_words(what, each, instance, limit) for what, each in there.items() if each is not None]
+
+
+def storage_words(spec: RdsTarget, instance: str, of_instance: Limit | None) -> str:
+    """The lower one of both, for whoever reads the run."""
+    return _lower(
+        f"its {spec.storage_type} volume of {_spaced(spec.storage)}", volume_limit(spec), instance, of_instance
+    )
+
+
+def volume_words(what: str, volume: Volume, instance: str, of_instance: Limit | None) -> str:
+    """The same of one that is attached to a host; `what` lies there."""
+    named = f"the {volume.type} volume of {_spaced(volume.size)} with {what}"
+    return _lower(named, attached_limit(volume), instance, of_instance)
+
+
+def _spaced(size: str) -> str:
+    return re.sub(r"(?<=[0-9])(?=[A-Za-z])", " ", size)
+
+
+def _lower(volume: str, of_volume: Limit, instance: str, of_instance: Limit | None) -> str:
+    if of_instance is None:
+        return f"{volume} does {of_volume.words}; nobody tells what {instance} does"
+    iops = min(of_volume.iops, of_instance.iops)
+    known = [each for each in (of_volume.mb_s, of_instance.mb_s) if each is not None]
+    return f"{volume} does {of_volume.words}, the instance {of_instance.words}: {_both(iops, min(known))} at length"

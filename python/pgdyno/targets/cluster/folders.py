@@ -1,0 +1,205 @@
+"""Folders for a server's files: outside of the home, in memory, and copies of them.
+
+Folders for a server's files outside of the home: on a path of the plan's, or in memory.
+
+Each gets a folder of its own, which the claim names before it is there, so that it is removed by the run or by
+whoever sweeps behind it. Nothing else on that path is touched.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import re
+import secrets
+import shutil
+import stat
+import subprocess
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from pgdyno.errors import TargetError
+from pgdyno.plan.targets import TMPFS, Environment
+from pgdyno.targets.account import Account
+from pgdyno.targets.cluster.instance_record import Claim
+from pgdyno.targets.cluster.subprocesses import clean_environment, run_program
+from pgdyno.targets.home import storing
+from pgdyno.units import format_bytes, parse_bytes
+
+FICLONE = 0x40049409
+"""ioctl_ficlone(2): one file gets the blocks of another."""
+
+
+def copy_tree(
+    source: Path, to: Path, account: Account, reflink: Literal["always", "auto", "never"], *, durable: bool = True
+) -> None:
+    """Copies what is in the folder `source` into the folder `to`, which is there, and if `durable` brings it to disk.
+
+    The server's user does it with `cp`, so that links in a folder of that user's lead nobody elsewhere.
+    Raises TargetError.
+    """
+    arguments = ["--archive", f"--reflink={reflink}", "--no-target-directory", str(source), str(to)]
+    status, output = run_program(["cp", *arguments], account, clean_environment(None))
+    if status != 0:
+        said = output.strip().splitlines()
+        reason = said[-1].removeprefix("cp: ") if said else f"cp ended with {status}"
+        raise TargetError(f"cannot copy {source} to {to}: {reason}")
+    if durable:
+        sync_files(to)
+
+
+def shares_blocks(folder: Path) -> bool:
+    """Whether two files in `folder` can have the same blocks. Raises OSError when nothing can be written there."""
+    with tempfile.TemporaryFile(dir=folder) as source, tempfile.TemporaryFile(dir=folder) as to:
+        source.write(bytes(1 << 16))
+        source.flush()
+        try:
+            fcntl.ioctl(to, FICLONE, source.fileno())
+        except OSError:
+            return False
+        return True
+
+
+def sync_files(folder: Path) -> None:
+    """Brings all files below `folder`, and whatever else its file system holds back, to disk. Raises TargetError.
+
+    One syncfs(2): a cluster has a thousand files, and a journal written for each takes seconds.
+    """
+    with storing(folder, "cannot write"):
+        handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if ctypes.CDLL(None, use_errno=True).syncfs(handle) != 0:
+                number = ctypes.get_errno()
+                raise OSError(number, os.strerror(number))
+        finally:
+            os.close(handle)
+
+
+_TIMEOUT_S = 600
+
+
+def run_tool(*command: str) -> None:
+    """Runs a tool as we are. Raises TargetError with what it said."""
+    doing = " ".join(command)
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise TargetError(f"cannot run {doing}: {error}") from error
+    if done.returncode != 0:
+        said = done.stderr.strip().splitlines()
+        reason = said[-1] if said else f"it ended with {done.returncode}"
+        raise TargetError(f"{doing} failed: {reason.removeprefix('ERROR: ')}")
+
+
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - names in it are drawn, and mkdir refuses what is there
+MEMINFO = Path("/proc/meminfo")
+_NAME = re.compile(r"pgdyno-[0-9a-f]{8}")
+_MOUNT = "memory"
+
+
+@dataclass(slots=True)
+class Places:
+    """Where one server's files go."""
+
+    data_directory: Path
+    wal: Path | None = None
+    """An empty folder of the server's user; None: with the cluster."""
+    notes: list[str] = field(default_factory=list)
+
+
+def make_places(wanted: Environment, claim: Claim, account: Account) -> Places:
+    """Makes the folders that `wanted` asks for. Raises TargetError; the claim knows what is there by then."""
+    places = Places(claim.data_directory)
+    if wanted.data == TMPFS:
+        places.data_directory = _in_memory(wanted.tmpfs_size, claim, account, places.notes) / "data"
+    elif wanted.data is not None:
+        places.data_directory = _make(Path(wanted.data).expanduser(), claim, account) / "data"
+    if wanted.wal is not None:
+        places.wal = _make(Path(wanted.wal).expanduser(), claim, account) / "wal"
+        with storing(places.wal, "cannot create the folder"):
+            places.wal.mkdir(0o700)
+            account.take(places.wal)
+    if places.data_directory != claim.data_directory:
+        claim.note(data_directory=str(places.data_directory))
+    return places
+
+
+def remove_places(places: list[str], mount: str | None) -> None:
+    """Removes what `make_places` made, as a claim's record names it. Raises TargetError."""
+    if mount is not None and os.path.ismount(mount):
+        run_tool("umount", mount)
+    for name in places:
+        path = Path(name)
+        try:
+            status = path.lstat()
+        except FileNotFoundError:
+            continue
+        # a record that was tampered with must not have us remove anything else
+        if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and _NAME.fullmatch(path.name):
+            with storing(path, "cannot remove"):
+                shutil.rmtree(path)
+
+
+def _make(parent: Path, claim: Claim, account: Account) -> Path:
+    folder = parent / f"pgdyno-{secrets.token_hex(4)}"
+    blocked = account.blocked_at(folder)
+    if blocked is not None:
+        raise TargetError(
+            f"cannot put files of a server in {parent}: {blocked} is closed to user {account.name}",
+            hint="open it for passing through (chmod o+x), or name another folder",
+        )
+    claim.note(places=[*claim.record.places, str(folder)])
+    with storing(folder, "cannot create the folder"):
+        folder.mkdir(0o755)
+        folder.chmod(0o755)
+    return folder
+
+
+def _in_memory(size: str | None, claim: Claim, account: Account, notes: list[str]) -> Path:
+    wanted = None if size is None else parse_bytes(size)
+    available = available_memory()
+    if wanted is not None and wanted > available:
+        raise TargetError(
+            f"cannot have {size} for a cluster in memory: {format_bytes(available)} are available",
+            hint="lower tmpfs_size, or free memory",
+        )
+    if wanted is not None and os.geteuid() == 0:
+        mount = claim.folder / _MOUNT
+        claim.note(mount=str(mount))
+        with storing(mount, "cannot create the folder"):
+            mount.mkdir(0o755)
+        try:
+            run_tool("mount", "-t", "tmpfs", "-o", f"size={wanted},mode=0755,nosuid,nodev", "pgdyno", str(mount))
+        except TargetError as error:
+            notes.append(f"no tmpfs of its own, so nothing holds it to {size}: {error.message}")
+        else:
+            return mount
+    if not SHARED_MEMORY.is_dir():
+        raise TargetError(f"cannot put a cluster in memory: there is no {SHARED_MEMORY}", hint="mount a tmpfs there")
+    free = shutil.disk_usage(SHARED_MEMORY).free
+    if wanted is not None and wanted > free:
+        raise TargetError(
+            f"cannot have {size} for a cluster in memory: {SHARED_MEMORY} has {format_bytes(free)} free",
+            hint=f"mount {SHARED_MEMORY} with a larger size, or lower tmpfs_size",
+        )
+    return _make(SHARED_MEMORY, claim, account)
+
+
+def available_memory() -> int:
+    """Bytes that can be had without swapping, as the kernel estimates it (proc(5), MemAvailable)."""
+    for line in MEMINFO.read_text().splitlines():
+        name, _, rest = line.partition(":")
+        if name == "MemAvailable":
+            return int(rest.split()[0]) * 1024
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

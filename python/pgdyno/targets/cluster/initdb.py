@@ -1,0 +1,234 @@
+"""A new cluster by initdb, or as a copy of one kept in the home, and who may connect to it.
+
+Clusters as initdb left them, kept in the home: copies of one take a tenth of the time that initdb needs.
+
+Only clusters that go with their run are copies. They have one system identifier, which PostgreSQL asks about when
+a standby finds its primary, and nobody else does; one that is kept has been made by initdb for itself.
+
+Who may connect to a server that pgdyno starts: pg_hba.conf and pg_ident.conf, rewritten at every start.
+
+Through the socket, peer authentication accepts pgdyno's own user as `postgres`, and nobody else. Under root, servers
+run as another user, whose other processes can reach the socket but have no password. Every other role, and every
+connection over TCP, needs a password (SCRAM).
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from pgdyno.errors import TargetError
+from pgdyno.targets.account import Account
+from pgdyno.targets.cluster.folders import copy_tree
+from pgdyno.targets.cluster.installation import Installation
+from pgdyno.targets.cluster.subprocesses import run_program
+from pgdyno.targets.home import Home, ensure_folder, no_space_hint, storing
+from pgdyno.targets.private_file import write_private
+
+USER = "postgres"
+"""The superuser of every cluster."""
+
+_REFUSED_LONG = {
+    "pgdata": "pgdyno makes the cluster in a folder of its own",
+    "waldir": "the target's environment has a key wal for that",
+    "xlogdir": "the target's environment has a key wal for that",
+    "username": "pgdyno connects as postgres",
+    "auth": "pgdyno sets how its user is let in",
+    "auth-local": "pgdyno sets how its user is let in",
+    "auth-host": "pgdyno sets how its user is let in",
+    "pwfile": "pgdyno draws a password",
+    "pwprompt": "pgdyno draws a password",
+    "show": "it makes no cluster",
+    "sync-only": "it makes no cluster",
+    "version": "it makes no cluster",
+    "help": "it makes no cluster",
+}
+_SHORT = {
+    "D": "pgdata",
+    "X": "waldir",
+    "U": "username",
+    "A": "auth",
+    "W": "pwprompt",
+    "s": "show",
+    "S": "sync-only",
+    "V": "version",
+    "?": "help",
+}
+
+
+def check_arguments(arguments: Sequence[str]) -> None:
+    """Raises TargetError when a plan's argument of initdb is one that pgdyno gives itself."""
+    for argument in arguments:
+        reason = _refusal(argument)
+        if reason is not None:
+            raise TargetError(f"cannot pass {argument} to initdb: {reason}", hint="remove it from the target's initdb")
+
+
+def init_cluster(
+    installation: Installation,
+    data_directory: Path,
+    account: Account,
+    extra: Sequence[str],
+    password: str,
+    *,
+    durable: bool,
+    wal: Path | None = None,
+) -> None:
+    """Makes a cluster in `data_directory`, which is created for `account`, with its WAL in `wal` if that is given.
+
+    UTF8 and locale C unless `extra` says otherwise: the same on every machine and in every version.
+    The superuser `postgres` has `password`; `write_access` says before each start who needs it.
+    `durable` waits until the files are on disk. Raises TargetError.
+    """
+    with storing(data_directory, "cannot create the folder"):
+        data_directory.mkdir(0o700)
+        account.take(data_directory)
+    password_file = data_directory.with_name("password")
+    try:
+        write_private(password_file, f"{password}\n", account)
+        arguments = [
+            # two words: a sweep knows a server by the folder among its arguments
+            "-D",
+            str(data_directory),
+            f"--username={USER}",
+            f"--pwfile={password_file}",
+            "--auth-local=scram-sha-256",
+            "--auth-host=scram-sha-256",
+            "--encoding=UTF8",
+            "--locale=C",
+            *_checksums(installation, extra),
+            *([] if durable else ["--no-sync"]),
+            *([] if wal is None else [f"--waldir={wal}"]),
+        ]
+        status, output = run_program([installation.program("initdb"), *arguments], account, installation.environment())
+    finally:
+        password_file.unlink(missing_ok=True)
+    if status != 0 or not (data_directory / "PG_VERSION").is_file():
+        shutil.rmtree(data_directory, ignore_errors=True)
+        hint = no_space_hint(data_directory) if "No space left on device" in output else None
+        raise TargetError(f"cannot make a cluster with initdb {installation.version}: {_reason(output)}", hint=hint)
+
+
+def _checksums(installation: Installation, extra: Sequence[str]) -> list[str]:
+    # before 18 initdb has no word for "without": it is what happens when nothing is said
+    without = "--no-data-checksums"
+    if without not in extra:
+        return ["--data-checksums", *extra]
+    return list(extra) if installation.major >= 18 else [each for each in extra if each != without]
+
+
+def _refusal(argument: str) -> str | None:
+    if argument.startswith("--"):
+        name = argument[2:].partition("=")[0]
+        # getopt takes every beginning of a name that is clear
+        return next((why for long, why in _REFUSED_LONG.items() if long.startswith(name)), None)
+    if argument.startswith("-") and len(argument) > 1:
+        long = _SHORT.get(argument[1])
+        return None if long is None else _REFUSED_LONG[long]
+    return None
+
+
+def _reason(output: str) -> str:
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    telling = [line for line in lines if "error:" in line or "FATAL:" in line or "DETAIL:" in line]
+    return " | ".join(telling or lines[-5:]) or "it says nothing"
+
+
+class ClusterTemplate:
+    """What is kept under one key; whatever goes wrong with it, initdb is there."""
+
+    def __init__(self, home: Home, key: str) -> None:
+        """Nothing is there, or made, yet."""
+        # files are the server's user's, who may be another next time
+        self._folder = home.templates / f"{key}-{home.account.uid}"
+        self._account: Account = home.account
+        self._home = home
+
+    def copy_to(self, data_directory: Path) -> bool:
+        """Makes `data_directory` a copy; False when there is nothing to copy, or it cannot be had."""
+        if not self._folder.is_dir():
+            return False
+        try:
+            self._copy(self._folder, data_directory, durable=False)
+        except TargetError:
+            shutil.rmtree(data_directory, ignore_errors=True)
+            return False
+        return True
+
+    def keep(self, data_directory: Path) -> None:
+        """Keeps a copy of a cluster that initdb made just now, and that never ran; another's copy will do."""
+        partial = self._folder.with_name(f"{self._folder.name}.partial")
+        lock: FileLock = self._home.lock(f"template-{self._folder.name}")
+        try:
+            ensure_folder(self._folder.parent)
+            with storing(partial, "cannot lock"):
+                lock.acquire(timeout=0)
+        except (TargetError, Timeout):
+            return
+        try:
+            # of a run that was killed
+            shutil.rmtree(partial, ignore_errors=True)
+            self._copy(data_directory, partial, durable=True)
+            partial.rename(self._folder)
+        except (TargetError, OSError):
+            shutil.rmtree(partial, ignore_errors=True)
+        finally:
+            lock.release()
+
+    def _copy(self, source: Path, to: Path, *, durable: bool) -> None:
+        with storing(to, "cannot create the folder"):
+            to.mkdir(0o700)
+            self._account.take(to)
+        copy_tree(source, to, self._account, "auto", durable=durable)
+
+
+_HEAD = "# pgdyno rewrites this file at every start\n"
+_MAP = "pgdyno"
+PASSWORD_FILE = "pgpass"  # noqa: S105 - its name
+"""Next to a standby's data directory: the password for its primary."""
+
+
+def write_access(data_directory: Path) -> None:
+    """Writes both files of a cluster, whatever they said before. Raises TargetError."""
+    lines = [
+        f"local all {USER} peer map={_MAP}",
+        "local all,replication all scram-sha-256",
+        "host all,replication all 127.0.0.1/32 scram-sha-256",
+    ]
+    _write(data_directory / "pg_hba.conf", lines)
+    _write(data_directory / "pg_ident.conf", [f"{_MAP} {_quoted(_own_name())} {USER}"])
+
+
+def write_password_file(path: Path, password: str, account: Account) -> None:
+    """A password file of libpq's that only `account` can read, for a program that runs as that user.
+
+    Raises TargetError.
+    """
+    write_private(path, f"*:*:*:{USER}:{password}\n", account)
+
+
+def _own_name() -> str:
+    uid = os.geteuid()
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        # initdb refuses such a user, too
+        raise TargetError(f"user {uid} has no name on this host", hint="add the user to /etc/passwd") from None
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _write(path: Path, lines: list[str]) -> None:
+    with storing(path, "cannot write"):
+        # no link is followed: the folder is the server user's, and we may be root
+        handle = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.truncate()
+            file.write(_HEAD + "".join(f"{line}\n" for line in lines))

@@ -1,0 +1,188 @@
+"""The programs of one PostgreSQL, and its version.
+
+Which published server is meant by "18", "18.6" or "18.6.0".
+
+A release on Maven Central is called MAJOR.MINOR.BUILD, sometimes with a further build behind a dash:
+18.6.0, 12.17.1, 10.5.0-1. The build is the packager's; PostgreSQL's own version is MAJOR.MINOR.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pgdyno.errors import TargetError
+from pgdyno.targets.account import Account
+from pgdyno.targets.cluster.subprocesses import clean_environment, run_program
+from pgdyno.targets.home import storing
+
+OLDEST_MAJOR = 10
+"""Before it PostgreSQL had no SCRAM passwords and other version numbers."""
+
+_RELEASE = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:-(\d+))?")
+_CLASSIFIERS = {"x86_64": "linux-amd64", "amd64": "linux-amd64", "aarch64": "linux-arm64v8", "arm64": "linux-arm64v8"}
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Release:
+    """One published build of a server; ordered by age."""
+
+    major: int
+    minor: int
+    build: int
+    rebuild: int = 0
+
+    def __str__(self) -> str:
+        """Its name on the mirror."""
+        dashed = f"-{self.rebuild}" if self.rebuild else ""
+        return f"{self.major}.{self.minor}.{self.build}{dashed}"
+
+    @property
+    def postgres(self) -> str:
+        """PostgreSQL's own version: "18.6"."""
+        return f"{self.major}.{self.minor}"
+
+    def answers(self, asked: Sequence[int]) -> bool:
+        """True when `asked` (one to three numbers) means this release or a group with it."""
+        return (self.major, self.minor, self.build)[: len(asked)] == tuple(asked)
+
+
+def parse_release(text: str) -> Release | None:
+    """The release called `text`; None when that is no name of a release."""
+    match = _RELEASE.fullmatch(text)
+    return None if match is None else Release(*(int(part or 0) for part in match.groups()))
+
+
+def parse_asked(text: str) -> tuple[int, ...]:
+    """One to three numbers of a plan's version; the plan has checked the form. Raises TargetError before 10."""
+    asked = tuple(int(part) for part in text.split("."))
+    if asked[0] < OLDEST_MAJOR:
+        raise TargetError(
+            f"cannot get PostgreSQL {text}: older than {OLDEST_MAJOR}", hint=f"use version {OLDEST_MAJOR} or later"
+        )
+    return asked
+
+
+def newest_match(asked: Sequence[int], available: Iterable[Release]) -> Release | None:
+    """The newest of `available` that `asked` means."""
+    return max((release for release in available if release.answers(asked)), default=None)
+
+
+def resolve(text: str, available: Iterable[Release]) -> Release:
+    """The newest of `available` that a plan's `text` means. Raises TargetError offering the nearest ones."""
+    asked = parse_asked(text)
+    known = sorted(release for release in available if release.major >= OLDEST_MAJOR)
+    found = newest_match(asked, known)
+    if found is None:
+        raise TargetError(f"cannot get PostgreSQL {text}: there is no such version", hint=_offer(asked, known))
+    return found
+
+
+def _offer(asked: tuple[int, ...], known: Sequence[Release]) -> str:
+    if not known:
+        return "the mirror has no versions for this kind of processor"
+    majors = sorted({release.major for release in known})
+    if len(asked) == 1 or asked[0] not in majors:
+        nearest = sorted(majors, key=lambda major: (abs(major - asked[0]), -major))[:2]
+        names = [str(major) for major in sorted(nearest)]
+        return f"nearest: {', '.join(names)}; there are {majors[0]} to {majors[-1]}"
+    peers = [release for release in known if release.major == asked[0]]
+    if len(asked) == 3 and any(release.minor == asked[1] for release in peers):
+        names = [str(release) for release in peers if release.minor == asked[1]]
+    else:
+        minors = sorted({release.minor for release in peers}, key=lambda minor: (abs(minor - asked[1]), -minor))
+        names = [f"{asked[0]}.{minor}" for minor in sorted(minors[:3])]
+    return f"nearest: {', '.join(names)}"
+
+
+def classifier(system: str | None = None, machine: str | None = None) -> str:
+    """Name of the build for this kind of machine: "linux-amd64". Raises TargetError when there is none."""
+    system = platform.system() if system is None else system
+    machine = platform.machine() if machine is None else machine
+    found = _CLASSIFIERS.get(machine.lower()) if system == "Linux" else None
+    if found is None:
+        raise TargetError(
+            f"cannot get an embedded PostgreSQL for {system} on {machine}: "
+            "there are builds for Linux on x86_64 and aarch64",
+            hint='install PostgreSQL and use a target with kind = "local"',
+        )
+    return found
+
+
+PROGRAMS = ("initdb", "postgres")
+
+_VERSION = re.compile(r"\) (\d+)(\S*)")
+"""Behind "postgres (PostgreSQL) ": 18.6, 19devel, 15.5 (Debian 15.5-0+deb12u1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """PostgreSQL programs that were looked at and can be run."""
+
+    bin: Path
+    version: str
+    """As the programs say: "18.6"."""
+    major: int
+    origin: str
+    """What kept clusters are told apart by: which build, from where."""
+    library_path: str | None = None
+    """LD_LIBRARY_PATH for it."""
+    notes: list[str] = field(default_factory=list)
+    """What the user should know about how it was found."""
+
+    def program(self, name: str) -> str:
+        """Path of one of its programs."""
+        return str(self.bin / name)
+
+    def environment(self) -> dict[str, str]:
+        """Environment of its programs."""
+        return clean_environment(self.library_path)
+
+
+def inspect_programs(folder: Path, account: Account, library_path: str | None, remedy: str) -> tuple[str, int]:
+    """Version and major of the PostgreSQL in `folder`, whose programs `account` can run.
+
+    Raises TargetError with `remedy` as hint.
+    """
+    for name in PROGRAMS:
+        _check_program(folder / name, account, remedy)
+    versions = {name: _ask_version(folder / name, account, library_path, remedy) for name in PROGRAMS}
+    version, major = versions["postgres"]
+    if versions["initdb"][1] != major:
+        raise TargetError(
+            f"cannot use {folder}: initdb is version {versions['initdb'][0]}, postgres {version}", hint=remedy
+        )
+    if major < OLDEST_MAJOR:
+        raise TargetError(
+            f"cannot use {folder}: PostgreSQL {version} is older than {OLDEST_MAJOR}",
+            hint=f"use version {OLDEST_MAJOR} or later",
+        )
+    return version, major
+
+
+def _check_program(path: Path, account: Account, remedy: str) -> None:
+    with storing(path, "cannot look at"):
+        if not path.is_file():
+            raise TargetError(f"cannot find {path.name} in {path.parent}", hint=remedy)
+        blocked = account.blocked_at(path)
+        if blocked is not None:
+            raise TargetError(
+                f"cannot run {path} as user {account.name}: {blocked} is closed to that user",
+                hint="set PGDYNO_SERVER_USER to a user who may go there, or move the installation",
+            )
+        if not account.can_execute(path.resolve()):
+            raise TargetError(f"cannot run {path} as user {account.name}: it is not executable", hint=remedy)
+
+
+def _ask_version(path: Path, account: Account, library_path: str | None, remedy: str) -> tuple[str, int]:
+    status, output = run_program([str(path), "--version"], account, clean_environment(library_path))
+    match = _VERSION.search(output)
+    if status != 0 or match is None:
+        said = output.strip().splitlines()
+        raise TargetError(
+            f"cannot use {path}: --version says {said[-1] if said else 'nothing'} (status {status})", hint=remedy
+        )
+    return match[1] + match[2], int(match[1])

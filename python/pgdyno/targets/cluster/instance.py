@@ -1,0 +1,318 @@
+"""A server of our own from nothing to nothing: folder, cluster, process, clean-up."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from pgdyno.errors import TargetError
+from pgdyno.plan.targets import OwnTarget
+from pgdyno.targets.cluster.folders import make_places, remove_places
+from pgdyno.targets.cluster.initdb import USER, ClusterTemplate, check_arguments, init_cluster, write_access
+from pgdyno.targets.cluster.installation import Installation
+from pgdyno.targets.cluster.instance_record import Claim, make_claim, read_record
+from pgdyno.targets.cluster.leftovers import sweep_leftovers
+from pgdyno.targets.cluster.postmaster import (
+    HOST,
+    KEPT_DEADLINES,
+    Deadlines,
+    Postmaster,
+    make_socket_folder,
+    remove_socket_folder,
+    start_at_free_port,
+)
+from pgdyno.targets.cluster.processes import servers_in
+from pgdyno.targets.cluster.settings import check_settings, own_settings, write_settings
+from pgdyno.targets.cluster.snapshots import ClusterCopy
+from pgdyno.targets.cluster.standbys import ReplicaSet, drop_slots
+from pgdyno.targets.cluster.subprocesses import signals_deferred
+from pgdyno.targets.connection import Address
+from pgdyno.targets.embedded.schema import EmbeddedTarget
+from pgdyno.targets.home import Home, Progress, ensure_folder, storing
+from pgdyno.targets.server import Machine, Server
+
+
+def cluster_key(installation: Installation, initdb: Sequence[str]) -> str:
+    """What a cluster is known by: its programs and how it was made. Settings don't count, each start writes them."""
+    facts = json.dumps([installation.origin, list(initdb)])
+    return f"{installation.version}-{hashlib.sha256(facts.encode()).hexdigest()[:12]}"
+
+
+class KeptCluster:
+    """The place of one kept cluster, held against others."""
+
+    def __init__(self, home: Home, key: str) -> None:
+        """Takes nothing yet; see `acquire`."""
+        self.folder = home.clusters / key
+        self._home = home
+        self._lock: FileLock = home.lock(f"cluster-{key}")
+
+    @property
+    def data_directory(self) -> Path:
+        """The cluster; absent before the first run has made it."""
+        return self.folder / "data"
+
+    def acquire(self) -> None:
+        """Holds it until `release`. Raises TargetError when another run has it."""
+        with storing(self.folder, "cannot lock"):
+            try:
+                self._lock.acquire(timeout=0)
+            except Timeout:
+                raise TargetError(
+                    f"cannot use the kept cluster {self.folder}: {self._user()} uses it",
+                    hint="wait until that run ends, or set keep_data = false",
+                ) from None
+        ensure_folder(self.folder)
+
+    def release(self) -> None:
+        """Lets go of it; nothing when it is not held."""
+        self._lock.release()
+
+    def adopt(self, data_directory: Path) -> None:
+        """Moves a new cluster here. Raises TargetError."""
+        with storing(self.data_directory, "cannot move a cluster to"):
+            data_directory.rename(self.data_directory)
+
+    def _user(self) -> str:
+        for folder in self._home.instances.glob("*"):
+            record = read_record(folder)
+            if record is not None and record.data_directory == str(self.data_directory):
+                return f"target {record.target} of process {record.owner_pid}"
+        return "another run"
+
+
+class Instance:
+    """One server and all that it leaves on the machine.
+
+    `close` undoes whatever has been done so far, at any point, and is also called when the interpreter ends.
+    """
+
+    def __init__(self, name: str, spec: OwnTarget, installation: Installation, home: Home, progress: Progress) -> None:
+        """Does nothing yet; see `open`."""
+        self._name = name
+        self._spec = spec
+        self._installation = installation
+        self._home = home
+        self._progress = progress
+        self._settings = dict(spec.settings)
+        self._notes = list(installation.notes)
+        self._password = secrets.token_urlsafe(24)
+        self._has_other_password = False
+        self._pid = os.getpid()
+        self._claim: Claim | None = None
+        self._kept: KeptCluster | None = None
+        self._socket_folder: Path | None = None
+        self._postmaster: Postmaster | None = None
+        self._copy: ClusterCopy | None = None
+        self._replicas: ReplicaSet | None = None
+
+    def open(self) -> Server:
+        """Makes the cluster and starts it. Raises TargetError; `close` must be called in any case."""
+        check_settings(self._spec.settings)
+        check_arguments(self._spec.initdb)
+        # for exceptions that come between a `with` and its block, or before a clean-up can hold them back
+        atexit.register(self.close)
+        with signals_deferred():
+            claim = self._claim = make_claim(self._home, self._name)
+        data_directory, reused = self._get_cluster(claim)
+        with signals_deferred():
+            self._socket_folder = make_socket_folder(
+                self._home.account, lambda folder: claim.note(socket_directory=str(folder))
+            )
+        self._postmaster = Postmaster(
+            self._installation,
+            data_directory,
+            claim.log_path,
+            self._home.account,
+            self._spec.environment.variables,
+        )
+        self._copy = ClusterCopy(data_directory, self._home.account, self._spec.keep_data)
+        self._progress.step(f"starting PostgreSQL {self._installation.version}")
+        port = self._start(self._postmaster, claim, self._socket_folder, None)
+        host = str(self._socket_folder) if self._spec.connect == "unix" else HOST
+        if self._spec.replicas is not None:
+            # what is made beside a kept cluster would stay
+            beside = claim.folder if self._spec.keep_data else data_directory.parent
+            self._replicas = ReplicaSet(
+                self._spec.replicas, self._installation, self._home, claim, beside, self._progress
+            )
+        server = Server(
+            Address({"host": host, "port": str(port), "user": USER}, self._password),
+            self._notes,
+            Machine(data_directory, self._socket_folder, claim.log_path, self, self._copy, self._replicas),
+        )
+        server.prepare(set_password=self._has_other_password)
+        if reused:
+            drop_slots(server)
+        return server
+
+    def close(self) -> None:
+        """Stops the server and removes what was made, except a kept cluster. Raises TargetError."""
+        # a fork of ours must not end our server
+        if os.getpid() != self._pid:
+            return
+        with signals_deferred():
+            if self._postmaster is not None:
+                self._postmaster.stop(self._deadlines())
+                self._postmaster = None
+            if self._replicas is not None:
+                self._replicas.close()
+                self._replicas = None
+            if self._socket_folder is not None:
+                remove_socket_folder(self._socket_folder, {os.geteuid(), self._home.account.uid})
+                self._socket_folder = None
+            if self._kept is not None:
+                self._kept.release()
+                self._kept = None
+            if self._copy is not None:
+                self._copy.release()
+                self._copy = None
+            if self._claim is not None:
+                remove_places(self._claim.record.places, self._claim.record.mount)
+                self._claim.remove()
+                self._claim = None
+            atexit.unregister(self.close)
+
+    def is_alive(self) -> bool:
+        """True while the server's process runs."""
+        return self._postmaster is not None and self._postmaster.is_alive()
+
+    def restart(self, port: int) -> int:
+        """Stops the server and starts it again, at `port` if that is still free; the port that it has then."""
+        self.stop()
+        return self.start(port)
+
+    def stop(self) -> None:
+        """Shuts the server down; nothing when it does not run. Raises TargetError."""
+        postmaster, _, _ = self._opened("stop")
+        with signals_deferred():
+            postmaster.stop(KEPT_DEADLINES)
+
+    def start(self, port: int) -> int:
+        """Starts the server after `stop`, at `port` if that is still free; the port that it has then.
+
+        A data directory that was being brought back from its copy is brought back first. Raises TargetError.
+        """
+        postmaster, claim, folder = self._opened("start")
+        if self._copy is not None:
+            self._copy.finish_restoring()
+        return self._start(postmaster, claim, folder, port)
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """Settings of the plan that stand in the server's configuration."""
+        return self._settings
+
+    def write_settings(self, settings: Mapping[str, str], port: int) -> None:
+        """Puts others in their place; they count from the next reload or start. Raises TargetError."""
+        postmaster, _, folder = self._opened("configure")
+        if self._replicas is not None:
+            self._replicas.before_settings(settings)
+        self._settings = dict(settings)
+        self._write(postmaster, folder, port)
+
+    def _opened(self, doing: str) -> tuple[Postmaster, Claim, Path]:
+        postmaster, claim, folder = self._postmaster, self._claim, self._socket_folder
+        if postmaster is None or claim is None or folder is None:
+            raise TargetError(f"cannot {doing} the server of target {self._name}: it was closed")
+        return postmaster, claim, folder
+
+    def _get_cluster(self, claim: Claim) -> tuple[Path, bool]:
+        """The data directory, and whether it was there before."""
+        making = f"making a cluster of PostgreSQL {self._installation.version}"
+        if not self._spec.keep_data:
+            self._progress.step(making)
+            with signals_deferred():
+                places = make_places(self._spec.environment, claim, self._home.account)
+            self._notes += places.notes
+            self._make_or_copy_cluster(places.data_directory, places.wal)
+            return places.data_directory, False
+        kept = self._kept = KeptCluster(self._home, cluster_key(self._installation, self._spec.initdb))
+        kept.acquire()
+        copy = ClusterCopy(kept.data_directory, self._home.account, kept=True)
+        if copy.is_restoring():
+            self._progress.step("bringing back the cluster, which a run before was ended at")
+            copy.finish_restoring()
+        reused = self._has_other_password = kept.data_directory.is_dir()
+        if reused:
+            self._free_from_leftovers(kept.data_directory)
+        else:
+            self._progress.step(making)
+            # made in our own folder: what is under clusters is whole
+            self._make_cluster(claim.data_directory, durable=True)
+        claim.note(data_directory=str(kept.data_directory), keep_data=True)
+        if not reused:
+            kept.adopt(claim.data_directory)
+        return kept.data_directory, reused
+
+    def _free_from_leftovers(self, data_directory: Path) -> None:
+        if servers_in(data_directory):
+            # no run holds it, so its server was left behind
+            sweep_leftovers(self._home)
+        others = servers_in(data_directory)
+        if others:
+            pids = ", ".join(str(process.pid) for process in others)
+            raise TargetError(
+                f"cannot use the kept cluster {data_directory}: a server that pgdyno did not start runs on it: "
+                f"process {pids}",
+                hint="stop that server",
+            )
+
+    def _make_or_copy_cluster(self, data_directory: Path, wal: Path | None) -> None:
+        """A cluster for this run alone."""
+        # programs that others may build anew want a cluster of their own making; a folder for WAL is initdb's to fill
+        if wal is not None or not isinstance(self._spec, EmbeddedTarget):
+            self._make_cluster(data_directory, durable=False, wal=wal)
+            return
+        template = ClusterTemplate(self._home, cluster_key(self._installation, self._spec.initdb))
+        self._has_other_password = template.copy_to(data_directory)
+        if not self._has_other_password:
+            self._make_cluster(data_directory, durable=False)
+            template.keep(data_directory)
+
+    def _make_cluster(self, data_directory: Path, *, durable: bool, wal: Path | None = None) -> None:
+        init_cluster(
+            self._installation,
+            data_directory,
+            self._home.account,
+            self._spec.initdb,
+            self._password,
+            durable=durable,
+            wal=wal,
+        )
+
+    def _start(self, postmaster: Postmaster, claim: Claim, socket_folder: Path, wanted_port: int | None) -> int:
+        port = start_at_free_port(
+            postmaster,
+            lambda port: self._write(postmaster, socket_folder, port),
+            lambda: self._launch(postmaster, claim),
+            self._settings,
+            wanted_port,
+        )
+        if self._replicas is not None:
+            self._replicas.follow(port, self._settings)
+        return port
+
+    def _write(self, postmaster: Postmaster, socket_folder: Path, port: int) -> None:
+        own = own_settings(port, socket_folder)
+        if self._replicas is not None:
+            own |= self._replicas.primary_settings()
+        write_settings(postmaster.data_directory, own, self._settings)
+        write_access(postmaster.data_directory)
+
+    def _launch(self, postmaster: Postmaster, claim: Claim) -> None:
+        with signals_deferred():
+            postmaster.launch()
+            identity = postmaster.identity
+            if identity is not None:
+                claim.note(postmaster_pid=identity.pid, postmaster_start_ticks=identity.start_ticks)
+
+    def _deadlines(self) -> Deadlines:
+        return KEPT_DEADLINES if self._spec.keep_data else Deadlines()

@@ -1,0 +1,176 @@
+"""The folder of one instance, which says to whom its server belongs.
+
+It is there before anything is started and holds `instance.json`, the server's log, and the cluster unless
+that is kept. Its owner holds a lock on it for as long as it lives; whoever gets the lock of another's
+folder knows that the owner is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from pydantic import Field, ValidationError
+
+from pgdyno.host import boot_id
+from pgdyno.records import Record
+from pgdyno.targets.cluster.processes import PROC, ProcessId, start_ticks
+from pgdyno.targets.home import Home, SilentProgress, ensure_folder, storing, write_whole
+
+RECORD = "instance.json"
+LOCK = "owner.lock"
+
+
+class InstanceRecord(Record):
+    """`instance.json`."""
+
+    target: str
+    owner_pid: int
+    owner_start_ticks: int
+    """Clock ticks from the boot to the owner's start: tells it from a later process with its number."""
+    pid_namespace: str
+    """In which `owner_pid` is meant; a container has its own."""
+    boot: str
+    """Which boot of the machine the ticks count from."""
+    postmaster_pid: int | None = None
+    postmaster_start_ticks: int | None = None
+    data_directory: str
+    keep_data: bool = False
+    """True when `data_directory` is a kept cluster, outside of this folder."""
+    socket_directory: str | None = None
+    places: list[str] = Field(default_factory=list)
+    """Folders of the server's elsewhere."""
+    mount: str | None = None
+    """Where a tmpfs of its own is mounted, within this folder."""
+    replicas: list[str] = Field(default_factory=list)
+    """Data directories of its standbys."""
+
+    @property
+    def owner(self) -> ProcessId:
+        """The pgdyno that the instance belongs to."""
+        return ProcessId(self.owner_pid, self.owner_start_ticks)
+
+    @property
+    def postmaster(self) -> ProcessId | None:
+        """The server, once it was started."""
+        if self.postmaster_pid is None or self.postmaster_start_ticks is None:
+            return None
+        return ProcessId(self.postmaster_pid, self.postmaster_start_ticks)
+
+    def owner_lives(self) -> bool:
+        """True when the owner is seen alive; an owner of another boot or container cannot be seen."""
+        here = self.boot == boot_id() and self.pid_namespace == pid_namespace()
+        return here and self.owner.is_alive()
+
+
+class Claim:
+    """An instance's folder while we own it."""
+
+    def __init__(self, home: Home, folder: Path, lock: FileLock, record: InstanceRecord) -> None:
+        """What `make_claim` calls; nothing is on disk before `begin`."""
+        self.folder = folder
+        self._home = home
+        self.record = record
+        self._lock = lock
+
+    @property
+    def log_path(self) -> Path:
+        """The server's log."""
+        return self.folder / "server.log"
+
+    @property
+    def data_directory(self) -> Path:
+        """Where a cluster that is not kept lives."""
+        return self.folder / "data"
+
+    def begin(self) -> None:
+        """Makes the folder, takes hold of it and writes the first record. Raises TargetError."""
+        ensure_folder(self.folder)
+        with storing(self.folder, "cannot lock"):
+            self._lock.acquire(timeout=0)
+        self.note()
+
+    def note(self, **changes: object) -> None:
+        """Writes changed fields of the record to disk. Raises TargetError."""
+        record = self.record.model_copy(update=changes)
+        write_whole(self.folder / RECORD, record.model_dump_json(indent=2).encode())
+        self.record = record
+
+    def remove(self) -> None:
+        """Removes the folder with all in it, and lets go of it. Raises TargetError."""
+        remove_folder(self._home, self.folder, self._lock)
+
+
+def make_claim(home: Home, target: str) -> Claim:
+    """A folder of our own under `home.instances`. Raises TargetError."""
+    now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    folder = home.instances / f"{now}-{os.getpid()}-{secrets.token_hex(3)}"
+    own_ticks = start_ticks(os.getpid())
+    record = InstanceRecord(
+        target=target,
+        owner_pid=os.getpid(),
+        owner_start_ticks=own_ticks or 0,
+        pid_namespace=pid_namespace(),
+        boot=boot_id(),
+        data_directory=str(folder / "data"),
+    )
+    ensure_folder(home.instances)
+    # whoever sweeps holds this lock while it looks, so that it never sees a folder half made
+    claim = Claim(home, folder, _owner_lock(folder), record)
+    try:
+        with home.locked("instances", SilentProgress(), ""):
+            claim.begin()
+    except BaseException:
+        claim.remove()
+        raise
+    return claim
+
+
+def take_over(folder: Path) -> FileLock | None:
+    """The lock of a folder whose owner has let go of it; None while an owner holds it. Raises OSError."""
+    lock = _owner_lock(folder)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return None
+    return lock
+
+
+def read_record(folder: Path) -> InstanceRecord | None:
+    """The record in a folder; None when it was not written yet, or is damaged."""
+    try:
+        return InstanceRecord.model_validate_json((folder / RECORD).read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
+def remove_folder(home: Home, folder: Path, lock: FileLock) -> None:
+    """Removes an instance's folder, whose `lock` we hold, and lets go of it. Raises TargetError."""
+    with storing(folder, "cannot remove"):
+        for entry in folder.iterdir() if folder.is_dir() else ():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            elif entry.name != LOCK:
+                entry.unlink()
+    # whoever sweeps could otherwise make the lock's file anew in a folder that is about to go
+    with home.locked("instances", SilentProgress(), ""), storing(folder, "cannot remove"):
+        (folder / LOCK).unlink(missing_ok=True)
+        if folder.is_dir():
+            folder.rmdir()
+    lock.release()
+
+
+def pid_namespace() -> str:
+    """Name of the world in which our process numbers count."""
+    try:
+        return str((PROC / "self" / "ns" / "pid").readlink())
+    except OSError:
+        return ""
+
+
+def _owner_lock(folder: Path) -> FileLock:
+    return FileLock(folder / LOCK, thread_local=False)

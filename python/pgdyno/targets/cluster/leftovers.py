@@ -1,0 +1,98 @@
+"""What runs that were killed have left: servers that go on, folders that nobody will remove."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from filelock import FileLock
+
+from pgdyno.errors import TargetError
+from pgdyno.targets.cluster.folders import remove_places
+from pgdyno.targets.cluster.instance_record import InstanceRecord, read_record, remove_folder, take_over
+from pgdyno.targets.cluster.postmaster import (
+    KEPT_DEADLINES,
+    Deadlines,
+    find_postmaster,
+    remove_socket_folder,
+    stop_servers,
+)
+from pgdyno.targets.cluster.processes import end_copies, servers_in
+from pgdyno.targets.cluster.snapshots import ClusterCopy
+from pgdyno.targets.home import Home, SilentProgress
+
+
+def sweep_leftovers(home: Home) -> list[str]:
+    """Stops servers whose pgdyno is gone and removes their folders; says what it did, a line each.
+
+    Kept clusters are stopped and stay. A server whose pgdyno lives is never touched, and neither is a
+    process that is not a PostgreSQL of that data directory. Two may sweep at once. What cannot be cleaned up
+    is among the lines; the next sweep tries again.
+    """
+    if not home.instances.is_dir():
+        return []
+    said = []
+    for folder, lock in _abandoned(home):
+        try:
+            said.append(_sweep(folder, lock, home))
+        except TargetError as error:
+            said.append(f"cannot clean up {folder}: {error.message}")
+        finally:
+            lock.release()
+    return said
+
+
+def _abandoned(home: Home) -> list[tuple[Path, FileLock]]:
+    """Folders without an owner, each locked by us."""
+    found = []
+    with home.locked("instances", SilentProgress(), ""):
+        for folder in sorted(home.instances.iterdir()):
+            if not folder.is_dir():
+                continue
+            try:
+                lock = take_over(folder)
+            except OSError:
+                # another user's
+                continue
+            if lock is None:
+                continue
+            record = read_record(folder)
+            # the lock says that the owner is gone; its number must not say otherwise
+            if record is not None and record.owner_lives():
+                lock.release()
+                continue
+            found.append((folder, lock))
+    return found
+
+
+def _sweep(folder: Path, lock: FileLock, home: Home) -> str:
+    record = read_record(folder)
+    data_directory = folder / "data" if record is None else Path(record.data_directory)
+    for replica in [] if record is None else record.replicas:
+        end_copies(Path(replica).parent)
+        _stop(Path(replica), Deadlines())
+    end_copies(data_directory.parent)
+    stopped = _stop(data_directory, KEPT_DEADLINES if record is not None and record.keep_data else Deadlines())
+    ClusterCopy(data_directory, home.account, record is not None and record.keep_data).release()
+    if record is not None:
+        # within the folder: a record cannot have us unmount anything else
+        mount = record.mount if record.mount is not None and Path(record.mount).parent == folder else None
+        remove_places(record.places, mount)
+    if record is not None and record.socket_directory is not None:
+        remove_socket_folder(Path(record.socket_directory), {os.geteuid(), home.account.uid})
+    remove_folder(home, folder, lock)
+    return _describe(folder, record, stopped)
+
+
+def _stop(data_directory: Path, deadlines: Deadlines) -> bool:
+    if not servers_in(data_directory):
+        return False
+    stop_servers(data_directory, find_postmaster(data_directory), deadlines)
+    return True
+
+
+def _describe(folder: Path, record: InstanceRecord | None, stopped: bool) -> str:
+    whose = "" if record is None else f" of target {record.target}, left by process {record.owner_pid}"
+    done = f"stopped the server{whose}" if stopped else f"found the folder of a server{whose}"
+    kept = f"; its cluster {record.data_directory} is kept" if record is not None and record.keep_data else ""
+    return f"{done}; removed {folder}{kept}"

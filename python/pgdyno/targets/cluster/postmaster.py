@@ -1,0 +1,291 @@
+"""One server process: started at a free port, waited for, stopped with all of its children."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pgdyno.errors import TargetError
+from pgdyno.targets.account import Account
+from pgdyno.targets.cluster.installation import Installation
+from pgdyno.targets.cluster.log import explain_whole, log_size, read_log
+from pgdyno.targets.cluster.processes import ProcessId, descendants, identify, is_zombie, servers_in
+from pgdyno.targets.cluster.subprocesses import signals_deferred, spawn
+from pgdyno.targets.home import no_space_hint, storing
+
+START_DEADLINE_S = 900.0
+"""A kept cluster that was not shut down recovers first, which may take long."""
+
+_POLL_S = 0.02
+_PORT_TAKEN = ("Address already in use", "could not create any TCP/IP sockets")
+
+
+class PortTakenError(Exception):
+    """Another process took the port since it was found free."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """Seconds that each way of stopping is given."""
+
+    fast_s: float = 30.0
+    """SIGINT: sessions are ended, a checkpoint is written."""
+    immediate_s: float = 10.0
+    """SIGQUIT: no checkpoint."""
+    kill_s: float = 10.0
+
+
+KEPT_DEADLINES = Deadlines(fast_s=300)
+"""For a cluster that is kept, and so is worth a checkpoint."""
+
+
+@dataclass(slots=True)
+class Postmaster:
+    """The server of one data directory."""
+
+    installation: Installation
+    data_directory: Path
+    log_path: Path
+    account: Account
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Of the server's environment, beside those that every program of the installation gets."""
+    process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+    identity: ProcessId | None = None
+
+    def launch(self) -> None:
+        """Starts the process; `wait_ready` waits for it. Signals are deferred until it is noted."""
+        program = self.installation.program("postgres")
+        _remove_lock_of_zombie(self.data_directory)
+        with storing(self.log_path, "cannot write"):
+            log = self.log_path.open("ab")
+        with log, signals_deferred():
+            environment = {**self.installation.environment(), **self.variables}
+            self.process = spawn([program, "-D", str(self.data_directory)], self.account, environment, log)
+            self.identity = identify(self.process.pid)
+
+    def wait_ready(self, log_offset: int, settings: Mapping[str, str]) -> None:
+        """Returns when the server accepts connections.
+
+        `log_offset` is where the log of this start begins. Raises PortTakenError, and TargetError with the
+        server's own words when it dies; `settings` are those of the plan, which it may be due to.
+        """
+        assert self.process is not None
+        end = time.monotonic() + START_DEADLINE_S
+        while read_status(self.data_directory, self.process.pid) != "ready":
+            if self.process.poll() is not None:
+                raise self._death(read_log(self.log_path, log_offset), settings)
+            if time.monotonic() > end:
+                raise TargetError(
+                    f"cannot start PostgreSQL {self.installation.version}: not ready after {START_DEADLINE_S:.0f} s: "
+                    f"{explain_whole(read_log(self.log_path, log_offset))}"
+                )
+            time.sleep(_POLL_S)
+
+    def is_alive(self) -> bool:
+        """True while the process runs."""
+        return self.process is not None and self.process.poll() is None
+
+    def stop(self, deadlines: Deadlines) -> None:
+        """Stops it with all its children. Raises TargetError when something of it stays."""
+        if self.process is None:
+            return
+        stop_servers(self.data_directory, self.identity, deadlines)
+        self.process.wait()
+        self.process = self.identity = None
+
+    def _death(self, text: str, settings: Mapping[str, str]) -> Exception:
+        if any(phrase in text for phrase in _PORT_TAKEN):
+            return PortTakenError(explain_whole(text))
+        hint = None
+        if "No space left on device" in text:
+            hint = no_space_hint(self.data_directory)
+        elif settings:
+            hint = f"see the target's settings: {', '.join(settings)}"
+        return TargetError(f"cannot start PostgreSQL {self.installation.version}: {explain_whole(text)}", hint=hint)
+
+
+def read_status(data_directory: Path, pid: int) -> str | None:
+    """What the server `pid` says of itself in postmaster.pid: starting, ready, stopping; None before it does."""
+    try:
+        lines = (data_directory / "postmaster.pid").read_text(errors="replace").splitlines()
+    except OSError:
+        return None
+    # the file may be left from an earlier server
+    if len(lines) < 8 or lines[0].strip() != str(pid):
+        return None
+    return lines[7].strip()
+
+
+def _remove_lock_of_zombie(data_directory: Path) -> None:
+    """Removes a postmaster.pid whose process is dead but was not waited for, as in a container without an init.
+
+    A server refuses to start as long as there is a process of that number.
+    """
+    path = data_directory / "postmaster.pid"
+    try:
+        first = path.read_text(errors="replace").partition("\n")[0].strip()
+    except OSError:
+        return
+    if first.isdecimal() and is_zombie(int(first)) and not servers_in(data_directory):
+        with storing(path, "cannot remove"):
+            path.unlink(missing_ok=True)
+
+
+def find_postmaster(data_directory: Path) -> ProcessId | None:
+    """The server that runs on this data directory, whoever started it."""
+    running = {process.pid: process for process in servers_in(data_directory)}
+    try:
+        first = (data_directory / "postmaster.pid").read_text(errors="replace").partition("\n")[0].strip()
+    except OSError:
+        return None
+    return running.get(int(first)) if first.isdecimal() else None
+
+
+def stop_servers(data_directory: Path, postmaster: ProcessId | None, deadlines: Deadlines) -> None:
+    """Stops `postmaster`, its descendants and whatever server works in `data_directory`.
+
+    Fast, then immediate, then by force; without its postmaster nothing of it can be stopped fast, and what it left
+    may wait for ever for a lock that somebody held who is gone. Raises TargetError naming what is still there.
+    """
+    family: set[ProcessId] = set()
+
+    def remaining() -> set[ProcessId]:
+        if postmaster is not None and postmaster.is_alive():
+            return {postmaster}
+        return {process for process in family if process.is_alive()} | set(servers_in(data_directory))
+
+    steps = (
+        (signal.SIGINT, deadlines.fast_s),
+        (signal.SIGQUIT, deadlines.immediate_s),
+        (signal.SIGKILL, deadlines.kill_s),
+    )
+    is_orphaned = postmaster is not None and not postmaster.is_alive()
+    for number, deadline_s in steps[1:] if is_orphaned else steps:
+        for root in servers_in(data_directory) if postmaster is None else [postmaster]:
+            family.update(descendants(root))
+        for process in remaining() | (family if number is signal.SIGKILL else set()):
+            process.send(number)
+        end = time.monotonic() + deadline_s
+        while left := remaining():
+            if time.monotonic() > end:
+                break
+            time.sleep(_POLL_S)
+        if not left:
+            return
+    pids = ", ".join(str(process.pid) for process in sorted(remaining(), key=lambda process: process.pid))
+    raise TargetError(f"cannot stop the server in {data_directory}: still there by force: process {pids}")
+
+
+HOST = "127.0.0.1"
+MAX_SOCKET_PATH_BYTES = 107
+"""sun_path of Linux holds 108 with the zero at the end (unix(7))."""
+
+_FOLDER_NAME = re.compile(r"pgdyno-[0-9a-f]{8}")
+_LONGEST_SOCKET = "/.s.PGSQL.65535.lock"
+
+
+def free_port() -> int:
+    """A TCP port of the loopback address that is free now; another may take it at any time."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def make_socket_folder(account: Account, announce: Callable[[Path], None]) -> Path:
+    """A folder for sockets that only `account` (and root) can enter, with a short path.
+
+    `announce` is told the path before the folder is there. Raises TargetError.
+    """
+    parent = _short_parent(account)
+    while True:
+        folder = parent / f"pgdyno-{secrets.token_hex(4)}"
+        if folder.exists():
+            continue
+        announce(folder)
+        with storing(folder, "cannot create the folder"):
+            try:
+                folder.mkdir(0o700)
+            except FileExistsError:
+                continue
+            account.take(folder)
+            return folder
+
+
+def remove_socket_folder(folder: Path, allowed_uids: set[int]) -> bool:
+    """Removes a folder that `make_socket_folder` made; leaves what is not one. True when it was there."""
+    try:
+        status = folder.lstat()
+    except FileNotFoundError:
+        return False
+    ours = stat.S_ISDIR(status.st_mode) and status.st_uid in allowed_uids
+    if not ours or _FOLDER_NAME.fullmatch(folder.name) is None:
+        return False
+    shutil.rmtree(folder, ignore_errors=True)
+    return True
+
+
+def _short_parent(account: Account) -> Path:
+    # S108: names in it are drawn, and mkdir refuses what is there
+    tried = list(dict.fromkeys([tempfile.gettempdir(), "/tmp"]))  # noqa: S108
+    for place in tried:
+        folder = Path(place) / "pgdyno-12345678"
+        short = len(str(folder)) + len(_LONGEST_SOCKET) <= MAX_SOCKET_PATH_BYTES
+        # a folder for temporary files may be closed to the server's user
+        if short and _writable(folder.parent) and account.blocked_at(folder) is None:
+            return folder.parent
+    raise TargetError(
+        f"cannot make a folder for the server's socket: none of {', '.join(tried)} will do",
+        hint="set TMPDIR to a folder with a short path that can be written to",
+    )
+
+
+def _writable(folder: Path) -> bool:
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+PORT_ATTEMPTS = 5
+
+
+def start_at_free_port(
+    postmaster: Postmaster,
+    configure: Callable[[int], None],
+    launch: Callable[[], None],
+    settings: Mapping[str, str],
+    wanted_port: int | None,
+) -> int:
+    """Starts the server and waits until it is ready: at `wanted_port` if that is free. The port that it has.
+
+    `configure` writes a port into its configuration, `launch` starts the process; `settings` are the plan's, which
+    it may die of. Raises TargetError.
+    """
+    reason = ""
+    for attempt in range(PORT_ATTEMPTS):
+        port = wanted_port if wanted_port is not None and attempt == 0 else free_port()
+        configure(port)
+        offset = log_size(postmaster.log_path)
+        launch()
+        try:
+            postmaster.wait_ready(offset, settings)
+        except PortTakenError as taken:
+            reason = str(taken)
+            with signals_deferred():
+                postmaster.stop(Deadlines())
+            continue
+        return port
+    version = postmaster.installation.version
+    raise TargetError(f"cannot start PostgreSQL {version}: {PORT_ATTEMPTS} ports were taken: {reason}")

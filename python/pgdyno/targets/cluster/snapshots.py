@@ -1,0 +1,235 @@
+"""A copy of a stopped cluster, beside it, to go back to.
+
+The folder `snapshot` beside the data directory holds `data` and `snapshot.json`; it gets that name when it is
+whole. While a cluster is brought back its data directory is missing: whoever finds it so, and the copy there,
+brings it back anew. On ZFS there is only `snapshot.json`: the cluster itself is rolled back, whole or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from pgdyno.errors import TargetError
+from pgdyno.plan.sections import SnapshotWay
+from pgdyno.records import Record
+from pgdyno.targets.account import Account
+from pgdyno.targets.cluster import btrfs, zfs
+from pgdyno.targets.cluster.folders import copy_tree, shares_blocks
+from pgdyno.targets.cluster.processes import end_copies
+from pgdyno.targets.home import ensure_folder, storing, write_whole
+from pgdyno.units import format_bytes
+
+FOLDER = "snapshot"
+RECORD = "snapshot.json"
+WORDS: dict[SnapshotWay, str] = {
+    "copy": "copied whole",
+    "reflink": "blocks shared by reflink",
+    "btrfs": "btrfs snapshot",
+    "zfs": "ZFS snapshot",
+}
+
+
+class CopyRecord(Record):
+    """`snapshot.json`."""
+
+    mark: str
+    """What the database's comment said of the dataset."""
+    data_bytes: int
+    """Size of the data directory."""
+    way: SnapshotWay = "copy"
+    """How it was made, and is brought back."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterCopy:
+    """The copy of one cluster, whether it is there or not; the server must be stopped for all but `read`."""
+
+    data_directory: Path
+    account: Account
+    kept: bool = False
+    """Whether the cluster stays for later runs."""
+
+    @property
+    def folder(self) -> Path:
+        """Holds the copy once it is whole."""
+        return self.data_directory.with_name(FOLDER)
+
+    def read(self) -> CopyRecord | None:
+        """What is said of the copy; None when there is none, or none that is whole."""
+        try:
+            return CopyRecord.model_validate_json((self.folder / RECORD).read_bytes())
+        except (OSError, ValidationError):
+            return None
+
+    def make(self, mark: str, wanted: SnapshotWay | None = None) -> str:
+        """Copies the cluster in place of an earlier copy; `mark` says what it holds. How it was copied, in words.
+
+        `wanted` is the way that it must go; None takes the best that there is. Raises TargetError, with sizes
+        where there is too little room.
+        """
+        self._refuse_links()
+        end_copies(self.data_directory.parent)
+        unfinished = self.folder.with_name(f"{FOLDER}.partial")
+        for old in (unfinished, self.folder):
+            _remove(old)
+        ensure_folder(unfinished)
+        try:
+            size = folder_bytes(self.data_directory)
+            way = self._choose(wanted, unfinished)
+            if way == "copy":
+                check_room(unfinished, size, f"make a copy of the cluster {self.data_directory}")
+            if way == "zfs":
+                zfs.make(self.data_directory, self.account)
+            else:
+                self._copy(way, self.data_directory, unfinished / "data")
+            record = CopyRecord(mark=mark, data_bytes=size, way=way)
+            write_whole(unfinished / RECORD, record.model_dump_json(indent=2).encode())
+            with storing(self.folder, "cannot make"):
+                unfinished.rename(self.folder)
+        except BaseException:
+            _remove(unfinished)
+            raise
+        return f"{format_bytes(size)}, {WORDS[way]}"
+
+    def _choose(self, wanted: SnapshotWay | None, folder: Path) -> SnapshotWay:
+        """The way to go, `wanted` if it can be gone. Raises TargetError."""
+        with storing(folder, "cannot write to"):
+            if wanted is None:
+                return best_way(folder, kept=self.kept)
+            reason = refusal_of(wanted, folder, kept=self.kept)
+        if reason is not None:
+            raise TargetError(
+                f'cannot make a copy of the cluster {self.data_directory} as snapshot = "{wanted}" asks: {reason}',
+                hint="leave reset.snapshot out, which takes the best that there is",
+            )
+        return wanted
+
+    def restore(self) -> str:
+        """Puts the copy in place of the cluster, which is stopped. How, in words.
+
+        Raises TargetError; `finish_restoring` then does the rest.
+        """
+        record = self.read()
+        if record is None:
+            raise TargetError(f"cannot bring back the cluster {self.data_directory}: there is no copy in {self.folder}")
+        if record.way == "zfs":
+            zfs.roll_back(self.data_directory)
+            return WORDS[record.way]
+        discarded = self.data_directory.with_name("data.discarded")
+        _remove(discarded)
+        with storing(self.data_directory, "cannot move away"):
+            self.data_directory.rename(discarded)
+        self.finish_restoring()
+        return WORDS[record.way]
+
+    def is_restoring(self) -> bool:
+        """Whether the cluster is missing and its copy is there."""
+        return not self.data_directory.exists() and self.read() is not None
+
+    def finish_restoring(self) -> None:
+        """Brings the cluster back if that was begun and not ended; nothing else. Raises TargetError."""
+        record = self.read()
+        if record is None or not self.is_restoring():
+            return
+        end_copies(self.data_directory.parent)
+        unfinished = self.data_directory.with_name("data.partial")
+        for old in (unfinished, self.data_directory.with_name("data.discarded")):
+            _remove(old)
+        self._copy(record.way, self.folder / "data", unfinished)
+        with storing(self.data_directory, "cannot bring back"):
+            unfinished.rename(self.data_directory)
+
+    def release(self) -> None:
+        """Gives back what the file system holds for a cluster that goes. Raises TargetError."""
+        if not self.kept:
+            zfs.destroy(self.data_directory)
+
+    def _copy(self, way: SnapshotWay, source: Path, to: Path) -> None:
+        """Makes `to`, which is not there, the same as `source`."""
+        if way == "btrfs" and btrfs.is_subvolume(source):
+            btrfs.snapshot(source, to)
+            return
+        if way == "btrfs":
+            btrfs.create(to)
+        with storing(to, "cannot create the folder"):
+            to.mkdir(0o700, exist_ok=way == "btrfs")
+            self.account.take(to)
+        copy_tree(source, to, self.account, "never" if way == "copy" else "always")
+
+    def _refuse_links(self) -> None:
+        links = [entry for entry in (self.data_directory / "pg_tblspc").iterdir() if entry.is_symlink()]
+        if (self.data_directory / "pg_wal").is_symlink():
+            links.append(self.data_directory / "pg_wal")
+        if links:
+            raise TargetError(
+                f"cannot make a copy of the cluster {self.data_directory}: {links[0]} leads out of it",
+                hint='use method = "template", or drop the tablespace',
+            )
+
+
+def best_way(folder: Path, *, kept: bool) -> SnapshotWay:
+    """How a cluster in `folder` is copied with the least work. Raises OSError when nothing can be written there."""
+    ways: tuple[SnapshotWay, ...] = ("btrfs", "zfs", "reflink")
+    return next((way for way in ways if refusal_of(way, folder, kept=kept) is None), "copy")
+
+
+def refusal_of(way: SnapshotWay, folder: Path, *, kept: bool) -> str | None:
+    """Why a cluster in `folder` cannot be copied this way, by trying; None when it can.
+
+    `kept` says whether the cluster stays for later runs. Raises OSError when nothing can be written there.
+    """
+    match way:
+        case "btrfs":
+            return btrfs.refusal(folder)
+        case "zfs":
+            return zfs.refusal(folder, kept=kept)
+        case "reflink":
+            return None if shares_blocks(folder) else f"files in {folder} cannot share blocks"
+        case "copy":
+            return None
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """Regular files below `folder`; links are not followed, and what goes away meanwhile is left out."""
+    for at, _, names in os.walk(folder):
+        for name in names:
+            path = Path(at, name)
+            if path.is_file() and not path.is_symlink():
+                yield path
+
+
+def folder_bytes(folder: Path) -> int:
+    """Bytes that the files below `folder` take on disk."""
+    total = 0
+    for path in files_below(folder):
+        try:
+            total += path.lstat().st_blocks * 512
+        except FileNotFoundError:
+            continue
+    return total
+
+
+def check_room(folder: Path, needed_bytes: int, doing: str) -> None:
+    """Raises TargetError when the file system of `folder` has no room for `needed_bytes`."""
+    with storing(folder, "cannot look at"):
+        free = shutil.disk_usage(folder).free
+    if free < needed_bytes:
+        raise TargetError(
+            f"cannot {doing}: it needs {format_bytes(needed_bytes)}, and {folder} has {format_bytes(free)} free",
+            hint="make room, or set PGDYNO_HOME to a folder with more",
+        )
+
+
+def _remove(folder: Path) -> None:
+    for path in (folder / "data", folder):
+        if btrfs.is_subvolume(path):
+            btrfs.remove(path)
+    with storing(folder, "cannot remove"):
+        if folder.exists():
+            shutil.rmtree(folder)

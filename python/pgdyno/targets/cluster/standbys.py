@@ -1,0 +1,344 @@
+"""Streaming standbys of a server of our own: made when the dataset is there, followed, stopped with it."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from pgdyno.errors import TargetError
+from pgdyno.plan.targets import Replicas
+from pgdyno.targets.cluster.initdb import PASSWORD_FILE, USER, write_access, write_password_file
+from pgdyno.targets.cluster.installation import Installation
+from pgdyno.targets.cluster.instance_record import Claim
+from pgdyno.targets.cluster.postmaster import Deadlines, Postmaster, start_at_free_port
+from pgdyno.targets.cluster.replication import copy_cluster
+from pgdyno.targets.cluster.settings import own_settings, write_settings
+from pgdyno.targets.cluster.snapshots import folder_bytes
+from pgdyno.targets.cluster.subprocesses import signals_deferred
+from pgdyno.targets.connection import Address
+from pgdyno.targets.home import Home, Progress, ensure_folder, storing
+from pgdyno.targets.private_file import write_private
+from pgdyno.targets.server import Server
+from pgdyno.units import format_bytes
+
+PREFIX = "pgdyno_"
+"""Of the names of standbys and their replication slots."""
+CATCH_UP_S = 900.0
+HELD_BY_STANDBYS = frozenset(
+    [
+        "max_connections",
+        "max_worker_processes",
+        "max_wal_senders",
+        "max_prepared_transactions",
+        "max_locks_per_transaction",
+    ]
+)
+"""Settings that a standby refuses to have lower than the WAL that it replays was written with."""
+PROMOTION_S = 120.0
+"""How long a standby may take to become the primary: it replays first what it has received."""
+PROMOTE_FILE = "promote"
+"""In the data directory; the server looks for it at SIGUSR1 (every version from 10 on)."""
+SIGNAL_FILE_MAJOR = 12
+"""First with standby.signal; before it there was recovery.conf."""
+_POLL_S = 0.05
+_STREAMING: LiteralString = """
+    SELECT count(*) FROM pg_stat_replication WHERE application_name = ANY(%s) AND state = 'streaming'
+"""
+_SYNCHRONOUS: LiteralString = """
+    SELECT count(*) FROM pg_stat_replication WHERE application_name = ANY(%s) AND sync_state = 'sync'
+"""
+
+
+@dataclass(slots=True)
+class Standby:
+    """One standby."""
+
+    name: str
+    """Its cluster_name, application_name and slot."""
+    postmaster: Postmaster
+    address: Address
+
+
+class ReplicaSet:
+    """The standbys of one server."""
+
+    def __init__(
+        self, spec: Replicas, installation: Installation, home: Home, claim: Claim, folder: Path, progress: Progress
+    ) -> None:
+        """Makes nothing yet; `folder` is where theirs will be."""
+        self._spec = spec
+        self._installation = installation
+        self._home = home
+        self._claim = claim
+        self._folder = folder
+        self._progress = progress
+        self._standbys: list[Standby] = []
+        self._settings: dict[str, str] = {}
+        self._primary_port = 0
+        self._promoted: Standby | None = None
+
+    def primary_settings(self) -> dict[str, str]:
+        """What the primary's configuration must say: nothing until all of them stream."""
+        if not self._standbys or self._spec.synchronous == "off":
+            return {}
+        names = ", ".join(self._names())
+        return {
+            "synchronous_standby_names": f"{len(self._standbys)} ({names})",
+            "synchronous_commit": self._spec.synchronous,
+        }
+
+    def environments(self, dbname: str) -> list[dict[str, str]]:
+        """Variables with which libpq programs and pgdrive find each of them."""
+        return [standby.address.environment(dbname) for standby in self._standbys]
+
+    @property
+    def names(self) -> list[str]:
+        """Their names, as pg_stat_replication has them (application_name), in the order of `environments`."""
+        return self._names()
+
+    @property
+    def data_directories(self) -> list[Path]:
+        """Their clusters, likewise."""
+        return [standby.postmaster.data_directory for standby in self._standbys]
+
+    @property
+    def log_paths(self) -> list[Path]:
+        """Their logs, likewise."""
+        return [standby.postmaster.log_path for standby in self._standbys]
+
+    def addresses(self) -> list[Address]:
+        """How each of them is reached."""
+        return [standby.address for standby in self._standbys]
+
+    # ---- made and followed ----
+
+    def make(self, server: Server, settings: Mapping[str, str]) -> str | None:
+        """Makes them of `server`, the primary, unless they are there. What was copied and how fast, in words.
+
+        `settings` are the plan's. Raises TargetError; whatever was begun is then removed with the run.
+        """
+        if self._standbys:
+            self.follow(server.port, settings)
+            return None
+        self._settings, self._primary_port = dict(settings), server.port
+        drop_slots(server)
+        started = time.monotonic()
+        made = [self._make_one(server, number) for number in range(1, self._spec.count + 1)]
+        copied_s = time.monotonic() - started
+        size = sum(folder_bytes(standby.postmaster.data_directory) for standby, _ in made)
+        for standby, _ in made:
+            self._start(standby, None)
+        with server.connect(server.maintenance) as connection:
+            self._until(connection, _STREAMING, self._names(), "do not stream")
+        rate = f"{format_bytes(round(size / copied_s))}/s"
+        return f"{len(made)} by {made[0][1]}: {format_bytes(size)} in {copied_s:.1f} s, {rate}"
+
+    def before_settings(self, settings: Mapping[str, str]) -> None:
+        """Gives all of them up, if the primary is about to get others of `HELD_BY_STANDBYS`: they could not follow.
+
+        The next `make` begins anew. Raises TargetError.
+        """
+        old, new = ({name.lower(): value for name, value in each.items()} for each in (self._settings, settings))
+        if self._standbys and any(old.get(name) != new.get(name) for name in HELD_BY_STANDBYS):
+            self.discard()
+
+    def follow(self, primary_port: int, settings: Mapping[str, str]) -> None:
+        """Tells them when the primary listens elsewhere, or its settings are others. Raises TargetError."""
+        if primary_port == self._primary_port and dict(settings) == self._settings:
+            return
+        self._primary_port, self._settings = primary_port, dict(settings)
+        for standby in self._standbys:
+            with signals_deferred():
+                standby.postmaster.stop(Deadlines())
+            self._start(standby, int(standby.address.parameters["port"]))
+
+    def wait(self, server: Server) -> str:
+        """Returns when all stream and show what `server` has committed until now; how far behind they were, in words.
+
+        Raises TargetError when one does not in `CATCH_UP_S`.
+        """
+        with server.connect(server.maintenance) as connection:
+            row = connection.execute("SELECT pg_current_wal_flush_lsn()").fetchone()
+            assert row is not None
+            behind = 0
+            # a restart of the primary has cut them off
+            self._until(connection, _STREAMING, self._names(), "do not stream")
+            for standby in self._standbys:
+                behind = max(behind, self._wait_one(standby, row[0]))
+        return f"{format_bytes(behind)} behind"
+
+    # ---- one takes over, and all are given up ----
+
+    @property
+    def promoted(self) -> bool:
+        """Whether one of them is the primary now."""
+        return self._promoted is not None
+
+    def is_promoted_alive(self) -> bool:
+        """True while the one that took over runs."""
+        return self._promoted is not None and self._promoted.postmaster.is_alive()
+
+    def promote(self, deadline_s: float = PROMOTION_S) -> int:
+        """Makes the first of them the primary; the port where it takes writes.
+
+        The others go on following the one of before. Raises TargetError.
+        """
+        if not self._standbys:
+            raise TargetError("cannot promote a replica: there is none yet")
+        standby = self._standbys[0]
+        process = standby.postmaster.identity
+        if process is None or not standby.postmaster.is_alive():
+            raise TargetError(f"cannot promote replica {standby.name}: it does not run", hint=self._logs())
+        self._promoted = standby
+        # what pg_ctl promote does, which published builds of some versions come without
+        self._write(standby.postmaster.data_directory / PROMOTE_FILE, "")
+        process.send(signal.SIGUSR1)
+        end = time.monotonic() + deadline_s
+        with standby.address.connect("postgres") as connection:
+            while connection.execute("SELECT pg_is_in_recovery()").fetchone() != (False,):
+                if not standby.postmaster.is_alive() or time.monotonic() > end:
+                    raise TargetError(f"replica {standby.name} did not become the primary", hint=self._logs())
+                time.sleep(_POLL_S)
+        return int(standby.address.parameters["port"])
+
+    def discard(self) -> None:
+        """Stops them and removes their clusters: the next `make` begins anew. Raises TargetError."""
+        folders = [directory.parent for directory in self.data_directories]
+        self.close()
+        for folder in folders:
+            with storing(folder, "cannot remove"):
+                shutil.rmtree(folder)
+
+    def close(self) -> None:
+        """Stops them. Raises TargetError."""
+        while self._standbys:
+            self._standbys[-1].postmaster.stop(Deadlines())
+            self._standbys.pop()
+        self._promoted = None
+
+    # ---- one of them ----
+
+    def _make_one(self, server: Server, number: int) -> tuple[Standby, str]:
+        name = f"{PREFIX}{number}"
+        folder = self._folder / f"replica-{number}"
+        data = folder / "data"
+        self._progress.step(f"making replica {number} of {self._spec.count}")
+        with signals_deferred():
+            # noted before there is anything: a sweep finds it
+            self._claim.note(replicas=[*self._claim.record.replicas, str(data)])
+            ensure_folder(folder)
+        with server.connect(server.maintenance) as connection:
+            connection.execute("SELECT pg_create_physical_replication_slot(%s, true)", [name])
+        assert server.password is not None
+        passfile = folder / PASSWORD_FILE
+        write_password_file(passfile, server.password, self._home.account)
+        by = copy_cluster(server, self._installation, self._home.account, data, name, passfile)
+        log = self._claim.folder / f"replica-{number}.log"
+        postmaster = Postmaster(self._installation, data, log, self._home.account)
+        standby = Standby(name, postmaster, Address({"host": server.host, "user": USER}, server.password))
+        self._standbys.append(standby)
+        return standby, by
+
+    def _start(self, standby: Standby, wanted_port: int | None) -> None:
+        def launch() -> None:
+            with signals_deferred():
+                standby.postmaster.launch()
+
+        port = start_at_free_port(
+            standby.postmaster, lambda port: self._configure(standby, port), launch, self._settings, wanted_port
+        )
+        standby.address.parameters["port"] = str(port)
+
+    def _configure(self, standby: Standby, port: int) -> None:
+        socket = self._claim.record.socket_directory
+        assert socket is not None
+        passfile = standby.postmaster.data_directory.with_name(PASSWORD_FILE)
+        source = make_conninfo(
+            host=socket, port=self._primary_port, user=USER, passfile=str(passfile), application_name=standby.name
+        )
+        follows = {"primary_conninfo": source, "primary_slot_name": standby.name}
+        own = {
+            **own_settings(port, Path(socket)),
+            "cluster_name": standby.name,
+            "hot_standby": "on",
+            "wal_retrieve_retry_interval": "200ms",
+        }
+        data = standby.postmaster.data_directory
+        if self._installation.major >= SIGNAL_FILE_MAJOR:
+            own |= follows
+            self._write(data / "standby.signal", "")
+        else:
+            lines = [f"{name} = '{value.replace(chr(39), chr(39) * 2)}'" for name, value in follows.items()]
+            self._write(data / "recovery.conf", "\n".join(["standby_mode = 'on'", *lines, ""]))
+        write_settings(data, own, self._settings)
+        write_access(data)
+
+    def _write(self, path: Path, text: str) -> None:
+        write_private(path, text, self._home.account)
+
+    # ---- waiting ----
+
+    def _names(self) -> list[str]:
+        return [standby.name for standby in self._standbys]
+
+    def _until(
+        self, connection: psycopg.Connection[tuple[Any, ...]], query: LiteralString, names: list[str], not_yet: str
+    ) -> None:
+        """Returns when `query` counts all of `names`."""
+        end = time.monotonic() + CATCH_UP_S
+        while connection.execute(query, [names]).fetchone() != (len(names),):
+            self._alive()
+            if time.monotonic() > end:
+                raise TargetError(f"the replicas {not_yet} after {CATCH_UP_S:.0f} s", hint=self._logs())
+            time.sleep(_POLL_S)
+
+    def wait_synchronous(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+        """Returns when commits of the primary, which was told to reload, wait for them. Raises TargetError."""
+        self._until(connection, _SYNCHRONOUS, self._names(), "are not synchronous")
+
+    def _wait_one(self, standby: Standby, lsn: str) -> int:
+        """Bytes that it was behind at first."""
+        query = sql.SQL("SELECT pg_wal_lsn_diff({}, coalesce(pg_last_wal_replay_lsn(), '0/0'))::bigint")
+        end = time.monotonic() + CATCH_UP_S
+        first: int | None = None
+        with standby.address.connect("postgres") as connection:
+            while True:
+                row = connection.execute(query.format(sql.Literal(lsn))).fetchone()
+                assert row is not None
+                first = max(row[0], 0) if first is None else first
+                if row[0] <= 0:
+                    return first
+                self._alive()
+                if time.monotonic() > end:
+                    raise TargetError(
+                        f"replica {standby.name} is {format_bytes(row[0])} behind after {CATCH_UP_S:.0f} s",
+                        hint=self._logs(),
+                    )
+                time.sleep(_POLL_S)
+
+    def _alive(self) -> None:
+        dead = [standby.name for standby in self._standbys if not standby.postmaster.is_alive()]
+        if dead:
+            raise TargetError(f"replica {dead[0]} went down", hint=self._logs())
+
+    def _logs(self) -> str:
+        return f"their logs are in {self._claim.folder} until the run ends"
+
+
+def drop_slots(server: Server) -> None:
+    """Takes away slots of standbys that are gone, as in a kept cluster: they would hold WAL back for ever."""
+    with server.connect(server.maintenance) as connection:
+        connection.execute(
+            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots"
+            " WHERE slot_type = 'physical' AND NOT active AND left(slot_name, length(%s)) = %s",
+            [PREFIX, PREFIX],
+        )

@@ -1,0 +1,192 @@
+"""Programs run as the server's user, without losing them to a signal.
+
+A thread that lives as long as pgdyno, to start processes from.
+
+To the kernel, a process's parent is the thread that forked it: a parent-death signal comes when that thread ends,
+and threads of events, which start servers, too, end with their trial.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import IO, Any, TypeVar
+
+from pgdyno.errors import TargetError
+from pgdyno.targets.account import Account
+
+_T = TypeVar("_T")
+_Task = tuple[Callable[[], Any], "Future[Any]"]
+_lock = threading.Lock()
+_tasks: dict[int, queue.SimpleQueue[_Task]] = {}
+"""By process: a fork has no such thread."""
+
+
+def in_lasting_thread(call: Callable[[], _T]) -> _T:
+    """What `call` returns, or raises, in that thread."""
+    future: Future[_T] = Future()
+    _tasks_of_thread().put((call, future))
+    return future.result()
+
+
+def _tasks_of_thread() -> queue.SimpleQueue[_Task]:
+    with _lock:
+        pid = os.getpid()
+        if pid not in _tasks:
+            tasks: queue.SimpleQueue[_Task] = queue.SimpleQueue()
+            # not an executor's thread: those are ended before what is registered with atexit, which stops servers
+            threading.Thread(target=_serve, args=(tasks,), name="lasting", daemon=True).start()
+            _tasks[pid] = tasks
+        return _tasks[pid]
+
+
+def _serve(tasks: queue.SimpleQueue[_Task]) -> None:
+    while True:
+        call, future = tasks.get()
+        try:
+            future.set_result(call())
+        except BaseException as error:
+            future.set_exception(error)
+        # what was called may hold a whole server
+        del call, future
+
+
+_HELD_BACK = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def signals_deferred() -> Iterator[None]:
+    """SIGINT, SIGTERM and SIGHUP that come inside take effect behind the block.
+
+    Between a fork and the note of the child's number, an exception from a signal handler would lose the
+    child; in the middle of a clean-up, it would leave the rest. Only the main thread runs handlers, so
+    elsewhere there is nothing to defer. (A blocked signal mask is no way: children inherit it, and other
+    threads take the signal.)
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    arrived: list[int] = []
+    before: dict[signal.Signals, Any] = {number: signal.getsignal(number) for number in _HELD_BACK}
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        arrived.append(number)
+
+    try:
+        # None stands for a handler that was not set from Python and could not be put back
+        for held_back, handler in before.items():
+            if handler is not None:
+                signal.signal(held_back, note)
+        yield
+    finally:
+        _restore(list(before.items()))
+        for number in dict.fromkeys(arrived):
+            signal.raise_signal(number)
+
+
+def _restore(handlers: list[tuple[signal.Signals, Any]]) -> None:
+    if not handlers:
+        return
+    number, handler = handlers[0]
+    try:
+        if handler is not None:
+            signal.signal(number, handler)
+    finally:
+        # also when the signal comes between the two
+        _restore(handlers[1:])
+
+
+_PASSED_ON = ("PATH", "TZ", "LD_PRELOAD")
+
+
+def clean_environment(library_path: str | None) -> dict[str, str]:
+    """What servers see of our environment: little, so that results depend on the plan alone.
+
+    `library_path` is LD_LIBRARY_PATH, which an installation of the user's may need.
+    """
+    environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    environment["LC_ALL"] = "C"
+    if library_path:
+        environment["LD_LIBRARY_PATH"] = library_path
+    return environment
+
+
+def spawn(
+    argv: Sequence[str], account: Account, environment: Mapping[str, str], output: int | IO[bytes]
+) -> subprocess.Popen[bytes]:
+    """Starts `argv` as `account` in a session of its own; what it says goes to `output`.
+
+    It gets SIGINT, the fast shutdown of a server, when pgdyno is gone, however it ended.
+
+    To be called with signals deferred until the process is noted. Raises TargetError.
+    """
+    return in_lasting_thread(lambda: _spawn(argv, account, environment, output))
+
+
+def _spawn(
+    argv: Sequence[str], account: Account, environment: Mapping[str, str], output: int | IO[bytes]
+) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            [*_until_parent_dies(argv[0], account), *argv],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            # ours may be closed to that user
+            cwd="/",
+            env=dict(environment),
+            umask=0o077,
+            start_new_session=True,
+            **account.popen_user(),
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise TargetError(f"cannot run {argv[0]} as user {account.name}: {reason.lower()}") from error
+
+
+def _until_parent_dies(program: str, account: Account) -> list[str]:
+    """What to write before the command line of `program` so that it gets SIGINT when we are gone.
+
+    It is set after the change of user, which would take it away again; then a shell makes sure that we were not gone
+    before. `program` replaces both: nothing stays but the kernel's note (prctl(2), PR_SET_PDEATHSIG). Nothing where
+    there is no setpriv, or when `program` cannot be run, as then it is to be refused by its own name.
+    """
+    setpriv, path = shutil.which("setpriv"), shutil.which(program)
+    if setpriv is None or path is None:
+        return []
+    if account.blocked_at(Path(path)) is not None or not account.can_execute(Path(path).resolve()):
+        return []
+    start = 'test "$PPID" = "$0" && unset PWD OLDPWD SHLVL && exec "$@"'
+    return [setpriv, "--pdeathsig", "INT", "--", "/bin/sh", "-c", start, str(os.getpid())]
+
+
+@contextmanager
+def session(begin: Callable[[], subprocess.Popen[bytes]]) -> Iterator[subprocess.Popen[bytes]]:
+    """What `begin` starts, as the leader of a session; an exception ends it with all its children."""
+    process: subprocess.Popen[bytes] | None = None
+    try:
+        with signals_deferred():
+            process = begin()
+        yield process
+    except BaseException:
+        if process is not None:
+            with signals_deferred(), suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        raise
+
+
+def run_program(argv: Sequence[str], account: Account, environment: Mapping[str, str]) -> tuple[int, str]:
+    """Exit status and output of `argv`; nothing of it is left when an exception comes. Raises TargetError."""
+    with session(lambda: spawn(argv, account, environment, subprocess.PIPE)) as process:
+        output, _ = process.communicate()
+    return process.returncode, output.decode("utf-8", "replace")

@@ -1,0 +1,168 @@
+"""How a server is reached: libpq's parameters, and the variables that say the same to other programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+from psycopg import pq
+from psycopg.conninfo import make_conninfo
+
+from pgdyno.errors import TargetError
+from pgdyno.targets import response_limits
+from pgdyno.targets.response_limits import HINT, Look, SilentServerError, WatchedConnection, answering, connected_within
+
+CONNECT_TIMEOUT_S = 30
+_PROOF_S = 10
+"""Beyond libpq's own time limit, which does not count while it computes a password's proof: milliseconds."""
+_TIMEOUTS = ("statement_timeout", "lock_timeout")
+_STATE = "SELECT state FROM pg_catalog.pg_stat_activity WHERE pid = %s"
+_STATES = """
+    SELECT max(state) FROM pg_catalog.pg_stat_activity WHERE datname = current_database()
+    AND usename = current_user AND pid <> pg_catalog.pg_backend_pid()
+    HAVING bool_and(state LIKE 'idle%')
+"""
+"""No row while one of our sessions in the database works."""
+_ATTEMPTS = 20
+"""At a time limit of 1 ms, most first attempts succeed."""
+
+
+@dataclass(slots=True)
+class Address:
+    """Where one server is, for whom; databases are chosen by each connection."""
+
+    parameters: dict[str, str]
+    """libpq's, without database and password."""
+    password: str | None = field(default=None, repr=False)
+    """None: libpq finds it itself, or there is none."""
+
+    def conninfo(self, dbname: str) -> str:
+        """libpq connection string, without the password: that goes by `environment`."""
+        return make_conninfo(**{**self.parameters, "dbname": dbname})
+
+    def environment(self, dbname: str) -> dict[str, str]:
+        """Variables with which libpq programs and pgdrive find it."""
+        values = {**self.parameters, "dbname": dbname}
+        if self.password is not None:
+            values["password"] = self.password
+        names = variables_of_libpq()
+        return {names[keyword]: value for keyword, value in values.items() if keyword in names}
+
+    def connect(self, dbname: str, *, as_is: bool = False, **more: str) -> psycopg.Connection[tuple[Any, ...]]:
+        """A new connection in autocommit mode; `more` are parameters of its own.
+
+        With `as_is` it keeps the settings that the role and the database give a session; see `make_dependable`.
+        Its statements raise SilentServerError when the server falls silent. Raises TargetError.
+        """
+        values: dict[str, Any] = {
+            "connect_timeout": str(CONNECT_TIMEOUT_S),
+            "application_name": "pgdyno",
+            # of a database in SQL_ASCII, too: else psycopg gives its texts as bytes
+            "client_encoding": "utf8",
+            **self.parameters,
+            **more,
+            "dbname": dbname,
+        }
+        # options may hold what only the server should read
+        shown = {name: "***" if name == "options" else value for name, value in {**self.parameters, **more}.items()}
+        reached = make_conninfo(**{**shown, "dbname": dbname})
+        limit_s = connecting_limit_s(values)
+        try:
+            connection = connected_within(
+                limit_s, lambda: WatchedConnection.connect(**values, password=self.password, autocommit=True)
+            )
+        except psycopg.errors.ConnectionTimeout as error:
+            raise SilentServerError(f"cannot connect to {reached}: {str(error).strip()}", hint=HINT) from error
+        except psycopg.Error as error:
+            raise TargetError(f"cannot connect to {reached}: {str(error).strip()}") from error
+        except TimeoutError as error:
+            raise SilentServerError(f"cannot connect to {reached}: not done within {limit_s:g} s", hint=HINT) from error
+        if isinstance(connection, WatchedConnection):
+            connection.look = lambda pid: self.look(dbname, pid, **more)
+        if as_is:
+            return connection
+        try:
+            with answering(connection):
+                make_dependable(connection)
+        except psycopg.Error as error:
+            connection.close()
+            raise TargetError(
+                f"cannot use {reached}: the first statement of the session failed: {str(error).strip()}",
+                hint="look at the role's and the database's settings: SELECT * FROM pg_db_role_setting",
+            ) from error
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def look(self, dbname: str, pid: int | None, **more: str) -> Look:
+        """Whether the server answers a new session, and what its session `pid` does, of which nothing is heard.
+
+        None: whether any session of the role in the database does something.
+        """
+        values: dict[str, Any] = {"connect_timeout": str(CONNECT_TIMEOUT_S), **self.parameters, **more}
+        values |= {"dbname": dbname, "application_name": "pgdyno"}
+        limit_s = connecting_limit_s(values) or response_limits.ANSWER_S
+        try:
+            with (
+                connected_within(
+                    limit_s, lambda: psycopg.connect(**values, password=self.password, autocommit=True)
+                ) as connection,
+                answering(connection),
+            ):
+                make_dependable(connection)
+                row = connection.execute(_STATES if pid is None else _STATE, None if pid is None else [pid]).fetchone()
+        except (TimeoutError, psycopg.errors.ConnectionTimeout, TargetError):
+            return Look.SILENT
+        except psycopg.Error:
+            return Look.REFUSED
+        return Look.IDLE if row is not None and str(row[0]).startswith("idle") else Look.WORKS
+
+
+def connecting_limit_s(parameters: Mapping[str, str]) -> float | None:
+    """How long it takes at most to try all hosts; None where the user wants to wait for ever."""
+    try:
+        timeout_s = int(parameters["connect_timeout"])
+    except ValueError:
+        # refused at once, by psycopg
+        return None
+    # a name may have two addresses
+    hosts = 2 * len(f"{parameters.get('hostaddr') or parameters.get('host') or ''}".split(","))
+    return None if timeout_s <= 0 else timeout_s * hosts + _PROOF_S
+
+
+def make_dependable(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+    """Frees a session of pgdyno's own from what settings of the role or the database would do to it.
+
+    No statement is cut off by a time limit, and a name that pgdyno does not qualify is the server's own: with
+    pg_catalog in the search path, other schemas may come before it; left out, it comes first. The load's sessions
+    keep all that, as it is part of what is measured. Raises psycopg.Error.
+    """
+    for attempt in range(_ATTEMPTS):
+        try:
+            timeouts = {name: _show(connection, name) for name in _TIMEOUTS}
+            for name in (name for name, value in timeouts.items() if value != "0"):
+                connection.execute(f"SET {name} = 0".encode())
+            break
+        except psycopg.errors.QueryCanceled:
+            # the limit that is to be lifted may be over before it is
+            if attempt == _ATTEMPTS - 1:
+                raise
+    path = [each.strip() for each in _show(connection, "search_path").split(",")]
+    kept = [each for each in path if each and each not in ("pg_catalog", '"pg_catalog"')]
+    if kept != path:
+        # names as SHOW gives them are quoted where they have to be
+        connection.execute(f"SET search_path = {', '.join(kept) or chr(39) * 2}".encode())
+
+
+def _show(connection: psycopg.Connection[tuple[Any, ...]], name: str) -> str:
+    row = connection.execute(f"SHOW {name}".encode()).fetchone()
+    return "" if row is None else str(row[0])
+
+
+def variables_of_libpq() -> dict[str, str]:
+    """Names of environment variables by the parameters that they stand for."""
+    options = pq.Conninfo.get_defaults()
+    return {option.keyword.decode(): option.envvar.decode() for option in options if option.envvar is not None}

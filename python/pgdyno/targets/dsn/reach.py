@@ -1,0 +1,173 @@
+"""A server over the network, examined before anything runs, and the ownership comment in its database.
+
+The sign in a database that pgdyno made: a schema whose comment says so, with the database's name.
+
+It is in the database, so that a copy made of a template has it at once; and it holds the name, so that a copy under
+another name, or a database that was renamed, is somebody's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
+from pydantic import TypeAdapter
+
+from pgdyno.errors import TargetError
+from pgdyno.plan.checks.targets import Abilities
+from pgdyno.targets.cluster.installation import OLDEST_MAJOR
+from pgdyno.targets.cluster.settings import check_contexts
+from pgdyno.targets.connection import Address, variables_of_libpq
+from pgdyno.targets.dsn.schema import DsnTarget
+from pgdyno.targets.lock import HINT, Use, WhenBusy, server_holder
+from pgdyno.targets.response_limits import answering
+from pgdyno.targets.server import MAINTENANCE
+
+SCHEMA = "pgdyno"
+
+
+def is_signed(address: Address, dbname: str) -> bool:
+    """Whether pgdyno made the database. Raises TargetError when it cannot be connected to."""
+    with address.connect(dbname) as connection:
+        row = connection.execute(
+            "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = %s", [SCHEMA]
+        ).fetchone()
+    return row is not None and row[0] == _text(dbname)
+
+
+def sign(address: Address, dbname: str) -> None:
+    """Signs a database that was made just now. Raises TargetError, psycopg.Error."""
+    with address.connect(dbname) as connection, connection.transaction():
+        connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(SCHEMA)))
+        comment = sql.SQL("COMMENT ON SCHEMA {} IS {}")
+        connection.execute(comment.format(sql.Identifier(SCHEMA), sql.Literal(_text(dbname))))
+        comment = sql.SQL("COMMENT ON DATABASE {} IS {}")
+        connection.execute(comment.format(sql.Identifier(dbname), sql.Literal("made by pgdyno")))
+
+
+def check_signed(address: Address, spec: DsnTarget) -> bool:
+    """Whether pgdyno made the database of `spec`, which is there.
+
+    Raises TargetError when it did not, and `spec` does not allow that.
+    """
+    if is_signed(address, spec.database):
+        return True
+    if not spec.allow_existing:
+        raise TargetError(
+            f"cannot use the database {spec.database}: pgdyno did not make it",
+            hint="name another by database, drop it, or let pgdyno replace tables in it by allow_existing = true",
+        )
+    return False
+
+
+def _text(dbname: str) -> str:
+    return f"pgdyno made the database {dbname} and may drop it"
+
+
+_NOT_PASSED_ON = ("dbname", "password", "service", "servicefile", "application_name", "fallback_application_name")
+"""Parameters that have done their work, or that each connection has of its own."""
+
+_ROLE = """
+    SELECT r.rolsuper, r.rolcreatedb, r.rolconnlimit, pg_is_in_recovery(),
+           current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int,
+           has_function_privilege('pg_stat_reset()', 'EXECUTE'),
+           (SELECT coalesce(bool_or(pg_has_role(oid, 'MEMBER')), false) FROM pg_roles
+            WHERE rolname IN ('pg_checkpoint', 'rds_superuser'))
+    FROM pg_roles r WHERE r.rolname = current_user
+"""
+"""The administrator's role of some managed services may write checkpoints without pg_checkpoint."""
+_ROW = TypeAdapter(tuple[bool, bool, int, bool, int, bool, bool])
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A server that answered."""
+
+    address: Address
+    maintenance: str
+    """The database that was connected to."""
+    version: str
+    """As the server says: "18.6"."""
+    major: int
+    abilities: Abilities
+
+
+def reach(spec: DsnTarget, use: Use, environ: Mapping[str, str] | None = None) -> Reached:
+    """Connects to the server of `spec` and asks what it can do; nothing is changed there.
+
+    Raises TargetError when it cannot be reached, is too old, a standby, or measured by another pgdyno that `use`
+    does not want to wait for; and when a setting of `spec`, or its database, cannot be had.
+    """
+    environ = os.environ if environ is None else environ
+    given = {name: str(value) for name, value in conninfo_to_dict(spec.dsn).items()}
+    maintenance = given.pop("dbname", None) or environ.get("PGDATABASE") or MAINTENANCE
+    with Address(given, _password(spec, environ)).connect(maintenance) as connection, answering(connection):
+        major = connection.info.server_version // 10000
+        if major < OLDEST_MAJOR:
+            raise TargetError(f"the server is older than PostgreSQL {OLDEST_MAJOR}")
+        busy = server_holder(connection)
+        if busy is not None and use.when_busy is WhenBusy.REFUSE:
+            raise TargetError(f"another pgdyno is measuring this server: {busy}", hint=HINT)
+        version = connection.execute("SELECT current_setting('server_version')").fetchone()
+        if version is None or not str(version[0]).split():
+            raise TargetError("the server does not tell its version: it is no PostgreSQL")
+        abilities = _abilities(connection)
+        check_contexts(connection, spec.settings)
+        address = _resolved(connection)
+        _check_database(connection, address, spec, abilities)
+        return Reached(address, maintenance, str(version[0]).split()[0], major, abilities)
+
+
+def _password(spec: DsnTarget, environ: Mapping[str, str]) -> str | None:
+    if spec.password_env is None:
+        return None
+    password = environ.get(spec.password_env)
+    if password is None:
+        raise TargetError(
+            f"the environment has no variable {spec.password_env}", hint="set it before pgdyno is started"
+        )
+    return password
+
+
+def _resolved(connection: psycopg.Connection[tuple[Any, ...]]) -> Address:
+    """The address with all that environment and service file had to say: the engine gets nothing else."""
+    names = variables_of_libpq()
+    options = {option.keyword.decode(): option.val for option in connection.pgconn.info}
+    parameters = {
+        name: value
+        for name, value in connection.info.get_parameters().items()
+        if name in names and name not in _NOT_PASSED_ON
+    }
+    password = options["password"]
+    return Address(parameters, password.decode() if password else None)
+
+
+def _check_database(
+    connection: psycopg.Connection[tuple[Any, ...]], address: Address, spec: DsnTarget, abilities: Abilities
+) -> None:
+    """Raises TargetError when the workload's database can neither be made nor used."""
+    if connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [spec.database]).fetchone() is not None:
+        check_signed(address, spec)
+    elif not abilities.may_make_databases:
+        raise TargetError(
+            f"cannot make the database {spec.database}: the role may not make databases",
+            hint="grant it CREATEDB, or name a database that is there, with allow_existing = true",
+        )
+
+
+def _abilities(connection: psycopg.Connection[tuple[Any, ...]]) -> Abilities:
+    row = connection.execute(_ROLE).fetchone()
+    superuser, makes_databases, limit, standby, connections, resets, checkpoints = _ROW.validate_python(row)
+    if standby:
+        raise TargetError("the server is a standby: it takes no writes", hint="name the primary")
+    return Abilities(
+        connections=connections if limit < 0 else min(connections, limit),
+        may_checkpoint=superuser or checkpoints,
+        may_reset_statistics=superuser or resets,
+        may_make_databases=superuser or makes_databases,
+    )

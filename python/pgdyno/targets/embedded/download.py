@@ -1,0 +1,267 @@
+"""An archive of a server fetched whole, continuing after an interruption, and unpacked whole or not at all.
+
+A file fetched whole, going on where an earlier attempt was cut.
+
+What has come stands in NAME.partial, and beside it in NAME.partial.json what it is a part of: without
+that, or when the server's file is another by now, the download starts anew.
+
+An archive of a server unpacked whole, or not at all.
+
+The archive is a zip with one xz-compressed tar inside. Nothing of it may land, or point, outside of its
+folder: names are checked before anything is written, and links are made only when all files are, so that
+nothing is ever written through one.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import lzma
+import os
+import re
+import secrets
+import shutil
+import tarfile
+import zipfile
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePosixPath
+
+from pgdyno.errors import TargetError
+from pgdyno.targets.home import Progress, ensure_folder, storage_error, storing
+from pgdyno.targets.web import (
+    HINT,
+    Patience,
+    RangeRefusedError,
+    TransientError,
+    announced_bytes,
+    opened,
+    public_url,
+    read_some,
+)
+from pgdyno.units import format_bytes
+
+CHUNK_BYTES = 256 * 1024
+MAX_REQUESTS = 100
+"""A server that cuts again and again after a little more is left after so many requests."""
+
+_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """The file that a partial one is a part of."""
+
+    url: str
+    tag: str | None
+    """What If-Range takes: a strong entity tag or a date."""
+    total: int | None
+    """Bytes."""
+
+
+def fetch_file(url: str, path: Path, patience: Patience, progress: Progress) -> None:
+    """Fetches `url` into `path`. Raises NotThereError, and TargetError for all else that keeps it from ending well."""
+    partial = _partial(path)
+    failures, longest = 0, _length(partial)
+    reason: TransientError | None = None
+    for _ in range(MAX_REQUESTS):
+        try:
+            _request_rest(url, partial, patience, progress)
+            with storing(path, "cannot write"):
+                partial.replace(path)
+                _note(partial).unlink(missing_ok=True)
+            return
+        except TransientError as error:
+            # a cut that gained something is the first failure again: the next request goes on behind it
+            failures = 1 if _length(partial) > longest else failures + 1
+            longest = max(longest, _length(partial))
+            reason = error
+        if failures >= patience.attempts:
+            break
+        patience.pause(failures)
+    raise TargetError(f"cannot fetch {public_url(url)}: {reason}", hint=HINT) from reason
+
+
+def discard(path: Path) -> None:
+    """Removes `path` and what was fetched of it."""
+    partial = _partial(path)
+    with suppress(OSError):
+        for each in (path, partial, _note(partial)):
+            each.unlink(missing_ok=True)
+
+
+def _request_rest(url: str, partial: Path, patience: Patience, progress: Progress) -> None:
+    whole = _read_note(partial)
+    if whole is None or whole.url != public_url(url):
+        _forget(partial)
+        whole = None
+    offset = _length(partial)
+    if whole is not None and offset == whole.total:
+        return
+    headers = {}
+    if whole is not None and offset:
+        headers["Range"] = f"bytes={offset}-"
+        if whole.tag is not None:
+            headers["If-Range"] = whole.tag
+    try:
+        with opened(url, headers, patience) as response:
+            if response.status == 206 and whole is not None:
+                _check_continues(response, offset, whole)
+            else:
+                offset, whole = 0, _Whole(public_url(url), _tag(response), announced_bytes(response))
+                _start(partial, whole)
+            _receive(response, partial, offset, whole.total, progress)
+    except RangeRefusedError:
+        _forget(partial)
+        raise
+
+
+def _receive(
+    response: http.client.HTTPResponse, partial: Path, offset: int, total: int | None, progress: Progress
+) -> None:
+    progress.bytes(offset, total)
+    try:
+        with partial.open("r+b") as file:
+            file.seek(offset)
+            while chunk := read_some(response, CHUNK_BYTES):
+                file.write(chunk)
+                file.flush()
+                offset += len(chunk)
+                progress.bytes(offset, total)
+    except OSError as error:
+        # a full disk is not left full of half a file
+        _forget(partial)
+        raise storage_error(error, partial, "cannot write") from error
+    if total is not None and offset < total:
+        raise TransientError(f"the connection ended after {format_bytes(offset)} of {format_bytes(total)}")
+    if total is not None and offset > total:
+        raise RangeRefusedError(f"the server sent more than the {format_bytes(total)} that it announced")
+
+
+def _check_continues(response: http.client.HTTPResponse, offset: int, whole: _Whole) -> None:
+    match = _RANGE.fullmatch(response.headers.get("Content-Range", ""))
+    if match is None or int(match[1]) != offset or whole.total not in (None, int(match[2])):
+        raise RangeRefusedError("the file changed on the server while it was fetched")
+
+
+def _tag(response: http.client.HTTPResponse) -> str | None:
+    tag = response.headers.get("ETag")
+    # If-Range takes strong tags only (RFC 9110, 13.1.5)
+    return tag if tag and not tag.startswith("W/") else response.headers.get("Last-Modified")
+
+
+def _start(partial: Path, whole: _Whole) -> None:
+    with storing(partial, "cannot write"):
+        partial.write_bytes(b"")
+        _note(partial).write_text(json.dumps(asdict(whole)), encoding="utf-8")
+
+
+def _forget(partial: Path) -> None:
+    with suppress(OSError):
+        _note(partial).unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
+
+
+def _partial(path: Path) -> Path:
+    return path.with_name(f"{path.name}.partial")
+
+
+def _note(partial: Path) -> Path:
+    return partial.with_name(f"{partial.name}.json")
+
+
+def _read_note(partial: Path) -> _Whole | None:
+    try:
+        return _Whole(**json.loads(_note(partial).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _length(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def unpack_archive(archive: Path, folder: Path) -> None:
+    """Unpacks `archive` as `folder`, which appears when all is there.
+
+    Files are readable and folders traversable by everybody: servers may run as another user.
+    Raises TargetError when the archive is broken or unsafe, or there is no space.
+    """
+    ensure_folder(folder.parent)
+    beside = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
+    try:
+        _unpack(archive, beside)
+        beside.rename(folder)
+    except (zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, EOFError) as error:
+        raise TargetError(f"cannot unpack {archive}: {str(error).lower() or 'it ends too early'}") from error
+    except OSError as error:
+        raise storage_error(error, folder, "cannot unpack a server into") from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _unpack(archive: Path, folder: Path) -> None:
+    folder.mkdir(0o755)
+    folder.chmod(0o755)
+    root = folder.resolve()
+    with zipfile.ZipFile(archive) as outer:
+        names = [name for name in outer.namelist() if name.endswith(".txz")]
+        if len(names) != 1:
+            raise TargetError(f"cannot unpack {archive}: {len(names)} archives of a server inside instead of one")
+        with outer.open(names[0]) as packed, tarfile.open(fileobj=packed, mode="r|xz") as inner:
+            links = [member for member in inner if not _write(inner, member, root, archive)]
+    _make_links(links, root, archive)
+
+
+def _write(inner: tarfile.TarFile, member: tarfile.TarInfo, root: Path, archive: Path) -> bool:
+    """Writes a folder or file; False for a link, which comes later."""
+    path = _inside(member.name, root, archive)
+    if member.isdir():
+        _make_folders(path, root)
+    elif member.isfile():
+        _make_folders(path.parent, root)
+        content = inner.extractfile(member)
+        assert content is not None  # regular files always have content
+        with content, path.open("xb") as file:
+            shutil.copyfileobj(content, file)
+        path.chmod(0o755 if member.mode & 0o100 else 0o644)
+    elif member.issym() or member.islnk():
+        return False
+    else:
+        raise TargetError(f"cannot unpack {archive}: {member.name} is neither file, folder nor link")
+    return True
+
+
+def _make_links(links: list[tarfile.TarInfo], root: Path, archive: Path) -> None:
+    for link in (each for each in links if each.islnk()):
+        path = _inside(link.name, root, archive)
+        _make_folders(path.parent, root)
+        os.link(_inside(link.linkname, root, archive), path, follow_symlinks=False)
+    symbolic = [(_inside(each.name, root, archive), each) for each in links if each.issym()]
+    for path, _ in symbolic:
+        _make_folders(path.parent, root)
+    for path, link in symbolic:
+        if path.parent.resolve() != path.parent:
+            raise TargetError(f"cannot unpack {archive}: {link.name} lies behind a link")
+        path.symlink_to(link.linkname)
+    # where links lead is asked of the file system, when all are there: they may pass through each other
+    for path, link in symbolic:
+        if not path.resolve().is_relative_to(root):
+            raise TargetError(f"cannot unpack {archive}: the link {link.name} leads outside, to {link.linkname}")
+
+
+def _make_folders(path: Path, root: Path) -> None:
+    for folder in reversed([path, *path.parents]):
+        if folder.is_relative_to(root) and not folder.is_dir():
+            folder.mkdir()
+            folder.chmod(0o755)
+
+
+def _inside(name: str, root: Path, archive: Path) -> Path:
+    pure = PurePosixPath(name)
+    if pure.is_absolute() or ".." in pure.parts:
+        raise TargetError(f"cannot unpack {archive}: {name} would land outside of its folder")
+    return root / pure

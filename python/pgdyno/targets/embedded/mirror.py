@@ -1,0 +1,165 @@
+"""The Maven repository that servers come from: its list of versions, its archives, their checksums.
+
+An archive must have the digest that the package pins; one without must have the sum that the repository publishes.
+
+Digests of archives of embedded servers that pgdyno was released with.
+
+A checksum that stands beside an archive on the same server shows only that the archive came whole: whoever can
+replace the one can replace the other. A digest of the list in this package shows that it is the archive that
+pgdyno's authors fetched.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import urllib.parse
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from pgdyno.errors import TargetError
+from pgdyno.targets.cluster.installation import Release, parse_release
+from pgdyno.targets.embedded.download import discard, fetch_file
+from pgdyno.targets.home import Progress, storing
+from pgdyno.targets.web import HINT, NotThereError, Patience, fetch_text, is_allowed, public_url
+
+PINS = Path(__file__).with_name("pins.txt")
+"""As sha256sum writes it; `make pins` adds to it."""
+
+
+@cache
+def read_pins() -> Mapping[str, str]:
+    """SHA-256 in hexadecimal digits, by an archive's file name."""
+    if not PINS.is_file():
+        return {}
+    lines = (line.split() for line in PINS.read_text(encoding="utf-8").splitlines() if not line.startswith("#"))
+    return {name: digits for digits, name in lines}
+
+
+MAVEN_CENTRAL = "https://repo1.maven.org/maven2"
+GROUP = "io/zonky/test/postgres"
+
+DEFAULT_PATIENCE = Patience()
+LIST_PATIENCE = Patience(timeout_s=15, attempts=2)
+"""The list is asked for at every start with a major version, also without a network."""
+
+_CHECKSUMS = {"sha512": 128, "sha256": 64, "sha1": 40}
+"""Kinds of checksum files, the strongest first, with their hexadecimal digits."""
+
+# the list is flat and made by machines: no XML parser, which would have to be guarded against bombs
+_VERSIONS = re.compile(r"<metadata\b.*?<versions>(.*?)</versions>.*?</metadata>", re.DOTALL)
+_VERSION = re.compile(r"<version>\s*([^<\s]+)\s*</version>")
+
+
+@dataclass(frozen=True, slots=True)
+class Checksum:
+    """What a file should add up to."""
+
+    kind: str
+    digits: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mirror:
+    """A Maven repository, of which one kind of machine's builds are used."""
+
+    base_url: str = field(repr=False)
+    """May hold a password."""
+    classifier: str
+    patience: Patience = DEFAULT_PATIENCE
+    list_patience: Patience = LIST_PATIENCE
+
+    @classmethod
+    def from_environment(cls, classifier: str, environ: Mapping[str, str] | None = None) -> Mirror:
+        """Maven Central, or what `PGDYNO_MAVEN_URL` says. Raises TargetError when that is no web address."""
+        environ = os.environ if environ is None else environ
+        base = environ.get("PGDYNO_MAVEN_URL") or MAVEN_CENTRAL
+        if not is_allowed(base):
+            raise TargetError(
+                f"cannot use PGDYNO_MAVEN_URL {public_url(base)}: not an https address",
+                hint=f"set it to a mirror of {MAVEN_CENTRAL}, or unset it; plain http is for this host only",
+            )
+        return cls(base.rstrip("/"), classifier)
+
+    @property
+    def artifact(self) -> str:
+        """Name of the archive without version."""
+        return f"embedded-postgres-binaries-{self.classifier}"
+
+    def archive_name(self, release: Release) -> str:
+        """File name of a release."""
+        return f"{self.artifact}-{release}.jar"
+
+    def archive_url(self, release: Release) -> str:
+        """Where a release is."""
+        return f"{self.base_url}/{GROUP}/{self.artifact}/{release}/{self.archive_name(release)}"
+
+    def fetch_list(self) -> str:
+        """The list of versions, as it came; `parse_list` reads it. Raises TargetError."""
+        url = f"{self.base_url}/{GROUP}/{self.artifact}/maven-metadata.xml"
+        text = fetch_text(url, self.list_patience)
+        if parse_list(text) is None:
+            raise TargetError(f"cannot read {public_url(url)}: not a list of versions", hint=HINT)
+        return text
+
+    def fetch_checksum(self, url: str) -> Checksum:
+        """The strongest checksum that the repository publishes of `url`. Raises TargetError when there is none."""
+        for kind, length in _CHECKSUMS.items():
+            try:
+                text = fetch_text(f"{url}.{kind}", self.patience, limit_bytes=4096)
+            except NotThereError:
+                continue
+            # some repositories write the file's name behind it
+            digits = text.split()[0].lower() if text.split() else ""
+            if re.fullmatch(rf"[0-9a-f]{{{length}}}", digits) is None:
+                raise TargetError(f"cannot read {public_url(url)}.{kind}: not a checksum", hint=HINT)
+            return Checksum(kind, digits)
+        raise TargetError(f"cannot verify {public_url(url)}: the server has no checksum of it", hint=HINT)
+
+    def fetch_archive(self, release: Release, path: Path, progress: Progress) -> str | None:
+        """Fetches a release's archive into `path`, verified; what to note of that. A wrong one is fetched once more.
+
+        Raises NotThereError, TargetError.
+        """
+        url = self.archive_url(release)
+        pinned = read_pins().get(self.archive_name(release))
+        expected = self.fetch_checksum(url) if pinned is None else Checksum("sha256", pinned)
+        got = ""
+        for _ in range(2):
+            fetch_file(url, path, self.patience, progress)
+            got = file_digest(path, expected.kind)
+            if got == expected.digits:
+                return None if pinned else _note(release, expected, self.base_url)
+            discard(path)
+        source = "pgdyno's own list" if pinned else "the server's checksum file"
+        raise TargetError(
+            f"cannot use {public_url(url)}: its {expected.kind} is wrong: "
+            f"expected {expected.digits} ({source}), got {got}",
+            hint="the archive was changed on the server or on its way here; try another mirror with PGDYNO_MAVEN_URL",
+        )
+
+
+def _note(release: Release, checked: Checksum, base_url: str) -> str:
+    host = urllib.parse.urlsplit(base_url).hostname
+    return (
+        f"PostgreSQL {release.postgres} was checked only against the {checked.kind} that {host} itself publishes: "
+        f"this pgdyno has no digest of release {release}"
+    )
+
+
+def parse_list(text: str) -> list[Release] | None:
+    """Releases named in a maven-metadata.xml; None when `text` is something else."""
+    versions = _VERSIONS.search(text)
+    if versions is None:
+        return None
+    named = (parse_release(each) for each in _VERSION.findall(versions[1]))
+    return [release for release in named if release is not None]
+
+
+def file_digest(path: Path, kind: str) -> str:
+    """Hexadecimal checksum of a file."""
+    with storing(path, "cannot read"), path.open("rb") as file:
+        return hashlib.file_digest(file, kind).hexdigest()

@@ -1,0 +1,202 @@
+"""What a plan's events do to a server in the midst of a trial."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from pgdyno.errors import TargetError
+from pgdyno.plan.model import EventSpec
+from pgdyno.targets.cluster.postmaster import START_DEADLINE_S, find_postmaster
+from pgdyno.targets.cluster.processes import ProcessId, descendants
+from pgdyno.targets.server import Server
+
+_POLL_S = 0.05
+_END_S = 5.0
+"""How long a command may take to end after SIGTERM."""
+
+
+class Until(Protocol):
+    """The end of the trial, as an act sees it."""
+
+    def is_cut(self) -> bool:
+        """True once the trial is over."""
+
+    def wait(self, seconds: float) -> bool:
+        """Waits for so long, or until the trial is over; True when it is."""
+
+    def stopping(self, stop: Callable[[], object]) -> AbstractContextManager[None]:
+        """Calls `stop` if the trial ends within the block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acts:
+    """The events of a plan, done to `server`."""
+
+    server: Server
+    folder: Path
+    """Where commands run."""
+    log: Path
+    """Where their output goes."""
+
+    def __call__(self, event: EventSpec, until: Until) -> str | None:
+        """Does `event`; what there is to say of it. Raises TargetError, psycopg.Error, OSError."""
+        if event.command is not None:
+            return self._command(event.command, event.wants_password, until)
+        acts: dict[str, Callable[[EventSpec, Until], str | None]] = {
+            "checkpoint": lambda _event, until: self._sql("CHECKPOINT", until),
+            "vacuum": lambda _event, until: self._sql("VACUUM", until),
+            "restart": self._restart,
+            "kill": self._kill,
+            "promote": self._promote,
+            "pause": self._pause,
+        }
+        return acts[event.name](event, until)
+
+    def _sql(self, statement: str, until: Until) -> None:
+        with self.server.connect() as connection, until.stopping(connection.cancel):
+            if until.is_cut():
+                # what is not yet asked cannot be cancelled
+                raise TargetError(f"the trial ended before {statement} was begun")
+            connection.execute(statement.encode())
+
+    def _restart(self, _event: EventSpec, _until: Until) -> None:
+        port = self.server.port
+        self.server.restart()
+        if self.server.port != port:
+            raise TargetError(f"the server came back on port {self.server.port}, where clients do not look: {port}")
+
+    def _kill(self, _event: EventSpec, _until: Until) -> str:
+        postmaster = _postmaster(self.server)
+        children = descendants(postmaster)
+        for child in children:
+            child.send(signal.SIGKILL)
+        return f"{len(children)} processes killed"
+
+    def _promote(self, _event: EventSpec, _until: Until) -> str:
+        # before the primary is gone for nothing
+        self.server.followers()
+        postmaster = _postmaster(self.server)
+        # what is stopped starts no others; and without its postmaster nothing recovers
+        postmaster.halt()
+        processes = [*descendants(postmaster), postmaster]
+        for process in processes:
+            process.send(signal.SIGKILL)
+        began = time.monotonic()
+        self.server.promote()
+        return f"{len(processes)} processes killed, the replica took over after {time.monotonic() - began:.3f} s"
+
+    def _pause(self, event: EventSpec, until: Until) -> str:
+        assert event.lasts is not None
+        with paused(_postmaster(self.server)) as count:
+            if until.wait(event.lasts):
+                raise TargetError("the trial ended during the pause")
+        return f"{count} processes stopped"
+
+    def _command(self, command: str, wants_password: bool, until: Until) -> str:
+        environment = {**os.environ, **self.server.environment()}
+        if not wants_password:
+            # what it starts would have it, too, and show it to whoever may look at its environment
+            environment.pop("PGPASSWORD", None)
+        with self.log.open("ab") as log:
+            process = subprocess.Popen(
+                ["/bin/sh", "-c", command],
+                cwd=self.folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                # it may have children of its own, which are ended with it
+                start_new_session=True,
+            )
+            try:
+                while process.poll() is None and not until.wait(_POLL_S):
+                    pass
+            finally:
+                _end_group(process)
+        if process.returncode != 0:
+            raise TargetError(
+                f"the command ended with exit code {process.returncode}; its output is in log/{self.log.name}"
+            )
+        return "exit code 0"
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    """Ends a command that still runs, with all that it has started."""
+    if process.poll() is not None:
+        return
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _postmaster(server: Server) -> ProcessId:
+    postmaster = find_postmaster(server.data_directory)
+    if postmaster is None:
+        raise TargetError("the server does not run")
+    return postmaster
+
+
+@contextmanager
+def paused(postmaster: ProcessId) -> Iterator[int]:
+    """Stops (SIGSTOP) the server and all its processes within the block; how many they are.
+
+    They go on behind it whatever ends the block. If it is this very process that is killed, a shell that was
+    started before lets them go on.
+    """
+    stopped = [postmaster]
+    # it reads until our end of the pipe is gone, and is in no process group that Ctrl-C reaches
+    guard = subprocess.Popen(
+        ["/bin/sh", "-c", 'pids=; while read -r pid; do pids="$pids $pid"; done; kill -CONT $pids 2>/dev/null'],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        _announce(guard, postmaster)
+        # first of all: what is stopped starts no others
+        postmaster.halt()
+        for child in descendants(postmaster):
+            _announce(guard, child)
+            stopped.append(child)
+            child.send(signal.SIGSTOP)
+        yield len(stopped)
+    finally:
+        for process in stopped:
+            process.send(signal.SIGCONT)
+        assert guard.stdin is not None
+        guard.stdin.close()
+        guard.wait()
+
+
+def _announce(guard: subprocess.Popen[bytes], process: ProcessId) -> None:
+    assert guard.stdin is not None
+    guard.stdin.write(f"{process.pid}\n".encode())
+    guard.stdin.flush()
+
+
+def wait_accepting(server: Server, deadline_s: float = START_DEADLINE_S) -> None:
+    """Returns when `server` lets clients in again, as after a crash. Raises TargetError when it does not."""
+    end = time.monotonic() + deadline_s
+    while True:
+        try:
+            server.connect().close()
+        except TargetError:
+            if time.monotonic() > end or not server.alive():
+                raise
+            time.sleep(_POLL_S)
+        else:
+            return

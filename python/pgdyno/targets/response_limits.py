@@ -1,0 +1,242 @@
+"""Limits for servers that do not answer: before one is known to be PostgreSQL, and when one falls silent.
+
+Bounds for what a server may do to pgdyno before it is known to be one: how long, and how much, it answers.
+
+libpq has none: it keeps a whole result in memory, and it computes a password's proof with as many iterations as the
+server names, without looking at the clock or at signals.
+
+Tells a server that works for long from one that has fallen silent.
+
+A statement such as VACUUM or CREATE DATABASE may take hours, so that none has a limit of its own. When an answer has
+not come for `bounds.ANSWER_S`, another session asks the server what the first one does.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from enum import Enum
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg.abc import PQGen
+
+from pgdyno.errors import TargetError
+from pgdyno.units import format_bytes
+
+ANSWER_S = 60.0
+"""How long a server may take for what is asked before a run, which takes milliseconds."""
+ANSWER_BYTES = 64 << 20
+"""How much it may send meanwhile; what is asked has few rows, and pg_settings are 100 kB."""
+_LOOK_EVERY_S = 0.05
+_BYTES_RECEIVED = struct.Struct("=128xQ")
+"""Of Linux's struct tcp_info, up to tcpi_bytes_received."""
+
+
+@contextmanager
+def answering(connection: psycopg.Connection[tuple[Any, ...]]) -> Iterator[None]:
+    """Cuts the connection when the server exceeds `ANSWER_S` or `ANSWER_BYTES` in the block.
+
+    Raises TargetError then, and when what it answers makes no sense in the block.
+    """
+    over = threading.Event()
+    excess: list[str] = []
+    own = socket.socket(fileno=os.dup(connection.fileno()))
+    watcher = threading.Thread(target=_watch, args=(own, over, excess), name="answer bounds", daemon=True)
+    watcher.start()
+    try:
+        yield
+    except psycopg.Error as error:
+        if excess:
+            raise TargetError(excess[0]) from error
+        raise
+    except (ValueError, TypeError, LookupError, AttributeError, AssertionError) as error:
+        # rows of other columns, types or encodings than every PostgreSQL gives
+        raise TargetError(
+            f"the server does not answer as a PostgreSQL does: {error or type(error).__name__}"
+        ) from error
+    finally:
+        over.set()
+
+
+def _watch(own: socket.socket, over: threading.Event, excess: list[str]) -> None:
+    """Shuts the socket down when there is too much; why is in `excess` before that."""
+    end = time.monotonic() + ANSWER_S
+    with own:
+        before = received(own)
+        while not over.wait(min(_LOOK_EVERY_S, ANSWER_S)):
+            if received(own) - before > ANSWER_BYTES:
+                excess.append(f"the server answered with more than {format_bytes(ANSWER_BYTES)} what takes a few rows")
+            elif time.monotonic() > end:
+                excess.append(f"the server did not answer what pgdyno asked within {ANSWER_S:g} s")
+            else:
+                continue
+            with suppress(OSError):
+                own.shutdown(socket.SHUT_RDWR)
+            return
+
+
+def received(own: socket.socket) -> int:
+    """Bytes, of a TCP connection; 0 of a socket in the file system, which is a server's on this host."""
+    try:
+        (received,) = _BYTES_RECEIVED.unpack(own.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _BYTES_RECEIVED.size))
+    except (OSError, struct.error):
+        return 0
+    return int(received)
+
+
+def connected_within(
+    limit_s: float | None, connect: Callable[[], psycopg.Connection[tuple[Any, ...]]]
+) -> psycopg.Connection[tuple[Any, ...]]:
+    """What `connect` returns, or raises. Raises TimeoutError after `limit_s`, None being for ever.
+
+    It runs in a thread, so that signals interrupt the wait, and pgdyno does not wait for it when it ends; a connection
+    that comes too late is closed.
+    """
+    future: Future[psycopg.Connection[tuple[Any, ...]]] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(connect())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="connect", daemon=True).start()
+    try:
+        return future.result(limit_s)
+    except BaseException:
+        future.add_done_callback(_close_late)
+        raise
+
+
+def _close_late(future: Future[psycopg.Connection[tuple[Any, ...]]]) -> None:
+    if future.exception() is None:
+        future.result().close()
+
+
+_T = TypeVar("_T")
+_ASK_EVERY_S = 0.1
+_MOST_REFUSALS = 10
+"""Looks in a row: a server whose sessions are all taken refuses them for as long as its load runs."""
+HINT = "see whether the server, its host and the network path still work"
+
+
+class Look(Enum):
+    """What another session found out."""
+
+    WORKS = "the server answers, and the session works or cannot be seen"
+    IDLE = "the server answers, and the session waits for us"
+    REFUSED = "the server lets nobody in"
+    SILENT = "the server does not answer"
+
+    def if_answered(self) -> Look:
+        """For who does not care what the session does."""
+        return Look.WORKS if self is Look.IDLE else self
+
+
+class SilentServerError(TargetError):
+    """A server that answered before, and no longer does."""
+
+
+class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
+    """A session that is cut when its server has fallen silent, or answers without an end."""
+
+    look: Callable[[int], Look] | None = None
+    """What the session of this process of the server does; None: nobody watches."""
+
+    def wait(self, gen: PQGen[_T], interval: float = 0.1, timeout: float | None = None) -> _T:
+        """As psycopg. Raises SilentServerError when an answer does not come."""
+        with self._watched():
+            return super().wait(gen, interval, timeout)
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        if self.look is None:
+            yield
+            return
+        over, cut = threading.Event(), threading.Lock()
+        reasons: list[str] = []
+        # of our own: psycopg may close its socket meanwhile
+        own = socket.socket(fileno=os.dup(self.fileno()))
+        arguments = (own, self.info.backend_pid, self.look, over, cut, reasons)
+        threading.Thread(target=_watch_silence, args=arguments, name="silence", daemon=True).start()
+        try:
+            yield
+        except psycopg.Error as error:
+            if reasons:
+                raise SilentServerError(reasons[0], hint=HINT) from error
+            raise
+        finally:
+            with cut:
+                over.set()
+
+
+def _watch_silence(
+    own: socket.socket,
+    pid: int,
+    look: Callable[[int], Look],
+    over: threading.Event,
+    cut: threading.Lock,
+    reasons: list[str],
+) -> None:
+    """Shuts the socket down when no answer is to be expected; why is in `reasons` before that."""
+    with own:
+        first = before = received(own)
+        quiet = Quiet(lambda: look(pid))
+        while not over.wait(_ASK_EVERY_S):
+            now = received(own)
+            if now != before:
+                quiet.heard()
+            before = now
+            reason = quiet.reason(over)
+            if now - first > ANSWER_BYTES:
+                limit = format_bytes(ANSWER_BYTES)
+                reason = f"the server answered one statement with more than {limit}"
+            if reason is not None:
+                # under the lock: a session whose answer has come after all is not cut
+                with cut, suppress(OSError):
+                    if not over.is_set():
+                        reasons.append(reason)
+                        own.shutdown(socket.SHUT_RDWR)
+                return
+
+
+class Quiet:
+    """How long nothing was heard, and what looks at the server said of it."""
+
+    def __init__(self, look: Callable[[], Look]) -> None:
+        """Begins now; `look` may take as long as a connection and an answer may."""
+        self._look = look
+        self._last: list[Look] = []
+        self.heard()
+
+    def heard(self) -> None:
+        """Something came."""
+        self._since = time.monotonic()
+        self._last = []
+
+    def reason(self, over: threading.Event) -> str | None:
+        """Why nothing is to be expected any more; None while there is hope. Looks when it is time."""
+        if time.monotonic() - self._since < ANSWER_S:
+            return None
+        found = self._look()
+        self._last = [*(each for each in self._last if each is found), found]
+        limit = f"within {ANSWER_S:g} s"
+        if found is Look.SILENT:
+            return f"the server fell silent: it answers neither the last statement nor a new session {limit}"
+        if found is Look.IDLE and len(self._last) > 1:
+            return f"the answer to a statement did not come {limit}, and the server's session waits for the next one"
+        if len(self._last) >= _MOST_REFUSALS and found is Look.REFUSED:
+            return f"the server did not answer the last statement {limit}, and refuses new sessions"
+        if found is Look.IDLE:
+            # the answer may just be on its way
+            over.wait(ANSWER_S / 10)
+        else:
+            self._since = time.monotonic()
+        return None

@@ -1,0 +1,202 @@
+"""Connects to a server, and finds out whether its processes run on this host."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg.abc import Buffer
+from psycopg.adapt import Loader
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from pgdyno.errors import TargetError, UsageError
+from pgdyno.targets.connection import connecting_limit_s
+from pgdyno.targets.response_limits import answering, connected_within
+from pgdyno.watch.polling import Connection
+
+CONNECT_S = "10"
+NAME = "pgprobe"
+"""Application name of pgdyno's own sessions, by which every query leaves them out."""
+_SECRETS = ("password", "sslpassword")
+LOCAL_HZ, REMOTE_HZ = 10, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The server's process and data directory on this host."""
+
+    postmaster: int
+    data_directory: Path | None
+    """None if this user may not read it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A connected server."""
+
+    title: str
+    """User, database, host and port; no password. Unchecked text."""
+    parameters: dict[str, Any]
+    """All connection parameters, including the password."""
+    place: Place | None
+    """None if the server runs elsewhere, or is not visible from here."""
+    notes: list[str]
+    """Missing data."""
+
+    def connect(self) -> Connection:
+        """Open another session. Raises psycopg.OperationalError."""
+        return _session(self.parameters)
+
+    def probe_options(self, place: Place | None, waits_hz: int | None) -> list[str]:
+        """Return pgprobe's options for a server at `place`; they contain no password."""
+        hz = waits_hz or (REMOTE_HZ if place is None else LOCAL_HZ)
+        options = [f"--waits-hz={hz}", *_host_options(place)]
+        plain = {name: value for name, value in self.parameters.items() if name not in _SECRETS}
+        del plain["application_name"], plain["client_encoding"]
+        return [*options, f"--dbname={make_conninfo(**plain)}"]
+
+    def probe_environment(self) -> dict[str, str]:
+        """Return the environment variables that contain the password for pgprobe."""
+        password = self.parameters.get("password")
+        return {} if password is None else {"PGPASSWORD": str(password)}
+
+
+def find(target: str | None, ask_password: Callable[[], str] | None) -> tuple[Found, Connection]:
+    """Connect to the server that `target` names, as psql would, and check whether it is on this host.
+
+    `ask_password` is called if the server requires a password that was not given; None if it cannot be asked for.
+    Raises UsageError for an invalid connection string, TargetError.
+    """
+    parameters = _parameters(target)
+    try:
+        connection = _connected(parameters, ask_password)
+    except psycopg.OperationalError as error:
+        raise TargetError(f"cannot connect: {str(error).strip()}", hint=_hint(error)) from error
+    try:
+        with answering(connection):
+            place = place_of(connection)
+    except BaseException:
+        connection.close()
+        raise
+    notes = []
+    if place is None:
+        notes.append("the server's host is not visible: no CPU, disks and processes")
+    elif place.data_directory is None:
+        notes.append("the server's data directory is unknown: its disk is not distinguished from others")
+    info = connection.info
+    host = "[local]" if info.host.startswith(("/", "@")) else info.host or info.hostaddr
+    port = "" if str(info.port) == "5432" else f":{info.port}"
+    return Found(f"{info.user}@{host}{port}/{info.dbname}", parameters, place, notes), connection
+
+
+def place_of(connection: Connection) -> Place | None:
+    """Return the location on this host of the backend of `connection`; None if it is elsewhere.
+
+    The process ID alone proves nothing: the process title must contain this user and database, and for TCP this port.
+    """
+    title = _text(f"/proc/{connection.info.backend_pid}/cmdline")
+    port = _own_port(connection)
+    came = "[local]" if port is None else f"({port})"
+    if not title.startswith("postgres: ") or f" {connection.info.dbname} " not in title or came not in title:
+        return None
+    # the name of a program may contain spaces and parentheses
+    behind = _text(f"/proc/{connection.info.backend_pid}/stat").rpartition(")")[2].split()
+    return Place(int(behind[1]), _data_directory(connection, int(behind[1]))) if len(behind) > 1 else None
+
+
+def _host_options(place: Place | None) -> list[str]:
+    if place is None:
+        return ["--no-host"]
+    if place.data_directory is None:
+        return [f"--postmaster={place.postmaster}"]
+    options = [f"--data={place.data_directory}"]
+    # the file shows a restart; if it is not readable, only the process is known
+    if not os.access(place.data_directory / "postmaster.pid", os.R_OK):
+        options.append(f"--postmaster={place.postmaster}")
+    return options
+
+
+def _parameters(target: str | None) -> dict[str, Any]:
+    text = target or ""
+    is_name = bool(text) and "=" not in text and not text.startswith(("postgres://", "postgresql://"))
+    try:
+        parameters: dict[str, Any] = {"dbname": text} if is_name else dict(conninfo_to_dict(text))
+    except psycopg.ProgrammingError as error:
+        # libpq's message repeats parts of the text, and a password may be among them
+        message = "libpq does not accept the connection string"
+        raise UsageError(message, hint='write postgresql://user@host/database or "host=... dbname=..."') from error
+    if "sslpassword" in parameters:
+        raise UsageError("sslpassword cannot be used here", hint="use a client key without a passphrase")
+    defaults = {} if os.environ.get("PGCONNECT_TIMEOUT") else {"connect_timeout": CONNECT_S}
+    return {**defaults, **parameters, "application_name": NAME, "client_encoding": "UTF8"}
+
+
+def _connected(parameters: dict[str, Any], ask_password: Callable[[], str] | None) -> Connection:
+    """Open a session; `parameters` receive the password if it was asked for."""
+    try:
+        return _session(parameters)
+    except psycopg.OperationalError as error:
+        wants = error.pgconn is not None and error.pgconn.needs_password
+        if not wants or ask_password is None:
+            raise
+        parameters["password"] = ask_password()
+        return _session(parameters)
+
+
+class _Tolerant(Loader):
+    """Decodes text that may be in another database's encoding, or in none: names and statements of all databases are
+    visible.
+    """
+
+    def load(self, data: Buffer) -> str:
+        return bytes(data).decode(errors="replace")
+
+
+def _session(parameters: dict[str, Any]) -> Connection:
+    timeout = parameters.get("connect_timeout") or os.environ.get("PGCONNECT_TIMEOUT", CONNECT_S)
+    limit_s = connecting_limit_s({**parameters, "connect_timeout": timeout})
+    try:
+        connection = connected_within(limit_s, lambda: psycopg.connect(**parameters, autocommit=True))
+    except TimeoutError as error:
+        raise psycopg.OperationalError(f"not done within {limit_s:g} s") from error
+    for name in ("text", "name"):
+        connection.adapters.register_loader(name, _Tolerant)
+    return connection
+
+
+def _hint(error: psycopg.OperationalError) -> str | None:
+    if error.pgconn is not None and error.pgconn.needs_password:
+        return "give the password by PGPASSWORD, ~/.pgpass or a service file"
+    return None
+
+
+def _own_port(connection: Connection) -> int | None:
+    """Return the local port of a TCP connection; None for a Unix socket."""
+    with socket.socket(fileno=os.dup(connection.fileno())) as own:
+        return own.getsockname()[1] if own.family in (socket.AF_INET, socket.AF_INET6) else None
+
+
+def _data_directory(connection: Connection, postmaster: int) -> Path | None:
+    try:
+        row = connection.execute("SELECT pg_catalog.current_setting('data_directory')").fetchone()
+        return Path(row[0]) if row else None
+    except psycopg.Error:
+        if connection.closed:
+            raise
+    try:
+        # a postmaster's working directory is its data directory
+        return Path(f"/proc/{postmaster}/cwd").readlink()
+    except OSError:
+        return None
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(errors="replace")
+    except OSError:
+        return ""
