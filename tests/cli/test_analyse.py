@@ -83,7 +83,7 @@ def test_two_targets_are_compared_by_price(run: Run, tmp_path: Path) -> None:
     (tmp_path / "price.toml").write_text(PRICES + "[target.pg17]\npurchase = [{ amount = 63564 }]\n")
     said = run("pgdyno", "compare", stored_run, "--price", "price.toml")
     assert said.returncode == 0, said.stderr
-    (line,) = [each for each in said.stdout.splitlines() if each.startswith("price for each tps")]
+    (line,) = [each for each in said.stdout.splitlines() if each.startswith("price per tps")]
     assert line.endswith("pg18 is cheaper than pg17")
     answer = json.loads(run("pgdyno", "compare", stored_run, "--price", "price.toml", "--json").stdout)
     (price,) = answer["comparisons"][0]["prices"]

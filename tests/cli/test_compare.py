@@ -76,7 +76,7 @@ def test_two_runs_and_json(run: Run, tmp_path: Path) -> None:
     answer = json.loads(done.stdout)
     (found,) = answer["comparisons"]
     assert (found["paired"], found["points"][0]["verdict"]) == (False, "slower")
-    assert any("on record" in note for note in answer["notes"])
+    assert any("not recorded" in note for note in answer["notes"])
     assert [each["id"] for each in found["warning_details"]] == ["different-times"]
     assert [each["message"] for each in found["warning_details"]] == found["warnings"]
 
@@ -340,9 +340,9 @@ def test_gate_exits_by_what_it_finds_and_writes_its_files(run: Run, tmp_path: Pa
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["compare", "{}", "--by", "clients"], "nothing called clients"),
+        (["compare", "{}", "--by", "clients"], "cannot compare by clients: no such parameter"),
         (["compare", "{}", "{}", "--by", "target"], "two runs cannot be compared by target"),
-        (["compare", "{}", "{}", "--base", "pg17"], "splits one run"),
+        (["compare", "{}", "{}", "--base", "pg17"], "--base applies to one run"),
         (["compare", "{}", "--base", "pg9"], "is not in run"),
         (["gate", "{}", "--max-regression", "0.03"], "is not a limit"),
     ],

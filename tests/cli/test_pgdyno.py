@@ -126,7 +126,7 @@ def test_a_new_plan_can_be_checked_and_is_not_written_twice(run: Run, tmp_path: 
         assert done.stdout.startswith(f"{file}: the plan is valid\n12 trials, 2m24s of measuring, plus ")
     again = run("pgdyno", "plan", "new")
     assert (again.returncode, again.stdout) == (ExitCode.USAGE, "")
-    assert "plan.toml is there already" in again.stderr
+    assert "plan.toml already exists" in again.stderr
     assert run("pgdyno", "plan", "new", "x.toml", "--target", "cloud").returncode == ExitCode.USAGE
     assert not (tmp_path / "x.toml").exists()
 
@@ -191,8 +191,8 @@ def test_what_a_sweep_comes_to_is_shown(run: Run, tmp_path: Path) -> None:
             "--generators: 'local:0' is not a number of nodes",
         ),
         (["copy", "latest", "s3://"], ExitCode.USAGE, "'s3://' is no address of object storage"),
-        (["history", "nosuch"], ExitCode.STORE, "there is no folder nosuch"),
-        (["show", "--json", "--csv"], ExitCode.USAGE, "three forms of one table"),
+        (["history", "nosuch"], ExitCode.STORE, "folder nosuch does not exist"),
+        (["show", "--json", "--csv"], ExitCode.USAGE, "exclude each other"),
         (["copy", "latest"], ExitCode.USAGE, "pgdyno copy [OPTIONS] RUN... PLACE"),
         (["run", "--resume", "./nowhere"], ExitCode.STORE, "there is no such folder"),
     ],

@@ -118,7 +118,7 @@ def test_a_kind_that_is_missing_is_refused_with_those_that_are_there(copied: Pat
     file.write_text(RENTED)
     said = " ".join(pgdyno(copied, "plan", "check", str(file), code=3).split())
     assert 'far.toml:4: target.rds.kind: the package for targets of kind "rds" is not installed' in said
-    assert 'there are "embedded", "local", "build" or "dsn"' in said
+    assert 'available: "embedded", "local", "build" or "dsn"' in said
 
 
 @pytest.mark.parametrize(

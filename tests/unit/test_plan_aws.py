@@ -94,7 +94,7 @@ def test_what_cannot_be_had(tmp_path: Path, root: Path, kind: str, keys: dict[st
 
 def test_a_reset_that_needs_the_machine(tmp_path: Path, root: Path) -> None:
     (problem,) = problems(tmp_path, rds(root), more="[reset]\nrestart = true\n")
-    assert "only reached over the network" in problem.message
+    assert "reached only over the network" in problem.message
 
 
 @pytest.mark.parametrize(

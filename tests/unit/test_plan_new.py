@@ -54,22 +54,22 @@ def test_what_is_commented_out_is_right_too(tmp_path: Path) -> None:
 def test_what_is_there_stays(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text("mine")
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already exists"):
         write_new_plan(path)
     assert path.read_text() == "mine"
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already exists"):
         write_new_plan(tmp_path)
 
 
 def test_where_nothing_can_be_written(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is no folder"):
+    with pytest.raises(UsageError, match="does not exist"):
         write_new_plan(tmp_path / "no" / "mine.toml")
     with pytest.raises(StoreError, match="cannot write"):
         write_new_plan(tmp_path / ("x" * 300))
 
 
 def test_a_kind_that_there_is_not() -> None:
-    with pytest.raises(UsageError, match="no kind of target embeded") as caught:
+    with pytest.raises(UsageError, match="no plan for targets of kind embeded") as caught:
         new_plan(Path("x"), "embeded")
     assert caught.value.hint == "did you mean embedded?"
 
@@ -90,7 +90,7 @@ def test_a_local_target_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_no_installation_to_be_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("pgdyno.plan.new._INSTALLED", str(tmp_path))
-    with pytest.raises(UsageError, match="no PostgreSQL was found"):
+    with pytest.raises(UsageError, match="found no PostgreSQL"):
         new_plan(tmp_path / "mine.toml", "local")
 
 

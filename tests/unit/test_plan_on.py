@@ -72,7 +72,7 @@ def test_a_mistake_in_them_is_told_with_its_line(plan: Path) -> None:
     with pytest.raises(UsageError) as usage:
         load_plan(plan, on="nowhere")
     assert usage.value.hint is not None
-    assert "there is dsn, embedded, small, wrong" in usage.value.hint
+    assert "available: dsn, embedded, small, wrong" in usage.value.hint
 
 
 @pytest.mark.parametrize("name", ["aurora-sysbench", "graviton-pgbench", "pgecons-queries", "pgecons-tprocc"])

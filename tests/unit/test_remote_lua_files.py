@@ -73,5 +73,5 @@ def test_what_lies_elsewhere_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_of_many_is_refused(tmp_path: Path) -> None:
     write(tmp_path, own="", **{f"x{number}": "" for number in range(module.MOST_FILES)})
-    with pytest.raises(EngineError, match="too many others"):
+    with pytest.raises(EngineError, match="too many files to copy"):
         lua_files("own.lua", tmp_path)

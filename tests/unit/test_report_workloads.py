@@ -122,5 +122,5 @@ def test_a_layout_that_a_run_has_nothing_for_is_refused(monkeypatch: pytest.Monk
     run = sweep(clients=(1,))
     monkeypatch.setattr("pgdyno.commands.show.find_run", lambda *_: None)
     monkeypatch.setattr("pgdyno.commands.show.load_run", lambda _: run)
-    with pytest.raises(UsageError, match="no trial whose statements are counted"):
+    with pytest.raises(UsageError, match="no trial with sysbench's statement counts"):
         show_run("latest", Path(), json=False, csv=False, layout="sysbench")

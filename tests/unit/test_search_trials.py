@@ -120,7 +120,7 @@ def test_each_target_and_scale_has_a_search_of_its_own(tmp_path: Path) -> None:
     ]
     assert planned_trials(plan) == []
     (line,) = search_lines(plan)
-    assert line.startswith("searches for the peak of throughput from 1 to 8 clients, 4 searches; 2 trials a step")
+    assert line.startswith("searches for the peak of throughput from 1 to 8 clients, 4 searches; 2 trials per step")
     others = [record(1, "a", Point(clients=1, scale=2)), record(2, "b", Point(clients=1, scale=1))]
     assert [arm.has(others[0]) for arm in arms] == [False, True, False, False]
     assert arms[0].ask(others) == Point(clients=1, scale=1)
@@ -183,18 +183,18 @@ def test_a_capacity_is_an_interval(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "field", "message"),
     [
-        (PLAN.replace("repeats = 2", "repeats = 1"), "trial.repeats", "noise cannot be told"),
-        (PLAN.replace("[1, 8]", "8"), "sweep.clients", "says not where to search"),
+        (PLAN.replace("repeats = 2", "repeats = 1"), "trial.repeats", "one trial does not show the noise"),
+        (PLAN.replace("[1, 8]", "8"), "sweep.clients", "lacks the range of the search"),
         (PLAN + 'latency = "p99 < 1s"\n', "search.latency", 'goes only with find = "capacity"'),
         (PLAN + "speed = 1\n", "search.speed", "unknown key"),
         (PLAN.replace('"peak"', '"top"'), "search.find", "must be"),
         (PLAN.replace("clients = [1, 8]", "clients = [1, 8]\nrate = 5"), "sweep.rate", "does not go with"),
-        (CAPACITY.replace("repeats = 3", "repeats = 2"), "trial.repeats", "is 2: so few"),
-        (CAPACITY.replace('latency = "p99 < 10 ms"', ""), "search", "has no latency"),
+        (CAPACITY.replace("repeats = 3", "repeats = 2"), "trial.repeats", "is 2: too few trials of a rate"),
+        (CAPACITY.replace('latency = "p99 < 10 ms"', ""), "search", "lacks the latency target"),
         (CAPACITY.replace("p99 < 10 ms", "p98 < 10 ms"), "search.latency", "is not a latency target"),
         (CAPACITY.replace("p99 < 10 ms", "p99 < soon"), "search.latency", "is not a duration"),
-        (CAPACITY.replace('"p99 < 10 ms"', '{ other = "p99 < 1s" }'), "search.latency.other", "is no script"),
-        (CAPACITY.replace("[100, 1000]", "100"), "sweep.rate", "says not where to search"),
+        (CAPACITY.replace('"p99 < 10 ms"', '{ other = "p99 < 1s" }'), "search.latency.other", "is not a script of this plan"),
+        (CAPACITY.replace("[100, 1000]", "100"), "sweep.rate", "lacks the range of the search"),
         (CAPACITY + 'precision = "0%"\n', "search.precision", "is not right"),
     ],
 )

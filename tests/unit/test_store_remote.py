@@ -370,7 +370,7 @@ def test_copy_names_what_it_made(
     assert said.out.split() == [f"s3://bench/runs/{run.name}", f"{tmp_path}/{run.name}"]
     assert "s3://bench/runs/broken" in said.err
     assert [path.name for path in tmp_path.iterdir()] == [run.name]
-    with pytest.raises(UsageError, match="both on this machine"):
+    with pytest.raises(UsageError, match="both the runs and the destination are on this machine"):
         copy_runs([str(run.path)], str(tmp_path), Path())
 
 

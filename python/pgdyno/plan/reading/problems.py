@@ -160,8 +160,8 @@ def _kind_of_target(path: KeyPath, document: Document) -> Problem:
         return document.problem(path, "is missing", _EXAMPLES["kind"])
     meant = near(value, TARGET_KINDS) if isinstance(value, str) else None
     if isinstance(value, str) and value in KINDS:
-        message = f"{_shown(value)} is a kind of target whose package is missing here"
-        return document.problem(path, message, f"there are {_listing(TARGET_KINDS)}; install pgdyno with all of it")
+        message = f"the package for targets of kind {_shown(value)} is not installed"
+        return document.problem(path, message, f"available: {_listing(TARGET_KINDS)}; to add it, install the whole of pgdyno")
     message = f"{_shown(value)} is not a kind of target; available: {_listing(TARGET_KINDS)}"
     return document.problem(path, message, f'did you mean "{meant}"?' if meant else _EXAMPLES["kind"])
 
