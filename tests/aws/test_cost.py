@@ -181,7 +181,7 @@ def test_consent(amazon: Simulator, tmp_path: Path) -> None:
     assert agree(one, Consent(yes=True, max_cost=1.0)).total is not None
     with pytest.raises(UsageError, match=r"the estimated cost of 0\.2\d USD exceeds --max-cost 0\.1"):
         agree(one, Consent(yes=True, max_cost=0.1))
-    with pytest.raises(UsageError, match="nobody can be asked"):
+    with pytest.raises(UsageError, match="renting servers needs confirmation"):
         agree(one, Consent())
     amazon.denied = {"pricing:GetProducts"}
     other = plan(tmp_path, rds(tmp_path / "root.pem", instance='"db.x2g.large"'))

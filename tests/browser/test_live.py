@@ -106,7 +106,7 @@ def test_a_run_is_watched_and_stopped(browser: Browser, warm_home: Home, tmp_pat
         expect(page.locator("#link")).to_have_text("Over")
         expect(page.locator("#headline")).to_have_text("The run was interrupted")
         assert run.end() == ExitCode.INTERRUPTED
-        page.click("text=What it measured")
+        page.click("text=Results")
         expect(page.locator("h1")).to_have_text(urlsplit(run.url).path.rpartition("/")[2])
         page.click("text=runs")
         expect(page.locator(".runs")).to_contain_text(NAME)
@@ -163,7 +163,7 @@ def test_the_archive_behind_a_token(browser: Browser, tmp_path: Path, monkeypatc
     second, _ = (run_of(runs, hours=at, tps=700, workload=NAME, notes=[NAME]) for at in (1, 2))
     with served(runs, Access("the-token")) as url, looked_at(browser) as page:
         page.goto(url)
-        expect(page.locator("h1")).to_have_text("This pgdyno wants its token")
+        expect(page.locator("h1")).to_have_text("This server requires its token")
         seen_in_both_lights(page)
         page.goto(f"{url}/enter#the-token")
         expect(page.locator("h1")).to_have_text("3 runs")
@@ -173,7 +173,7 @@ def test_the_archive_behind_a_token(browser: Browser, tmp_path: Path, monkeypatc
         for name in (first.name, second.name):
             page.check(f'input[value="{name}"]')
         expect(page.locator("#picked")).to_have_text(f"Baseline: {first.name}")
-        page.click("text=Compare the two picked")
+        page.click("text=Compare the two selected")
         expect(page.locator("h1")).to_contain_text(f"{second.name} vs {first.name}")
         expect(page.locator(".forest")).to_be_visible()
         seen_in_both_lights(page)

@@ -136,7 +136,7 @@ def test_up_status_run_and_down_on_rds(amazon: Amazon) -> None:
     said = amazon.pgdyno("target", "up", plan, "--yes", "--for", "3h")
     assert "db.m7g.large in eu-central-1a, version 18.1" in said
     assert "sslmode=verify-full" in said
-    assert "they are up already" in amazon.pgdyno("target", "up", plan, "--yes")
+    assert "already up" in amazon.pgdyno("target", "up", plan, "--yes")
     (row,) = json.loads(amazon.pgdyno("target", "status", plan, "--json"))
     assert [each.split(" pgdyno-")[0] for each in row["there"]] == [
         "database instance",
@@ -160,7 +160,7 @@ def test_up_status_run_and_down_on_rds(amazon: Amazon) -> None:
     assert rent.hourly == pytest.approx(0.2077, abs=1e-4)
     amazon.pgdyno("target", "down", plan)
     assert amazon.simulator.left() == []
-    assert "nothing of it is up" in amazon.pgdyno("target", "status", plan)
+    assert "this machine has rented no servers that are still up" in amazon.pgdyno("target", "status", plan)
 
 
 def _was_told(amazon: Amazon, run: RunData) -> None:

@@ -302,7 +302,7 @@ def test_wholes_that_are_there_are_kept(place: Place) -> None:
     )
     said = place.refuse("-s", "2", "-I", STEPS, "--load-workers=1", *tables)
     assert "ERROR:  no room" in said
-    assert said.splitlines()[-1].startswith("pgdrive: hint: What was committed is kept")
+    assert said.splitlines()[-1].startswith("pgdrive: hint: Run the same command with --resume")
     place.execute("DROP TRIGGER fail ON pgbench_accounts_4", "DROP FUNCTION fail")
     said = place.load("-s", "2", "-I", STEPS, *tables, "--resume")
     assert "resuming: 4 of 6 chunks are loaded" in said
@@ -498,7 +498,7 @@ def test_a_load_goes_on_after_the_server_crashed(
     held.release()
     said = held.process.communicate(timeout=60)[1]
     assert held.process.returncode == 1
-    assert said.splitlines()[-1].startswith("pgdrive: hint: What was committed is kept")
+    assert said.splitlines()[-1].startswith("pgdrive: hint: Run the same command with --resume")
     own_server.start()
     said = resume(place, *tables)
     there = int(said.split("resuming: ")[1].split(" of ")[0])
@@ -516,7 +516,7 @@ def test_a_load_goes_on_after_the_disk_was_full(own_server: OwnServer, unbroken:
     own_server.start(within=["prlimit", f"--fsize={20 * 1024 * 1024}:"])
     said = place.refuse("-s", "2", "--load-workers=3", "--load-chunk=5000")
     assert "could not extend file" in said
-    assert said.splitlines()[-1].startswith("pgdrive: hint: What was committed is kept")
+    assert said.splitlines()[-1].startswith("pgdrive: hint: Run the same command with --resume")
     there = committed(place)
     assert 0 < there < 42
     own_server.stop("fast")

@@ -98,4 +98,4 @@ def test_a_run_is_served_exported_and_shown(warm_home: Home, tmp_path: Path) -> 
     assert pgdyno(warm_home, tmp_path, "export", "latest").returncode == 2
     taken = pgdyno(warm_home, tmp_path, "run", "metered.toml", "--metrics", "somewhere:1")
     assert taken.returncode == 2
-    assert "wants an address" in taken.stderr
+    assert "needs an address" in taken.stderr

@@ -8,7 +8,7 @@
   const show = () => {
     const picked = boxes.filter((each) => each.checked);
     button.disabled = picked.length !== 2;
-    said.textContent = picked.length === 2 ? `Baseline: ${picked[1].value}` : "Pick two runs; the older one is the baseline.";
+    said.textContent = picked.length === 2 ? `Baseline: ${picked[1].value}` : "Select two runs; the older one is the baseline.";
     boxes.forEach((each) => { if (!each.dataset.never) each.disabled = picked.length === 2 && !each.checked; });
   };
   boxes.forEach((each) => { if (each.disabled) each.dataset.never = "1"; each.addEventListener("change", show); });
