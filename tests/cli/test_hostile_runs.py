@@ -161,7 +161,8 @@ def test_what_is_no_file_is_one_row(run: Run, tmp_path: Path) -> None:
     done = run("pgdyno", "list", "--runs", "runs", env={"COLUMNS": "250"})
     assert done.returncode == 0, done.stderr
     assert good.name in done.stdout
-    for reason in ("not a regular file", "symbolic link", "larger than 32 MiB", "nested too deep", "'format' occurs twice"):
+    reasons = ("not a regular file", "symbolic link", "larger than 32 MiB", "nested too deep", "'format' occurs twice")
+    for reason in reasons:
         assert reason in " ".join(done.stdout.split()), (reason, done.stdout)
 
 

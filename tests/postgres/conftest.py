@@ -30,7 +30,7 @@ import pgdyno.targets
 from pgdyno.targets import Home, Server, SilentProgress, open_target, sweep_leftovers
 from pgdyno.targets.cluster.installation import Installation, Release, classifier, parse_release
 from pgdyno.targets.embedded.kind import find_embedded
-from pgdyno.targets.embedded.mirror import GROUP, Mirror
+from pgdyno.targets.embedded.maven_repository import GROUP, Mirror
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from pgdyno.targets.web import Patience
 from tests.postgres.own_servers import remove_templates

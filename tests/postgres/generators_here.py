@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.generators.agent import Agent, shared_out
+from pgdyno.generators.distributed_load import ClusterLoad
 from pgdyno.generators.merge_events import Event
-from pgdyno.generators.shared_load import ClusterLoad
 from tests.ssh.sshd import FAKETIME
 
 

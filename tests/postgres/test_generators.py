@@ -14,8 +14,8 @@ import pytest
 
 from pgdyno.analyse.histogram import merge
 from pgdyno.generators.agent import Heard, shared_out
+from pgdyno.generators.distributed_load import ClusterLoad, LostError
 from pgdyno.generators.merge_events import Event
-from pgdyno.generators.shared_load import ClusterLoad, LostError
 from pgdyno.programs import find_engine
 from pgdyno.run import check_ledger, pages
 from pgdyno.targets import Server

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import pgdyno.targets.embedded.mirror
+import pgdyno.targets.embedded.maven_repository
 from pgdyno.errors import TargetError
 from pgdyno.targets import Home, SilentProgress, open_target
 from pgdyno.targets.cluster.installation import Installation, Release, classifier
 from pgdyno.targets.embedded.kind import find_embedded
-from pgdyno.targets.embedded.mirror import Mirror, read_pins
+from pgdyno.targets.embedded.maven_repository import Mirror, read_pins
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def test_a_checksum_that_is_a_page_is_refused(fresh_home: Home, mirror: LocalMir
 
 def pin(monkeypatch: pytest.MonkeyPatch, release: str, digits: str) -> None:
     name = f"embedded-postgres-binaries-{classifier()}-{release}.jar"
-    monkeypatch.setattr(pgdyno.targets.embedded.mirror, "read_pins", lambda: {name: digits})
+    monkeypatch.setattr(pgdyno.targets.embedded.maven_repository, "read_pins", lambda: {name: digits})
 
 
 def test_an_archive_changed_together_with_its_checksums_is_refused(

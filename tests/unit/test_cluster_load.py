@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from pgdyno.generators import agent, ray_node, shared_load
+from pgdyno.generators import agent, distributed_load, ray_node
 from pgdyno.generators.agent import Heard, Shared
-from pgdyno.generators.shared_load import ClusterLoad, LostError
+from pgdyno.generators.distributed_load import ClusterLoad, LostError
 
 PROMISED_S = 10.0
 """Nothing that was started for a load outlives its driver, or the way to it, for longer (docs/guides/cluster.md)."""
@@ -50,7 +50,7 @@ class Stuck:
 
 
 def test_a_generator_from_which_nothing_comes_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_load, "OVERDUE_S", 0.5)
+    monkeypatch.setattr(distributed_load, "OVERDUE_S", 0.5)
     errors = io.BytesIO()
     made = ClusterLoad([Stuck()], Shared(1, [], {}, {}), errors)
     made.begin({})
@@ -96,4 +96,4 @@ def test_everything_ends_within_what_is_promised() -> None:
     assert agent.LEASE_S + agent.ALONE_S < PROMISED_S
     assert agent.LEASE_S < ray_node.LEASE_S < PROMISED_S
     # who is taken for lost has stopped, or does before its driver goes on
-    assert shared_load.HEARTBEAT_S < shared_load.SILENCE_S < agent.LEASE_S < shared_load.OVERDUE_S
+    assert distributed_load.HEARTBEAT_S < distributed_load.SILENCE_S < agent.LEASE_S < distributed_load.OVERDUE_S

@@ -13,9 +13,9 @@ import pytest
 
 from pgdyno.analyse.histogram import merge
 from pgdyno.generators.agent import shared_out
+from pgdyno.generators.distributed_load import Offset, measure_offset
 from pgdyno.generators.merge_events import Event, Merger
 from pgdyno.generators.merge_figures import one_histogram
-from pgdyno.generators.shared_load import Offset, measure_offset
 from pgdyno.records import Outcome
 from pgdyno.run.trial import judge
 from pgdyno.store.trial_writer import ingest
@@ -247,5 +247,5 @@ def test_the_offset_is_that_of_the_quickest_answer(monkeypatch: pytest.MonkeyPat
         return other_us
 
     clock = SimpleNamespace(monotonic_ns=lambda: now_us * 1000, time_ns=lambda: now_us * 1000)
-    monkeypatch.setattr("pgdyno.generators.shared_load.time", clock)
+    monkeypatch.setattr("pgdyno.generators.distributed_load.time", clock)
     assert measure_offset(ask, 3) == Offset(2_000_000, 600)

@@ -15,7 +15,7 @@ import pytest
 import uvicorn
 from starlette.testclient import TestClient
 
-from pgdyno.live import control, web_server
+from pgdyno.live import connection_limits, control
 from pgdyno.live.app import make_app
 from pgdyno.live.hub import MOST_STREAMS, MOST_STREAMS_EACH, Hub, encoded
 from pgdyno.live.run_journal import JOURNAL
@@ -202,7 +202,7 @@ def served(runs: Path) -> Iterator[int]:
     ],
 )
 def test_half_a_request_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, half: bytes) -> None:
-    monkeypatch.setattr(web_server, "REQUEST_S", 0.3)
+    monkeypatch.setattr(connection_limits, "REQUEST_S", 0.3)
     with served(tmp_path) as port, closing(socket.create_connection(("127.0.0.1", port))) as sent:
         sent.sendall(half)
         sent.settimeout(60)
@@ -211,7 +211,7 @@ def test_half_a_request_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_connections_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web_server, "MOST_EACH", 3)
+    monkeypatch.setattr(connection_limits, "MOST_EACH", 3)
     with served(tmp_path) as port:
         held = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
         for each in held:
@@ -225,15 +225,15 @@ def test_connections_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_one_who_reads_nothing_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web_server, "STALLED_S", 0.3)
+    monkeypatch.setattr(connection_limits, "STALLED_S", 0.3)
     lost = threading.Event()
-    end = web_server.BoundedProtocol.connection_lost
+    end = connection_limits.BoundedProtocol.connection_lost
 
-    def connection_lost(self: web_server.BoundedProtocol, exc: Exception | None) -> None:
+    def connection_lost(self: connection_limits.BoundedProtocol, exc: Exception | None) -> None:
         end(self, exc)
         lost.set()
 
-    monkeypatch.setattr(web_server.BoundedProtocol, "connection_lost", connection_lost)
+    monkeypatch.setattr(connection_limits.BoundedProtocol, "connection_lost", connection_lost)
     run = run_of(tmp_path)
     with (run.path / "large").open("wb") as file:
         file.truncate(64 << 20)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import TargetError
-from pgdyno.targets.embedded.download import unpack_archive
+from pgdyno.targets.embedded.fetch_and_unpack import unpack_archive
 
 Fill = Callable[[tarfile.TarFile], None]
 

@@ -6,7 +6,7 @@ import pytest
 
 from pgdyno.errors import TargetError
 from pgdyno.targets.cluster.installation import Release, classifier, newest_match, parse_release, resolve
-from pgdyno.targets.embedded.mirror import parse_list
+from pgdyno.targets.embedded.maven_repository import parse_list
 
 NAMES = "9.6.24 10.5.0 10.5.0-1 10.15.0-1 10.23.0 11.5.0 12.17.0 12.17.1 17.9.0 17.10.0 18.0.0 18.4.0 18.6.0"
 KNOWN = [release for name in NAMES.split() if (release := parse_release(name)) is not None]

@@ -19,7 +19,7 @@ use crate::outage::OutageTracker;
 use crate::poller::{self, Epoll, Poller, Uring};
 use crate::reconnect::{Connector, Reconnecting};
 use crate::report::Report;
-use crate::scaling::Scaling;
+use crate::worker_count::Scaling;
 use crate::shared::Shared;
 use crate::spec::{Limit, OnLoss, Sessions, Spec};
 use crate::statement_template::templates;

@@ -13,7 +13,7 @@ use crate::load_share::{LoadShare, share_of, worker_of};
 use crate::log_spec::LogSpec;
 use crate::pacing::Pacing;
 use crate::phases::Phases;
-use crate::scaling::Scaling;
+use crate::worker_count::Scaling;
 use crate::schedule::{Arrivals, Spacing};
 
 /// When a client stops.

@@ -17,13 +17,13 @@ use crate::observer::Added;
 use crate::poller::Poller;
 use crate::reconnect::Reconnecting;
 use crate::recorder::ScriptRecord;
-use crate::scaling::{Growth, Rule, Scaling, decide};
+use crate::worker_count::{Growth, Rule, Scaling, decide};
 use crate::schedule::Arrivals;
 use crate::shared::Shared;
 use crate::spec::Spec;
 use crate::statement_template::Template;
 use crate::timetable::Timetable;
-use crate::tuning::{Choice, Step, Tuning};
+use crate::worker_tuning::{Choice, Step, Tuning};
 use crate::worker::{Links, Worker};
 use crate::worker_message::{WorkerEnd, WorkerMessage};
 

@@ -17,10 +17,10 @@ use pgdyno_engine::observer::Added;
 use pgdyno_engine::outage::OutageNote;
 use pgdyno_engine::pacing::Pacing;
 use pgdyno_engine::report::{Outcome, Report};
-use pgdyno_engine::scaling::{Rule, Scaling};
+use pgdyno_engine::worker_count::{Rule, Scaling};
 use pgdyno_engine::schedule::Arrivals;
 use pgdyno_engine::spec::{Io, Limit, Seeds, Sessions, WeightedProgram};
-use pgdyno_engine::tuning::Choice;
+use pgdyno_engine::worker_tuning::Choice;
 use pgdyno_engine::{Connected, Observer, Spec, run};
 use pgdyno_script::{QueryMode, Rng, Source, Symbols, compile, parse};
 

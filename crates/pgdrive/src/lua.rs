@@ -10,7 +10,7 @@ use pgdyno_connect::{Host, Params};
 use pgdyno_engine::clock::{Clock, Nanos, SECOND};
 use pgdyno_engine::recorder::CommandRecord;
 use pgdyno_engine::report::Report;
-use pgdyno_engine::scaling::Scaling;
+use pgdyno_engine::worker_count::Scaling;
 use pgdyno_engine::schedule::Arrivals;
 use pgdyno_engine::spec::{Limit, Seeds, Sessions, Spec, WeightedProgram};
 use pgdyno_lua::{OptionValue, Script, ScriptError, Settings, Task, Workload, command_count};

@@ -37,7 +37,7 @@ mod run_events;
 mod scripts;
 mod summary;
 mod tpcc;
-mod workers;
+mod worker_options;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

@@ -35,7 +35,7 @@ use crate::run_events::{end_event, end_without_report};
 use crate::summary::{self, SummaryContext};
 use crate::tpcc::tpcc_load::Ready;
 use crate::tpcc::tpcc_result::Figures;
-use crate::workers::warn_of_ceiling;
+use crate::worker_options::warn_of_ceiling;
 
 /// The context of a load.
 pub struct Run<'a> {

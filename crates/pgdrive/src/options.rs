@@ -8,7 +8,7 @@ mod initialize_options;
 mod log_options;
 mod lua_options;
 mod option_row;
-mod option_table;
+mod option_sections;
 mod option_values;
 mod pause_options;
 mod reconnect_option;
@@ -21,8 +21,8 @@ use crate::getopt::{Found, parse};
 pub use benchmark_options::Benchmark;
 pub use initialize_options::Initialize;
 pub use lua_options::{Check, LuaChoice, LuaSource};
-pub use option_table::sections;
-use option_table::{Given, syntax};
+pub use option_sections::sections;
+use option_sections::{Given, syntax};
 use option_values::seed;
 pub use option_values::{
     Connection, EventSink, Information, Origin, ScramKeys, ScriptChoice, Seed, Vacuum,

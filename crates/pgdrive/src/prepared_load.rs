@@ -11,7 +11,7 @@ use pgdyno_engine::commit_ledger::CommitLedger;
 use pgdyno_engine::driver::Drivers;
 use pgdyno_engine::load_share::LoadShare;
 use pgdyno_engine::pacing::Pacing;
-use pgdyno_engine::scaling::Scaling;
+use pgdyno_engine::worker_count::Scaling;
 use pgdyno_engine::spec::{Initial, Limit, Seeds, Spec, Timing, WeightedProgram};
 use pgdyno_lua::Workload;
 use pgdyno_script::{Rng, SlotId, Symbols, valid_name};
@@ -30,7 +30,7 @@ use crate::options::{Benchmark, EventSink, Origin, Seed, Vacuum};
 use crate::run_events::start_event;
 use crate::scripts;
 use crate::tpcc;
-use crate::workers::io_for;
+use crate::worker_options::io_for;
 
 /// A load that is ready to run.
 pub struct Load {

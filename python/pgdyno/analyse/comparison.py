@@ -1,6 +1,4 @@
-"""Compare two arms: log ratios with intervals, a verdict per point and over all points, and the gate for CI.
-
-Comparison of two arms: log ratios with intervals, a verdict per point and one over all points.
+"""Comparison of two arms: log ratios with intervals, a verdict per point and over all points, and the gate for CI.
 
 A difference is judged on the scale of logarithms, where `B / A` and `A / B` are mirror images. With delta = max(1 %,
 the noise floor of an A/A run): faster or slower if the whole interval is beyond log(1 + delta) of zero, same if it is

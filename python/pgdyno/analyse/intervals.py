@@ -1,6 +1,4 @@
-"""Intervals of mean log ratios and of percentiles: Student's t, Welch's and bootstraps; and autocorrelation.
-
-Intervals of a mean log ratio: Student's t and Welch's below ten pairs, with BCa bootstrap from ten on.
+"""Intervals of mean log ratios and percentiles: Student's t, Welch's, BCa bootstrap from ten pairs; autocorrelation.
 
 Sources: Welch 1947 (two samples); Efron 1987 (BCa); Hesterberg 2015, "What Teachers Should Know About the Bootstrap"
 (expanded percentiles).

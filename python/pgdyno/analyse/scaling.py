@@ -1,7 +1,5 @@
 """Throughput by clients or another parameter: peak and knee without a model, and the Universal Scalability Law.
 
-The Universal Scalability Law, if a curve allows it; in addition to the peak and the knee.
-
 X(N) = lambda N / (1 + sigma (N - 1) + kappa N (N - 1)): lambda is the throughput of one client, sigma the share that
 waits for others (contention), kappa the cost of mutual synchronisation (coherency). Gunther 2007, "Guerrilla Capacity
 Planning".

@@ -1,9 +1,7 @@
-"""The generators of a run: brought up, repeated when lost, and the numbers of threads that they found.
+"""The generators of a run: starting them, repeating trials after a loss, and their numbers of threads.
 
-The number of engine threads of a trial: the one that an earlier trial of the same load found.
-
-The engine finds it while warming up. All later trials of a point begin with it, whatever their target and settings:
-arms that are compared have the same generator, and a search disturbs only the first trial of a load.
+The engine finds its number of threads in the warm-up of the first trial of a load. Later trials of the load use the
+same number, whatever their target and settings, so that compared arms have the same generator.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from pgdyno.records import (
 from pgdyno.run import HookError, Interval, TrialResult, phases_toml, run_trial
 from pgdyno.run.engine import trial_options
 from pgdyno.run.process import among
-from pgdyno.run.vigil import Vigil
+from pgdyno.run.silent_server import Vigil
 from pgdyno.store import TrialWriter
 from pgdyno.targets import Server
 from pgdyno.targets.cluster.subprocesses import signals_deferred

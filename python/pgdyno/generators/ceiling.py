@@ -11,8 +11,8 @@ from pgdyno.doctor.check import good, stop, unknown
 from pgdyno.doctor.generator import RATE_WARNING, Trips, round_trip, rounded
 from pgdyno.doctor.needs import Needs
 from pgdyno.errors import EngineError
+from pgdyno.generators.distributed_load import LostError
 from pgdyno.generators.lifecycle import Cluster, Standing
-from pgdyno.generators.shared_load import LostError
 from pgdyno.records import Check
 
 CEILING, PATH = "generator.ceiling", "network.round-trip"

@@ -20,6 +20,7 @@ from pgdyno.doctor.generator import Trips
 from pgdyno.errors import EngineError
 from pgdyno.generators import ray_actors
 from pgdyno.generators.agent import Shared, shared_out
+from pgdyno.generators.distributed_load import ClusterLoad, Generator, LostError
 from pgdyno.generators.merge_events import Event
 from pgdyno.generators.ray_actors import NotStartedError, RayGenerator
 from pgdyno.generators.ray_start import (
@@ -33,7 +34,6 @@ from pgdyno.generators.ray_start import (
     said_of,
     wait_for_head,
 )
-from pgdyno.generators.shared_load import ClusterLoad, Generator, LostError
 from pgdyno.plan.hosts import Places
 from pgdyno.programs import Engine
 

@@ -16,8 +16,8 @@ from pgdyno.doctor.generator import Trips
 from pgdyno.errors import EngineError
 from pgdyno.generators import ray_start
 from pgdyno.generators.agent import Agent, Heard
+from pgdyno.generators.distributed_load import SILENCE_S, LostError
 from pgdyno.generators.ray_start import RESOURCE
-from pgdyno.generators.shared_load import SILENCE_S, LostError
 
 CALL_S = 10.0
 """For what is not urgent."""

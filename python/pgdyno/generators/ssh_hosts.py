@@ -24,8 +24,8 @@ from pgdyno import __version__
 from pgdyno.doctor.generator import Trips, plain_ceiling, round_trips
 from pgdyno.errors import EngineError
 from pgdyno.generators.agent import AWAITING, GONE_S, RENEWAL, Heard, Lines
+from pgdyno.generators.distributed_load import SILENCE_S, LostError
 from pgdyno.generators.lifecycle import Cluster, gathered
-from pgdyno.generators.shared_load import SILENCE_S, LostError
 from pgdyno.host import cpu_model
 from pgdyno.programs import Engine
 from pgdyno.remote.connect import DEVNULL, Process, Reader, SshError, connected

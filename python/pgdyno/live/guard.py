@@ -1,6 +1,4 @@
-"""Who may ask, and what: origin, token, user of the connection, size of the body.
-
-Access control: every request passes here before anything is read for it.
+"""Access control: origin, token, user of the connection and size of the body, checked before a request is read.
 
 There are three threats. A page of another site may send requests to a server on the loopback address, by its name or by
 a name of its own that it resolves to that address (DNS rebinding): so the Host is checked, and any request that changes

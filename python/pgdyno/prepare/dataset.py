@@ -20,7 +20,7 @@ from pgdyno.errors import TargetError
 from pgdyno.plan.model import Workload
 from pgdyno.programs import Engine
 from pgdyno.run.process import Event, running_engine
-from pgdyno.run.vigil import Vigil
+from pgdyno.run.silent_server import Vigil
 from pgdyno.targets import Progress, Server
 from pgdyno.targets.response_limits import HINT, SilentServerError
 

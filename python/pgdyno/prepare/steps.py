@@ -1,11 +1,9 @@
-"""The steps before a trial, timed: loading without WAL, vacuum, resetting statistics.
+"""The timed steps before a trial: loading without WAL, vacuum, resetting statistics.
 
-Loading without WAL, on servers that pgdyno started itself.
-
-Under `wal_level = minimal` PostgreSQL writes no WAL for a table that the same transaction has created or emptied,
-nor for an index that is built: it writes the files, and syncs them before the commit. A load does just that, so the
-server is restarted with such settings for its time, and with the plan's afterwards. `fsync` stays as the plan has it:
-each file is synced once in either case, and a crash at any moment leaves what PostgreSQL's recovery makes whole.
+Under `wal_level = minimal` PostgreSQL writes no WAL for a table that the same transaction has created or emptied, nor
+for an index build: it writes the files and syncs them before the commit. pgdyno therefore restarts its own servers with
+such settings for a load, and afterwards with the plan's. `fsync` stays as the plan has it: each file is synced once in
+either case, and PostgreSQL's recovery repairs what a crash leaves at any moment.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Copies of a dataset to go back to: template databases, and snapshots of the whole cluster.
+"""Copies of a dataset to restore from: template databases, and snapshots of the whole cluster.
 
-Databases to copy: `CREATE DATABASE … TEMPLATE pgdyno_template`, one for each dataset of a sweep.
-
-The first is called `pgdyno_template`, others `pgdyno_template_2` and so on: their marks tell what they hold. They
-are kept as long as there is room for the next dataset; over the network, where that is not seen, there is one.
+`CREATE DATABASE … TEMPLATE pgdyno_template` copies a database; there is one template for each dataset of a sweep. The
+first is called `pgdyno_template`, others `pgdyno_template_2` and so on, and their dataset stamps say what they hold.
+Templates are kept while there is disk space for the next dataset; over the network, where free space is unknown, only
+one is kept.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from pgdyno.prepare.dataset import Dataset
 from pgdyno.programs import Engine
 from pgdyno.records import Consistency
 from pgdyno.run.process import running_engine
-from pgdyno.run.vigil import Vigil
+from pgdyno.run.silent_server import Vigil
 from pgdyno.targets import Server
 from pgdyno.targets.response_limits import HINT, SilentServerError
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pgdyno_engine::load_share::LoadShare;
 use pgdyno_engine::phases::Phases;
-use pgdyno_engine::scaling::BUSY_SHARE;
+use pgdyno_engine::worker_count::BUSY_SHARE;
 use pgdyno_engine::schedule::{Arrivals, Spacing};
 use pgdyno_engine::spec::{Io, Limit, OnError, OnLoss, Pipelining, Sessions, Tries};
 use pgdyno_script::QueryMode;
@@ -24,7 +24,7 @@ use super::tpcc_options::TpccLoad;
 use crate::called_as::CalledAs;
 use crate::getopt::no_word;
 use crate::percentiles::{self, Percentiles};
-use crate::workers::Workers;
+use crate::worker_options::Workers;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Benchmark {

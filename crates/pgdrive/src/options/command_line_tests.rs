@@ -13,7 +13,7 @@ use super::initialize_options::DatasetChoice;
 use super::log_options::LogChoice;
 use super::*;
 use crate::percentiles::Percentiles;
-use crate::workers::Workers;
+use crate::worker_options::Workers;
 
 mod lua_scripts;
 mod odd_numbers;

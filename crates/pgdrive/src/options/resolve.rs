@@ -8,14 +8,14 @@ use super::benchmark_options::{Benchmark, BenchmarkOptions};
 use super::initialize_options::Initialize;
 use super::lua_options::LuaChoice;
 use super::option_row::Partner;
-use super::option_table::Given;
+use super::option_sections::Given;
 use super::option_values::{ScramKeys, ScriptChoice, Vacuum};
 use super::reconnect_option::Patience;
 use super::request::{Request, UsageError};
 use super::tpcc_options::{TpccCheck, TpccLoad};
 use crate::called_as::CalledAs;
 use crate::messages::Failure;
-use crate::workers::Workers;
+use crate::worker_options::Workers;
 
 pub(super) fn resolve(mut given: Given, operands: Vec<String>) -> Result<Request, UsageError> {
     if given.called_as == CalledAs::Pgbench {

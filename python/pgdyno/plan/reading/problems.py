@@ -161,7 +161,8 @@ def _kind_of_target(path: KeyPath, document: Document) -> Problem:
     meant = near(value, TARGET_KINDS) if isinstance(value, str) else None
     if isinstance(value, str) and value in KINDS:
         message = f"the package for targets of kind {_shown(value)} is not installed"
-        return document.problem(path, message, f"available: {_listing(TARGET_KINDS)}; to add it, install the whole of pgdyno")
+        hint = f"available: {_listing(TARGET_KINDS)}; to add it, install the whole of pgdyno"
+        return document.problem(path, message, hint)
     message = f"{_shown(value)} is not a kind of target; available: {_listing(TARGET_KINDS)}"
     return document.problem(path, message, f'did you mean "{meant}"?' if meant else _EXAMPLES["kind"])
 

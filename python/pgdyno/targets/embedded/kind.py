@@ -16,8 +16,8 @@ from pgdyno.targets.cluster.installation import (
     parse_release,
     resolve,
 )
-from pgdyno.targets.embedded.download import discard, unpack_archive
-from pgdyno.targets.embedded.mirror import Mirror, parse_list
+from pgdyno.targets.embedded.fetch_and_unpack import discard, unpack_archive
+from pgdyno.targets.embedded.maven_repository import Mirror, parse_list
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from pgdyno.targets.home import Home, Progress, ensure_folder, write_whole
 from pgdyno.targets.kind import OwnKind, TargetKind

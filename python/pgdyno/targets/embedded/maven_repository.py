@@ -1,12 +1,8 @@
-"""The Maven repository that servers come from: its list of versions, its archives, their checksums.
+"""The Maven repository of embedded servers: its list of versions, its archives and their digests.
 
-An archive must have the digest that the package pins; one without must have the sum that the repository publishes.
-
-Digests of archives of embedded servers that pgdyno was released with.
-
-A checksum that stands beside an archive on the same server shows only that the archive came whole: whoever can
-replace the one can replace the other. A digest of the list in this package shows that it is the archive that
-pgdyno's authors fetched.
+An archive must have the digest that the package pins. An archive without a pinned digest must have the checksum that
+the repository publishes. Such a checksum shows only that the archive arrived complete, because whoever can replace the
+archive can replace its checksum too; a pinned digest shows that it is the archive that pgdyno's authors fetched.
 """
 
 from __future__ import annotations
@@ -22,7 +18,7 @@ from pathlib import Path
 
 from pgdyno.errors import TargetError
 from pgdyno.targets.cluster.installation import Release, parse_release
-from pgdyno.targets.embedded.download import discard, fetch_file
+from pgdyno.targets.embedded.fetch_and_unpack import discard, fetch_file
 from pgdyno.targets.home import Progress, storing
 from pgdyno.targets.web import HINT, NotThereError, Patience, fetch_text, is_allowed, public_url
 

@@ -1,15 +1,11 @@
-"""An archive of a server fetched whole, continuing after an interruption, and unpacked whole or not at all.
+"""Fetches a file, resuming an interrupted download, and unpacks a server's archive completely or not at all.
 
-A file fetched whole, going on where an earlier attempt was cut.
+Received bytes are in NAME.partial, and NAME.partial.json says what they are part of. Without that, or if the file in
+the repository has changed, the download starts again.
 
-What has come stands in NAME.partial, and beside it in NAME.partial.json what it is a part of: without
-that, or when the server's file is another by now, the download starts anew.
-
-An archive of a server unpacked whole, or not at all.
-
-The archive is a zip with one xz-compressed tar inside. Nothing of it may land, or point, outside of its
-folder: names are checked before anything is written, and links are made only when all files are, so that
-nothing is ever written through one.
+The archive is a zip file that contains an xz-compressed tar file. Nothing in it may be written, or point, outside its
+folder: names are checked before anything is written, and links are made after all files, so that no file is written
+through a link.
 """
 
 from __future__ import annotations
