@@ -1,6 +1,6 @@
-"""Takes a target of the plan, gives a running PostgreSQL.
+"""Turns a target of the plan into a running PostgreSQL.
 
-A plan loads the schemas of its targets from this package; the rest is loaded when it is first used.
+The plan loads the schemas of its targets from this package; every other module is loaded on first use.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-# schemas in this package need the plan's classes, and the plan loads them: it has to come first
+# imported first: the schemas in this package need the plan's classes, and the plan imports the schemas
 import pgdyno.plan  # noqa: F401
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ _MODULES = {name: module for module, names in _PLACES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
-    """Loads the module of a public name (PEP 562)."""
+    """Loads the module of a public name on first use (PEP 562)."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

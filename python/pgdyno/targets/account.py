@@ -1,8 +1,7 @@
-"""The user that servers run as.
+"""The operating system user that servers run as.
 
-PostgreSQL refuses to run as root. When pgdyno is root, servers run as `nobody`, which exists on every
-Linux and needs no preparation, or as the user that `PGDYNO_SERVER_USER` names. Otherwise everything
-runs as the user who started pgdyno.
+PostgreSQL refuses to run as root. When pgdyno is root, servers run as `nobody`, which exists on every Linux and needs
+no preparation, or as the user that `PGDYNO_SERVER_USER` names. Otherwise servers run as the user who started pgdyno.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from pgdyno.errors import TargetError
 
 
 class Relation(StrEnum):
-    """How the server's user stands to pgdyno's own."""
+    """The relation of the server's user to pgdyno's own."""
 
     SAME = "same"
     OTHER = "other"
 
 
 class PopenUser(TypedDict, total=False):
-    """Arguments of Popen that make a child another user's."""
+    """Arguments of Popen that start a child as another user."""
 
     user: int
     group: int
@@ -44,13 +43,13 @@ class Account:
     relation: Relation
 
     def popen_user(self) -> PopenUser:
-        """What Popen needs to start a child as this user; nothing when that is us."""
+        """Returns Popen's arguments to start a child as this user; none if pgdyno runs as this user."""
         if self.relation is Relation.SAME:
             return {}
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
     def take(self, file: Path | int) -> None:
-        """Makes a path, or an open file, this user's. Raises OSError."""
+        """Makes this user the owner of a path or an open file. Raises OSError."""
         if self.relation is Relation.SAME:
             return
         if isinstance(file, int):
@@ -59,23 +58,23 @@ class Account:
             os.chown(file, self.uid, self.gid, follow_symlinks=False)
 
     def can_traverse(self, folder: Path) -> bool:
-        """True when this user may go through `folder` itself, whatever its parents say."""
+        """Returns whether this user may traverse `folder` itself, whatever its parents allow."""
         return self._may_execute(folder.stat())
 
     def blocked_at(self, path: Path) -> Path | None:
-        """The topmost existing parent of `path` that this user cannot go through; None when the way is free."""
+        """Returns the topmost existing parent of `path` that this user cannot traverse, or None."""
         for parent in reversed(path.resolve().parents):
             if parent.is_dir() and not self.can_traverse(parent):
                 return parent
         return None
 
     def can_execute(self, file: Path) -> bool:
-        """True when this user may run `file`."""
+        """Returns whether this user may execute `file`."""
         status = file.stat()
         return stat.S_ISREG(status.st_mode) and self._may_execute(status)
 
     def _may_execute(self, status: os.stat_result) -> bool:
-        # access(2) answers for our own user only
+        # access(2) answers only for pgdyno's own user
         if self.uid == status.st_uid:
             return bool(status.st_mode & stat.S_IXUSR)
         if status.st_gid == self.gid or (self.relation is Relation.SAME and status.st_gid in os.getgroups()):
@@ -84,7 +83,7 @@ class Account:
 
 
 def find_account(environ: Mapping[str, str] | None = None) -> Account:
-    """The account for servers of this process. Raises TargetError when there is none that works."""
+    """Returns the account for servers of this process. Raises TargetError if no usable one exists."""
     environ = os.environ if environ is None else environ
     uid = os.geteuid()
     if uid != 0:

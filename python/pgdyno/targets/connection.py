@@ -1,4 +1,4 @@
-"""How a server is reached: libpq's parameters, and the variables that say the same to other programs."""
+"""The address of a server as libpq parameters, and as environment variables for other programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pgdyno.targets.response_limits import HINT, Look, SilentServerError, Watche
 
 CONNECT_TIMEOUT_S = 30
 _PROOF_S = 10
-"""Beyond libpq's own time limit, which does not count while it computes a password's proof: milliseconds."""
+"""Milliseconds on top of libpq's own timeout, which does not run while libpq computes the proof of a password."""
 _TIMEOUTS = ("statement_timeout", "lock_timeout")
 _STATE = "SELECT state FROM pg_catalog.pg_stat_activity WHERE pid = %s"
 _STATES = """
@@ -24,26 +24,26 @@ _STATES = """
     AND usename = current_user AND pid <> pg_catalog.pg_backend_pid()
     HAVING bool_and(state LIKE 'idle%')
 """
-"""No row while one of our sessions in the database works."""
+"""Returns no row while a session of this role in the database is active."""
 _ATTEMPTS = 20
-"""At a time limit of 1 ms, most first attempts succeed."""
+"""With a statement timeout of 1 ms, most first attempts succeed."""
 
 
 @dataclass(slots=True)
 class Address:
-    """Where one server is, for whom; databases are chosen by each connection."""
+    """The address of a server and the role that connects; each connection chooses its database."""
 
     parameters: dict[str, str]
-    """libpq's, without database and password."""
+    """libpq's parameters without database and password."""
     password: str | None = field(default=None, repr=False)
-    """None: libpq finds it itself, or there is none."""
+    """None if libpq finds the password itself, or none is needed."""
 
     def conninfo(self, dbname: str) -> str:
-        """libpq connection string, without the password: that goes by `environment`."""
+        """Returns a libpq connection string without the password, which `environment` passes."""
         return make_conninfo(**{**self.parameters, "dbname": dbname})
 
     def environment(self, dbname: str) -> dict[str, str]:
-        """Variables with which libpq programs and pgdrive find it."""
+        """Returns the variables with which libpq programs and pgdrive connect."""
         values = {**self.parameters, "dbname": dbname}
         if self.password is not None:
             values["password"] = self.password
@@ -51,21 +51,21 @@ class Address:
         return {names[keyword]: value for keyword, value in values.items() if keyword in names}
 
     def connect(self, dbname: str, *, as_is: bool = False, **more: str) -> psycopg.Connection[tuple[Any, ...]]:
-        """A new connection in autocommit mode; `more` are parameters of its own.
+        """Opens a connection in autocommit mode; `more` are additional libpq parameters.
 
-        With `as_is` it keeps the settings that the role and the database give a session; see `make_dependable`.
-        Its statements raise SilentServerError when the server falls silent. Raises TargetError.
+        With `as_is` it keeps the session settings of the role and the database; see `make_dependable`. Its statements
+        raise SilentServerError when the server falls silent. Raises TargetError.
         """
         values: dict[str, Any] = {
             "connect_timeout": str(CONNECT_TIMEOUT_S),
             "application_name": "pgdyno",
-            # of a database in SQL_ASCII, too: else psycopg gives its texts as bytes
+            # also for a database in SQL_ASCII, for which psycopg would return text as bytes
             "client_encoding": "utf8",
             **self.parameters,
             **more,
             "dbname": dbname,
         }
-        # options may hold what only the server should read
+        # options may contain secrets that only the server should read
         shown = {name: "***" if name == "options" else value for name, value in {**self.parameters, **more}.items()}
         reached = make_conninfo(**{**shown, "dbname": dbname})
         limit_s = connecting_limit_s(values)
@@ -98,9 +98,9 @@ class Address:
         return connection
 
     def look(self, dbname: str, pid: int | None, **more: str) -> Look:
-        """Whether the server answers a new session, and what its session `pid` does, of which nothing is heard.
+        """Returns whether the server accepts a new session, and the state of its silent session `pid`.
 
-        None: whether any session of the role in the database does something.
+        With `pid` None, it looks whether any session of the role in the database is active.
         """
         values: dict[str, Any] = {"connect_timeout": str(CONNECT_TIMEOUT_S), **self.parameters, **more}
         values |= {"dbname": dbname, "application_name": "pgdyno"}
@@ -122,11 +122,11 @@ class Address:
 
 
 def connecting_limit_s(parameters: Mapping[str, str]) -> float | None:
-    """How long it takes at most to try all hosts; None where the user wants to wait for ever."""
+    """Returns the longest time to try all hosts; None if the user wants no limit."""
     try:
         timeout_s = int(parameters["connect_timeout"])
     except ValueError:
-        # refused at once, by psycopg
+        # psycopg rejects this at once
         return None
     # a name may have two addresses
     hosts = 2 * len(f"{parameters.get('hostaddr') or parameters.get('host') or ''}".split(","))
@@ -134,11 +134,11 @@ def connecting_limit_s(parameters: Mapping[str, str]) -> float | None:
 
 
 def make_dependable(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
-    """Frees a session of pgdyno's own from what settings of the role or the database would do to it.
+    """Protects a session of pgdyno from settings of the role or the database.
 
-    No statement is cut off by a time limit, and a name that pgdyno does not qualify is the server's own: with
-    pg_catalog in the search path, other schemas may come before it; left out, it comes first. The load's sessions
-    keep all that, as it is part of what is measured. Raises psycopg.Error.
+    No timeout cancels a statement, and an unqualified name means the server's own object: if the search path lists
+    pg_catalog, other schemas may precede it; if not, pg_catalog is searched first. The load's sessions keep all
+    settings, as these are part of what is measured. Raises psycopg.Error.
     """
     for attempt in range(_ATTEMPTS):
         try:
@@ -147,13 +147,13 @@ def make_dependable(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
                 connection.execute(f"SET {name} = 0".encode())
             break
         except psycopg.errors.QueryCanceled:
-            # the limit that is to be lifted may be over before it is
+            # the timeout may expire before this statement lifts it
             if attempt == _ATTEMPTS - 1:
                 raise
     path = [each.strip() for each in _show(connection, "search_path").split(",")]
     kept = [each for each in path if each and each not in ("pg_catalog", '"pg_catalog"')]
     if kept != path:
-        # names as SHOW gives them are quoted where they have to be
+        # SHOW returns names quoted where necessary
         connection.execute(f"SET search_path = {', '.join(kept) or chr(39) * 2}".encode())
 
 
@@ -163,6 +163,6 @@ def _show(connection: psycopg.Connection[tuple[Any, ...]], name: str) -> str:
 
 
 def variables_of_libpq() -> dict[str, str]:
-    """Names of environment variables by the parameters that they stand for."""
+    """Returns the names of libpq's environment variables by the parameters that they set."""
     options = pq.Conninfo.get_defaults()
     return {option.keyword.decode(): option.envvar.decode() for option in options if option.envvar is not None}

@@ -1,4 +1,4 @@
-"""What rented servers cost: the things that are paid for, each with its price, and their sum."""
+"""The estimated cost of rented servers: every billed item with its price, and the sum."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ Unit = Literal["hour", "GB", "IOPS", "MB/s", "metrics"]
 
 
 class Origin(StrEnum):
-    """Who said what something costs."""
+    """The source of a price."""
 
     PROVIDER = "provider"
-    """Its price service, now or when it was asked last."""
+    """The provider's price service, asked now or earlier."""
     PACKAGE = "package"
-    """The list that is in the package."""
+    """The price list in the package."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """What one of something costs."""
+    """The price of one unit."""
 
     amount: float
-    """USD, of one unit."""
+    """USD per unit."""
     asked: date
-    """As of when it is known."""
+    """The date of the price."""
     origin: Origin = Origin.PROVIDER
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing that is paid for."""
+    """One billed item."""
 
     target: str
     what: str
     count: float
     unit: Unit
-    """Instances are paid by the hour, all else by the month."""
+    """Instances are billed by the hour, all else by the month."""
     rate: Rate | None
-    """Of one; None: nobody says."""
+    """The price per unit; None if unknown."""
 
     @property
     def words(self) -> str:
@@ -57,7 +57,7 @@ class Item:
 
     @property
     def hourly(self) -> float | None:
-        """USD."""
+        """USD per hour; None if unknown."""
         if self.rate is None:
             return None
         return self.count * self.rate.amount / (1.0 if self.unit == "hour" else HOURS_A_MONTH)
@@ -65,40 +65,40 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Of a plan, or of some things."""
+    """The estimated cost of a plan or of some items."""
 
     items: tuple[Item, ...]
     hours: float | None
-    """For which it is all rented; None: nobody knows how long the trials take."""
+    """The length of the rental; None if the duration of the trials is unknown."""
     left_out: tuple[str, ...]
     provider: str = ""
-    """Whose price list it is, such as `Amazon`."""
+    """The provider of the price list, such as `Amazon`."""
     why_not: str | None = None
-    """Why the provider could not be asked; None while it could."""
+    """Why the provider's price service gave no answer, or None."""
 
     @property
     def unknown(self) -> list[Item]:
-        """Those without a price."""
+        """Returns items without a price."""
         return [each for each in self.items if each.rate is None]
 
     @property
     def hourly(self) -> float:
-        """USD an hour, without what is unknown."""
+        """USD per hour, without items of unknown price."""
         return math.fsum(each.hourly or 0.0 for each in self.items)
 
     @property
     def total(self) -> float | None:
-        """USD; None without an end, or where something is unknown."""
+        """USD; None if the length or a price is unknown."""
         return None if self.hours is None or self.unknown else self.hours * self.hourly
 
     @property
     def asked(self) -> date | None:
-        """As of when the oldest of its prices is known."""
+        """Returns the date of the oldest price."""
         return min(self._dates(*Origin), default=None)
 
     @property
     def source(self) -> str:
-        """Where its prices are from, with the dates of the package's."""
+        """Describes the source of the prices, with the dates of those in the package."""
         asked, listed = f"{self.provider}'s price list", self._dates(Origin.PACKAGE)
         if not listed:
             return asked
@@ -107,7 +107,7 @@ class Estimate:
 
     @property
     def is_listed(self) -> bool:
-        """Whether some of its prices are the package's."""
+        """Whether some prices come from the package."""
         return bool(self._dates(Origin.PACKAGE))
 
     def _dates(self, *origins: Origin) -> list[date]:
@@ -115,15 +115,15 @@ class Estimate:
 
 
 def between(dates: Sequence[date]) -> str:
-    """`2026-07-20`, or `2021-03-30 to 2026-10-07`; of `dates` in their order."""
+    """Formats the range of the sorted `dates`: `2026-07-20`, or `2021-03-30 to 2026-10-07`."""
     return f"{dates[0]}" if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
 
 
 def price_list(plan: Plan, found: Estimate) -> PriceList | None:
-    """The same as a plan has it, for the run's reports; None unless every target has a price."""
+    """Converts the estimate to the plan's format for the run's reports; None unless every target has a price."""
     if found.unknown or found.asked is None or rented_targets(plan).keys() != plan.target.keys():
         return None
-    # the generator is no part of what a server costs
+    # the generator is not part of a server's cost
     costs = {name: _costs([each for each in found.items if each.target == name]) for name in plan.target}
     return PriceList(
         currency=CURRENCY, date=found.asked, source=found.source, years=1.0, left_out=found.left_out, target=costs

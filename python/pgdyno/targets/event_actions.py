@@ -1,4 +1,4 @@
-"""What a plan's events do to a server in the midst of a trial."""
+"""Executes a plan's events on a server during a trial."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ _END_S = 5.0
 
 
 class Until(Protocol):
-    """The end of the trial, as an act sees it."""
+    """Tells an action whether the trial has ended."""
 
     def is_cut(self) -> bool:
-        """True once the trial is over."""
+        """Returns whether the trial is over."""
 
     def wait(self, seconds: float) -> bool:
-        """Waits for so long, or until the trial is over; True when it is."""
+        """Waits up to the timeout, or until the trial is over; returns whether it is over."""
 
     def stopping(self, stop: Callable[[], object]) -> AbstractContextManager[None]:
-        """Calls `stop` if the trial ends within the block."""
+        """Calls `stop` if the trial ends during the block."""
 
 
 @dataclass(frozen=True, slots=True)
 class Acts:
-    """The events of a plan, done to `server`."""
+    """Executes the events of a plan on `server`."""
 
     server: Server
     folder: Path
-    """Where commands run."""
+    """The working directory of commands."""
     log: Path
-    """Where their output goes."""
+    """The file for the commands' output."""
 
     def __call__(self, event: EventSpec, until: Until) -> str | None:
-        """Does `event`; what there is to say of it. Raises TargetError, psycopg.Error, OSError."""
+        """Executes `event`; returns a description. Raises TargetError, psycopg.Error, OSError."""
         if event.command is not None:
             return self._command(event.command, event.wants_password, until)
         acts: dict[str, Callable[[EventSpec, Until], str | None]] = {
@@ -63,7 +63,7 @@ class Acts:
     def _sql(self, statement: str, until: Until) -> None:
         with self.server.connect() as connection, until.stopping(connection.cancel):
             if until.is_cut():
-                # what is not yet asked cannot be cancelled
+                # a query that has not begun cannot be cancelled
                 raise TargetError(f"the trial ended before {statement} was begun")
             connection.execute(statement.encode())
 
@@ -81,10 +81,10 @@ class Acts:
         return f"{len(children)} processes killed"
 
     def _promote(self, _event: EventSpec, _until: Until) -> str:
-        # before the primary is gone for nothing
+        # checked first, so that the primary is not stopped in vain
         self.server.followers()
         postmaster = _postmaster(self.server)
-        # what is stopped starts no others; and without its postmaster nothing recovers
+        # a stopped process starts no others, and without its postmaster the server does not recover
         postmaster.halt()
         processes = [*descendants(postmaster), postmaster]
         for process in processes:
@@ -103,7 +103,7 @@ class Acts:
     def _command(self, command: str, wants_password: bool, until: Until) -> str:
         environment = {**os.environ, **self.server.environment()}
         if not wants_password:
-            # what it starts would have it, too, and show it to whoever may look at its environment
+            # the command's children would inherit it, and expose it to whoever may read their environment
             environment.pop("PGPASSWORD", None)
         with self.log.open("ab") as log:
             process = subprocess.Popen(
@@ -113,7 +113,7 @@ class Acts:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                # it may have children of its own, which are ended with it
+                # its children must end with it
                 start_new_session=True,
             )
             try:
@@ -129,7 +129,7 @@ class Acts:
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """Ends a command that still runs, with all that it has started."""
+    """Ends a command that still runs, with all its children."""
     if process.poll() is not None:
         return
     with suppress(ProcessLookupError):
@@ -151,13 +151,13 @@ def _postmaster(server: Server) -> ProcessId:
 
 @contextmanager
 def paused(postmaster: ProcessId) -> Iterator[int]:
-    """Stops (SIGSTOP) the server and all its processes within the block; how many they are.
+    """Stops (SIGSTOP) the server and all its processes for the block; yields their number.
 
-    They go on behind it whatever ends the block. If it is this very process that is killed, a shell that was
-    started before lets them go on.
+    They continue after the block, however it ends. If pgdyno itself is killed, a shell that it started before continues
+    them.
     """
     stopped = [postmaster]
-    # it reads until our end of the pipe is gone, and is in no process group that Ctrl-C reaches
+    # it reads until this end of the pipe closes, and is in no process group that Ctrl-C reaches
     guard = subprocess.Popen(
         ["/bin/sh", "-c", 'pids=; while read -r pid; do pids="$pids $pid"; done; kill -CONT $pids 2>/dev/null'],
         stdin=subprocess.PIPE,
@@ -167,7 +167,7 @@ def paused(postmaster: ProcessId) -> Iterator[int]:
     )
     try:
         _announce(guard, postmaster)
-        # first of all: what is stopped starts no others
+        # the postmaster comes first: a stopped process starts no others
         postmaster.halt()
         for child in descendants(postmaster):
             _announce(guard, child)
@@ -189,7 +189,7 @@ def _announce(guard: subprocess.Popen[bytes], process: ProcessId) -> None:
 
 
 def wait_accepting(server: Server, deadline_s: float = START_DEADLINE_S) -> None:
-    """Returns when `server` lets clients in again, as after a crash. Raises TargetError when it does not."""
+    """Waits until `server` accepts connections again, as after a crash. Raises TargetError if it does not."""
     end = time.monotonic() + deadline_s
     while True:
         try:

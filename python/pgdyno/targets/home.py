@@ -1,11 +1,11 @@
-"""Where pgdyno keeps downloaded servers, running ones and kept clusters; its files, and progress while it fills them.
+"""The folder where pgdyno keeps downloaded servers, running instances and kept clusters.
 
-Where pgdyno keeps downloaded servers, running ones and kept clusters.
+The home is `PGDYNO_HOME`, else the user's cache folder (`~/.cache/pgdyno`). When pgdyno is root, servers run as another
+user and must be able to reach their files. If that user cannot traverse a parent of the home (such as /root), pgdyno
+leaves the parent's mode unchanged and keeps files in `/var/cache/pgdyno/<hash of the home>`. `Home.root` is the folder
+in use.
 
-The home is `PGDYNO_HOME`, else the user's cache folder (`~/.cache/pgdyno`). When pgdyno is root, servers
-run as another user and must be able to reach their files. If a parent of the home is closed to that user
-(as /root usually is), the parent is left alone, and files live in `/var/cache/pgdyno/<hash of the home>`.
-`Home.root` is the one that is used.
+The module also writes files for the home, and defines how progress is reported.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 @contextmanager
 def storing(path: Path, doing: str) -> Iterator[None]:
-    """Turns an OSError inside into a TargetError: `doing` ("cannot write"), `path`, the reason, the remedy.
+    """Converts an OSError of the block into a TargetError: `doing` ("cannot write"), `path`, the reason, the remedy.
 
-    Only file operations belong inside: errors of the network are OSErrors too.
+    The block must contain file operations only: network errors are OSErrors too.
     """
     try:
         yield
@@ -42,7 +42,7 @@ def storing(path: Path, doing: str) -> Iterator[None]:
 
 
 def storage_error(error: OSError, path: Path, doing: str) -> TargetError:
-    """The TargetError for `error`, which came while `doing` something to `path`."""
+    """Returns the TargetError for `error`, which occurred while `doing` something to `path`."""
     reason = (error.strerror or str(error)).lower()
     hint = None
     if error.errno in _FULL:
@@ -53,15 +53,15 @@ def storage_error(error: OSError, path: Path, doing: str) -> TargetError:
 
 
 def no_space_hint(path: Path) -> str:
-    """What to do when the file system of `path` is full."""
+    """Returns the remedy for a full file system of `path`."""
     return f"free space where {path} is, or set PGDYNO_HOME to a folder with more (a server needs about 200 MiB)"
 
 
 def ensure_folder(path: Path, mode: int = 0o755) -> None:
     """Creates `path` and its missing parents with `mode`, whatever the umask is.
 
-    Servers may run as another user than pgdyno, so folders on their way must be traversable.
-    Folders that exist keep their mode. Raises TargetError naming the folder.
+    Servers may run as another user than pgdyno, who must be able to traverse their parent folders. Existing folders
+    keep their mode. Raises TargetError naming the folder.
     """
     missing = []
     at = path
@@ -82,7 +82,7 @@ def ensure_folder(path: Path, mode: int = 0o755) -> None:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Writes `path` so that a reader sees all of `content` or the file as it was before."""
+    """Writes `path` atomically: a reader sees all of `content` or the previous file."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     with storing(path, "cannot write"):
         try:
@@ -94,20 +94,20 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 class Progress(Protocol):
-    """Where the steps of getting a server are shown."""
+    """Receives the progress of preparing a server."""
 
     def step(self, text: str) -> None:
-        """A new step begins; `text` is lowercase and has no full stop: "unpacking PostgreSQL 18.6"."""
+        """Begins a step; `text` is lowercase and has no full stop: "unpacking PostgreSQL 18.6"."""
 
     def bytes(self, done: int, total: int | None) -> None:
-        """`done` bytes of the step's `total` are there; None when the server doesn't say how many come."""
+        """Reports `done` of the step's `total` bytes; None if the server does not announce the size."""
 
     def rows(self, done: int, total: int, per_s: float, left_s: float) -> None:
-        """`done` rows of the dataset's `total` are loaded, `per_s` a second; the rest needs about `left_s`."""
+        """Reports `done` of the dataset's `total` rows, `per_s` rows per second, and the `left_s` seconds left."""
 
 
 class SilentProgress:
-    """Shows nothing."""
+    """Shows no progress."""
 
     def step(self, text: str) -> None:
         """Ignores the step."""
@@ -120,24 +120,24 @@ class SilentProgress:
 
 
 FALLBACK = Path("/var/cache/pgdyno")
-"""Where homes are kept whose parents are closed to the server's user."""
+"""The location of homes whose parents the server's user cannot traverse."""
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The folders of one home; made by `Home.locate`."""
+    """The folders of one home; create it by `Home.locate`."""
 
     path: Path
-    """The home as asked for."""
+    """The requested home."""
     root: Path
-    """Where its files are."""
+    """The folder that contains the files."""
     account: Account
 
     @classmethod
     def locate(cls, path: Path | None = None, environ: Mapping[str, str] | None = None) -> Home:
-        """The home at `path`, else `PGDYNO_HOME`, else the user's cache; creates its folder.
+        """Returns the home at `path`, else `PGDYNO_HOME`, else the user's cache; creates its folder.
 
-        Raises TargetError when the folder cannot be made or used.
+        Raises TargetError if the folder cannot be created or used.
         """
         environ = os.environ if environ is None else environ
         asked = path or environ.get("PGDYNO_HOME") or platformdirs.user_cache_dir("pgdyno")
@@ -147,17 +147,17 @@ class Home:
 
     @property
     def postgres(self) -> Path:
-        """Unpacked servers, a folder a version."""
+        """Unpacked servers, one folder per version."""
         return self.root / "postgres"
 
     @property
     def downloads(self) -> Path:
-        """Files on their way, and the list of versions as last seen."""
+        """Incomplete downloads, and the last list of versions."""
         return self.root / "downloads"
 
     @property
     def instances(self) -> Path:
-        """A folder for every server that runs, or was left behind."""
+        """One folder per server that runs or was left behind."""
         return self.root / "instances"
 
     @property
@@ -167,19 +167,19 @@ class Home:
 
     @property
     def templates(self) -> Path:
-        """Clusters as initdb left them, to be copied."""
+        """Clusters as initdb created them, to be copied."""
         return self.root / "templates"
 
     def lock(self, name: str) -> FileLock:
-        """The lock of that name among all processes that use this home; not yet taken."""
+        """Returns a lock, not yet acquired, that all processes with this home share by its name."""
         folder = self.root / "locks"
         ensure_folder(folder)
-        # not thread-local: what one thread opens may be closed by another
+        # not thread-local: one thread may close what another opened
         return FileLock(folder / f"{name}.lock", thread_local=False)
 
     @contextmanager
     def locked(self, name: str, progress: Progress, waiting_for: str) -> Iterator[None]:
-        """Holds the lock `name`; says `waiting_for` when another process has it. Raises TargetError."""
+        """Holds the lock `name`; reports `waiting_for` if another process holds it. Raises TargetError."""
         lock = self.lock(name)
         with storing(Path(lock.lock_file), "cannot lock"):
             try:
@@ -212,7 +212,7 @@ def _choose_root(home: Path, account: Account) -> Path:
 
 def _fallback_root(home: Path) -> Path:
     root = FALLBACK / hashlib.sha256(os.fsencode(home)).hexdigest()[:16]
-    # the owner is checked from the top: what stands there may not be replaceable by others
+    # the owner is checked from the top down, so that no other user can replace a parent
     for folder in (FALLBACK, root):
         ensure_folder(folder)
         status = folder.lstat()

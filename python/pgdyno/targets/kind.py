@@ -1,4 +1,4 @@
-"""How servers of one kind of target are obtained: the half of a kind that runs; the other is its schema in plans."""
+"""How pgdyno obtains the servers of each kind of target."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ F = TypeVar("F")
 
 
 class TargetKind(Protocol[S_contra, F]):
-    """`KIND` in the module `kind` next to the schema of a kind of target.
+    """The interface of `KIND` in the module `kind` next to the schema of a kind of target.
 
-    What a plan says of such a target, with its checks and its words, is the schema (`pgdyno.plan.targets.TargetSpec`).
-    Kinds that are rented have a provider instead (`pgdyno.targets.provider`).
+    The plan's schema (`pgdyno.plan.targets.TargetSpec`) defines the keys of such a target, with checks and
+    descriptions. Rented targets have a provider instead (`pgdyno.targets.provider`).
     """
 
     def fetch(self, spec: S_contra, home: Home, progress: Progress, use: Use) -> F:
-        """What `spec` turns out to be: programs, or a server that answered. Raises TargetError."""
+        """Returns what `spec` resolves to: programs, or the capabilities of a reachable server. Raises TargetError."""
 
     def open(
         self, name: str, spec: S_contra, found: F, home: Home, progress: Progress, use: Use
     ) -> AbstractContextManager[Server]:
-        """A server as `spec` wants it, of what `fetch` found; as `pgdyno.targets.kind.open_target` says."""
+        """Opens a server for `spec` from the result of `fetch`; see `pgdyno.targets.kind.open_target`."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnKind(Generic[O_contra]):
-    """Kinds whose servers pgdyno makes and starts itself. They differ in where the programs come from."""
+    """Targets whose servers pgdyno creates and starts itself; their kinds differ in the origin of the programs."""
 
     find: Callable[[O_contra, Home, Progress], Installation]
 
     def fetch(self, spec: O_contra, home: Home, progress: Progress, use: Use) -> Installation:
-        """The programs of `spec`, fetched or built if need be. Raises TargetError."""
+        """Returns the programs of `spec`, downloaded or built if necessary. Raises TargetError."""
         del use
         return self.find(spec, home, progress)
 
@@ -56,7 +56,7 @@ class OwnKind(Generic[O_contra]):
     def open(
         self, name: str, spec: O_contra, found: Installation, home: Home, progress: Progress, use: Use
     ) -> Iterator[Server]:
-        """A server with an empty database, stopped and removed after the block. Raises TargetError."""
+        """Yields a server with an empty database; stops and removes it after the block. Raises TargetError."""
         del use
         instance = Instance(name, spec, found, home, progress)
         try:
@@ -68,7 +68,7 @@ class OwnKind(Generic[O_contra]):
 
 
 def kind_of(spec: TargetSpec) -> TargetKind[Any, Any]:
-    """How the server of `spec` is obtained."""
+    """Returns how pgdyno obtains the server of `spec`."""
     package = type(spec).__module__.rpartition(".")[0]
     kind: TargetKind[Any, Any] = import_module(f"{package}.kind").KIND
     return kind
@@ -76,7 +76,7 @@ def kind_of(spec: TargetSpec) -> TargetKind[Any, Any]:
 
 @contextmanager
 def named(target: str) -> Iterator[None]:
-    """Errors of the block begin with the target's name."""
+    """Prefixes errors of the block with the target's name."""
     try:
         yield
     except TargetError as error:
@@ -86,7 +86,7 @@ def named(target: str) -> Iterator[None]:
 
 
 Found = Installation | Reached
-"""What a target turns out to be: programs, or a server that answered."""
+"""What a target resolves to: programs, or the capabilities of a reachable server."""
 
 
 @contextmanager
@@ -99,14 +99,14 @@ def open_target(
     found: Found | None = None,
     use: Use | None = None,
 ) -> Iterator[Server]:
-    """A server as `spec` wants it, with a database `pgdyno`.
+    """Yields a server for `spec` with a database `pgdyno`.
 
-    `found` is what `fetch_target` gave for `spec`; without it that is looked up now. A server that pgdyno starts
-    has an empty database, and is stopped and removed behind the block; one over the network stays with its database.
+    `found` is the result of `fetch_target` for `spec`; without it, pgdyno fetches now. A server that pgdyno starts has
+    an empty database, and is stopped and removed after the block; a server over the network keeps its database.
 
-    Whatever ends the block, also KeyboardInterrupt or SystemExit from a signal handler at any moment, leaves
-    neither a process nor a folder, except a kept cluster. Raises TargetError, whose message begins with the
-    target's name.
+    However the block ends, including KeyboardInterrupt or SystemExit from a signal handler at any moment, neither a
+    process nor a folder remains, except a kept cluster. Raises TargetError, whose message begins with the target's
+    name.
     """
     if found is None:
         found = fetch_target(name, spec, home=home, progress=progress, use=use)
@@ -115,7 +115,7 @@ def open_target(
 
 
 def fetch_target(name: str, spec: TargetSpec, *, home: Home, progress: Progress, use: Use | None = None) -> Found:
-    """The programs of `spec`, fetched or built if need be, or its server, reached: before anything runs.
+    """Returns the programs of `spec`, fetched if necessary, or connects to its server, before anything runs.
 
     Raises TargetError, whose message begins with the target's name.
     """
@@ -125,5 +125,5 @@ def fetch_target(name: str, spec: TargetSpec, *, home: Home, progress: Progress,
 
 
 def abilities_of(found: Mapping[str, Found]) -> dict[str, Abilities]:
-    """What the servers over the network let us do, by the targets' names."""
+    """Returns what pgdyno may do on the servers over the network, by target name."""
     return {name: each.abilities for name, each in found.items() if isinstance(each, Reached)}

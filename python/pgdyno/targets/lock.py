@@ -1,8 +1,8 @@
-"""Two pgdyno on one host, or at one server, do not disturb each other unnoticed.
+"""Keeps concurrent pgdyno runs on one host, or at one server, from disturbing each other unnoticed.
 
-The host has one lock file for all users and homes; whoever measures holds it (flock) and says in it who that is. A
-server that is reached over the network is held by an advisory lock of a session, for as long as the session lasts;
-the session's application_name says whose it is, and pg_stat_activity tells it to others.
+The host has one lock file for all users and homes; the measuring process holds it (flock) and writes its identity into
+it. For a server over the network, a session holds an advisory lock for as long as the session lasts; its
+application_name identifies the run to others in pg_stat_activity.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from pgdyno.targets.connection import Address
 from pgdyno.targets.home import Progress
 
 FOLDER_VARIABLE = "PGDYNO_LOCKS"
-"""Names another folder for the host's lock, such as one that containers share."""
+"""The variable that names another folder for the host's lock, such as one that containers share."""
 FILE = "pgdyno-measuring.lock"
 LOCK_KEY = (0x7067, 0x64796E6F)
-"""Of the advisory lock: "pg", "dyno". docs/guides/targets.md names both for those who look at pg_locks."""
+"""The key of the advisory lock: "pg", "dyno". docs/guides/targets.md documents both for readers of pg_locks."""
 POLL_S = 2.0
 _LONGEST_NAME = 63
 _LONGEST_RECORD = 4096
 _OWN = secrets.token_hex(4)
-"""Tells the sessions of this process from those of others."""
+"""Distinguishes the sessions of this process from those of others."""
 
 _HOLDER = """
     SELECT a.application_name, a.usename, host(a.client_addr), to_char(a.backend_start, 'YYYY-MM-DD HH24:MI:SS TZ')
@@ -46,11 +46,11 @@ _HOLDER = """
       AND coalesce(a.application_name, '') NOT LIKE %s
     ORDER BY a.backend_start LIMIT 1
 """
-"""Of any database: advisory locks themselves are each database's own."""
+"""Searches all databases, because advisory locks belong to one database each."""
 
 
 class WhenBusy(StrEnum):
-    """What to do when another pgdyno measures already."""
+    """What to do when another pgdyno is measuring already."""
 
     REFUSE = "refuse"
     WAIT = "wait"
@@ -59,12 +59,12 @@ class WhenBusy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Who measures, and what to do when another does already."""
+    """Who measures, and what to do when another pgdyno is measuring already."""
 
     plan: str = ""
     when_busy: WhenBusy = WhenBusy.REFUSE
     alongside: str | None = None
-    """What is to be noted of another that measures on this host meanwhile."""
+    """Returns the note about another pgdyno that measures on this host at the same time."""
 
 
 HINT = "wait for it with --wait, or measure in spite of it with --alongside"
@@ -75,9 +75,9 @@ HINT = "wait for it with --wait, or measure in spite of it with --alongside"
 
 @contextmanager
 def host_in_use(use: Use, progress: Progress, folder: Path | None = None) -> Iterator[str | None]:
-    """Holds the host's lock for the block. Gives what is to be noted when it measures alongside another.
+    """Holds the host's lock for the block. Yields a note if it measures alongside another pgdyno.
 
-    Raises TargetError when another holds it and `use` is to refuse, or when the lock cannot be had at all.
+    Raises TargetError if another holds the lock and `use` refuses that, or if the lock file is not usable.
     """
     path = (folder or lock_folder()) / FILE
     handle = _open_lock(path)
@@ -99,12 +99,12 @@ def host_in_use(use: Use, progress: Progress, folder: Path | None = None) -> Ite
             if note is None:
                 os.ftruncate(handle, 0)
     finally:
-        # the lock goes with the last handle; engines and servers have not inherited it
+        # the last handle releases the lock; engines and servers have not inherited it
         os.close(handle)
 
 
 def lock_folder() -> Path:
-    """Where the host's lock is: the same place for every user."""
+    """Returns the folder of the host's lock, which is the same for every user."""
     named = os.environ.get(FOLDER_VARIABLE)
     if named:
         return Path(named)
@@ -116,7 +116,7 @@ def lock_folder() -> Path:
 
 def _open_lock(path: Path) -> int:
     hint = f"remove it if nothing measures, or set {FOLDER_VARIABLE} to another folder"
-    # what is there is opened without O_CREAT: Linux refuses that for another user's file in a folder for all
+    # opens an existing file without O_CREAT: Linux refuses that for another user's file in a world-writable folder
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         with suppress(FileExistsError):
@@ -153,9 +153,9 @@ def _describe_host_holder(handle: int) -> str:
 
 @contextmanager
 def server_in_use(address: Address, dbname: str, use: Use, progress: Progress) -> Iterator[str | None]:
-    """Holds the server's lock in a session of its own in `dbname`. Gives what is to be noted, as `host_in_use`.
+    """Holds the server's lock in a separate session in `dbname`. Yields a note, as `host_in_use` does.
 
-    Raises TargetError when another holds it and `use` is to refuse, or the server cannot be reached.
+    Raises TargetError if another holds it and `use` refuses that, or if the server is unreachable.
     """
     name = f"pgdyno {_OWN} {os.getpid()}@{socket.gethostname()[:20]} {use.plan}"
     session = address.connect(
@@ -177,7 +177,7 @@ def server_in_use(address: Address, dbname: str, use: Use, progress: Progress) -
 
 
 def server_holder(connection: psycopg.Connection[tuple[Any, ...]]) -> str | None:
-    """Who measures the server of `connection` now, in words; None when nobody but this process does."""
+    """Describes who measures the server of `connection` now; None if only this process does."""
     found = _holder(connection)
     return None if found is None else _describe_holder(found)
 
@@ -189,14 +189,14 @@ def _try_advisory(session: psycopg.Connection[tuple[Any, ...]]) -> bool:
     assert row is not None
     if _holder(session) is None:
         return bool(row[0])
-    # another came at the same moment: both give way, and do not meet again
+    # two processes asked at the same moment: both release the lock, and retry at different times
     session.execute("SELECT pg_advisory_unlock_shared(%s, %s)", LOCK_KEY)
     time.sleep(secrets.randbelow(1000) / 1000)
     return False
 
 
 def _holder(connection: psycopg.Connection[tuple[Any, ...]]) -> tuple[Any, ...] | None:
-    """The first session of another process that holds the lock."""
+    """Returns the first session of another process that holds the lock."""
     return connection.execute(_HOLDER, [*LOCK_KEY, f"pgdyno {_OWN} %"]).fetchone()
 
 
@@ -213,7 +213,7 @@ def _describe_holder(row: tuple[Any, ...] | None) -> str:
 def _settle(
     use: Use, progress: Progress, *, attempt: Callable[[], bool], holder: Callable[[], str], place: str
 ) -> str | None:
-    """None when the lock is ours; else what is to be noted of the other."""
+    """Returns None if this process has the lock, else the note about the other."""
     told = ""
     while not attempt():
         said = f"another pgdyno is measuring {place}: {holder()}"

@@ -1,4 +1,4 @@
-"""Files that only the user that servers run as may read."""
+"""Files that only the server's user may read."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pgdyno.targets.home import storing
 
 
 def write_private(path: Path, text: str, account: Account) -> None:
-    """Writes `text` to `path`, in place of what is there: mode 0600, owned by `account`. Raises TargetError.
+    """Replaces `path` by a file with `text`: mode 0600, owned by `account`. Raises TargetError.
 
-    Others see it only when it is complete: a server deletes its trigger file as soon as it is there. No link is
-    followed: the folder may belong to the server's user, and we may be root.
+    The file appears when it is complete, because a server deletes its trigger file as soon as it sees it. It follows no
+    link: the folder may belong to the server's user, and pgdyno may be root.
     """
     partial = path.with_name(f".{path.name}.partial")
     with storing(path, "cannot write"):

@@ -1,7 +1,7 @@
-"""What pgdyno asks of a cloud provider: prices, servers for a run, their figures, and the removal of all of it.
+"""The interface of a cloud provider: prices, servers for a run, their metrics, and the removal of all rented resources.
 
-A provider is a package with an object `PROVIDER` in a module that `pgdyno.registry.PROVIDERS` names. Nothing outside
-of that package imports it. Targets that it rents are `pgdyno.plan.targets.RentedTarget`s.
+A provider is a package with an object `PROVIDER` in a module that `pgdyno.registry.PROVIDERS` names. Only that package
+itself imports it. Its targets are `pgdyno.plan.targets.RentedTarget`s.
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ from pgdyno.registry import PROVIDERS, loaded
 from pgdyno.targets.estimate import Estimate
 from pgdyno.targets.rental import Journal, Left, Rental, Resource, Say
 
-# ---- what is left behind ----
+# ---- leftover resources ----
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Whose things are looked for."""
+    """The filter for a search for resources."""
 
     run: str | None = None
-    """Of this run alone."""
+    """Only resources of this run."""
     expired: bool = False
-    """Only of runs whose time is over."""
+    """Only resources of runs that have expired."""
 
     def means(self, resource: Resource, now: datetime) -> bool:
-        """Whether `resource` is looked for."""
+        """Returns whether `resource` matches."""
         if self.run is not None and resource.run != self.run:
             return False
-        # without a readable expiry nobody waits for it any more
+        # no run can still need a resource without a readable expiry
         return not self.expired or resource.expires is None or resource.expires <= now
 
 
 class Reaped(Protocol):
-    """What a removal came to."""
+    """The result of a removal."""
 
     @property
     def found(self) -> Sequence[Resource]:
-        """What was there."""
+        """The resources that were found."""
 
     @property
     def left(self) -> Sequence[Left]:
-        """What could not be removed."""
+        """The resources that could not be removed."""
 
 
 class Reaper(Protocol):
@@ -58,16 +58,16 @@ class Reaper(Protocol):
 
     @property
     def places(self) -> Sequence[str]:
-        """Regions in which it looks."""
+        """The regions that it searches."""
 
     def strangers(self) -> Sequence[Journal]:
-        """Journals of other accounts, of which these credentials see nothing."""
+        """Returns journals of other accounts, whose resources these credentials cannot see."""
 
     def find(self, wanted: Wanted) -> Sequence[Resource]:
-        """What is there, in the order of removal."""
+        """Returns matching resources in the order of removal."""
 
     def reap(self, wanted: Wanted, say: Say) -> Reaped:
-        """Removes it."""
+        """Removes matching resources."""
 
 
 # ---- the provider ----
@@ -83,17 +83,17 @@ class Tried:
     region: str | None
     tls_root: str | None
     generator: str | None = None
-    """Its instance type; None: a small one of this machine's architecture."""
+    """The generator's instance type; None selects a small one of this machine's architecture."""
     snapshot: str | None = None
     duration: str = "1m"
-    """Of the trial."""
+    """The duration of the trial."""
     more: Mapping[str, object] = field(default_factory=dict)
-    """Further keys of the target, and of the generator behind `generator.`."""
+    """Additional keys of the target, and of the generator with the prefix `generator.`."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelftestTrial:
-    """A trial that was run on the servers of a selftest."""
+    """A trial that ran on the servers of a selftest."""
 
     record: TrialRecord
     folder: Path
@@ -105,37 +105,37 @@ class Provider(Protocol):
 
     @property
     def title(self) -> str:
-        """`Amazon`."""
+        """The name in messages: `Amazon`."""
 
     def price(self, plan: Plan, root: Path, hours: float | None = None) -> Estimate:
-        """What the servers of `plan` cost for `hours`; None: as long as its trials take. `root` is pgdyno's home."""
+        """Estimates the cost of `plan` for `hours`; None means the duration of its trials. `root` is pgdyno's home."""
 
     def preflight(self, plan: Plan, root: Path, say: Say, lasts_s: float) -> Rental:
-        """A new rental that expires in `lasts_s`, of which nothing is made yet: credentials are looked at."""
+        """Checks the credentials; returns a new rental that expires in `lasts_s`, of which nothing exists yet."""
 
     def standing(self, plan: Plan, root: Path, say: Say) -> Rental | None:
-        """What `pgdyno target up` left up for this very plan; None when there is nothing."""
+        """Returns what `pgdyno target up` created for exactly this plan and left running, or None."""
 
     def is_standing(self, plan: Plan, root: Path) -> bool:
-        """Whether `standing` would give something, or say why not."""
+        """Returns whether `standing` would return a rental or raise an error."""
 
     def left_of(self, plan: Plan, root: Path, say: Say) -> Sequence[Rental]:
-        """All that journals know of plans of that name, whole or not."""
+        """Returns all rentals of plans of that name that journals record, complete or not."""
 
     def reaper(self, root: Path, regions: Sequence[str]) -> Reaper:
-        """Looks in `regions`, too."""
+        """Returns a reaper that also searches `regions`."""
 
     def run_named(self, root: Path, text: str) -> str:
-        """The run whose name is `text`, or begins with it."""
+        """Returns the run whose name is `text` or begins with it."""
 
     def hourly_lines(self, there: Sequence[Any], root: Path) -> list[str]:
-        """What things that are there cost an hour; nothing where that is nothing."""
+        """Returns lines with the cost per hour of existing resources; none if they cost nothing."""
 
     def policy(self) -> dict[str, Any]:
-        """The least that an identity must be allowed."""
+        """Returns the minimum permissions for an identity."""
 
     def own_zone(self) -> str | None:
-        """The zone of this machine; None where it is none of this provider's."""
+        """Returns the zone of this machine; None if it is not at this provider."""
 
     def selftest(
         self,
@@ -145,15 +145,15 @@ class Provider(Protocol):
         trial: Callable[[Plan], SelftestTrial],
         say: Say,
     ) -> bool:
-        """Rents, tries, removes; prints a line for each check. Whether all was as it should be.
+        """Rents, tests and removes; prints a line for each check. Returns whether all checks passed.
 
-        `agree` shows what a plan costs for some hours and asks for consent, `trial` runs the plan on what is up.
+        `agree` shows the estimated cost for some hours and asks for consent; `trial` runs the plan on what was rented.
         """
 
 
 @cache
 def provider(name: str) -> Provider | None:
-    """The provider `name`; None where its package is not there."""
+    """Returns the provider `name`; None if its package is not installed."""
     module = loaded(PROVIDERS[name])
     if module is None:
         return None
@@ -162,12 +162,12 @@ def provider(name: str) -> Provider | None:
 
 
 def providers() -> list[Provider]:
-    """All that are there."""
+    """Returns all installed providers."""
     return [each for name in PROVIDERS if (each := provider(name)) is not None]
 
 
 def needed_providers() -> list[Provider]:
-    """The same. Raises TargetError without any."""
+    """Returns all installed providers. Raises TargetError if there are none."""
     found = providers()
     if not found:
         raise TargetError("this pgdyno rents no servers: the package of a cloud provider is missing")
@@ -175,7 +175,10 @@ def needed_providers() -> list[Provider]:
 
 
 def provider_of(plan: Plan) -> Provider | None:
-    """Whom the rented targets of `plan` are rented from; None where it has none. Raises TargetError for several."""
+    """Returns the provider of the rented targets of `plan`; None without such targets.
+
+    Raises TargetError for several.
+    """
     names = {spec.provider for spec in rented_targets(plan).values()}
     if len(names) > 1:
         raise TargetError(f"the plan rents from several providers: {', '.join(sorted(names))}", hint="name one for all")
@@ -183,5 +186,5 @@ def provider_of(plan: Plan) -> Provider | None:
 
 
 def own_zone() -> str | None:
-    """The zone of this machine at a provider; None where it is at none."""
+    """Returns the zone of this machine at its provider; None if it is at none."""
     return next((zone for each in providers() if (zone := each.own_zone()) is not None), None)

@@ -1,4 +1,4 @@
-"""What a cloud provider has rented for one plan: its servers and generators, what they report, and their removal."""
+"""The interface of what a cloud provider has rented for one plan: servers, generators, their metrics, their removal."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ SECOND_US = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One sample; it is about the span before its time."""
+    """One sample, which covers the period before its time."""
 
     t_us: int
-    """Its end, since 1970, by the service's clock."""
+    """The end of its period in microseconds since 1970, by the service's clock."""
     span_us: int
     metric: str
     value: float
@@ -35,30 +35,30 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of time: microseconds since 1970."""
+    """A period in microseconds since 1970."""
 
     from_us: int
     to_us: int
 
     def widened(self, period_s: int) -> Span:
-        """To whole periods, as the services count them."""
+        """Widens it to whole periods as the services count them."""
         period_us = period_s * SECOND_US
         return Span(self.from_us // period_us * period_us, -(-self.to_us // period_us) * period_us)
 
 
 @dataclass(slots=True)
 class Observed:
-    """What one source told of one stretch."""
+    """What one source reported about one period."""
 
     period_s: int
     figures: list[Figure] = field(default_factory=list)
     gaps: list[Span] = field(default_factory=list)
     complete: bool = False
-    """Whether its end has come: what is late is no gap yet."""
+    """Whether its end has been reported: delayed samples are not gaps yet."""
 
 
 def missing(span: Span, period_s: int, ends_us: Iterable[int]) -> list[Span]:
-    """Stretches of `span`, which is whole periods, in which no sample ends on its period's grid; neighbours as one."""
+    """Returns the parts of `span`, which is whole periods, without a sample at their end; merges adjacent ones."""
     there = set(ends_us)
     period_us = period_s * SECOND_US
     found: list[Span] = []
@@ -73,112 +73,112 @@ def missing(span: Span, period_s: int, ends_us: Iterable[int]) -> list[Span]:
 
 
 def is_complete(span: Span, gaps: Sequence[Span]) -> bool:
-    """Whether the last period of `span` is there: samples come in their order."""
+    """Returns whether the last period of `span` is present: samples arrive in order."""
     return not gaps or gaps[-1].to_us < span.to_us
 
 
 Say = Callable[[str], None]
 GENERATOR = "@generator"
-"""In the place of a target's name, of which it can be none: of the run's generator, the first of several."""
+"""Stands in place of a target's name, and is not a valid one: the run's generator, or the first of several."""
 
 
 def generator_names(count: int) -> list[str]:
-    """In the place of targets' names, of so many generators."""
+    """Returns the names that stand for this many generators in place of targets' names."""
     return [GENERATOR, *(f"{GENERATOR}-{number}" for number in range(2, count + 1))]
 
 
 def is_generator(name: str) -> bool:
-    """Whether it stands in the place of a target's name."""
+    """Returns whether `name` stands for a generator."""
     return name.startswith(GENERATOR)
 
 
 def stamp(moment: datetime) -> str:
-    """`2026-11-21T20:00:00Z`, which tags at providers take, too."""
+    """Formats a time as `2026-11-21T20:00:00Z`, which providers also accept in tags."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class Resource(Protocol):
-    """Something at a provider that bears our tags, or that a journal names and that is there."""
+    """A resource at a provider that has pgdyno's tags, or that a journal names and that exists."""
 
     @property
     def id(self) -> str:
-        """What it is removed by."""
+        """The identifier by which it is removed."""
 
     @property
     def run(self) -> str:
-        """Who made it."""
+        """The run that created it."""
 
     @property
     def expires(self) -> datetime | None:
-        """None: not known."""
+        """The time of expiry; None if unknown."""
 
     @property
     def words(self) -> str:
-        """What it is, how it is called and where."""
+        """Its type, name and location."""
 
 
 class Left(Protocol):
-    """Something that could not be removed."""
+    """A resource that could not be removed."""
 
     @property
     def resource(self) -> Resource:
-        """What it is."""
+        """The resource itself."""
 
     @property
     def line(self) -> str:
-        """What to say of it, and whether it costs anything."""
+        """The message about it, with its cost."""
 
 
 class Journal(Protocol):
-    """What was made for one run, as this machine has written it down before it was made."""
+    """The record of the resources of one run, which this machine wrote before it created them."""
 
     @property
     def run(self) -> str:
-        """Its name at the provider."""
+        """The run's name at the provider."""
 
     @property
     def account(self) -> str:
-        """Whose it is."""
+        """The account that owns the resources."""
 
     @property
     def begun(self) -> datetime:
-        """When the first thing was made."""
+        """The time when the first resource was created."""
 
     @property
     def expires(self) -> datetime:
-        """After that `pgdyno reap --expired` removes it."""
+        """The time after which `pgdyno reap --expired` removes it."""
 
     @property
     def ready(self) -> Mapping[str, dict[str, Any]]:
-        """Where each server and generator is, by target: instance, zone, version, host, login, ssh_port."""
+        """The addresses of servers and generators, by target: instance, zone, version, host, login, ssh_port."""
 
     @property
     def keys(self) -> Path:
-        """The folder with the keys of its hosts."""
+        """The folder with the SSH keys of its hosts."""
 
     def hold(self) -> bool:
-        """Keeps other processes from using or removing it; False when another holds it."""
+        """Locks it against use and removal by other processes; returns False if another process has locked it."""
 
     def release(self) -> None:
-        """Lets others use it."""
+        """Unlocks it."""
 
 
 @dataclass(slots=True)
 class Told:
-    """What one source of a provider tells of a server alongside a trial."""
+    """What one source of a provider reported about a server during a trial."""
 
     source: CloudSource
     name: str
-    """The source in words: `CloudWatch's figures`."""
+    """The name of the source: `CloudWatch's figures`."""
     message: str | None = None
-    """Why it told nothing, or not all."""
+    """Why the report is missing or incomplete."""
     observed: Observed | None = None
     notes: list[str] = field(default_factory=list)
-    """What whoever reads the trial should know."""
+    """Notes for the reader of the trial."""
     log: Sequence[str] | None = None
-    """Lines of the server's log; None: this is no log."""
+    """Lines of the server's log; None if this source is not a log."""
     checkpoints: Sequence[tuple[int, dict[str, Any]]] = ()
-    """Of the log: microseconds since 1970, and fields of the probe's `checkpoint`."""
+    """Checkpoints in the log: microseconds since 1970, and the fields of the probe's `checkpoint`."""
 
 
 class Rental(Protocol):
@@ -186,76 +186,77 @@ class Rental(Protocol):
 
     @property
     def journal(self) -> Journal:
-        """What was made."""
+        """The record of its resources."""
 
     @property
     def since(self) -> Mapping[str, datetime]:
-        """When each server was asked for; without those that were up before."""
+        """When each server was requested; without those that existed before."""
 
     @property
     def fresh(self) -> set[str]:
-        """Targets that nothing was done to since they were made or restored."""
+        """Targets that are unchanged since they were created or restored."""
 
     @property
     def unread(self) -> set[str]:
-        """Targets whose pages were not read since they were restored."""
+        """Targets whose pages have not been read since they were restored."""
 
     def up(self) -> None:
-        """Makes all of it; what was made before an error is then still there."""
+        """Creates all resources; after an error, those created so far still exist."""
 
     def connection(self, name: str) -> DsnTarget:
-        """How the server of target `name` is opened: a target that is reached over the network."""
+        """Returns how to open the server of target `name`, as a target over the network."""
 
     def server_id(self, name: str) -> str:
-        """What the server of target `name` is called at the provider."""
+        """Returns the provider's identifier of the server of target `name`."""
 
     def is_restored_often(self, name: str) -> bool:
-        """Whether the server of target `name` is another one before every trial."""
+        """Returns whether the server of target `name` is replaced before every trial."""
 
     def wants_restore(self, name: str) -> bool:
-        """Whether it is to be made anew before the next trial."""
+        """Returns whether the server must be restored before the next trial."""
 
     def restore(self, name: str) -> None:
-        """Makes it anew."""
+        """Replaces the server by a restored one."""
 
     def reads_first(self, name: str) -> bool:
-        """Whether each of its pages is to be read before its first trial, once it was restored."""
+        """Returns whether every page is to be read before the first trial after a restore."""
 
     def limits(self, name: str) -> list[str]:
-        """What the storage of target `name` gives, in words."""
+        """Describes the limits of the storage of target `name`."""
 
     def observe(self, name: str, span: Span, late_s: float, say: Say) -> Iterator[Told]:
-        """What the provider's services tell of the server of target `name` in `span`.
+        """Returns what the provider's services report about the server of target `name` in `span`.
 
-        Waits up to `late_s` for what is late, and says so. What a service refuses is a message of its `Told`.
+        Waits up to `late_s` for delayed reports, and says so. An error of a service becomes the message of its `Told`.
         """
 
     def generator_cost(self, name: str) -> Estimate:
-        """What the generator `name` costs."""
+        """Returns the cost of the generator `name`."""
 
     def generator_ssh(self) -> SshSpec | None:
-        """How to log in to the first generator; None where the load comes from here."""
+        """Returns the SSH address of the first generator; None if the load comes from this machine."""
 
     def through(self) -> tuple[str, ...]:
-        """Words before a program that is to run on the first generator; none: here."""
+        """Returns the words that precede a program to run it on the first generator; none for this machine."""
 
     def load_hosts(self) -> list[There]:
-        """The generators, where there are several; none otherwise."""
+        """Returns the generators if there are several, else none."""
 
     def there(self) -> Sequence[Resource]:
-        """All of it that there is."""
+        """Returns all existing resources."""
 
     def prolong(self, expires: datetime) -> None:
-        """Gives all of it another expiry."""
+        """Extends the expiry of all resources."""
 
     def down(self) -> Sequence[Left]:
-        """Removes all of it; what could not be removed."""
+        """Removes all resources; returns those that remain."""
 
 
 def take_down(rental: Rental, say: Say) -> int | None:
-    """Removes all that `rental` made; how much is left, None where nobody could look.
+    """Removes all that `rental` created; returns the number of remaining resources, None if that is unknown.
 
-    An error of the provider's is said and not raised: it must not stand before the one that this is done for.
+    It prints an error of the provider instead of raising it, because that error must not hide the one that led to the
+    removal.
     """
     run = rental.journal.run
     try:
@@ -269,7 +270,7 @@ def take_down(rental: Rental, say: Say) -> int | None:
 
 
 def removed(rental: Rental, say: Say) -> int:
-    """Removes all that `rental` made, and says what is left; how much that is. Raises TargetError."""
+    """Removes all that `rental` created, and reports and counts what remains. Raises TargetError."""
     left = rental.down()
     for each in left:
         say(each.line)

@@ -1,14 +1,11 @@
 """Limits for servers that do not answer: before one is known to be PostgreSQL, and when one falls silent.
 
-Bounds for what a server may do to pgdyno before it is known to be one: how long, and how much, it answers.
+Before a server is known to be PostgreSQL, the time and the size of its answers are limited. libpq has no such limit: it
+keeps a whole result in memory, and it computes the proof of a password with as many iterations as the server requests,
+without checking the time or signals.
 
-libpq has none: it keeps a whole result in memory, and it computes a password's proof with as many iterations as the
-server names, without looking at the clock or at signals.
-
-Tells a server that works for long from one that has fallen silent.
-
-A statement such as VACUUM or CREATE DATABASE may take hours, so that none has a limit of its own. When an answer has
-not come for `bounds.ANSWER_S`, another session asks the server what the first one does.
+A statement such as VACUUM or CREATE DATABASE may take hours, so statements have no time limit. If no answer has come
+for `ANSWER_S`, another session asks the server what the first one does, to tell a long statement from a silent server.
 """
 
 from __future__ import annotations
@@ -31,19 +28,19 @@ from pgdyno.errors import TargetError
 from pgdyno.units import format_bytes
 
 ANSWER_S = 60.0
-"""How long a server may take for what is asked before a run, which takes milliseconds."""
+"""The time limit for answers to queries before a run, which take milliseconds."""
 ANSWER_BYTES = 64 << 20
-"""How much it may send meanwhile; what is asked has few rows, and pg_settings are 100 kB."""
+"""The size limit for these answers, which have few rows; pg_settings takes 100 kB."""
 _LOOK_EVERY_S = 0.05
 _BYTES_RECEIVED = struct.Struct("=128xQ")
-"""Of Linux's struct tcp_info, up to tcpi_bytes_received."""
+"""Reads tcpi_bytes_received from Linux's struct tcp_info."""
 
 
 @contextmanager
 def answering(connection: psycopg.Connection[tuple[Any, ...]]) -> Iterator[None]:
-    """Cuts the connection when the server exceeds `ANSWER_S` or `ANSWER_BYTES` in the block.
+    """Closes the connection if the server exceeds `ANSWER_S` or `ANSWER_BYTES` during the block.
 
-    Raises TargetError then, and when what it answers makes no sense in the block.
+    Raises TargetError in this case, and for answers that the block cannot interpret.
     """
     over = threading.Event()
     excess: list[str] = []
@@ -57,7 +54,7 @@ def answering(connection: psycopg.Connection[tuple[Any, ...]]) -> Iterator[None]
             raise TargetError(excess[0]) from error
         raise
     except (ValueError, TypeError, LookupError, AttributeError, AssertionError) as error:
-        # rows of other columns, types or encodings than every PostgreSQL gives
+        # rows with other columns, types or encodings than those of any PostgreSQL
         raise TargetError(
             f"the server does not answer as a PostgreSQL does: {error or type(error).__name__}"
         ) from error
@@ -66,7 +63,7 @@ def answering(connection: psycopg.Connection[tuple[Any, ...]]) -> Iterator[None]
 
 
 def _watch(own: socket.socket, over: threading.Event, excess: list[str]) -> None:
-    """Shuts the socket down when there is too much; why is in `excess` before that."""
+    """Shuts the socket down when a limit is exceeded; sets `excess` to the reason before that."""
     end = time.monotonic() + ANSWER_S
     with own:
         before = received(own)
@@ -83,7 +80,7 @@ def _watch(own: socket.socket, over: threading.Event, excess: list[str]) -> None
 
 
 def received(own: socket.socket) -> int:
-    """Bytes, of a TCP connection; 0 of a socket in the file system, which is a server's on this host."""
+    """Returns the bytes received on a TCP connection; 0 for a Unix socket, whose server is on this host."""
     try:
         (received,) = _BYTES_RECEIVED.unpack(own.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _BYTES_RECEIVED.size))
     except (OSError, struct.error):
@@ -94,10 +91,10 @@ def received(own: socket.socket) -> int:
 def connected_within(
     limit_s: float | None, connect: Callable[[], psycopg.Connection[tuple[Any, ...]]]
 ) -> psycopg.Connection[tuple[Any, ...]]:
-    """What `connect` returns, or raises. Raises TimeoutError after `limit_s`, None being for ever.
+    """Returns the result of `connect` or raises its exception. Raises TimeoutError after `limit_s`; None sets no limit.
 
-    It runs in a thread, so that signals interrupt the wait, and pgdyno does not wait for it when it ends; a connection
-    that comes too late is closed.
+    `connect` runs in a thread, so that signals interrupt the wait, and pgdyno's exit does not wait for it; a connection
+    that arrives too late is closed.
     """
     future: Future[psycopg.Connection[tuple[Any, ...]]] = Future()
 
@@ -123,12 +120,12 @@ def _close_late(future: Future[psycopg.Connection[tuple[Any, ...]]]) -> None:
 _T = TypeVar("_T")
 _ASK_EVERY_S = 0.1
 _MOST_REFUSALS = 10
-"""Looks in a row: a server whose sessions are all taken refuses them for as long as its load runs."""
+"""The limit of consecutive refused checks: a fully loaded server refuses new sessions until its load ends."""
 HINT = "see whether the server, its host and the network path still work"
 
 
 class Look(Enum):
-    """What another session found out."""
+    """The finding of another session."""
 
     WORKS = "the server answers, and the session works or cannot be seen"
     IDLE = "the server answers, and the session waits for us"
@@ -136,22 +133,22 @@ class Look(Enum):
     SILENT = "the server does not answer"
 
     def if_answered(self) -> Look:
-        """For who does not care what the session does."""
+        """Returns the finding without the state of the session, for callers that do not use it."""
         return Look.WORKS if self is Look.IDLE else self
 
 
 class SilentServerError(TargetError):
-    """A server that answered before, and no longer does."""
+    """A server that answered before has stopped answering."""
 
 
 class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
-    """A session that is cut when its server has fallen silent, or answers without an end."""
+    """A connection that closes when its server falls silent, or answers without end."""
 
     look: Callable[[int], Look] | None = None
-    """What the session of this process of the server does; None: nobody watches."""
+    """Asks the server for the state of the session with this process number; None disables the watch."""
 
     def wait(self, gen: PQGen[_T], interval: float = 0.1, timeout: float | None = None) -> _T:
-        """As psycopg. Raises SilentServerError when an answer does not come."""
+        """Waits as psycopg does. Raises SilentServerError if no answer comes."""
         with self._watched():
             return super().wait(gen, interval, timeout)
 
@@ -162,7 +159,7 @@ class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
             return
         over, cut = threading.Event(), threading.Lock()
         reasons: list[str] = []
-        # of our own: psycopg may close its socket meanwhile
+        # a duplicate, because psycopg may close its own socket meanwhile
         own = socket.socket(fileno=os.dup(self.fileno()))
         arguments = (own, self.info.backend_pid, self.look, over, cut, reasons)
         threading.Thread(target=_watch_silence, args=arguments, name="silence", daemon=True).start()
@@ -185,7 +182,7 @@ def _watch_silence(
     cut: threading.Lock,
     reasons: list[str],
 ) -> None:
-    """Shuts the socket down when no answer is to be expected; why is in `reasons` before that."""
+    """Shuts the socket down when no answer can be expected; puts the reason into `reasons` before that."""
     with own:
         first = before = received(own)
         quiet = Quiet(lambda: look(pid))
@@ -199,7 +196,7 @@ def _watch_silence(
                 limit = format_bytes(ANSWER_BYTES)
                 reason = f"the server answered one statement with more than {limit}"
             if reason is not None:
-                # under the lock: a session whose answer has come after all is not cut
+                # checked under the lock: a session whose answer has arrived after all stays open
                 with cut, suppress(OSError):
                     if not over.is_set():
                         reasons.append(reason)
@@ -208,21 +205,21 @@ def _watch_silence(
 
 
 class Quiet:
-    """How long nothing was heard, and what looks at the server said of it."""
+    """Measures for how long nothing was received, and checks the server once that exceeds `ANSWER_S`."""
 
     def __init__(self, look: Callable[[], Look]) -> None:
-        """Begins now; `look` may take as long as a connection and an answer may."""
+        """The time counts from now; `look` may take as long as a connection and an answer may."""
         self._look = look
         self._last: list[Look] = []
         self.heard()
 
     def heard(self) -> None:
-        """Something came."""
+        """Records that something was received."""
         self._since = time.monotonic()
         self._last = []
 
     def reason(self, over: threading.Event) -> str | None:
-        """Why nothing is to be expected any more; None while there is hope. Looks when it is time."""
+        """Returns why no answer can be expected, or None. Checks the server when it is time."""
         if time.monotonic() - self._since < ANSWER_S:
             return None
         found = self._look()
@@ -235,7 +232,7 @@ class Quiet:
         if len(self._last) >= _MOST_REFUSALS and found is Look.REFUSED:
             return f"the server did not answer the last statement {limit}, and refuses new sessions"
         if found is Look.IDLE:
-            # the answer may just be on its way
+            # the answer may have been sent just now
             over.wait(ANSWER_S / 10)
         else:
             self._since = time.monotonic()

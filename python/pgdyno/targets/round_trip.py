@@ -1,4 +1,4 @@
-"""How far a server is from here: round trips, its clock, and the processor that it sees."""
+"""Measures the network path to a server: round trips, the offset of its clock, and its processor."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from pgdyno.targets.server import Server
 
 TRIPS, LEAST_TRIPS = 50, 5
 WITHIN_S = 2.0
-"""From then on there are no more round trips than the least: a server on another continent is asked less often."""
+"""After this time it makes no round trips beyond `LEAST_TRIPS`, to spare servers on another continent."""
 _CLOCK = b"SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8"
 _PROCESSOR = "SELECT pg_read_file('/proc/cpuinfo', 0, 100000)"
 
 
 def measure_way(server: Server) -> WayRecord:
-    """Asks `server` for its time, again and again, over one connection. Raises TargetError."""
+    """Queries the time of `server` repeatedly over one connection. Raises TargetError."""
     with server.connect() as connection:
         trips: list[tuple[float, int]] = []
         end = time.monotonic() + WITHIN_S
@@ -40,7 +40,7 @@ def measure_way(server: Server) -> WayRecord:
 
 
 def _trip(connection: pq.abc.PGconn) -> tuple[float, int]:
-    """Microseconds there and back, and by how much the server's clock was ahead."""
+    """Returns the round trip in microseconds, and the lead of the server's clock."""
     wall_ns, begin = time.time_ns(), time.perf_counter_ns()
     result = connection.exec_(_CLOCK)
     took_us = (time.perf_counter_ns() - begin) / 1e3
@@ -48,12 +48,12 @@ def _trip(connection: pq.abc.PGconn) -> tuple[float, int]:
     if told is None:
         said = connection.get_error_message()
         raise TargetError(f"cannot measure the round trip: {said}")
-    # the answer was made in the middle, give or take half of it (NTP, RFC 5905)
+    # assumes the answer in the middle of the round trip, with half of it as the error (NTP, RFC 5905)
     return took_us, int(told) - round(wall_ns / 1e3 + took_us / 2)
 
 
 def _processor(connection: psycopg.Connection[tuple[Any, ...]]) -> str | None:
-    """None where the role may not read files: managed services let nobody."""
+    """Returns None if the role may not read files, as on all managed services."""
     try:
         row = connection.execute(_PROCESSOR).fetchone()
     except psycopg.Error:

@@ -1,4 +1,4 @@
-"""A running server, as the rest of pgdyno sees it."""
+"""A running server, as the other packages see it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 DRAWN = ("port", "unix_socket_directories")
-"""Settings that pgdyno draws anew for every server: they tell nothing and would make all servers differ."""
+"""Settings that pgdyno chooses anew for every server: they would make all servers differ."""
 
 _CHANGED = """
     SELECT name, pg_catalog.current_setting(name)
@@ -33,15 +33,16 @@ _CHANGED = """
     WHERE source OPERATOR(pg_catalog.<>) ALL ('{default,override,client,session}'::pg_catalog.text[])
       AND name OPERATOR(pg_catalog.<>) ALL (%s::pg_catalog.text[])
 """
-"""All names are the server's own: the session has the search path of the role, which may hold others.
+"""Changed settings; all names are qualified, because the role's search path may contain others.
 
-Sources client and session are those of the asking connection, not of the server."""
+The sources client and session belong to the querying connection, not to the server.
+"""
 
 
 def read_facts(connection: psycopg.Connection[tuple[Any, ...]]) -> ServerFacts:
-    """Version, changed settings, checksums and size. Settings are as SHOW prints them: "128MB".
+    """Reads version, changed settings, checksums and size. Settings are as SHOW prints them: "128MB".
 
-    Size is that of all databases that the role may connect to, without WAL. Raises psycopg.Error.
+    The size covers all databases that the role may connect to, without WAL. Raises psycopg.Error.
     """
     changed: dict[str, str] = dict(sorted(connection.execute(_CHANGED, [list(DRAWN)]).fetchall()))
     row = connection.execute(
@@ -52,7 +53,7 @@ def read_facts(connection: psycopg.Connection[tuple[Any, ...]]) -> ServerFacts:
     assert row is not None  # no FROM: always one row
     version, version_full, checksums, size = row
     return ServerFacts(
-        # distributions write their own behind it: "15.5 (Debian 15.5-0+deb12u1)"
+        # distributions append their own version: "15.5 (Debian 15.5-0+deb12u1)"
         version=version.split()[0],
         version_full=version_full,
         settings_changed=changed,
@@ -62,73 +63,73 @@ def read_facts(connection: psycopg.Connection[tuple[Any, ...]]) -> ServerFacts:
 
 
 class ServerControl(Protocol):
-    """Who can ask for the process, stop it and start it."""
+    """Controls the server's process: state, stop and start."""
 
     def is_alive(self) -> bool:
-        """True while the process runs."""
+        """Returns whether the process runs."""
 
     def restart(self, port: int) -> int:
-        """Restarts it; the port that it has then."""
+        """Restarts it; returns its new port."""
 
     def stop(self) -> None:
-        """Shuts it down; the data directory is then whole by itself."""
+        """Shuts it down; the data directory is then consistent."""
 
     def start(self, port: int) -> int:
-        """Starts it after `stop`; the port that it has then."""
+        """Starts it after `stop`; returns its port."""
 
     @property
     def settings(self) -> Mapping[str, str]:
-        """Settings of the plan that stand in its configuration."""
+        """Returns the plan's settings in its configuration."""
 
     def write_settings(self, settings: Mapping[str, str], port: int) -> None:
-        """Puts others in their place; they count from the next reload or start."""
+        """Replaces the plan's settings; they apply from the next reload or start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Files and process of one server. Over the network there is none of it."""
+    """The files and the process of a server on this machine; a server over the network has none."""
 
     data_directory: Path
     socket_directory: Path
     log_path: Path
     control: ServerControl = field(repr=False)
     copy: ClusterCopy
-    """Where a stopped copy of its data directory lives."""
+    """The stopped copy of its data directory, whether it exists or not."""
     replicas: ReplicaSet | None = None
-    """Its standbys; None when the plan wants none."""
+    """Its standbys; None if the plan has none."""
 
 
 _T = TypeVar("_T")
 MAINTENANCE = "postgres"
-"""The database from which others are made, dropped and asked about, unless an address names another."""
+"""The database for creating, dropping and querying others, unless an address names another one."""
 
 
 @dataclass(slots=True)
 class Server:
     """A PostgreSQL that accepts connections until its `open_target` ends.
 
-    What needs its files or its process is there only with a `machine`; over the network it raises TargetError.
+    Whatever needs its files or its process requires a `machine`; over the network it raises TargetError.
     """
 
     address: Address
     notes: list[str]
-    """What a manifest should tell about how it was found."""
+    """Notes for the manifest about how it was found."""
     machine: Machine | None
-    """None when it is only reached over the network."""
+    """None for a server over the network."""
     dbname: str = DATABASE
     maintenance: str = MAINTENANCE
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Those that belong to the workload's database, which must get them again when it is made anew."""
+    """Settings of the workload's database, which a recreated database must get again."""
     owns_database: bool = True
-    """Whether pgdyno made the workload's database; another's settings are not changed."""
+    """Whether pgdyno created the workload's database; the settings of other databases are not changed."""
     primary_port: int | None = None
-    """Where the primary was before a replica took over; None unless one has."""
+    """The port of the former primary after a replica was promoted, else None."""
 
-    # ---- how it is reached ----
+    # ---- connections ----
 
     @property
     def host(self) -> str:
-        """Folder of the socket, or a name or address; several are separated by commas."""
+        """The folder of the socket, or a name or address; commas separate several."""
         return self.address.parameters.get("host", "")
 
     @property
@@ -143,32 +144,33 @@ class Server:
 
     @property
     def password(self) -> str | None:
-        """None when libpq finds it itself, or there is none."""
+        """None if libpq finds the password itself, or none is needed."""
         return self.address.password
 
     def environment(self) -> dict[str, str]:
-        """Variables with which libpq programs and pgdrive find it."""
+        """The variables with which libpq programs and pgdrive connect."""
         return self.address.environment(self.dbname)
 
     def connect(self, dbname: str | None = None) -> psycopg.Connection[tuple[Any, ...]]:
-        """A new connection in autocommit mode. Raises TargetError."""
+        """Opens a connection in autocommit mode. Raises TargetError."""
         return self.address.connect(dbname or self.dbname)
 
     def quiet(self) -> Quiet:
-        """Of a load, whose clients may rest: looks whether the server answers when nothing is heard for long."""
+        """Watches a load, whose clients may be idle: checks the server when nothing was received for long."""
         return Quiet(lambda: self._look_at_all().if_answered())
 
     def quiet_at_work(self) -> Quiet:
-        """Likewise, of a program that has the server work all the time."""
+        """Watches a program that keeps the server busy all the time."""
         return Quiet(self._look_at_all)
 
     def _look_at_all(self) -> Look:
         return self.address.look(self.dbname, None)
 
     def read_as_is(self, read: Callable[[psycopg.Connection[tuple[Any, ...]]], _T]) -> _T:
-        """What `read` finds in a session with all settings that those of the load have, as far as they let it.
+        """Returns the result of `read` in a session with the settings that the load's sessions have.
 
-        Where a time limit cuts it off, it is read without. Raises TargetError, psycopg.Error.
+        If a statement or lock timeout cancels it, it runs again without these settings. Raises TargetError,
+        psycopg.Error.
         """
         try:
             with self.address.connect(self.dbname, as_is=True) as connection:
@@ -178,58 +180,61 @@ class Server:
                 return read(connection)
 
     def database_made(self) -> None:
-        """Gives the workload's database, which was made just now, its settings. Raises TargetError, psycopg.Error."""
+        """Applies the settings to the newly created workload database. Raises TargetError, psycopg.Error."""
         if self.settings:
             with self.connect(self.maintenance) as connection:
                 set_settings(connection, self.dbname, self.settings)
 
     @property
     def plan_settings(self) -> Mapping[str, str]:
-        """Settings of the plan that it has now."""
+        """Returns the plan's settings that it has now."""
         return self.settings if self.machine is None else self.machine.control.settings
 
     def configure(self, settings: Mapping[str, str]) -> Configured | None:
-        """Makes `settings` those of the plan; see `configure.configure`. Raises TargetError."""
+        """Makes `settings` the plan's settings; see `settings.configure`. Raises TargetError."""
         return configure(self, settings)
 
     def facts(self) -> ServerFacts:
-        """Version, settings and size as they are now. Raises TargetError."""
+        """Reads version, settings and size as they are now. Raises TargetError."""
         return self.read_as_is(read_facts)
 
-    # ---- what only a machine has ----
+    # ---- files and process ----
 
     def own(self, doing: str) -> Machine:
-        """Its machine. Raises TargetError when it has none, so that `doing` ("restart the server") is not possible."""
+        """Returns its machine.
+
+        Raises TargetError without one, because `doing` ("restart the server") is not possible.
+        """
         if self.machine is None:
             raise TargetError(f"cannot {doing}: the server is only reached over the network")
         return self.machine
 
     @property
     def data_directory(self) -> Path:
-        """Its cluster. Raises TargetError."""
+        """Returns its data directory. Raises TargetError."""
         return self.own("look at the data directory").data_directory
 
     @property
     def socket_directory(self) -> Path:
-        """The folder of its socket. Raises TargetError."""
+        """Returns the folder of its socket. Raises TargetError."""
         return self.own("use the server's socket").socket_directory
 
     @property
     def log_path(self) -> Path:
-        """Its log. Raises TargetError."""
+        """Returns the path of its log. Raises TargetError."""
         return self.own("read the server's log").log_path
 
     @property
     def copy(self) -> ClusterCopy:
-        """Where a stopped copy of its data directory lives. Raises TargetError."""
+        """Returns the stopped copy of its data directory. Raises TargetError."""
         return self.own("copy the data directory").copy
 
     def log_size(self) -> int:
-        """Bytes in the log so far; 0 without a log."""
+        """Returns the current size of the log in bytes; 0 without a log."""
         return 0 if self.machine is None else log_size(self.machine.log_path)
 
     def alive(self) -> bool:
-        """False after a crash of its process. Over the network always True: connecting will tell."""
+        """Returns False after a crash of its process. Always True over the network, where only connecting can tell."""
         if self.machine is None:
             return True
         if self.promoted:
@@ -237,7 +242,7 @@ class Server:
         return self.machine.control.is_alive()
 
     def restart(self) -> None:
-        """Stops and starts it again; settings and data stay, `port` may change. Raises TargetError."""
+        """Restarts it; settings and data stay, `port` may change. Raises TargetError."""
         self._listens_at(self.own("restart the server").control.restart(self.port))
 
     def stop(self) -> None:
@@ -251,15 +256,15 @@ class Server:
     def _listens_at(self, port: int) -> None:
         self.address.parameters["port"] = str(port)
 
-    # ---- its standbys ----
+    # ---- standbys ----
 
     @property
     def has_replicas(self) -> bool:
-        """Whether the plan wants some."""
+        """Returns whether the plan has standbys."""
         return self.machine is not None and self.machine.replicas is not None
 
     def make_replicas(self) -> str:
-        """Makes its standbys of what it holds now, or has those that are there follow. How, in words.
+        """Creates its standbys from its current content, or makes existing ones follow. Returns the method in words.
 
         Raises TargetError, psycopg.Error.
         """
@@ -269,7 +274,7 @@ class Server:
         if made is None:
             return "they were there"
         if machine.replicas.primary_settings():
-            # commits wait for them only now: until they stream, they would wait for ever
+            # synchronous commit is enabled only now: until the standbys stream, commits would wait for ever
             machine.control.write_settings(machine.control.settings, self.port)
             with self.connect() as connection:
                 connection.execute("SELECT pg_reload_conf()")
@@ -277,68 +282,68 @@ class Server:
         return made
 
     def wait_for_replicas(self) -> str:
-        """Returns when they show all that it has committed. How far they were behind. Raises TargetError."""
+        """Waits until they show all that it has committed; returns the initial lag. Raises TargetError."""
         machine = self.own("wait for replicas")
         assert machine.replicas is not None
         return machine.replicas.wait(self)
 
     def replica_environments(self) -> list[dict[str, str]]:
-        """Variables with which libpq programs and pgdrive find each standby; none before they were made."""
+        """Returns the variables with which programs connect to each standby; none before the standbys exist."""
         if self.machine is None or self.machine.replicas is None:
             return []
         return self.machine.replicas.environments(self.dbname)
 
     def replica_names(self) -> list[str]:
-        """How pg_stat_replication calls each standby, in the order of `replica_environments`."""
+        """Returns the name of each standby in pg_stat_replication, in the order of `replica_environments`."""
         if self.machine is None or self.machine.replicas is None:
             return []
         return self.machine.replicas.names
 
     def replica_directories(self) -> list[Path]:
-        """Their data directories; none over the network, and before they were made."""
+        """Returns their data directories; none over the network, or before they exist."""
         if self.machine is None or self.machine.replicas is None:
             return []
         return self.machine.replicas.data_directories
 
     def failover_environment(self) -> dict[str, str]:
-        """Variables with which clients find whichever takes writes: the primary, or the replica that takes over."""
+        """Returns the variables with which clients connect to the primary or, after a failover, to its successor."""
         addresses = [self.address.parameters, *(each.parameters for each in self.replica_addresses()[:1])]
         together = {name: ",".join(each[name] for each in addresses) for name in ("host", "port")}
         parameters = {**self.address.parameters, **together, "target_session_attrs": "read-write"}
         return Address(parameters, self.password).environment(self.dbname)
 
     def replica_addresses(self) -> list[Address]:
-        """How each standby is reached; none before they were made."""
+        """Returns the address of each standby; none before they exist."""
         if self.machine is None or self.machine.replicas is None:
             return []
         return self.machine.replicas.addresses()
 
     def followers(self) -> ReplicaSet:
-        """Its replicas, of which one can take over. Raises TargetError when it has none."""
+        """Returns its replicas, one of which can be promoted. Raises TargetError if it has none."""
         replicas = self.own("promote a replica").replicas
         if replicas is None:
             raise TargetError("cannot promote a replica: the target has none")
         return replicas
 
     def promote(self) -> None:
-        """Makes its first replica the primary, which is `self` from then on; to be called when the old one is gone.
+        """Promotes its first replica, which becomes the primary of `self`. Call it after the old primary has stopped.
 
         Raises TargetError.
         """
         followers = self.followers()
-        # a replica may take over although an error is raised: `fail_back` has to give it up in any case
+        # the promotion may succeed although an error is raised: `fail_back` must discard the replica in either case
         self.primary_port = self.port
         self._listens_at(followers.promote())
 
     @property
     def promoted(self) -> bool:
-        """Whether a replica has taken over."""
+        """Returns whether a replica was promoted."""
         return self.primary_port is not None
 
     def fail_back(self) -> None:
-        """Gives up the replicas, among them the one that took over, and starts the primary of before.
+        """Discards the replicas, including the promoted one, and starts the former primary.
 
-        It holds what it had when it was lost, not what its follower wrote since. Raises TargetError.
+        That one has the data of the moment when it was lost, without later writes to its replica. Raises TargetError.
         """
         machine = self.own("go back to the primary")
         assert machine.replicas is not None
@@ -348,13 +353,13 @@ class Server:
         self._listens_at(machine.control.restart(port))
 
     def prepare(self, *, set_password: bool) -> None:
-        """Makes the database, and sets the password of a cluster that had another. Raises TargetError."""
+        """Creates the database, and sets the password of a cluster that had another. Raises TargetError."""
         socket = str(self.own("set up the cluster").socket_directory)
-        # through the socket: the password of a kept cluster is not known
+        # through the socket, because the password of a kept cluster is unknown
         with self.address.connect(self.maintenance, host=socket) as connection:
             if set_password:
                 assert self.password is not None
-                # as a verifier: the password itself never gets into a statement
+                # as a verifier: the password itself never appears in a statement
                 verifier = connection.pgconn.encrypt_password(
                     self.password.encode(), self.user.encode(), b"scram-sha-256"
                 ).decode()
@@ -371,14 +376,14 @@ PRIMARY = "server.log"
 
 @dataclass(frozen=True, slots=True)
 class LogParts:
-    """Each log, with the byte from which on it is wanted."""
+    """The logs of a server and its standbys, each from a byte offset on."""
 
     parts: tuple[tuple[str, Path, int], ...]
-    """Its name among what is kept, where it is written, its size so far."""
+    """The name of the saved file, the path of the log, and its size at the start."""
 
     @classmethod
     def from_now(cls, server: Server) -> LogParts:
-        """Of the server and its standbys; of none that is only reached over the network."""
+        """Begins at the current ends of the logs of the server and its standbys; none over the network."""
         if server.machine is None:
             return cls(())
         logs = {PRIMARY: server.machine.log_path}
@@ -388,7 +393,7 @@ class LogParts:
         return cls(tuple((name, path, log_size(path)) for name, path in logs.items()))
 
     def save(self, folder: Path) -> None:
-        """Copies what has come since into `folder`. Raises OSError."""
+        """Copies what was added since into `folder`. Raises OSError."""
         for name, path, start in self.parts:
             with path.open("rb") as log, (folder / name).open("wb") as copy:
                 log.seek(start)

@@ -1,6 +1,6 @@
-"""Requests over HTTP, with errors told apart: what may pass, what is not there, what is refused.
+"""HTTP requests that distinguish temporary errors, missing files and refusals.
 
-Proxies are taken from the usual variables (`https_proxy`, `no_proxy`) by urllib.
+urllib takes proxies from the usual variables (`https_proxy`, `no_proxy`).
 """
 
 from __future__ import annotations
@@ -27,39 +27,42 @@ _TRANSIENT_STATUS = {408, 425, 429, 500, 502, 503, 504}
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long and how often to try."""
+    """The timeout and the number of attempts of a request."""
 
     timeout_s: float = 30.0
     attempts: int = 5
-    """Failures in a row, without a byte gained, until it is given up."""
+    """The limit of consecutive failures without a byte received."""
     backoff_s: float = 0.5
-    """Pause after the first failure; doubles with each."""
+    """The pause after the first failure; doubles with each further one."""
 
     def pause(self, failures: int) -> None:
-        """Waits after that many failures in a row."""
+        """Waits after this number of consecutive failures."""
         time.sleep(self.backoff_s * 2 ** (failures - 1))
 
 
 class NotThereError(TargetError):
-    """The server says that it does not have the file."""
+    """The server does not have the file."""
 
 
 class TransientError(Exception):
-    """The request failed, but may work when tried again."""
+    """The request failed, but a retry may succeed."""
 
 
 class RangeRefusedError(TransientError):
-    """The server has fewer bytes than the request wants to go on behind."""
+    """The server's file has fewer bytes than the offset at which the request wants to continue."""
 
 
 def public_url(url: str) -> str:
-    """`url` without user and password."""
+    """Returns `url` without user and password."""
     parts = urllib.parse.urlsplit(url)
     return urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 def is_allowed(url: str) -> bool:
-    """True for https, and for plain http to this host: on the way to another one, anybody could change the answer."""
+    """Returns True for https, and for plain http to this host.
+
+    On the way to another host, anyone could change an answer over plain http.
+    """
     parts = urllib.parse.urlsplit(url)
     return bool(parts.hostname) and (parts.scheme == "https" or (parts.scheme == "http" and _is_here(parts.hostname)))
 
@@ -72,7 +75,7 @@ def _is_here(host: str | None) -> bool:
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect to an address that would be refused if it were asked for."""
+    """Rejects redirects to addresses that are not allowed for requests either."""
 
     def redirect_request(
         self,
@@ -93,7 +96,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 
 def fetch_text(url: str, patience: Patience, *, limit_bytes: int = 4 * 1024 * 1024) -> str:
-    """Content of a small file. Raises NotThereError, TargetError."""
+    """Returns the content of a small file. Raises NotThereError, TargetError."""
     failures = 0
     while True:
         try:
@@ -112,7 +115,7 @@ def fetch_text(url: str, patience: Patience, *, limit_bytes: int = 4 * 1024 * 10
 
 @contextmanager
 def opened(url: str, headers: Mapping[str, str], patience: Patience) -> Iterator[http.client.HTTPResponse]:
-    """The answer to a GET. Raises TransientError, NotThereError, TargetError, also for reads inside the block."""
+    """Yields the answer to a GET. Raises TransientError, NotThereError, TargetError, also for reads in the block."""
     try:
         opener = urllib.request.build_opener(_Redirects)
         with opener.open(_request(url, headers), timeout=patience.timeout_s) as response:
@@ -127,7 +130,7 @@ def opened(url: str, headers: Mapping[str, str], patience: Patience) -> Iterator
 
 
 def read_some(response: http.client.HTTPResponse, count: int) -> bytes:
-    """Up to `count` bytes, b"" at the end. Raises TransientError: a writer's own OSErrors stay apart."""
+    """Reads up to `count` bytes, b"" at the end. Raises TransientError, which differs from the OSErrors of a writer."""
     try:
         return response.read(count)
     except (http.client.HTTPException, OSError) as error:
@@ -135,7 +138,7 @@ def read_some(response: http.client.HTTPResponse, count: int) -> bytes:
 
 
 def announced_bytes(response: http.client.HTTPResponse) -> int | None:
-    """How many bytes the answer says it has; None when it doesn't."""
+    """Returns the size that the answer announces, or None."""
     length = response.headers.get("Content-Length", "")
     return int(length) if length.isdecimal() else None
 
@@ -147,7 +150,7 @@ def _request(url: str, headers: Mapping[str, str]) -> urllib.request.Request:
     request = urllib.request.Request(public_url(url), headers={"User-Agent": "pgdyno", **headers})  # noqa: S310
     if parts.username is not None:
         pair = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
-        # unredirected: another host that we are sent to does not get the password
+        # unredirected, so that a redirect does not send the password to another host
         request.add_unredirected_header("Authorization", f"Basic {base64.b64encode(pair.encode()).decode()}")
     return request
 

@@ -1,1 +1,1 @@
-"""kind = "build": a source tree that pgdyno builds."""
+"""kind = "build": a source tree that pgdyno compiles."""

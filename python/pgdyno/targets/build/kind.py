@@ -1,4 +1,4 @@
-"""kind = "build": a source tree, built out of place and kept in the home by what it was built from."""
+"""kind = "build": a source tree, compiled out of place; the home keeps each build under a key made from its inputs."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ from pgdyno.targets.home import Home, Progress, ensure_folder, storing
 from pgdyno.targets.kind import OwnKind, TargetKind
 
 FILES = {"configure": "configure", "meson": "meson.build"}
-"""What each needs in the top folder."""
+"""The file that each build system needs in the top folder."""
 _GIT_TIMEOUT_S = 120
 _SHORT = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A tree as it is now."""
+    """The current state of a source tree."""
 
     folder: Path
     key: str
-    """Differs when anything in the tree differs that git does not ignore."""
+    """Changes when any file of the tree changes that git does not ignore."""
     words: str
-    """What it is, for people: `commit 1a2b3c4d5e6f, changed`."""
+    """A description for messages: `commit 1a2b3c4d5e6f, changed`."""
     meson: bool
-    """Built with meson rather than configure."""
+    """Whether meson builds it instead of configure."""
 
 
 def read_source(folder: Path, system: Literal["configure", "meson"] | None = None) -> Source:
-    """The tree in `folder`, to be built by `system`; None: with configure where there is one.
+    """Reads the tree in `folder`, to be built by `system`; None selects configure if the tree has it.
 
-    Raises TargetError when there is no such tree, or it was built in place.
+    Raises TargetError if there is no such tree, or if it was built in place.
     """
     there = [name for name in ("configure", "meson") if (folder / FILES[name]).is_file()]
     if not there or (system is not None and system not in there):
@@ -56,7 +56,7 @@ def read_source(folder: Path, system: Literal["configure", "meson"] | None = Non
         )
     meson = (system or there[0]) == "meson"
     if (folder / "config.status").exists():
-        # configure of PostgreSQL refuses to build elsewhere then, or mixes both
+        # PostgreSQL's configure refuses to build out of place after an in-place build, or mixes both
         raise TargetError(
             f"cannot build {folder}: it was configured in place", hint=f"run make distclean in {folder} first"
         )
@@ -71,7 +71,7 @@ def read_source(folder: Path, system: Literal["configure", "meson"] | None = Non
 
 
 def _changes(folder: Path) -> str:
-    """A hash of what is not committed; empty when there is nothing."""
+    """Returns a hash of uncommitted changes; empty if there are none."""
     diff = _git(folder, "diff", "--binary", "HEAD") or b""
     listed = _git(folder, "ls-files", "--others", "--exclude-standard", "-z") or b""
     others = [folder / os.fsdecode(name) for name in listed.split(b"\0") if name]
@@ -81,8 +81,8 @@ def _changes(folder: Path) -> str:
 
 
 def _git(folder: Path, *arguments: str) -> bytes | None:
-    """What git says; None when it is not there, or does not know the tree (an archive beside a stray .git)."""
-    # the tree may be another user's, which git would refuse: only its own files are read
+    """Returns git's output; None without git, or if git does not track the tree (an archive next to a stray .git)."""
+    # the tree may belong to another user, which git refuses: only its own files are read
     command = ["git", "-c", "safe.directory=*", "-C", str(folder), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, timeout=_GIT_TIMEOUT_S, check=True)
@@ -100,7 +100,6 @@ def _all_files(folder: Path) -> list[Path]:
 
 
 def _hash_files(folder: Path, files: list[Path]) -> str:
-    """Of names, modes and contents."""
     total = hashlib.sha256()
     for path in files:
         with storing(path, "cannot read"):
@@ -113,27 +112,27 @@ def _hash_files(folder: Path, files: list[Path]) -> str:
 
 
 TELLING_LINES = 15
-"""Of a build that failed, in the message; all of them are in the log."""
+"""How many lines of a failed build the message shows; the log has all of them."""
 TOLD_EVERY_S = 15.0
 _POLL_S = 0.1
 _COMPILER_VARIABLES = ("CC", "CFLAGS", "CPPFLAGS", "LDFLAGS", "LIBS", "CXX", "CXXFLAGS", "LLVM_CONFIG", "CLANG")
-"""Those of pgdyno's own environment that a build sees and that make another build."""
+"""Variables of pgdyno's environment that a build sees and that change its result."""
 _PASSED_ON = ("PATH", "HOME", "TMPDIR", "PKG_CONFIG_PATH", "CCACHE_DIR", "LD_LIBRARY_PATH", *_COMPILER_VARIABLES)
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a tree is built: all that decides what comes of it."""
+    """All inputs that determine the result of a build."""
 
     source: Source
     arguments: tuple[str, ...]
     variables: Mapping[str, str]
     compiler: str
-    """What the compiler says of itself."""
+    """The version line that the compiler prints."""
 
     @property
     def key(self) -> str:
-        """Name of the build's folder."""
+        """The name of the build's folder."""
         facts = [self.source.key, self.arguments, sorted(self.variables.items()), self.compiler]
         facts += ["meson"] if self.source.meson else []
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
@@ -149,15 +148,15 @@ class Recipe:
 def find_build(
     spec: BuildTarget, home: Home, progress: Progress, environ: Mapping[str, str] | None = None
 ) -> Installation:
-    """The build that `spec` asks for, built unless the home has it.
+    """Returns the build that `spec` asks for, and builds it unless the home has it.
 
-    Raises TargetError, with the last lines of what failed and the log's path.
+    Raises TargetError with the last lines of the failed command and the log's path.
     """
     environ = os.environ if environ is None else environ
     recipe = _recipe(spec, environ)
     folder = _builds(home) / recipe.key
     if not folder.is_dir():
-        # the search for what is left of others needs no lock of ours
+        # the search for abandoned builds does not need this build's lock
         _remove_abandoned(home)
         waiting = f"waiting for another pgdyno that builds {spec.source}"
         with home.locked(f"build-{recipe.key}", progress, waiting):
@@ -180,7 +179,7 @@ def _recipe(spec: BuildTarget, environ: Mapping[str, str]) -> Recipe:
 
 
 def _compiler(variables: Mapping[str, str], environ: Mapping[str, str]) -> str:
-    """First line of the compiler's version; empty when it cannot be asked: configure will say more."""
+    """Returns the first line of the compiler's version; empty if it cannot run, which configure then explains."""
     words = (variables.get("CC") or "cc").split()
     try:
         done = subprocess.run(
@@ -206,7 +205,7 @@ def _installed(folder: Path) -> Path:
 
 
 def _remove_abandoned(home: Home) -> None:
-    """Removes work of builds that were killed."""
+    """Removes the work folders of builds that were killed."""
     for work in _builds(home).glob("*.partial") if _builds(home).is_dir() else ():
         lock = home.lock(f"build-{work.name.removesuffix('.partial')}")
         with suppress(Timeout, OSError):
@@ -216,7 +215,7 @@ def _remove_abandoned(home: Home) -> None:
 
 
 class _Build:
-    """One build; nothing of it but its log stays when it fails."""
+    """One build; if it fails, only its log stays."""
 
     def __init__(self, recipe: Recipe, folder: Path, progress: Progress, environ: Mapping[str, str]) -> None:
         self._recipe = recipe
@@ -228,7 +227,7 @@ class _Build:
         self._environment = {**passed, **recipe.variables, "LC_ALL": "C"}
 
     def run(self) -> None:
-        """Configures, compiles, installs; the folder appears when all is there. Raises TargetError."""
+        """Configures, compiles and installs; the folder appears when it is complete. Raises TargetError."""
         ensure_folder(self._folder.parent)
         shutil.rmtree(self._partial, ignore_errors=True)
         work, staged = self._partial / "work", self._partial / "staged"
@@ -239,7 +238,7 @@ class _Build:
                 self._log.write_text(f"{self._recipe.words}\n")
             for doing, command in self._commands(work, staged):
                 self._step(doing, command, work)
-            # what was installed for its final place, staged below another root
+            # installed for its final path, but staged below another root
             inside = staged / _installed(self._folder).relative_to("/")
             if not (inside / "bin").is_dir():
                 raise TargetError(
@@ -252,7 +251,7 @@ class _Build:
             shutil.rmtree(self._partial, ignore_errors=True)
 
     def _commands(self, work: Path, staged: Path) -> list[tuple[str, Sequence[str]]]:
-        """What is run in `work`, with what is said of it."""
+        """Yields the commands to run in `work`, with the progress text of each."""
         source, prefix = self._recipe.source, f"--prefix={_installed(self._folder)}"
         if source.meson:
             meson = ["meson", "setup", prefix, *self._recipe.arguments, str(work), str(source.folder)]
@@ -268,7 +267,7 @@ class _Build:
             ("installing", ["make", "install", f"DESTDIR={staged}"]),
         ]
         if (source.folder / "contrib" / "Makefile").is_file():
-            # pg_prewarm and pg_buffercache are there
+            # provides pg_prewarm and pg_buffercache
             contrib = ["make", "-C", "contrib"]
             commands.insert(2, ("compiling contrib", [*make, "-C", "contrib"]))
             commands.append(("installing contrib", [*contrib, "install", f"DESTDIR={staged}"]))
@@ -302,7 +301,7 @@ class _Build:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                # servers may run as another user, who must be able to read what is installed
+                # servers may run as another user, who must be able to read the installation
                 umask=0o022,
                 start_new_session=True,
             )

@@ -1,4 +1,4 @@
-"""What a plan says of a target that is built."""
+"""The plan's schema of a target that pgdyno builds."""
 
 from __future__ import annotations
 
@@ -15,32 +15,35 @@ from pgdyno.plan.targets import OwnTarget, PlanPath, TargetSpec, check_variables
 from pgdyno.plan.values import Setting
 
 _PLACES = ("--prefix", "--exec-prefix", "--bindir", "--libdir", "--datadir", "-Dprefix", "-Dbindir", "-Dlibdir")
-"""Options that say where a build is installed, which pgdyno does."""
+"""Options for the installation path, which pgdyno sets itself."""
 
 
 class BuildTarget(OwnTarget):
-    """A source tree that pgdyno builds; it makes a cluster of its own with that."""
+    """A source tree that pgdyno builds, and with which it creates its own cluster."""
 
     kind: Literal["build"]
     source: str
     """A git checkout or an unpacked archive of PostgreSQL's source."""
     configure: list[str] = Field(default_factory=list)
-    """Arguments of configure, or of meson setup."""
+    """Arguments for configure, or for meson setup."""
     build_system: Literal["configure", "meson"] | None = None
-    """What builds it; None: configure where there is one, else meson."""
+    """The build system; if not set, configure if the tree has it, else meson."""
     cflags: str | None = None
-    """CFLAGS; None leaves them to configure."""
+    """CFLAGS; if not set, configure's default applies."""
     build_variables: dict[str, Setting] = Field(default_factory=dict)
     """Further environment variables of the build."""
 
     summary: ClassVar[str] = "from a source tree"
 
     def programs(self) -> str:
-        """Where its programs come from, in words."""
+        """Describes the origin of its programs."""
         return ", ".join([f"built from {self.source}", *self.configure])
 
     def executes(self) -> Iterator[tuple[PlanPath, str]]:
-        """The build, and what every server of ours runs."""
+        """Yields the commands that the plan makes pgdyno execute.
+
+        These are the build, and those of every server that pgdyno starts.
+        """
         variables = [f"{name}={value}" for name, value in self.build_variables.items()]
         flags = [f"CFLAGS={self.cflags}"] if self.cflags is not None else []
         words = shlex.join([*variables, *flags, self.build_system or "configure", *self.configure])
@@ -48,7 +51,7 @@ class BuildTarget(OwnTarget):
         yield from super().executes()
 
     def check(self, name: str, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
-        """What is checked of every server of ours, and of its source tree."""
+        """Checks the source tree, and what is checked for every server that pgdyno starts."""
         yield from super().check(name, targets, document)
         yield from _source(("target", name), self, document)
 

@@ -1,1 +1,1 @@
-"""A PostgreSQL of our own: initdb, start, settings, standbys, snapshots, clean-up."""
+"""A PostgreSQL server that pgdyno starts: initdb, start, settings, standbys, snapshots, clean-up."""

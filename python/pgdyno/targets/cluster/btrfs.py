@@ -1,4 +1,4 @@
-"""Subvolumes of btrfs: a folder of which a snapshot is made at once, whatever its size."""
+"""Subvolumes of btrfs: a snapshot of such a folder takes constant time, whatever its size."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pgdyno.targets.home import storing
 KIND = "btrfs"
 PROGRAM = "btrfs"
 _ROOT_INODE = 256
-"""That of every subvolume's own folder (BTRFS_FIRST_FREE_OBJECTID)."""
+"""The inode number of every subvolume's root folder (BTRFS_FIRST_FREE_OBJECTID)."""
 
 
 def refusal(folder: Path) -> str | None:
-    """Why there can be no subvolumes in `folder`, which is there; None when there can: one is made and removed."""
+    """Returns why `folder`, which exists, cannot hold subvolumes, or None; it creates one and removes it."""
     mount = mounted_at(folder)
     if mount is None or mount.kind != KIND:
         return f"{folder} lies on {mount.kind if mount else 'nothing that is to be seen'}, not on btrfs"
@@ -34,7 +34,7 @@ def refusal(folder: Path) -> str | None:
 
 
 def is_subvolume(path: Path) -> bool:
-    """Whether the folder `path` is one of its own."""
+    """Returns whether the folder `path` is a subvolume."""
     if not path.is_dir() or path.is_symlink() or path.stat().st_ino != _ROOT_INODE:
         return False
     mount = mounted_at(path)
@@ -42,19 +42,22 @@ def is_subvolume(path: Path) -> bool:
 
 
 def create(path: Path) -> None:
-    """Makes an empty one that is closed to others. Raises TargetError."""
+    """Creates an empty subvolume with access only for its owner. Raises TargetError."""
     run_tool(PROGRAM, "subvolume", "create", str(path))
     with storing(path, "cannot close"):
         path.chmod(0o700)
 
 
 def snapshot(source: Path, to: Path) -> None:
-    """Makes `to` what the subvolume `source` is now, on disk. Raises TargetError."""
+    """Creates `to` as a snapshot of the subvolume `source`, synced to disk. Raises TargetError."""
     run_tool(PROGRAM, "subvolume", "snapshot", str(source), str(to))
 
 
 def remove(path: Path) -> None:
-    """Removes one with all in it; without the right to do that at once, file by file. Raises TargetError."""
+    """Removes a subvolume with its content, file by file if the right to delete subvolumes is missing.
+
+    Raises TargetError.
+    """
     try:
         run_tool(PROGRAM, "subvolume", "delete", str(path))
     except TargetError:

@@ -1,9 +1,7 @@
-"""Folders for a server's files: outside of the home, in memory, and copies of them.
+"""Folders for a server's files outside of the home, on a path of the plan or in memory, and copies of folders.
 
-Folders for a server's files outside of the home: on a path of the plan's, or in memory.
-
-Each gets a folder of its own, which the claim names before it is there, so that it is removed by the run or by
-whoever sweeps behind it. Nothing else on that path is touched.
+Each server gets a folder of its own. The claim records its name before the folder is created, so that the run, or a
+later sweep, can remove it. Nothing else on that path is touched.
 """
 
 from __future__ import annotations
@@ -30,15 +28,15 @@ from pgdyno.targets.home import storing
 from pgdyno.units import format_bytes, parse_bytes
 
 FICLONE = 0x40049409
-"""ioctl_ficlone(2): one file gets the blocks of another."""
+"""The request of ioctl_ficlone(2), which makes a file share the blocks of another."""
 
 
 def copy_tree(
     source: Path, to: Path, account: Account, reflink: Literal["always", "auto", "never"], *, durable: bool = True
 ) -> None:
-    """Copies what is in the folder `source` into the folder `to`, which is there, and if `durable` brings it to disk.
+    """Copies the content of the folder `source` into the existing folder `to`, and syncs it if `durable`.
 
-    The server's user does it with `cp`, so that links in a folder of that user's lead nobody elsewhere.
+    `cp` runs as the server's user, so that links in that user's folders cannot reach files that only root may access.
     Raises TargetError.
     """
     arguments = ["--archive", f"--reflink={reflink}", "--no-target-directory", str(source), str(to)]
@@ -52,7 +50,7 @@ def copy_tree(
 
 
 def shares_blocks(folder: Path) -> bool:
-    """Whether two files in `folder` can have the same blocks. Raises OSError when nothing can be written there."""
+    """Returns whether two files in `folder` can share blocks. Raises OSError if the folder is not writable."""
     with tempfile.TemporaryFile(dir=folder) as source, tempfile.TemporaryFile(dir=folder) as to:
         source.write(bytes(1 << 16))
         source.flush()
@@ -64,9 +62,9 @@ def shares_blocks(folder: Path) -> bool:
 
 
 def sync_files(folder: Path) -> None:
-    """Brings all files below `folder`, and whatever else its file system holds back, to disk. Raises TargetError.
+    """Syncs the file system of `folder`, with all files below the folder. Raises TargetError.
 
-    One syncfs(2): a cluster has a thousand files, and a journal written for each takes seconds.
+    Uses one syncfs(2) call: a cluster has a thousand files, and an fsync of each takes seconds.
     """
     with storing(folder, "cannot write"):
         handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
@@ -82,7 +80,7 @@ _TIMEOUT_S = 600
 
 
 def run_tool(*command: str) -> None:
-    """Runs a tool as we are. Raises TargetError with what it said."""
+    """Runs a tool as pgdyno's own user. Raises TargetError with its output."""
     doing = " ".join(command)
     try:
         done = subprocess.run(
@@ -110,16 +108,16 @@ _MOUNT = "memory"
 
 @dataclass(slots=True)
 class Places:
-    """Where one server's files go."""
+    """The locations of one server's files."""
 
     data_directory: Path
     wal: Path | None = None
-    """An empty folder of the server's user; None: with the cluster."""
+    """An empty folder of the server's user; None keeps WAL in the data directory."""
     notes: list[str] = field(default_factory=list)
 
 
 def make_places(wanted: Environment, claim: Claim, account: Account) -> Places:
-    """Makes the folders that `wanted` asks for. Raises TargetError; the claim knows what is there by then."""
+    """Creates the folders that `wanted` asks for. Raises TargetError; the claim records what exists by then."""
     places = Places(claim.data_directory)
     if wanted.data == TMPFS:
         places.data_directory = _in_memory(wanted.tmpfs_size, claim, account, places.notes) / "data"
@@ -136,7 +134,7 @@ def make_places(wanted: Environment, claim: Claim, account: Account) -> Places:
 
 
 def remove_places(places: list[str], mount: str | None) -> None:
-    """Removes what `make_places` made, as a claim's record names it. Raises TargetError."""
+    """Removes what `make_places` created, as recorded in the claim. Raises TargetError."""
     if mount is not None and os.path.ismount(mount):
         run_tool("umount", mount)
     for name in places:
@@ -145,7 +143,7 @@ def remove_places(places: list[str], mount: str | None) -> None:
             status = path.lstat()
         except FileNotFoundError:
             continue
-        # a record that was tampered with must not have us remove anything else
+        # a manipulated record must not make pgdyno remove anything else
         if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and _NAME.fullmatch(path.name):
             with storing(path, "cannot remove"):
                 shutil.rmtree(path)
@@ -197,7 +195,7 @@ def _in_memory(size: str | None, claim: Claim, account: Account, notes: list[str
 
 
 def available_memory() -> int:
-    """Bytes that can be had without swapping, as the kernel estimates it (proc(5), MemAvailable)."""
+    """Returns the bytes available without swapping, by the kernel's estimate (MemAvailable in proc(5))."""
     for line in MEMINFO.read_text().splitlines():
         name, _, rest = line.partition(":")
         if name == "MemAvailable":

@@ -1,15 +1,12 @@
-"""A new cluster by initdb, or as a copy of one kept in the home, and who may connect to it.
+"""Creates a cluster by initdb, or as a copy of one that the home keeps, and controls who may connect to it.
 
-Clusters as initdb left them, kept in the home: copies of one take a tenth of the time that initdb needs.
+Copying a cluster takes a tenth of the time of initdb. Only clusters that are removed after their run are copies: copies
+share one system identifier, which PostgreSQL checks only between a standby and its primary. A kept cluster always comes
+from its own initdb.
 
-Only clusters that go with their run are copies. They have one system identifier, which PostgreSQL asks about when
-a standby finds its primary, and nobody else does; one that is kept has been made by initdb for itself.
-
-Who may connect to a server that pgdyno starts: pg_hba.conf and pg_ident.conf, rewritten at every start.
-
-Through the socket, peer authentication accepts pgdyno's own user as `postgres`, and nobody else. Under root, servers
-run as another user, whose other processes can reach the socket but have no password. Every other role, and every
-connection over TCP, needs a password (SCRAM).
+pg_hba.conf and pg_ident.conf are rewritten before every start. Through the socket, peer authentication accepts only
+pgdyno's own user as `postgres`. When pgdyno is root, servers run as another user, whose other processes can reach the
+socket but have no password. Every other role, and every connection over TCP, needs a password (SCRAM).
 """
 
 from __future__ import annotations
@@ -62,7 +59,7 @@ _SHORT = {
 
 
 def check_arguments(arguments: Sequence[str]) -> None:
-    """Raises TargetError when a plan's argument of initdb is one that pgdyno gives itself."""
+    """Raises TargetError if the plan gives initdb an argument that pgdyno sets itself."""
     for argument in arguments:
         reason = _refusal(argument)
         if reason is not None:
@@ -79,11 +76,11 @@ def init_cluster(
     durable: bool,
     wal: Path | None = None,
 ) -> None:
-    """Makes a cluster in `data_directory`, which is created for `account`, with its WAL in `wal` if that is given.
+    """Creates a cluster in `data_directory`, owned by `account`, with its WAL in the folder `wal` if given.
 
-    UTF8 and locale C unless `extra` says otherwise: the same on every machine and in every version.
-    The superuser `postgres` has `password`; `write_access` says before each start who needs it.
-    `durable` waits until the files are on disk. Raises TargetError.
+    The encoding is UTF8 and the locale C unless `extra` changes them: the same on every machine and in every version.
+    The superuser `postgres` has `password`; `write_access` decides before each start who needs it. `durable` waits
+    until the files are on disk. Raises TargetError.
     """
     with storing(data_directory, "cannot create the folder"):
         data_directory.mkdir(0o700)
@@ -92,7 +89,7 @@ def init_cluster(
     try:
         write_private(password_file, f"{password}\n", account)
         arguments = [
-            # two words: a sweep knows a server by the folder among its arguments
+            # two separate arguments: a sweep recognises a server by the folder among its arguments
             "-D",
             str(data_directory),
             f"--username={USER}",
@@ -115,7 +112,7 @@ def init_cluster(
 
 
 def _checksums(installation: Installation, extra: Sequence[str]) -> list[str]:
-    # before 18 initdb has no word for "without": it is what happens when nothing is said
+    # before 18, initdb has no option to disable checksums, because they are off by default
     without = "--no-data-checksums"
     if without not in extra:
         return ["--data-checksums", *extra]
@@ -125,7 +122,7 @@ def _checksums(installation: Installation, extra: Sequence[str]) -> list[str]:
 def _refusal(argument: str) -> str | None:
     if argument.startswith("--"):
         name = argument[2:].partition("=")[0]
-        # getopt takes every beginning of a name that is clear
+        # getopt accepts every unambiguous prefix of an option's name
         return next((why for long, why in _REFUSED_LONG.items() if long.startswith(name)), None)
     if argument.startswith("-") and len(argument) > 1:
         long = _SHORT.get(argument[1])
@@ -140,17 +137,16 @@ def _reason(output: str) -> str:
 
 
 class ClusterTemplate:
-    """What is kept under one key; whatever goes wrong with it, initdb is there."""
+    """The cluster that is kept under one key; if it cannot be used, initdb takes its place."""
 
     def __init__(self, home: Home, key: str) -> None:
-        """Nothing is there, or made, yet."""
-        # files are the server's user's, who may be another next time
+        # the files belong to the server's user, which may be another one next time
         self._folder = home.templates / f"{key}-{home.account.uid}"
         self._account: Account = home.account
         self._home = home
 
     def copy_to(self, data_directory: Path) -> bool:
-        """Makes `data_directory` a copy; False when there is nothing to copy, or it cannot be had."""
+        """Creates `data_directory` as a copy; returns False if there is no template or copying fails."""
         if not self._folder.is_dir():
             return False
         try:
@@ -161,7 +157,7 @@ class ClusterTemplate:
         return True
 
     def keep(self, data_directory: Path) -> None:
-        """Keeps a copy of a cluster that initdb made just now, and that never ran; another's copy will do."""
+        """Keeps a copy of a cluster that has just been created and never ran, unless another process has kept one."""
         partial = self._folder.with_name(f"{self._folder.name}.partial")
         lock: FileLock = self._home.lock(f"template-{self._folder.name}")
         try:
@@ -171,7 +167,7 @@ class ClusterTemplate:
         except (TargetError, Timeout):
             return
         try:
-            # of a run that was killed
+            # left by a run that was killed
             shutil.rmtree(partial, ignore_errors=True)
             self._copy(data_directory, partial, durable=True)
             partial.rename(self._folder)
@@ -190,11 +186,11 @@ class ClusterTemplate:
 _HEAD = "# pgdyno rewrites this file at every start\n"
 _MAP = "pgdyno"
 PASSWORD_FILE = "pgpass"  # noqa: S105 - its name
-"""Next to a standby's data directory: the password for its primary."""
+"""The file with the password for the primary, next to a standby's data directory."""
 
 
 def write_access(data_directory: Path) -> None:
-    """Writes both files of a cluster, whatever they said before. Raises TargetError."""
+    """Replaces pg_hba.conf and pg_ident.conf of a cluster. Raises TargetError."""
     lines = [
         f"local all {USER} peer map={_MAP}",
         "local all,replication all scram-sha-256",
@@ -205,7 +201,7 @@ def write_access(data_directory: Path) -> None:
 
 
 def write_password_file(path: Path, password: str, account: Account) -> None:
-    """A password file of libpq's that only `account` can read, for a program that runs as that user.
+    """Writes a libpq password file that only `account` can read, for a program that runs as that user.
 
     Raises TargetError.
     """
@@ -217,7 +213,7 @@ def _own_name() -> str:
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
-        # initdb refuses such a user, too
+        # initdb refuses such a user as well
         raise TargetError(f"user {uid} has no name on this host", hint="add the user to /etc/passwd") from None
 
 
@@ -227,7 +223,7 @@ def _quoted(name: str) -> str:
 
 def _write(path: Path, lines: list[str]) -> None:
     with storing(path, "cannot write"):
-        # no link is followed: the folder is the server user's, and we may be root
+        # follows no link: the folder belongs to the server's user, and pgdyno may be root
         handle = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.truncate()

@@ -1,9 +1,7 @@
-"""The programs of one PostgreSQL, and its version.
+"""The programs of one PostgreSQL installation, their version, and the published release that "18" or "18.6" means.
 
-Which published server is meant by "18", "18.6" or "18.6.0".
-
-A release on Maven Central is called MAJOR.MINOR.BUILD, sometimes with a further build behind a dash:
-18.6.0, 12.17.1, 10.5.0-1. The build is the packager's; PostgreSQL's own version is MAJOR.MINOR.
+A release on Maven Central is called MAJOR.MINOR.BUILD, sometimes with a second build number after a dash: 18.6.0,
+12.17.1, 10.5.0-1. The build number is the packager's; PostgreSQL's own version is MAJOR.MINOR.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from pgdyno.targets.cluster.subprocesses import clean_environment, run_program
 from pgdyno.targets.home import storing
 
 OLDEST_MAJOR = 10
-"""Before it PostgreSQL had no SCRAM passwords and other version numbers."""
+"""Older versions have no SCRAM passwords and use a different version scheme."""
 
 _RELEASE = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:-(\d+))?")
 _CLASSIFIERS = {"x86_64": "linux-amd64", "amd64": "linux-amd64", "aarch64": "linux-arm64v8", "arm64": "linux-arm64v8"}
@@ -28,7 +26,7 @@ _CLASSIFIERS = {"x86_64": "linux-amd64", "amd64": "linux-amd64", "aarch64": "lin
 
 @dataclass(frozen=True, order=True, slots=True)
 class Release:
-    """One published build of a server; ordered by age."""
+    """One published build of a server; releases are ordered by version."""
 
     major: int
     minor: int
@@ -36,28 +34,31 @@ class Release:
     rebuild: int = 0
 
     def __str__(self) -> str:
-        """Its name on the mirror."""
+        """Returns its name on the mirror."""
         dashed = f"-{self.rebuild}" if self.rebuild else ""
         return f"{self.major}.{self.minor}.{self.build}{dashed}"
 
     @property
     def postgres(self) -> str:
-        """PostgreSQL's own version: "18.6"."""
+        """Returns PostgreSQL's own version: "18.6"."""
         return f"{self.major}.{self.minor}"
 
     def answers(self, asked: Sequence[int]) -> bool:
-        """True when `asked` (one to three numbers) means this release or a group with it."""
+        """Returns whether `asked` (one to three numbers) names this release or a group that includes it."""
         return (self.major, self.minor, self.build)[: len(asked)] == tuple(asked)
 
 
 def parse_release(text: str) -> Release | None:
-    """The release called `text`; None when that is no name of a release."""
+    """Parses the name of a release; None if `text` is not one."""
     match = _RELEASE.fullmatch(text)
     return None if match is None else Release(*(int(part or 0) for part in match.groups()))
 
 
 def parse_asked(text: str) -> tuple[int, ...]:
-    """One to three numbers of a plan's version; the plan has checked the form. Raises TargetError before 10."""
+    """Parses a plan's version of one to three numbers, whose form the plan has checked.
+
+    Raises TargetError before 10.
+    """
     asked = tuple(int(part) for part in text.split("."))
     if asked[0] < OLDEST_MAJOR:
         raise TargetError(
@@ -67,12 +68,15 @@ def parse_asked(text: str) -> tuple[int, ...]:
 
 
 def newest_match(asked: Sequence[int], available: Iterable[Release]) -> Release | None:
-    """The newest of `available` that `asked` means."""
+    """Returns the newest of `available` that `asked` matches."""
     return max((release for release in available if release.answers(asked)), default=None)
 
 
 def resolve(text: str, available: Iterable[Release]) -> Release:
-    """The newest of `available` that a plan's `text` means. Raises TargetError offering the nearest ones."""
+    """Returns the newest of `available` that a plan's `text` means.
+
+    Raises TargetError, which names the nearest ones.
+    """
     asked = parse_asked(text)
     known = sorted(release for release in available if release.major >= OLDEST_MAJOR)
     found = newest_match(asked, known)
@@ -99,7 +103,7 @@ def _offer(asked: tuple[int, ...], known: Sequence[Release]) -> str:
 
 
 def classifier(system: str | None = None, machine: str | None = None) -> str:
-    """Name of the build for this kind of machine: "linux-amd64". Raises TargetError when there is none."""
+    """Returns the name of the build for this machine: "linux-amd64". Raises TargetError if none is published."""
     system = platform.system() if system is None else system
     machine = platform.machine() if machine is None else machine
     found = _CLASSIFIERS.get(machine.lower()) if system == "Linux" else None
@@ -115,37 +119,37 @@ def classifier(system: str | None = None, machine: str | None = None) -> str:
 PROGRAMS = ("initdb", "postgres")
 
 _VERSION = re.compile(r"\) (\d+)(\S*)")
-"""Behind "postgres (PostgreSQL) ": 18.6, 19devel, 15.5 (Debian 15.5-0+deb12u1)."""
+"""Follows "postgres (PostgreSQL) ": 18.6, 19devel, 15.5 (Debian 15.5-0+deb12u1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """PostgreSQL programs that were looked at and can be run."""
+    """PostgreSQL programs that pgdyno has inspected and can run."""
 
     bin: Path
     version: str
-    """As the programs say: "18.6"."""
+    """As the programs report it: "18.6"."""
     major: int
     origin: str
-    """What kept clusters are told apart by: which build, from where."""
+    """The build and its source, which distinguish kept clusters."""
     library_path: str | None = None
-    """LD_LIBRARY_PATH for it."""
+    """LD_LIBRARY_PATH for its programs."""
     notes: list[str] = field(default_factory=list)
-    """What the user should know about how it was found."""
+    """Notes for the user about how pgdyno found it."""
 
     def program(self, name: str) -> str:
-        """Path of one of its programs."""
+        """Returns the path of one of its programs."""
         return str(self.bin / name)
 
     def environment(self) -> dict[str, str]:
-        """Environment of its programs."""
+        """Returns the environment for its programs."""
         return clean_environment(self.library_path)
 
 
 def inspect_programs(folder: Path, account: Account, library_path: str | None, remedy: str) -> tuple[str, int]:
-    """Version and major of the PostgreSQL in `folder`, whose programs `account` can run.
+    """Inspects the PostgreSQL in `folder`, whose programs `account` must be able to run, for its version.
 
-    Raises TargetError with `remedy` as hint.
+    Raises TargetError with `remedy` as the hint.
     """
     for name in PROGRAMS:
         _check_program(folder / name, account, remedy)

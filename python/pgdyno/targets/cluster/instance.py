@@ -1,4 +1,4 @@
-"""A server of our own from nothing to nothing: folder, cluster, process, clean-up."""
+"""A server that pgdyno starts, from its folder and cluster to its process and clean-up."""
 
 from __future__ import annotations
 
@@ -40,27 +40,29 @@ from pgdyno.targets.server import Machine, Server
 
 
 def cluster_key(installation: Installation, initdb: Sequence[str]) -> str:
-    """What a cluster is known by: its programs and how it was made. Settings don't count, each start writes them."""
+    """Returns the key of a cluster: its programs and initdb's options.
+
+    Each start writes the settings, so they do not count.
+    """
     facts = json.dumps([installation.origin, list(initdb)])
     return f"{installation.version}-{hashlib.sha256(facts.encode()).hexdigest()[:12]}"
 
 
 class KeptCluster:
-    """The place of one kept cluster, held against others."""
+    """The location of one kept cluster, locked against other runs."""
 
     def __init__(self, home: Home, key: str) -> None:
-        """Takes nothing yet; see `acquire`."""
         self.folder = home.clusters / key
         self._home = home
         self._lock: FileLock = home.lock(f"cluster-{key}")
 
     @property
     def data_directory(self) -> Path:
-        """The cluster; absent before the first run has made it."""
+        """The cluster's folder; absent until the first run has created it."""
         return self.folder / "data"
 
     def acquire(self) -> None:
-        """Holds it until `release`. Raises TargetError when another run has it."""
+        """Locks it until `release`. Raises TargetError if another run has locked it."""
         with storing(self.folder, "cannot lock"):
             try:
                 self._lock.acquire(timeout=0)
@@ -72,11 +74,11 @@ class KeptCluster:
         ensure_folder(self.folder)
 
     def release(self) -> None:
-        """Lets go of it; nothing when it is not held."""
+        """Unlocks it; does nothing if it is not locked."""
         self._lock.release()
 
     def adopt(self, data_directory: Path) -> None:
-        """Moves a new cluster here. Raises TargetError."""
+        """Moves a new cluster to this location. Raises TargetError."""
         with storing(self.data_directory, "cannot move a cluster to"):
             data_directory.rename(self.data_directory)
 
@@ -91,11 +93,10 @@ class KeptCluster:
 class Instance:
     """One server and all that it leaves on the machine.
 
-    `close` undoes whatever has been done so far, at any point, and is also called when the interpreter ends.
+    `close` undoes whatever has been done so far, at any point, and also runs when the interpreter exits.
     """
 
     def __init__(self, name: str, spec: OwnTarget, installation: Installation, home: Home, progress: Progress) -> None:
-        """Does nothing yet; see `open`."""
         self._name = name
         self._spec = spec
         self._installation = installation
@@ -114,10 +115,10 @@ class Instance:
         self._replicas: ReplicaSet | None = None
 
     def open(self) -> Server:
-        """Makes the cluster and starts it. Raises TargetError; `close` must be called in any case."""
+        """Creates the cluster and starts it. Raises TargetError; call `close` in any case."""
         check_settings(self._spec.settings)
         check_arguments(self._spec.initdb)
-        # for exceptions that come between a `with` and its block, or before a clean-up can hold them back
+        # covers exceptions between a `with` and its block, or before the clean-up defers them
         atexit.register(self.close)
         with signals_deferred():
             claim = self._claim = make_claim(self._home, self._name)
@@ -138,7 +139,7 @@ class Instance:
         port = self._start(self._postmaster, claim, self._socket_folder, None)
         host = str(self._socket_folder) if self._spec.connect == "unix" else HOST
         if self._spec.replicas is not None:
-            # what is made beside a kept cluster would stay
+            # nothing else would remove files that lie next to a kept cluster
             beside = claim.folder if self._spec.keep_data else data_directory.parent
             self._replicas = ReplicaSet(
                 self._spec.replicas, self._installation, self._home, claim, beside, self._progress
@@ -154,8 +155,8 @@ class Instance:
         return server
 
     def close(self) -> None:
-        """Stops the server and removes what was made, except a kept cluster. Raises TargetError."""
-        # a fork of ours must not end our server
+        """Stops the server and removes what was created, except a kept cluster. Raises TargetError."""
+        # a forked child of pgdyno must not stop the server
         if os.getpid() != self._pid:
             return
         with signals_deferred():
@@ -181,24 +182,24 @@ class Instance:
             atexit.unregister(self.close)
 
     def is_alive(self) -> bool:
-        """True while the server's process runs."""
+        """Returns whether the server's process runs."""
         return self._postmaster is not None and self._postmaster.is_alive()
 
     def restart(self, port: int) -> int:
-        """Stops the server and starts it again, at `port` if that is still free; the port that it has then."""
+        """Restarts the server, at `port` if that is still free; returns its new port."""
         self.stop()
         return self.start(port)
 
     def stop(self) -> None:
-        """Shuts the server down; nothing when it does not run. Raises TargetError."""
+        """Shuts the server down; does nothing if it does not run. Raises TargetError."""
         postmaster, _, _ = self._opened("stop")
         with signals_deferred():
             postmaster.stop(KEPT_DEADLINES)
 
     def start(self, port: int) -> int:
-        """Starts the server after `stop`, at `port` if that is still free; the port that it has then.
+        """Starts the server after `stop`, at `port` if that is still free; returns its port.
 
-        A data directory that was being brought back from its copy is brought back first. Raises TargetError.
+        First completes an interrupted restore of the data directory. Raises TargetError.
         """
         postmaster, claim, folder = self._opened("start")
         if self._copy is not None:
@@ -207,11 +208,11 @@ class Instance:
 
     @property
     def settings(self) -> Mapping[str, str]:
-        """Settings of the plan that stand in the server's configuration."""
+        """The plan's settings in the server's configuration."""
         return self._settings
 
     def write_settings(self, settings: Mapping[str, str], port: int) -> None:
-        """Puts others in their place; they count from the next reload or start. Raises TargetError."""
+        """Replaces the plan's settings; they apply from the next reload or start. Raises TargetError."""
         postmaster, _, folder = self._opened("configure")
         if self._replicas is not None:
             self._replicas.before_settings(settings)
@@ -225,7 +226,7 @@ class Instance:
         return postmaster, claim, folder
 
     def _get_cluster(self, claim: Claim) -> tuple[Path, bool]:
-        """The data directory, and whether it was there before."""
+        """Returns the data directory, and whether it existed before."""
         making = f"making a cluster of PostgreSQL {self._installation.version}"
         if not self._spec.keep_data:
             self._progress.step(making)
@@ -245,7 +246,7 @@ class Instance:
             self._free_from_leftovers(kept.data_directory)
         else:
             self._progress.step(making)
-            # made in our own folder: what is under clusters is whole
+            # created in the instance's folder first, so that folders below clusters are always complete
             self._make_cluster(claim.data_directory, durable=True)
         claim.note(data_directory=str(kept.data_directory), keep_data=True)
         if not reused:
@@ -254,7 +255,7 @@ class Instance:
 
     def _free_from_leftovers(self, data_directory: Path) -> None:
         if servers_in(data_directory):
-            # no run holds it, so its server was left behind
+            # no run has locked it, so its server is a leftover
             sweep_leftovers(self._home)
         others = servers_in(data_directory)
         if others:
@@ -266,8 +267,9 @@ class Instance:
             )
 
     def _make_or_copy_cluster(self, data_directory: Path, wal: Path | None) -> None:
-        """A cluster for this run alone."""
-        # programs that others may build anew want a cluster of their own making; a folder for WAL is initdb's to fill
+        """Creates or copies a cluster that only this run uses."""
+        # programs that may be rebuilt at any time need a cluster of their own initdb; only initdb can fill a separate
+        # WAL folder
         if wal is not None or not isinstance(self._spec, EmbeddedTarget):
             self._make_cluster(data_directory, durable=False, wal=wal)
             return

@@ -1,8 +1,8 @@
-"""The folder of one instance, which says to whom its server belongs.
+"""The folder of one instance, which records the owner of its server.
 
-It is there before anything is started and holds `instance.json`, the server's log, and the cluster unless
-that is kept. Its owner holds a lock on it for as long as it lives; whoever gets the lock of another's
-folder knows that the owner is gone.
+It is created before anything is started and holds `instance.json`, the server's log, and the cluster unless that is
+kept. The owner locks it for as long as the owner lives; a process that gets the lock of another's folder knows that the
+owner is gone.
 """
 
 from __future__ import annotations
@@ -26,52 +26,52 @@ LOCK = "owner.lock"
 
 
 class InstanceRecord(Record):
-    """`instance.json`."""
+    """The content of `instance.json`."""
 
     target: str
     owner_pid: int
     owner_start_ticks: int
-    """Clock ticks from the boot to the owner's start: tells it from a later process with its number."""
+    """Clock ticks from boot to the owner's start; distinguishes it from a later process with the same number."""
     pid_namespace: str
-    """In which `owner_pid` is meant; a container has its own."""
+    """The namespace of `owner_pid`; a container has its own."""
     boot: str
-    """Which boot of the machine the ticks count from."""
+    """The boot of the machine that the ticks count from."""
     postmaster_pid: int | None = None
     postmaster_start_ticks: int | None = None
     data_directory: str
     keep_data: bool = False
-    """True when `data_directory` is a kept cluster, outside of this folder."""
+    """Whether `data_directory` is a kept cluster, outside of this folder."""
     socket_directory: str | None = None
     places: list[str] = Field(default_factory=list)
-    """Folders of the server's elsewhere."""
+    """The server's folders at other locations."""
     mount: str | None = None
-    """Where a tmpfs of its own is mounted, within this folder."""
+    """The mount point of its tmpfs, within this folder."""
     replicas: list[str] = Field(default_factory=list)
-    """Data directories of its standbys."""
+    """The data directories of its standbys."""
 
     @property
     def owner(self) -> ProcessId:
-        """The pgdyno that the instance belongs to."""
+        """Returns the pgdyno process that owns the instance."""
         return ProcessId(self.owner_pid, self.owner_start_ticks)
 
     @property
     def postmaster(self) -> ProcessId | None:
-        """The server, once it was started."""
+        """Returns the server's process, if it was started."""
         if self.postmaster_pid is None or self.postmaster_start_ticks is None:
             return None
         return ProcessId(self.postmaster_pid, self.postmaster_start_ticks)
 
     def owner_lives(self) -> bool:
-        """True when the owner is seen alive; an owner of another boot or container cannot be seen."""
+        """Returns whether the owner is visibly alive; an owner of another boot or container is not visible."""
         here = self.boot == boot_id() and self.pid_namespace == pid_namespace()
         return here and self.owner.is_alive()
 
 
 class Claim:
-    """An instance's folder while we own it."""
+    """The folder of an instance that this process owns."""
 
     def __init__(self, home: Home, folder: Path, lock: FileLock, record: InstanceRecord) -> None:
-        """What `make_claim` calls; nothing is on disk before `begin`."""
+        """Only `make_claim` calls this; nothing is on disk before `begin`."""
         self.folder = folder
         self._home = home
         self.record = record
@@ -79,16 +79,16 @@ class Claim:
 
     @property
     def log_path(self) -> Path:
-        """The server's log."""
+        """The path of the server's log."""
         return self.folder / "server.log"
 
     @property
     def data_directory(self) -> Path:
-        """Where a cluster that is not kept lives."""
+        """The path of a cluster that is not kept."""
         return self.folder / "data"
 
     def begin(self) -> None:
-        """Makes the folder, takes hold of it and writes the first record. Raises TargetError."""
+        """Creates and locks the folder, and writes the first record. Raises TargetError."""
         ensure_folder(self.folder)
         with storing(self.folder, "cannot lock"):
             self._lock.acquire(timeout=0)
@@ -101,12 +101,12 @@ class Claim:
         self.record = record
 
     def remove(self) -> None:
-        """Removes the folder with all in it, and lets go of it. Raises TargetError."""
+        """Removes the folder with its content, and unlocks it. Raises TargetError."""
         remove_folder(self._home, self.folder, self._lock)
 
 
 def make_claim(home: Home, target: str) -> Claim:
-    """A folder of our own under `home.instances`. Raises TargetError."""
+    """Creates a folder for this process under `home.instances`. Raises TargetError."""
     now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     folder = home.instances / f"{now}-{os.getpid()}-{secrets.token_hex(3)}"
     own_ticks = start_ticks(os.getpid())
@@ -119,7 +119,7 @@ def make_claim(home: Home, target: str) -> Claim:
         data_directory=str(folder / "data"),
     )
     ensure_folder(home.instances)
-    # whoever sweeps holds this lock while it looks, so that it never sees a folder half made
+    # a sweep holds this lock as well, so that it never sees a half-made folder
     claim = Claim(home, folder, _owner_lock(folder), record)
     try:
         with home.locked("instances", SilentProgress(), ""):
@@ -131,7 +131,7 @@ def make_claim(home: Home, target: str) -> Claim:
 
 
 def take_over(folder: Path) -> FileLock | None:
-    """The lock of a folder whose owner has let go of it; None while an owner holds it. Raises OSError."""
+    """Takes the lock of a folder whose owner has released it; None while an owner holds it. Raises OSError."""
     lock = _owner_lock(folder)
     try:
         lock.acquire(timeout=0)
@@ -141,7 +141,7 @@ def take_over(folder: Path) -> FileLock | None:
 
 
 def read_record(folder: Path) -> InstanceRecord | None:
-    """The record in a folder; None when it was not written yet, or is damaged."""
+    """Reads the record in a folder; None if it is missing or damaged."""
     try:
         return InstanceRecord.model_validate_json((folder / RECORD).read_bytes())
     except (OSError, ValidationError):
@@ -149,14 +149,14 @@ def read_record(folder: Path) -> InstanceRecord | None:
 
 
 def remove_folder(home: Home, folder: Path, lock: FileLock) -> None:
-    """Removes an instance's folder, whose `lock` we hold, and lets go of it. Raises TargetError."""
+    """Removes an instance's folder, whose `lock` this process holds, and unlocks it. Raises TargetError."""
     with storing(folder, "cannot remove"):
         for entry in folder.iterdir() if folder.is_dir() else ():
             if entry.is_dir() and not entry.is_symlink():
                 shutil.rmtree(entry)
             elif entry.name != LOCK:
                 entry.unlink()
-    # whoever sweeps could otherwise make the lock's file anew in a folder that is about to go
+    # otherwise a sweep could recreate the lock file in a folder that is being removed
     with home.locked("instances", SilentProgress(), ""), storing(folder, "cannot remove"):
         (folder / LOCK).unlink(missing_ok=True)
         if folder.is_dir():
@@ -165,7 +165,7 @@ def remove_folder(home: Home, folder: Path, lock: FileLock) -> None:
 
 
 def pid_namespace() -> str:
-    """Name of the world in which our process numbers count."""
+    """Returns the name of the PID namespace of this process."""
     try:
         return str((PROC / "self" / "ns" / "pid").readlink())
     except OSError:

@@ -1,4 +1,4 @@
-"""What runs that were killed have left: servers that go on, folders that nobody will remove."""
+"""Finds and removes what killed runs left behind: servers that still run, and folders without an owner."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from pgdyno.targets.home import Home, SilentProgress
 
 
 def sweep_leftovers(home: Home) -> list[str]:
-    """Stops servers whose pgdyno is gone and removes their folders; says what it did, a line each.
+    """Stops servers whose pgdyno is gone and removes their folders; returns one line per action.
 
-    Kept clusters are stopped and stay. A server whose pgdyno lives is never touched, and neither is a
-    process that is not a PostgreSQL of that data directory. Two may sweep at once. What cannot be cleaned up
-    is among the lines; the next sweep tries again.
+    Kept clusters are stopped but not removed. It never touches a server whose pgdyno lives, nor a process that is not a
+    PostgreSQL of that data directory. Two sweeps may run at once. The lines also name what could not be cleaned up; the
+    next sweep tries again.
     """
     if not home.instances.is_dir():
         return []
@@ -43,7 +43,7 @@ def sweep_leftovers(home: Home) -> list[str]:
 
 
 def _abandoned(home: Home) -> list[tuple[Path, FileLock]]:
-    """Folders without an owner, each locked by us."""
+    """Yields folders without an owner, each locked by this process."""
     found = []
     with home.locked("instances", SilentProgress(), ""):
         for folder in sorted(home.instances.iterdir()):
@@ -52,12 +52,12 @@ def _abandoned(home: Home) -> list[tuple[Path, FileLock]]:
             try:
                 lock = take_over(folder)
             except OSError:
-                # another user's
+                # the folder belongs to another user
                 continue
             if lock is None:
                 continue
             record = read_record(folder)
-            # the lock says that the owner is gone; its number must not say otherwise
+            # the lock shows that the owner is gone; a reused process number must not contradict that
             if record is not None and record.owner_lives():
                 lock.release()
                 continue
@@ -75,7 +75,7 @@ def _sweep(folder: Path, lock: FileLock, home: Home) -> str:
     stopped = _stop(data_directory, KEPT_DEADLINES if record is not None and record.keep_data else Deadlines())
     ClusterCopy(data_directory, home.account, record is not None and record.keep_data).release()
     if record is not None:
-        # within the folder: a record cannot have us unmount anything else
+        # only within the folder: a record must not make pgdyno unmount anything else
         mount = record.mount if record.mount is not None and Path(record.mount).parent == folder else None
         remove_places(record.places, mount)
     if record is not None and record.socket_directory is not None:

@@ -1,4 +1,4 @@
-"""What a server's log says about why it did not start."""
+"""Finds in a server's log why the server did not start."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ TAIL_LINES = 10
 TAIL_BYTES = 64 * 1024
 
 _WRONG_SETTINGS = "contains errors"
-"""Of a configuration: what is wrong with it stands in the lines before."""
+"""PostgreSQL's summary of a wrong configuration, whose reasons are in the lines before it."""
 _LINE = re.compile(r"^.*?\b(LOG|WARNING|ERROR|FATAL|PANIC|DETAIL|HINT):\s+(.*)$")
 
 
 def log_size(path: Path) -> int:
-    """Bytes in the log so far; 0 when there is none yet."""
+    """Returns the current size of the log in bytes; 0 without a log."""
     try:
         return path.stat().st_size
     except FileNotFoundError:
@@ -22,7 +22,7 @@ def log_size(path: Path) -> int:
 
 
 def read_log(path: Path, offset: int = 0) -> str:
-    """The log from byte `offset` on; of a long one its end."""
+    """Reads the log from byte `offset` on; of a long one only the end."""
     try:
         with path.open("rb") as file:
             file.seek(max(offset, log_size(path) - TAIL_BYTES))
@@ -32,14 +32,14 @@ def read_log(path: Path, offset: int = 0) -> str:
 
 
 def explain(text: str) -> str:
-    """The lines of a log that say why the server died; its last lines when none does."""
+    """Returns the lines of a log that say why the server died, or its last lines."""
     said = [(match[1], match[2]) for line in text.splitlines() if (match := _LINE.match(line))]
     fatal = [place for place, (level, _) in enumerate(said) if level in ("FATAL", "PANIC")]
     if not fatal:
         return tail(text) or "it says nothing"
     last = fatal[-1]
     if _WRONG_SETTINGS in said[last][1]:
-        # every wrong line of the configuration was told of before
+        # an earlier line reports every wrong line of the configuration
         reasons = [message for level, message in said[:last] if level in ("LOG", "HINT", "DETAIL")]
         return "; ".join(reasons) or said[last][1]
     message = said[last][1]
@@ -51,7 +51,7 @@ def explain(text: str) -> str:
 
 
 def explain_whole(text: str) -> str:
-    """As `explain`, and below it the log's last lines as they are: the log goes with the server."""
+    """Returns `explain` followed by the log's last lines, for a log that is removed with its server."""
     reason = explain(text)
     lines = [line.strip() for line in text.splitlines()[-TAIL_LINES:] if line.strip()]
     more = [line for line in lines if _message(line) not in reason and _WRONG_SETTINGS not in line]
@@ -64,5 +64,5 @@ def _message(line: str) -> str:
 
 
 def tail(text: str) -> str:
-    """The last lines of a log, on one line."""
+    """Returns the last lines of a log, joined to one line."""
     return " | ".join(line.strip() for line in text.splitlines()[-TAIL_LINES:] if line.strip())

@@ -1,4 +1,4 @@
-"""One server process: started at a free port, waited for, stopped with all of its children."""
+"""One server process: started at a free port, awaited, and stopped with all of its children."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ from pgdyno.targets.cluster.subprocesses import signals_deferred, spawn
 from pgdyno.targets.home import no_space_hint, storing
 
 START_DEADLINE_S = 900.0
-"""A kept cluster that was not shut down recovers first, which may take long."""
+"""The time limit for a start; recovery of a kept cluster that was not shut down may take long."""
 
 _POLL_S = 0.02
 _PORT_TAKEN = ("Address already in use", "could not create any TCP/IP sockets")
 
 
 class PortTakenError(Exception):
-    """Another process took the port since it was found free."""
+    """Another process took the port after it was found free."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """Seconds that each way of stopping is given."""
+    """The time limit of each shutdown mode, in seconds."""
 
     fast_s: float = 30.0
-    """SIGINT: sessions are ended, a checkpoint is written."""
+    """Fast (SIGINT): ends sessions and writes a checkpoint."""
     immediate_s: float = 10.0
-    """SIGQUIT: no checkpoint."""
+    """Immediate (SIGQUIT): writes no checkpoint."""
     kill_s: float = 10.0
 
 
 KEPT_DEADLINES = Deadlines(fast_s=300)
-"""For a cluster that is kept, and so is worth a checkpoint."""
+"""Time limits for a kept cluster, for which a shutdown checkpoint is worth its time."""
 
 
 @dataclass(slots=True)
@@ -58,12 +58,12 @@ class Postmaster:
     log_path: Path
     account: Account
     variables: Mapping[str, str] = field(default_factory=dict)
-    """Of the server's environment, beside those that every program of the installation gets."""
+    """Environment variables of the server in addition to those of every program of the installation."""
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     identity: ProcessId | None = None
 
     def launch(self) -> None:
-        """Starts the process; `wait_ready` waits for it. Signals are deferred until it is noted."""
+        """Starts the process without waiting for readiness; the caller defers signals until the process is recorded."""
         program = self.installation.program("postgres")
         _remove_lock_of_zombie(self.data_directory)
         with storing(self.log_path, "cannot write"):
@@ -74,10 +74,10 @@ class Postmaster:
             self.identity = identify(self.process.pid)
 
     def wait_ready(self, log_offset: int, settings: Mapping[str, str]) -> None:
-        """Returns when the server accepts connections.
+        """Waits until the server accepts connections.
 
-        `log_offset` is where the log of this start begins. Raises PortTakenError, and TargetError with the
-        server's own words when it dies; `settings` are those of the plan, which it may be due to.
+        `log_offset` is where the log of this start begins. Raises PortTakenError, and TargetError with the server's
+        message if it dies; `settings` are those of the plan, one of which may be the cause.
         """
         assert self.process is not None
         end = time.monotonic() + START_DEADLINE_S
@@ -92,11 +92,11 @@ class Postmaster:
             time.sleep(_POLL_S)
 
     def is_alive(self) -> bool:
-        """True while the process runs."""
+        """Returns whether the process runs."""
         return self.process is not None and self.process.poll() is None
 
     def stop(self, deadlines: Deadlines) -> None:
-        """Stops it with all its children. Raises TargetError when something of it stays."""
+        """Stops it with all its children. Raises TargetError if a process remains."""
         if self.process is None:
             return
         stop_servers(self.data_directory, self.identity, deadlines)
@@ -115,21 +115,21 @@ class Postmaster:
 
 
 def read_status(data_directory: Path, pid: int) -> str | None:
-    """What the server `pid` says of itself in postmaster.pid: starting, ready, stopping; None before it does."""
+    """Returns the status of the server `pid` in postmaster.pid (starting, ready, stopping), or None."""
     try:
         lines = (data_directory / "postmaster.pid").read_text(errors="replace").splitlines()
     except OSError:
         return None
-    # the file may be left from an earlier server
+    # the file may belong to an earlier server
     if len(lines) < 8 or lines[0].strip() != str(pid):
         return None
     return lines[7].strip()
 
 
 def _remove_lock_of_zombie(data_directory: Path) -> None:
-    """Removes a postmaster.pid whose process is dead but was not waited for, as in a container without an init.
+    """Removes the postmaster.pid of a zombie, as in a container without an init.
 
-    A server refuses to start as long as there is a process of that number.
+    A server refuses to start as long as a process with that number exists.
     """
     path = data_directory / "postmaster.pid"
     try:
@@ -142,7 +142,7 @@ def _remove_lock_of_zombie(data_directory: Path) -> None:
 
 
 def find_postmaster(data_directory: Path) -> ProcessId | None:
-    """The server that runs on this data directory, whoever started it."""
+    """Returns the server that runs on this data directory, whoever started it."""
     running = {process.pid: process for process in servers_in(data_directory)}
     try:
         first = (data_directory / "postmaster.pid").read_text(errors="replace").partition("\n")[0].strip()
@@ -152,10 +152,11 @@ def find_postmaster(data_directory: Path) -> ProcessId | None:
 
 
 def stop_servers(data_directory: Path, postmaster: ProcessId | None, deadlines: Deadlines) -> None:
-    """Stops `postmaster`, its descendants and whatever server works in `data_directory`.
+    """Stops `postmaster`, its descendants, and all server processes in `data_directory`.
 
-    Fast, then immediate, then by force; without its postmaster nothing of it can be stopped fast, and what it left
-    may wait for ever for a lock that somebody held who is gone. Raises TargetError naming what is still there.
+    Tries fast shutdown, then immediate shutdown, then SIGKILL. Without a postmaster it skips fast shutdown: the
+    remaining processes may wait for ever for a lock whose holder is gone. Raises TargetError, which names the remaining
+    processes.
     """
     family: set[ProcessId] = set()
 
@@ -188,14 +189,14 @@ def stop_servers(data_directory: Path, postmaster: ProcessId | None, deadlines: 
 
 HOST = "127.0.0.1"
 MAX_SOCKET_PATH_BYTES = 107
-"""sun_path of Linux holds 108 with the zero at the end (unix(7))."""
+"""Linux limits sun_path to 108 bytes with the terminating zero (unix(7))."""
 
 _FOLDER_NAME = re.compile(r"pgdyno-[0-9a-f]{8}")
 _LONGEST_SOCKET = "/.s.PGSQL.65535.lock"
 
 
 def free_port() -> int:
-    """A TCP port of the loopback address that is free now; another may take it at any time."""
+    """Returns a free TCP port of the loopback address, which another process may take at any time."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]
@@ -203,9 +204,9 @@ def free_port() -> int:
 
 
 def make_socket_folder(account: Account, announce: Callable[[Path], None]) -> Path:
-    """A folder for sockets that only `account` (and root) can enter, with a short path.
+    """Creates a folder for sockets that only `account` (and root) can enter, with a short path.
 
-    `announce` is told the path before the folder is there. Raises TargetError.
+    Calls `announce` with the path before it creates the folder. Raises TargetError.
     """
     parent = _short_parent(account)
     while True:
@@ -223,7 +224,7 @@ def make_socket_folder(account: Account, announce: Callable[[Path], None]) -> Pa
 
 
 def remove_socket_folder(folder: Path, allowed_uids: set[int]) -> bool:
-    """Removes a folder that `make_socket_folder` made; leaves what is not one. True when it was there."""
+    """Removes a folder that `make_socket_folder` created, and no other one. Returns whether it removed one."""
     try:
         status = folder.lstat()
     except FileNotFoundError:
@@ -236,12 +237,12 @@ def remove_socket_folder(folder: Path, allowed_uids: set[int]) -> bool:
 
 
 def _short_parent(account: Account) -> Path:
-    # S108: names in it are drawn, and mkdir refuses what is there
+    # S108: the name is random, and mkdir fails for an existing path
     tried = list(dict.fromkeys([tempfile.gettempdir(), "/tmp"]))  # noqa: S108
     for place in tried:
         folder = Path(place) / "pgdyno-12345678"
         short = len(str(folder)) + len(_LONGEST_SOCKET) <= MAX_SOCKET_PATH_BYTES
-        # a folder for temporary files may be closed to the server's user
+        # the server's user may have no access to the folder for temporary files
         if short and _writable(folder.parent) and account.blocked_at(folder) is None:
             return folder.parent
     raise TargetError(
@@ -268,10 +269,10 @@ def start_at_free_port(
     settings: Mapping[str, str],
     wanted_port: int | None,
 ) -> int:
-    """Starts the server and waits until it is ready: at `wanted_port` if that is free. The port that it has.
+    """Starts the server and waits until it is ready, at `wanted_port` if that is free; returns its port.
 
-    `configure` writes a port into its configuration, `launch` starts the process; `settings` are the plan's, which
-    it may die of. Raises TargetError.
+    `configure` writes a port into the configuration, `launch` starts the process; `settings` are the plan's, one of
+    which may prevent the start. Raises TargetError.
     """
     reason = ""
     for attempt in range(PORT_ATTEMPTS):

@@ -1,6 +1,6 @@
 """Processes of this machine, as /proc shows them.
 
-A number alone is no identity: numbers are used again. With its start time it is one.
+A process number alone does not identify a process, because the kernel reuses numbers; with the start time it does.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ SERVER_PROGRAMS = {"postgres", "postmaster", "initdb"}
 
 @dataclass(frozen=True, slots=True)
 class ProcessId:
-    """A process, told from a later one with the same number."""
+    """A process, distinct from a later one with the same number."""
 
     pid: int
     start_ticks: int
-    """Clock ticks from the boot to its start."""
+    """Clock ticks from boot to its start."""
 
     def is_alive(self) -> bool:
-        """False when it is gone, or a zombie that only waits for its parent."""
+        """Returns False if it is gone or a zombie."""
         return start_ticks(self.pid) == self.start_ticks
 
     def send(self, number: signal.Signals) -> None:
-        """Sends a signal if it is still there."""
+        """Sends a signal if it still exists."""
         if self.is_alive():
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
     def halt(self) -> None:
-        """Stops it (SIGSTOP), and returns when it has stopped, or is gone: it then starts no more children.
+        """Stops it (SIGSTOP) and returns when it has stopped or is gone, so that it starts no more children.
 
-        The signal counts only when it next leaves the kernel, where it may be in the midst of a fork.
+        The signal takes effect only when the process next leaves the kernel, where it may be forking.
         """
         self.send(signal.SIGSTOP)
         while (stat := _read_stat(self.pid)) is not None and stat.start_ticks == self.start_ticks:
@@ -57,25 +57,25 @@ class _Stat:
 
 
 def identify(pid: int) -> ProcessId | None:
-    """The process that has the number `pid` now; None when there is none."""
+    """Returns the process that has the number `pid` now, or None."""
     ticks = start_ticks(pid)
     return None if ticks is None else ProcessId(pid, ticks)
 
 
 def start_ticks(pid: int) -> int | None:
-    """Start time of a living process in clock ticks since the boot; None when there is none, or a zombie."""
+    """Returns the start time of a living process in clock ticks since boot; None for a zombie or no process."""
     stat = _read_stat(pid)
     return None if stat is None or stat.state in "ZX" else stat.start_ticks
 
 
 def is_zombie(pid: int) -> bool:
-    """True when there is a process of that number which has ended, and which its parent has not waited for."""
+    """Returns whether `pid` is a zombie: it has ended, but its parent has not waited for it."""
     stat = _read_stat(pid)
     return stat is not None and stat.state == "Z"
 
 
 def descendants(root: ProcessId) -> list[ProcessId]:
-    """Living processes below `root`."""
+    """Returns the living descendants of `root`."""
     stats = {pid: stat for pid in _all_pids() if (stat := _read_stat(pid)) is not None}
     found: list[ProcessId] = []
     parents = {root.pid} if root.is_alive() else set()
@@ -87,9 +87,9 @@ def descendants(root: ProcessId) -> list[ProcessId]:
 
 
 def servers_in(data_directory: Path) -> list[ProcessId]:
-    """PostgreSQL processes that work in this data directory: their programs' names and folders are looked at.
+    """Returns the PostgreSQL processes that work in this data directory, by program name and working directory.
 
-    Others that only happen to be there, such as a shell, are not servers.
+    Other processes in that directory, such as a shell, do not count.
     """
     found = []
     for pid in _all_pids():
@@ -103,7 +103,7 @@ def servers_in(data_directory: Path) -> list[ProcessId]:
 
 
 def end_copies(folder: Path) -> None:
-    """Ends every `cp` to or from a place below `folder`, which a pgdyno that was killed has left behind."""
+    """Ends every `cp` from or to a path below `folder` that a killed pgdyno left running."""
     below = os.fsencode(f"{folder}/")
     for pid in _all_pids():
         stat = _read_stat(pid)
@@ -119,7 +119,7 @@ def end_copies(folder: Path) -> None:
 def _works_in(process: ProcessId, folder: Path) -> bool:
     if _working_folder(process) == str(folder):
         return True
-    # not yet, or never, gone there: initdb, and a server in its first moments
+    # its working directory is still another one, or never changes: initdb, and a server in its first moments
     return os.fsencode(folder) in _arguments(process)
 
 
@@ -142,11 +142,11 @@ def _working_folder(process: ProcessId) -> str | None:
 
 
 _asked: dict[ProcessId, str] = {}
-"""Answers of `_ask_as_owner`: a server goes to its folder once and stays there."""
+"""The answers of `_ask_as_owner`: a server changes its working directory only once."""
 
 
 def _ask_as_owner(process: ProcessId) -> str | None:
-    """The working folder, asked by a child of the process's own user: root in a container may not look itself."""
+    """Asks a child of the process's own user for the working directory, which root in a container may not read."""
     if os.geteuid() != 0:
         return None
     if process not in _asked:
@@ -182,7 +182,7 @@ def _read_stat(pid: int) -> _Stat | None:
         text = (PROC / str(pid) / "stat").read_text(errors="replace")
     except OSError:
         return None
-    # the name stands in parentheses and may hold anything, also parentheses
+    # the name stands in parentheses and may contain anything, including parentheses
     head, _, rest = text.rpartition(")")
     fields = rest.split()
     return _Stat(head.partition("(")[2], fields[0], int(fields[1]), int(fields[19]))

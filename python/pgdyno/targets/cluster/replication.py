@@ -1,10 +1,9 @@
-"""Base backups for standbys, and how far standbys are behind their primary.
+"""Base backups for standbys, and the replication lag of standbys.
 
-A copy of a running cluster, from which a standby can be started.
-
-By pg_basebackup where the installation has it; published builds do not. Else as PostgreSQL's documentation says it
-is done by hand: pg_backup_start, a copy of the files, pg_backup_stop, whose label goes into the copy ("Making a Base
-Backup Using the Low Level API"). The WAL that the copy needs comes by streaming: a replication slot holds it back.
+pg_basebackup copies the running cluster if the installation has it; published builds do not. Otherwise pgdyno follows
+"Making a Base Backup Using the Low Level API" of PostgreSQL's documentation: pg_backup_start, a copy of the files, and
+pg_backup_stop, whose label goes into the copy. A replication slot retains the WAL that the copy needs, which then comes
+by streaming.
 """
 
 from __future__ import annotations
@@ -42,16 +41,16 @@ _EMPTIED = {
     "pg_stat_tmp",
     "pg_subtrans",
 }
-"""Folders whose content the standby makes anew, or gets by streaming."""
+"""Folders whose content the standby recreates or receives by streaming."""
 _LEFT_OUT = ("postmaster.pid", "postmaster.opts", "backup_label", "tablespace_map", "pg_internal.init", "pgsql_tmp")
 _RENAMED_MAJOR = 15
-"""First with pg_backup_start; before it was pg_start_backup."""
+"""The first version with pg_backup_start; earlier ones call it pg_start_backup."""
 
 
 def copy_cluster(
     server: Server, installation: Installation, account: Account, to: Path, slot: str, passfile: Path
 ) -> str:
-    """Copies the cluster of `server` to the new folder `to`; by which means, in words.
+    """Copies the cluster of `server` to the new folder `to`; returns the method in words.
 
     `passfile` is a password file for `account`. Raises TargetError.
     """
@@ -84,7 +83,7 @@ def _by_functions(server: Server, installation: Installation, account: Account, 
         if renamed
         else ("SELECT pg_start_backup({}, true, false)", "SELECT labelfile FROM pg_stop_backup(false, false)")
     )
-    # one session from the start to the end: the backup is its
+    # one session for start and end: the backup belongs to it
     with server.connect(server.maintenance) as connection:
         connection.execute(sql.SQL(start).format(sql.Literal("pgdyno")))
         _copy_files(server.data_directory, to)
@@ -96,7 +95,7 @@ def _by_functions(server: Server, installation: Installation, account: Account, 
 
 
 def _copy_files(source: Path, to: Path) -> None:
-    """Copies folders and regular files; what goes away meanwhile is passed over, as WAL says what became of it."""
+    """Copies folders and regular files; skips files that disappear meanwhile, because WAL records their removal."""
     for folder, files in _walk(source):
         target = to / folder.relative_to(source)
         with storing(target, "cannot copy a cluster to"):
@@ -115,7 +114,7 @@ def _walk(source: Path) -> Iterator[tuple[Path, list[str]]]:
                 hint="replicas cannot have it on the same host; drop it",
             )
         if folder == source:
-            # a link to WAL elsewhere becomes a folder of the copy
+            # a link to a separate WAL folder becomes a folder of the copy
             yield from ((folder / name, []) for name in folders if name in _EMPTIED)
             folders[:] = [name for name in folders if name not in _EMPTIED]
         yield folder, [name for name in files if not name.startswith(_LEFT_OUT)]
@@ -124,7 +123,7 @@ def _walk(source: Path) -> Iterator[tuple[Path, list[str]]]:
 
 def _copy_file(source: Path, to: Path) -> None:
     try:
-        # no link is followed: the folder is the server user's, and we may be root
+        # follows no link: the folder belongs to the server's user, and pgdyno may be root
         handle = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
         return
@@ -137,7 +136,7 @@ def _copy_file(source: Path, to: Path) -> None:
 
 
 def _give(folder: Path, account: Account) -> None:
-    """Makes all of it the server's user's, the folders last."""
+    """Makes the server's user the owner of everything, of folders last."""
     for at, _, files in os.walk(folder, topdown=False):
         for name in files:
             account.take(Path(at, name))
@@ -146,7 +145,7 @@ def _give(folder: Path, account: Account) -> None:
 
 EVERY_S = 1.0
 _END_S = 5.0
-"""How long a question that is being asked may take at the end."""
+"""How long a query that is running may take at the end."""
 _QUERY: LiteralString = """
     SELECT application_name, sync_state,
            pg_wal_lsn_diff(pg_current_wal_lsn(), replay_lsn)::bigint,
@@ -159,13 +158,12 @@ _Row = tuple[str, str | None, int | None, float | None, float | None, float | No
 
 
 class LagWatch:
-    """Asks the primary once a second, within the block.
+    """Queries the replication lag on the primary once a second during the block.
 
-    A primary that is away, restarted or promoted over is asked again when it is back.
+    It tolerates a primary that stops, restarts or is replaced by a standby, and queries it again when it is back.
     """
 
     def __init__(self, server: Server) -> None:
-        """Of `server`, whose standbys are there."""
         self._server = server
         self._names = server.replica_names()
         self._rows: list[_Row] = []
@@ -175,7 +173,7 @@ class LagWatch:
         self._thread = threading.Thread(target=self._watch, name="replication-lag", daemon=True)
 
     def __enter__(self) -> LagWatch:
-        """Begins, if there is anything to watch."""
+        """Starts if there are standbys."""
         if self._names:
             self._thread.start()
         return self
@@ -183,13 +181,12 @@ class LagWatch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Ends."""
         self._over.set()
         if self._thread.is_alive():
             self._thread.join(_END_S)
 
     def lags(self) -> list[ReplicaLag]:
-        """By standby, in their order. To be asked behind the block."""
+        """Returns the lag by standby, in their order. Call it after the block."""
         return [_lag(name, [row for row in self._rows if row[0] == name], self._last.get(name)) for name in self._names]
 
     def _watch(self) -> None:
@@ -206,7 +203,7 @@ class LagWatch:
                 self._connection = self._server.connect(self._server.maintenance)
             rows: Sequence[Any] = self._connection.execute(_QUERY, [self._names]).fetchall()
         except (psycopg.Error, TargetError):
-            # it is down, or a standby took over: there is nothing to know
+            # the primary is down, or a standby has replaced it: there is no lag to record
             self._forget()
             return
         self._rows += rows

@@ -1,8 +1,7 @@
-"""The settings of a server: written to its configuration or its database, reloaded or restarted.
+"""The settings of a server: written to its configuration or its database, and activated by a reload or a restart.
 
-The settings of a server: pgdyno's few, then the plan's.
-
-Everything else stays as the server's own defaults are, for they are part of what is measured.
+pgdyno writes its own few settings, then the plan's. All others keep the server's defaults, because these are part of
+what is measured.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ BEGIN = "# ---- pgdyno writes what follows anew at every start ----"
 
 
 def check_settings(settings: Mapping[str, str]) -> None:
-    """Raises TargetError when a setting is pgdyno's own, or no name of a setting at all."""
+    """Raises TargetError if a setting is reserved for pgdyno, or is not a valid name."""
     for name in settings:
         reason = refusal(name)
         if reason is not None:
@@ -38,7 +37,7 @@ def check_settings(settings: Mapping[str, str]) -> None:
 
 
 def own_settings(port: int, socket_folder: Path) -> dict[str, str]:
-    """What pgdyno itself needs or wants to see in the log."""
+    """Returns the settings that pgdyno needs for itself or for what it reads in the log."""
     return {
         "listen_addresses": "127.0.0.1",
         "port": str(port),
@@ -49,16 +48,16 @@ def own_settings(port: int, socket_folder: Path) -> dict[str, str]:
         "log_line_prefix": "%m [%p] ",
         "log_timezone": "UTC",
         "log_checkpoints": "on",
-        # the reasons that a server gives are searched for in English
+        # pgdyno searches the log for the server's messages in English
         "lc_messages": "C",
     }
 
 
 def write_settings(data_directory: Path, own: Mapping[str, str], asked: Mapping[str, str]) -> None:
-    """Puts both behind what initdb wrote in postgresql.conf, in place of those of an earlier start."""
+    """Writes both after initdb's content of postgresql.conf, in place of those of an earlier start."""
     path = data_directory / "postgresql.conf"
     with storing(path, "cannot write"):
-        # no link is followed: the folder is the server user's, and we may be root
+        # follows no link: the folder belongs to the server's user, and pgdyno may be root
         handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         with os.fdopen(handle, "r+", encoding="utf-8") as file:
             kept = file.read().partition(BEGIN)[0].rstrip("\n")
@@ -68,7 +67,7 @@ def write_settings(data_directory: Path, own: Mapping[str, str], asked: Mapping[
 
 
 def render(own: Mapping[str, str], asked: Mapping[str, str]) -> str:
-    """The block for postgresql.conf. Where a name comes twice, the server takes the last."""
+    """Formats the block for postgresql.conf. The server takes the last of several values for a name."""
     lines = [BEGIN, *_lines(own), "# of the plan", *_lines(asked)]
     return "\n".join(lines) + "\n"
 
@@ -78,17 +77,17 @@ def _lines(settings: Mapping[str, str]) -> list[str]:
 
 
 def quote(value: str) -> str:
-    """`value` as a string of postgresql.conf, where backslashes and quotes are doubled."""
+    """Quotes `value` for postgresql.conf, where backslashes and quotes are doubled."""
     escaped = value.replace("\\", "\\\\").replace("'", "''").replace("\n", "\\n")
     return f"'{escaped}'"
 
 
 _LISTS = {"search_path", "temp_tablespaces", "local_preload_libraries", "session_preload_libraries"}
-"""Settings whose values are lists of names, each to be quoted by itself."""
+"""Settings whose values are lists of names, each of which is quoted separately."""
 
 
 def set_settings(connection: psycopg.Connection[tuple[Any, ...]], dbname: str, settings: Mapping[str, str]) -> None:
-    """Gives `dbname` these settings beside those that it has. Raises psycopg.Error."""
+    """Adds these settings to those of the database `dbname`. Raises psycopg.Error."""
     for name, value in settings.items():
         values = [each.strip() for each in value.split(",")] if name.lower() in _LISTS else [value]
         statement = sql.SQL("ALTER DATABASE {} SET {} TO {}").format(
@@ -100,12 +99,12 @@ def set_settings(connection: psycopg.Connection[tuple[Any, ...]], dbname: str, s
 
 
 def reset_settings(connection: psycopg.Connection[tuple[Any, ...]], dbname: str) -> None:
-    """Takes all settings away from `dbname`. Raises psycopg.Error."""
+    """Removes all settings of the database `dbname`. Raises psycopg.Error."""
     connection.execute(sql.SQL("ALTER DATABASE {} RESET ALL").format(sql.Identifier(dbname)))
 
 
 def check_contexts(connection: psycopg.Connection[tuple[Any, ...]], settings: Iterable[str]) -> None:
-    """Raises TargetError when one of `settings`, by name, cannot be a database's on this server."""
+    """Raises TargetError if one of the names in `settings` cannot be set for a database on this server."""
     for name in settings:
         row = connection.execute("SELECT context FROM pg_settings WHERE lower(name) = lower(%s)", [name]).fetchone()
         # a name with a dot may belong to an extension that is not loaded yet
@@ -117,18 +116,18 @@ def check_contexts(connection: psycopg.Connection[tuple[Any, ...]], settings: It
 
 
 RELOAD_S = 30.0
-"""How long the server may take to read its configuration again."""
+"""The time limit for the server to reload its configuration."""
 _POLL_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """What was done to bring settings into force."""
+    """The result of changing settings."""
 
     restarted: bool
-    """False: a reload was enough."""
+    """Whether the server was restarted; False if a reload was enough."""
     values: dict[str, str]
-    """Settings that were changed, by name, as SHOW says them."""
+    """Changed settings by name, with the values of SHOW."""
 
     def in_words(self) -> str:
         """`restarted: work_mem = 8MB, jit = off`."""
@@ -137,10 +136,10 @@ class Configured:
 
 
 def configure(server: Server, asked: Mapping[str, str]) -> Configured | None:
-    """Makes `asked` the settings of the plan that `server` has; None when it has them already.
+    """Applies `asked` as the plan's settings of `server`; returns None if they are active already.
 
-    It is restarted unless all that change can be reloaded; caches are cold behind a restart. Raises TargetError
-    when the server does not take one of them: it then has its old settings again, or is down until the next start.
+    Restarts the server unless a reload is enough for all changes; its caches are cold after a restart. Raises
+    TargetError if the server rejects a setting: it then has its old settings again, or is down until the next start.
     """
     check_settings(asked)
     before = dict(server.plan_settings)
@@ -169,7 +168,7 @@ def configure(server: Server, asked: Mapping[str, str]) -> Configured | None:
 
 
 def refuse_others_database(server: Server) -> None:
-    """Raises TargetError when settings would be those of a database that pgdyno did not make."""
+    """Raises TargetError if settings would change a database that pgdyno did not create."""
     if not server.owns_database:
         raise TargetError(
             f"cannot change settings of the database {server.dbname}: pgdyno did not make it",
@@ -178,7 +177,7 @@ def refuse_others_database(server: Server) -> None:
 
 
 def _configure_database(server: Server, changed: list[str], asked: Mapping[str, str]) -> Configured:
-    """The same over the network, where they are the database's: sessions that begin from now on have them."""
+    """Does the same over the network, where the settings belong to the database: they apply to new sessions."""
     refuse_others_database(server)
     with server.connect(server.maintenance) as connection:
         check_contexts(connection, asked)
@@ -197,7 +196,7 @@ def _configure_database(server: Server, changed: list[str], asked: Mapping[str, 
 
 
 def _changed(before: Mapping[str, str], asked: Mapping[str, str]) -> list[str]:
-    """Names whose values differ, in lower case, as the server compares them."""
+    """Returns names whose values differ, in lower case, as the server compares them."""
     old, new = ({name.lower(): value for name, value in each.items()} for each in (before, asked))
     return sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
 
@@ -216,13 +215,13 @@ def _need_restart(server: Server, names: list[str]) -> bool:
 
 
 def _reload(server: Server) -> None:
-    """Lets the server read its configuration again, and waits until it has."""
+    """Makes the server reload its configuration, and waits until it has."""
     offset = log_size(server.log_path)
     before = _loaded_at(server)
     with server.connect() as connection:
         connection.execute("SELECT pg_reload_conf()")
     end = time.monotonic() + RELOAD_S
-    # a session of before may not have heard of it yet; a new one begins with what the server has
+    # an existing session may not have reloaded yet; a new one begins with the server's current values
     while _loaded_at(server) == before:
         if time.monotonic() > end:
             raise TargetError(f"cannot change settings: the server did not reload them within {RELOAD_S:.0f} s")
@@ -239,14 +238,14 @@ def _loaded_at(server: Server) -> object:
 
 
 def _refusal(said: str) -> str:
-    """Why the server did not take its configuration, from its log."""
+    """Returns from its log why the server rejected its configuration."""
     lines = [line.partition("LOG:")[2].strip() for line in said.splitlines() if "LOG:" in line]
     reasons = [line for line in lines if "contains errors" not in line and "SIGHUP" not in line]
     return "; ".join(reasons) or explain(said)
 
 
 def _verified(server: Server, changed: list[str], asked: Mapping[str, str]) -> dict[str, str]:
-    """What SHOW says of `changed` now. Raises TargetError when one of those asked for is not in force."""
+    """Returns the values of `changed` by SHOW. Raises TargetError if a requested one is not active."""
     wanted = {name.lower(): value for name, value in asked.items()}
     values = {}
     query: LiteralString = (
@@ -256,7 +255,7 @@ def _verified(server: Server, changed: list[str], asked: Mapping[str, str]) -> d
     rows = server.read_as_is(lambda connection: connection.execute(query, [changed]).fetchall())
     for name, value, source, in_ours, pending in rows:
         values[name] = value
-        # the value itself may be written in another unit; where it is from says whether it is ours
+        # the server may show the value in another unit; its source tells whether pgdyno set it
         if name in wanted and (pending or source != "configuration file" or not in_ours):
             why = "it waits for a restart" if pending else f"{value} is in force, from another {source}"
             raise TargetError(f"cannot set {name} = {wanted[name]}: {why}")

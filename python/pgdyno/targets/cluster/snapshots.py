@@ -1,8 +1,8 @@
-"""A copy of a stopped cluster, beside it, to go back to.
+"""A copy of a stopped cluster, next to it, to restore it from.
 
-The folder `snapshot` beside the data directory holds `data` and `snapshot.json`; it gets that name when it is
-whole. While a cluster is brought back its data directory is missing: whoever finds it so, and the copy there,
-brings it back anew. On ZFS there is only `snapshot.json`: the cluster itself is rolled back, whole or not at all.
+The folder `snapshot` next to the data directory holds `data` and `snapshot.json`; it gets that name when it is
+complete. During a restore the data directory is missing: a process that finds it missing while the copy exists restarts
+the restore. On ZFS there is only `snapshot.json`, because rolling back the cluster is atomic.
 """
 
 from __future__ import annotations
@@ -36,42 +36,42 @@ WORDS: dict[SnapshotWay, str] = {
 
 
 class CopyRecord(Record):
-    """`snapshot.json`."""
+    """The content of `snapshot.json`."""
 
     mark: str
-    """What the database's comment said of the dataset."""
+    """The dataset stamp in the database's comment."""
     data_bytes: int
-    """Size of the data directory."""
+    """The size of the data directory."""
     way: SnapshotWay = "copy"
-    """How it was made, and is brought back."""
+    """The method by which the copy was made and is restored."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterCopy:
-    """The copy of one cluster, whether it is there or not; the server must be stopped for all but `read`."""
+    """The copy of one cluster, whether it exists or not; all methods but `read` need a stopped server."""
 
     data_directory: Path
     account: Account
     kept: bool = False
-    """Whether the cluster stays for later runs."""
+    """Whether the cluster is kept for later runs."""
 
     @property
     def folder(self) -> Path:
-        """Holds the copy once it is whole."""
+        """The folder of the copy, once it is complete."""
         return self.data_directory.with_name(FOLDER)
 
     def read(self) -> CopyRecord | None:
-        """What is said of the copy; None when there is none, or none that is whole."""
+        """Returns the record of the copy; None if there is no complete copy."""
         try:
             return CopyRecord.model_validate_json((self.folder / RECORD).read_bytes())
         except (OSError, ValidationError):
             return None
 
     def make(self, mark: str, wanted: SnapshotWay | None = None) -> str:
-        """Copies the cluster in place of an earlier copy; `mark` says what it holds. How it was copied, in words.
+        """Copies the cluster in place of an earlier copy; `mark` is its dataset stamp. Returns the method in words.
 
-        `wanted` is the way that it must go; None takes the best that there is. Raises TargetError, with sizes
-        where there is too little room.
+        `wanted` is the required method; None selects the best available one. Raises TargetError, with sizes if space is
+        short.
         """
         self._refuse_links()
         end_copies(self.data_directory.parent)
@@ -98,7 +98,7 @@ class ClusterCopy:
         return f"{format_bytes(size)}, {WORDS[way]}"
 
     def _choose(self, wanted: SnapshotWay | None, folder: Path) -> SnapshotWay:
-        """The way to go, `wanted` if it can be gone. Raises TargetError."""
+        """Returns the method, which is `wanted` if that is possible. Raises TargetError."""
         with storing(folder, "cannot write to"):
             if wanted is None:
                 return best_way(folder, kept=self.kept)
@@ -111,9 +111,9 @@ class ClusterCopy:
         return wanted
 
     def restore(self) -> str:
-        """Puts the copy in place of the cluster, which is stopped. How, in words.
+        """Replaces the stopped cluster by the copy; returns the method in words.
 
-        Raises TargetError; `finish_restoring` then does the rest.
+        Raises TargetError; `finish_restoring` then completes the restore.
         """
         record = self.read()
         if record is None:
@@ -129,11 +129,11 @@ class ClusterCopy:
         return WORDS[record.way]
 
     def is_restoring(self) -> bool:
-        """Whether the cluster is missing and its copy is there."""
+        """Returns whether the cluster is missing and its copy exists."""
         return not self.data_directory.exists() and self.read() is not None
 
     def finish_restoring(self) -> None:
-        """Brings the cluster back if that was begun and not ended; nothing else. Raises TargetError."""
+        """Completes an interrupted restore, if any. Raises TargetError."""
         record = self.read()
         if record is None or not self.is_restoring():
             return
@@ -146,12 +146,12 @@ class ClusterCopy:
             unfinished.rename(self.data_directory)
 
     def release(self) -> None:
-        """Gives back what the file system holds for a cluster that goes. Raises TargetError."""
+        """Releases what the file system holds for a cluster that is removed. Raises TargetError."""
         if not self.kept:
             zfs.destroy(self.data_directory)
 
     def _copy(self, way: SnapshotWay, source: Path, to: Path) -> None:
-        """Makes `to`, which is not there, the same as `source`."""
+        """Copies `source` to `to`, which does not exist."""
         if way == "btrfs" and btrfs.is_subvolume(source):
             btrfs.snapshot(source, to)
             return
@@ -174,15 +174,15 @@ class ClusterCopy:
 
 
 def best_way(folder: Path, *, kept: bool) -> SnapshotWay:
-    """How a cluster in `folder` is copied with the least work. Raises OSError when nothing can be written there."""
+    """Returns the cheapest method to copy a cluster in `folder`. Raises OSError if the folder is not writable."""
     ways: tuple[SnapshotWay, ...] = ("btrfs", "zfs", "reflink")
     return next((way for way in ways if refusal_of(way, folder, kept=kept) is None), "copy")
 
 
 def refusal_of(way: SnapshotWay, folder: Path, *, kept: bool) -> str | None:
-    """Why a cluster in `folder` cannot be copied this way, by trying; None when it can.
+    """Tries the method in `folder`; returns why it is not possible there, or None.
 
-    `kept` says whether the cluster stays for later runs. Raises OSError when nothing can be written there.
+    `kept` tells whether the cluster is kept for later runs. Raises OSError if the folder is not writable.
     """
     match way:
         case "btrfs":
@@ -196,7 +196,7 @@ def refusal_of(way: SnapshotWay, folder: Path, *, kept: bool) -> str | None:
 
 
 def files_below(folder: Path) -> Iterator[Path]:
-    """Regular files below `folder`; links are not followed, and what goes away meanwhile is left out."""
+    """Yields regular files below `folder`; follows no links and skips files that disappear meanwhile."""
     for at, _, names in os.walk(folder):
         for name in names:
             path = Path(at, name)
@@ -205,7 +205,7 @@ def files_below(folder: Path) -> Iterator[Path]:
 
 
 def folder_bytes(folder: Path) -> int:
-    """Bytes that the files below `folder` take on disk."""
+    """Returns the bytes that the files below `folder` occupy on disk."""
     total = 0
     for path in files_below(folder):
         try:
@@ -216,7 +216,7 @@ def folder_bytes(folder: Path) -> int:
 
 
 def check_room(folder: Path, needed_bytes: int, doing: str) -> None:
-    """Raises TargetError when the file system of `folder` has no room for `needed_bytes`."""
+    """Raises TargetError if the file system of `folder` has less free space than `needed_bytes`."""
     with storing(folder, "cannot look at"):
         free = shutil.disk_usage(folder).free
     if free < needed_bytes:

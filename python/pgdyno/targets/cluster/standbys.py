@@ -1,4 +1,7 @@
-"""Streaming standbys of a server of our own: made when the dataset is there, followed, stopped with it."""
+"""Streaming standbys of a server that pgdyno starts.
+
+They are created after the dataset is loaded, and stopped with the server.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ from pgdyno.targets.server import Server
 from pgdyno.units import format_bytes
 
 PREFIX = "pgdyno_"
-"""Of the names of standbys and their replication slots."""
+"""The prefix of names of standbys and of their replication slots."""
 CATCH_UP_S = 900.0
 HELD_BY_STANDBYS = frozenset(
     [
@@ -42,13 +45,13 @@ HELD_BY_STANDBYS = frozenset(
         "max_locks_per_transaction",
     ]
 )
-"""Settings that a standby refuses to have lower than the WAL that it replays was written with."""
+"""Settings that a standby requires to be at least as high as on the primary when it wrote the WAL."""
 PROMOTION_S = 120.0
-"""How long a standby may take to become the primary: it replays first what it has received."""
+"""The time limit for a promotion: the standby first replays the WAL that it has received."""
 PROMOTE_FILE = "promote"
-"""In the data directory; the server looks for it at SIGUSR1 (every version from 10 on)."""
+"""A file in the data directory; the server checks for it at SIGUSR1 (every version from 10 on)."""
 SIGNAL_FILE_MAJOR = 12
-"""First with standby.signal; before it there was recovery.conf."""
+"""The first version with standby.signal; earlier ones have recovery.conf."""
 _POLL_S = 0.05
 _STREAMING: LiteralString = """
     SELECT count(*) FROM pg_stat_replication WHERE application_name = ANY(%s) AND state = 'streaming'
@@ -60,10 +63,10 @@ _SYNCHRONOUS: LiteralString = """
 
 @dataclass(slots=True)
 class Standby:
-    """One standby."""
+    """One standby of a server."""
 
     name: str
-    """Its cluster_name, application_name and slot."""
+    """Its cluster_name, its application_name and the name of its slot."""
     postmaster: Postmaster
     address: Address
 
@@ -74,7 +77,6 @@ class ReplicaSet:
     def __init__(
         self, spec: Replicas, installation: Installation, home: Home, claim: Claim, folder: Path, progress: Progress
     ) -> None:
-        """Makes nothing yet; `folder` is where theirs will be."""
         self._spec = spec
         self._installation = installation
         self._home = home
@@ -87,7 +89,7 @@ class ReplicaSet:
         self._promoted: Standby | None = None
 
     def primary_settings(self) -> dict[str, str]:
-        """What the primary's configuration must say: nothing until all of them stream."""
+        """Returns settings for the primary's configuration; none until all standbys stream."""
         if not self._standbys or self._spec.synchronous == "off":
             return {}
         names = ", ".join(self._names())
@@ -97,34 +99,34 @@ class ReplicaSet:
         }
 
     def environments(self, dbname: str) -> list[dict[str, str]]:
-        """Variables with which libpq programs and pgdrive find each of them."""
+        """Returns, for each standby, the variables with which libpq programs and pgdrive connect to it."""
         return [standby.address.environment(dbname) for standby in self._standbys]
 
     @property
     def names(self) -> list[str]:
-        """Their names, as pg_stat_replication has them (application_name), in the order of `environments`."""
+        """Returns their names in pg_stat_replication (application_name), in the order of `environments`."""
         return self._names()
 
     @property
     def data_directories(self) -> list[Path]:
-        """Their clusters, likewise."""
+        """Returns their data directories, in the same order."""
         return [standby.postmaster.data_directory for standby in self._standbys]
 
     @property
     def log_paths(self) -> list[Path]:
-        """Their logs, likewise."""
+        """Returns their logs, in the same order."""
         return [standby.postmaster.log_path for standby in self._standbys]
 
     def addresses(self) -> list[Address]:
-        """How each of them is reached."""
+        """Returns the address of each."""
         return [standby.address for standby in self._standbys]
 
-    # ---- made and followed ----
+    # ---- creation ----
 
     def make(self, server: Server, settings: Mapping[str, str]) -> str | None:
-        """Makes them of `server`, the primary, unless they are there. What was copied and how fast, in words.
+        """Creates the standbys of the primary `server` unless they exist; returns the method and its duration in words.
 
-        `settings` are the plan's. Raises TargetError; whatever was begun is then removed with the run.
+        `settings` are the plan's. Raises TargetError; the end of the run then removes what was created.
         """
         if self._standbys:
             self.follow(server.port, settings)
@@ -143,16 +145,16 @@ class ReplicaSet:
         return f"{len(made)} by {made[0][1]}: {format_bytes(size)} in {copied_s:.1f} s, {rate}"
 
     def before_settings(self, settings: Mapping[str, str]) -> None:
-        """Gives all of them up, if the primary is about to get others of `HELD_BY_STANDBYS`: they could not follow.
+        """Discards all standbys if the primary is about to change one of `HELD_BY_STANDBYS`.
 
-        The next `make` begins anew. Raises TargetError.
+        They could not follow such a change. The next `make` creates them again. Raises TargetError.
         """
         old, new = ({name.lower(): value for name, value in each.items()} for each in (self._settings, settings))
         if self._standbys and any(old.get(name) != new.get(name) for name in HELD_BY_STANDBYS):
             self.discard()
 
     def follow(self, primary_port: int, settings: Mapping[str, str]) -> None:
-        """Tells them when the primary listens elsewhere, or its settings are others. Raises TargetError."""
+        """Updates the standbys when the primary's port or settings have changed. Raises TargetError."""
         if primary_port == self._primary_port and dict(settings) == self._settings:
             return
         self._primary_port, self._settings = primary_port, dict(settings)
@@ -162,35 +164,35 @@ class ReplicaSet:
             self._start(standby, int(standby.address.parameters["port"]))
 
     def wait(self, server: Server) -> str:
-        """Returns when all stream and show what `server` has committed until now; how far behind they were, in words.
+        """Waits until all standbys stream and show what `server` has committed so far; returns the initial lag.
 
-        Raises TargetError when one does not in `CATCH_UP_S`.
+        Raises TargetError if one does not within `CATCH_UP_S`.
         """
         with server.connect(server.maintenance) as connection:
             row = connection.execute("SELECT pg_current_wal_flush_lsn()").fetchone()
             assert row is not None
             behind = 0
-            # a restart of the primary has cut them off
+            # a restart of the primary has disconnected them
             self._until(connection, _STREAMING, self._names(), "do not stream")
             for standby in self._standbys:
                 behind = max(behind, self._wait_one(standby, row[0]))
         return f"{format_bytes(behind)} behind"
 
-    # ---- one takes over, and all are given up ----
+    # ---- promotion and removal ----
 
     @property
     def promoted(self) -> bool:
-        """Whether one of them is the primary now."""
+        """Returns whether a standby has become the primary."""
         return self._promoted is not None
 
     def is_promoted_alive(self) -> bool:
-        """True while the one that took over runs."""
+        """Returns whether the promoted standby runs."""
         return self._promoted is not None and self._promoted.postmaster.is_alive()
 
     def promote(self, deadline_s: float = PROMOTION_S) -> int:
-        """Makes the first of them the primary; the port where it takes writes.
+        """Promotes the first standby; returns the port on which it accepts writes.
 
-        The others go on following the one of before. Raises TargetError.
+        The others keep following the old primary. Raises TargetError.
         """
         if not self._standbys:
             raise TargetError("cannot promote a replica: there is none yet")
@@ -199,7 +201,7 @@ class ReplicaSet:
         if process is None or not standby.postmaster.is_alive():
             raise TargetError(f"cannot promote replica {standby.name}: it does not run", hint=self._logs())
         self._promoted = standby
-        # what pg_ctl promote does, which published builds of some versions come without
+        # as pg_ctl promote does, which published builds of some versions lack
         self._write(standby.postmaster.data_directory / PROMOTE_FILE, "")
         process.send(signal.SIGUSR1)
         end = time.monotonic() + deadline_s
@@ -211,7 +213,7 @@ class ReplicaSet:
         return int(standby.address.parameters["port"])
 
     def discard(self) -> None:
-        """Stops them and removes their clusters: the next `make` begins anew. Raises TargetError."""
+        """Stops the standbys and removes their clusters; the next `make` creates them again. Raises TargetError."""
         folders = [directory.parent for directory in self.data_directories]
         self.close()
         for folder in folders:
@@ -219,13 +221,13 @@ class ReplicaSet:
                 shutil.rmtree(folder)
 
     def close(self) -> None:
-        """Stops them. Raises TargetError."""
+        """Stops all standbys. Raises TargetError."""
         while self._standbys:
             self._standbys[-1].postmaster.stop(Deadlines())
             self._standbys.pop()
         self._promoted = None
 
-    # ---- one of them ----
+    # ---- a single standby ----
 
     def _make_one(self, server: Server, number: int) -> tuple[Standby, str]:
         name = f"{PREFIX}{number}"
@@ -233,7 +235,7 @@ class ReplicaSet:
         data = folder / "data"
         self._progress.step(f"making replica {number} of {self._spec.count}")
         with signals_deferred():
-            # noted before there is anything: a sweep finds it
+            # recorded before it exists, so that a sweep finds it
             self._claim.note(replicas=[*self._claim.record.replicas, str(data)])
             ensure_folder(folder)
         with server.connect(server.maintenance) as connection:
@@ -293,7 +295,7 @@ class ReplicaSet:
     def _until(
         self, connection: psycopg.Connection[tuple[Any, ...]], query: LiteralString, names: list[str], not_yet: str
     ) -> None:
-        """Returns when `query` counts all of `names`."""
+        """Waits until `query` counts all of `names`."""
         end = time.monotonic() + CATCH_UP_S
         while connection.execute(query, [names]).fetchone() != (len(names),):
             self._alive()
@@ -302,11 +304,11 @@ class ReplicaSet:
             time.sleep(_POLL_S)
 
     def wait_synchronous(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
-        """Returns when commits of the primary, which was told to reload, wait for them. Raises TargetError."""
+        """Waits until commits on the primary, which was told to reload, wait for the standbys. Raises TargetError."""
         self._until(connection, _SYNCHRONOUS, self._names(), "are not synchronous")
 
     def _wait_one(self, standby: Standby, lsn: str) -> int:
-        """Bytes that it was behind at first."""
+        """Returns its initial lag in bytes."""
         query = sql.SQL("SELECT pg_wal_lsn_diff({}, coalesce(pg_last_wal_replay_lsn(), '0/0'))::bigint")
         end = time.monotonic() + CATCH_UP_S
         first: int | None = None
@@ -335,7 +337,7 @@ class ReplicaSet:
 
 
 def drop_slots(server: Server) -> None:
-    """Takes away slots of standbys that are gone, as in a kept cluster: they would hold WAL back for ever."""
+    """Drops slots of standbys that are gone, as in a kept cluster: they would retain WAL for ever."""
     with server.connect(server.maintenance) as connection:
         connection.execute(
             "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots"

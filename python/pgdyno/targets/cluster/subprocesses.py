@@ -1,9 +1,7 @@
-"""Programs run as the server's user, without losing them to a signal.
+"""Runs programs as the server's user, without losing them to a signal, from a thread that lives as long as pgdyno.
 
-A thread that lives as long as pgdyno, to start processes from.
-
-To the kernel, a process's parent is the thread that forked it: a parent-death signal comes when that thread ends,
-and threads of events, which start servers, too, end with their trial.
+To the kernel, a process's parent is the thread that forked it, and a parent-death signal comes when that thread ends.
+Threads of plan events also start servers, and end with their trial.
 """
 
 from __future__ import annotations
@@ -28,11 +26,11 @@ _T = TypeVar("_T")
 _Task = tuple[Callable[[], Any], "Future[Any]"]
 _lock = threading.Lock()
 _tasks: dict[int, queue.SimpleQueue[_Task]] = {}
-"""By process: a fork has no such thread."""
+"""The queue of tasks by process number: a forked child has no such thread."""
 
 
 def in_lasting_thread(call: Callable[[], _T]) -> _T:
-    """What `call` returns, or raises, in that thread."""
+    """Runs `call` in the thread that lives as long as pgdyno; returns its result or raises its exception."""
     future: Future[_T] = Future()
     _tasks_of_thread().put((call, future))
     return future.result()
@@ -43,7 +41,7 @@ def _tasks_of_thread() -> queue.SimpleQueue[_Task]:
         pid = os.getpid()
         if pid not in _tasks:
             tasks: queue.SimpleQueue[_Task] = queue.SimpleQueue()
-            # not an executor's thread: those are ended before what is registered with atexit, which stops servers
+            # not an executor's thread: Python joins those before atexit handlers run, and these stop servers
             threading.Thread(target=_serve, args=(tasks,), name="lasting", daemon=True).start()
             _tasks[pid] = tasks
         return _tasks[pid]
@@ -56,7 +54,7 @@ def _serve(tasks: queue.SimpleQueue[_Task]) -> None:
             future.set_result(call())
         except BaseException as error:
             future.set_exception(error)
-        # what was called may hold a whole server
+        # the call may hold references to a whole server
         del call, future
 
 
@@ -65,12 +63,11 @@ _HELD_BACK = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def signals_deferred() -> Iterator[None]:
-    """SIGINT, SIGTERM and SIGHUP that come inside take effect behind the block.
+    """Defers SIGINT, SIGTERM and SIGHUP until the end of the block.
 
-    Between a fork and the note of the child's number, an exception from a signal handler would lose the
-    child; in the middle of a clean-up, it would leave the rest. Only the main thread runs handlers, so
-    elsewhere there is nothing to defer. (A blocked signal mask is no way: children inherit it, and other
-    threads take the signal.)
+    Between a fork and the record of the child's number, an exception from a signal handler would lose the child; during
+    a clean-up, it would skip the rest. Only the main thread runs handlers, so other threads have nothing to defer.
+    (Blocking signals with a mask does not work: children inherit it, and other threads receive the signal.)
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -82,7 +79,7 @@ def signals_deferred() -> Iterator[None]:
         arrived.append(number)
 
     try:
-        # None stands for a handler that was not set from Python and could not be put back
+        # None stands for a handler that was not set from Python and could not be restored
         for held_back, handler in before.items():
             if handler is not None:
                 signal.signal(held_back, note)
@@ -101,7 +98,7 @@ def _restore(handlers: list[tuple[signal.Signals, Any]]) -> None:
         if handler is not None:
             signal.signal(number, handler)
     finally:
-        # also when the signal comes between the two
+        # also if the signal comes between the two statements
         _restore(handlers[1:])
 
 
@@ -109,9 +106,9 @@ _PASSED_ON = ("PATH", "TZ", "LD_PRELOAD")
 
 
 def clean_environment(library_path: str | None) -> dict[str, str]:
-    """What servers see of our environment: little, so that results depend on the plan alone.
+    """Returns the environment of servers: few variables, so that results depend on the plan alone.
 
-    `library_path` is LD_LIBRARY_PATH, which an installation of the user's may need.
+    `library_path` is LD_LIBRARY_PATH, which an installation of the user may need.
     """
     environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     environment["LC_ALL"] = "C"
@@ -123,11 +120,11 @@ def clean_environment(library_path: str | None) -> dict[str, str]:
 def spawn(
     argv: Sequence[str], account: Account, environment: Mapping[str, str], output: int | IO[bytes]
 ) -> subprocess.Popen[bytes]:
-    """Starts `argv` as `account` in a session of its own; what it says goes to `output`.
+    """Starts `argv` as `account` in a new session; its output goes to `output`.
 
-    It gets SIGINT, the fast shutdown of a server, when pgdyno is gone, however it ended.
+    It receives SIGINT, a server's fast shutdown, when pgdyno is gone, however pgdyno ended.
 
-    To be called with signals deferred until the process is noted. Raises TargetError.
+    The caller defers signals until the process is recorded. Raises TargetError.
     """
     return in_lasting_thread(lambda: _spawn(argv, account, environment, output))
 
@@ -141,7 +138,7 @@ def _spawn(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            # ours may be closed to that user
+            # that user may have no access to the current directory
             cwd="/",
             env=dict(environment),
             umask=0o077,
@@ -154,11 +151,11 @@ def _spawn(
 
 
 def _until_parent_dies(program: str, account: Account) -> list[str]:
-    """What to write before the command line of `program` so that it gets SIGINT when we are gone.
+    """Returns words to put before the command line of `program`, so that it gets SIGINT when pgdyno has ended.
 
-    It is set after the change of user, which would take it away again; then a shell makes sure that we were not gone
-    before. `program` replaces both: nothing stays but the kernel's note (prctl(2), PR_SET_PDEATHSIG). Nothing where
-    there is no setpriv, or when `program` cannot be run, as then it is to be refused by its own name.
+    setpriv sets the signal after the change of user, which would clear it; a shell then checks that pgdyno still lives.
+    `program` replaces both, and only the kernel's setting stays (PR_SET_PDEATHSIG of prctl(2)). Returns nothing without
+    setpriv, or if `program` is not executable, so that the error names `program` itself.
     """
     setpriv, path = shutil.which("setpriv"), shutil.which(program)
     if setpriv is None or path is None:
@@ -171,7 +168,7 @@ def _until_parent_dies(program: str, account: Account) -> list[str]:
 
 @contextmanager
 def session(begin: Callable[[], subprocess.Popen[bytes]]) -> Iterator[subprocess.Popen[bytes]]:
-    """What `begin` starts, as the leader of a session; an exception ends it with all its children."""
+    """Runs `begin`, whose process leads a session; an exception ends that process with all its children."""
     process: subprocess.Popen[bytes] | None = None
     try:
         with signals_deferred():
@@ -186,7 +183,10 @@ def session(begin: Callable[[], subprocess.Popen[bytes]]) -> Iterator[subprocess
 
 
 def run_program(argv: Sequence[str], account: Account, environment: Mapping[str, str]) -> tuple[int, str]:
-    """Exit status and output of `argv`; nothing of it is left when an exception comes. Raises TargetError."""
+    """Returns exit status and output of `argv`; an exception leaves none of its processes behind.
+
+    Raises TargetError.
+    """
     with session(lambda: spawn(argv, account, environment, subprocess.PIPE)) as process:
         output, _ = process.communicate()
     return process.returncode, output.decode("utf-8", "replace")

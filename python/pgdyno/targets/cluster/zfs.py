@@ -1,7 +1,7 @@
-"""A cluster on a ZFS dataset of its own, whose snapshot is rolled back at once.
+"""A cluster on a ZFS dataset of its own, whose snapshot can be rolled back in constant time.
 
-The dataset is made below the one that the cluster lies on when the snapshot is made, is mounted where the data
-directory was, and is destroyed with it. Its name tells that it is ours.
+The first snapshot creates the dataset below the one that contains the cluster, and mounts it in place of the data
+directory. It is destroyed with the cluster. Its name shows that pgdyno created it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OURS = re.compile(r".+/pgdyno-[0-9a-f]{8}")
 
 
 def refusal(folder: Path, *, kept: bool) -> str | None:
-    """Why a cluster in `folder` cannot have a dataset; None when that can be tried."""
+    """Returns why a cluster in `folder` cannot have a dataset, or None if it is worth trying."""
     mount = mounted_at(folder)
     if mount is None or mount.kind != KIND:
         return f"{folder} lies on {mount.kind if mount else 'nothing that is to be seen'}, not on ZFS"
@@ -38,7 +38,7 @@ def refusal(folder: Path, *, kept: bool) -> str | None:
 
 
 def make(data_directory: Path, account: Account) -> None:
-    """Moves the stopped cluster onto a dataset of its own unless it is on one, and makes its snapshot.
+    """Moves the stopped cluster to a dataset of its own unless it has one, and takes a snapshot.
 
     Raises TargetError.
     """
@@ -47,18 +47,18 @@ def make(data_directory: Path, account: Account) -> None:
         dataset = _move(data_directory, account)
     else:
         with suppress(TargetError):
-            # there may be none; one that stays is in the way of the next, which says so
+            # it may not exist; one that remains makes the next snapshot fail with a message
             run_tool(PROGRAM, "destroy", f"{dataset}@{SNAPSHOT}")
     run_tool(PROGRAM, "snapshot", f"{dataset}@{SNAPSHOT}")
 
 
 def roll_back(data_directory: Path) -> None:
-    """Makes the stopped cluster what it was; whole or not at all. Raises TargetError."""
+    """Rolls the stopped cluster back to its snapshot, atomically. Raises TargetError."""
     run_tool(PROGRAM, "rollback", f"{own_dataset(data_directory)}@{SNAPSHOT}")
 
 
 def destroy(data_directory: Path) -> None:
-    """Destroys the dataset of a cluster that goes; nothing when it has none. Raises TargetError."""
+    """Destroys the dataset of a cluster that is removed, if it has one. Raises TargetError."""
     for path in (data_directory, _unfinished(data_directory)):
         dataset = own_dataset(path)
         if dataset is not None:
@@ -66,7 +66,7 @@ def destroy(data_directory: Path) -> None:
 
 
 def own_dataset(path: Path) -> str | None:
-    """The dataset that `make` mounted at `path`; None when there is none."""
+    """Returns the dataset that `make` mounted at `path`, or None."""
     mount = mounted_at(path) if path.is_dir() else None
     if mount is None or mount.kind != KIND or mount.point != str(path.resolve()) or not _OURS.fullmatch(mount.device):
         return None
@@ -85,7 +85,7 @@ def _move(data_directory: Path, account: Account) -> str:
     copy_tree(data_directory, unfinished, account, "auto")
     with storing(data_directory, "cannot move away"):
         data_directory.rename(discarded)
-    # unmounts it there, makes the folder, mounts it here
+    # unmounts it at the old path, creates the folder, and mounts it at the new one
     run_tool(PROGRAM, "set", f"mountpoint={data_directory}", dataset)
     with storing(discarded, "cannot remove"):
         shutil.rmtree(discarded)

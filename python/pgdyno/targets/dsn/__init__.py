@@ -1,1 +1,1 @@
-"""kind = "dsn": a server that is there already and is reached over the network."""
+"""kind = "dsn": an existing server, reached over the network."""

@@ -1,4 +1,4 @@
-"""How servers of kind = "dsn" are obtained: they are there already."""
+"""How pgdyno uses servers of kind = "dsn", which already exist."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from pgdyno.targets.server import Server
 
 @contextmanager
 def open_network(spec: DsnTarget, reached: Reached, use: Use, progress: Progress) -> Iterator[Server]:
-    """The server of `spec` with its database and settings; behind the block the settings are as before.
+    """Yields the server of `spec` with its database and settings; restores the settings after the block.
 
-    The database stays, with its dataset: loading it again may take hours. Raises TargetError, psycopg.Error.
+    The database stays with its dataset, because loading it again may take hours. Raises TargetError, psycopg.Error.
     """
     with server_in_use(reached.address, reached.maintenance, use, progress) as note:
         server = Server(
@@ -45,15 +45,15 @@ def open_network(spec: DsnTarget, reached: Reached, use: Use, progress: Progress
             yield server
         finally:
             if made and server.settings:
-                # whatever ended the block, that is what is told of; every start sets them anew
+                # the error that ended the block is the one to report; every start sets the settings again
                 with suppress(TargetError, psycopg.Error):
                     _forget_settings(server)
 
 
 def get_database(server: Server, spec: DsnTarget, progress: Progress) -> bool:
-    """Makes the database unless it is there. True when pgdyno made it, now or earlier.
+    """Creates the database unless it exists. Returns whether pgdyno created it, now or earlier.
 
-    Raises TargetError when another made it and `spec` does not allow it to be used.
+    Raises TargetError if it is another's and `spec` does not allow its use.
     """
     with server.connect(server.maintenance) as connection, _refusals(f"make the database {spec.database}"):
         known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [server.dbname]).fetchone()
@@ -66,14 +66,14 @@ def get_database(server: Server, spec: DsnTarget, progress: Progress) -> bool:
 
 
 def _forget_settings(server: Server) -> None:
-    """Also those that a run which was killed has left."""
+    """Removes settings from the database, including those of a run that was killed."""
     with server.connect(server.maintenance) as connection:
         reset_settings(connection, server.dbname)
 
 
 @contextmanager
 def _refusals(doing: str) -> Iterator[Any]:
-    """Turns what the server refuses into a TargetError."""
+    """Converts errors from the server into a TargetError."""
     try:
         yield
     except psycopg.Error as error:
@@ -81,10 +81,10 @@ def _refusals(doing: str) -> Iterator[Any]:
 
 
 class Dsn:
-    """Servers over the network, which stay with their database."""
+    """Servers over the network, which outlast the run, as does their database."""
 
     def fetch(self, spec: DsnTarget, home: Home, progress: Progress, use: Use) -> Reached:
-        """The server of `spec`, reached. Raises TargetError."""
+        """Connects to the server of `spec`. Raises TargetError."""
         del home, progress
         return reach(spec, use)
 
@@ -92,7 +92,7 @@ class Dsn:
     def open(
         self, name: str, spec: DsnTarget, found: Reached, home: Home, progress: Progress, use: Use
     ) -> Iterator[Server]:
-        """That server with its database and settings. Raises TargetError, psycopg.Error."""
+        """Opens that server with its database and settings. Raises TargetError, psycopg.Error."""
         del home
         with ExitStack() as stack:
             with named(name):

@@ -1,9 +1,7 @@
-"""A server over the network, examined before anything runs, and the ownership comment in its database.
+"""Examines a server over the network before anything runs, and marks databases that pgdyno creates.
 
-The sign in a database that pgdyno made: a schema whose comment says so, with the database's name.
-
-It is in the database, so that a copy made of a template has it at once; and it holds the name, so that a copy under
-another name, or a database that was renamed, is somebody's.
+The ownership comment is the comment of a schema in the database, and contains the database's name. A copy made from a
+template has the comment from the start. A copy with another name, or a renamed database, does not count as pgdyno's.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ SCHEMA = "pgdyno"
 
 
 def is_signed(address: Address, dbname: str) -> bool:
-    """Whether pgdyno made the database. Raises TargetError when it cannot be connected to."""
+    """Returns whether pgdyno created the database. Raises TargetError if it cannot connect."""
     with address.connect(dbname) as connection:
         row = connection.execute(
             "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = %s", [SCHEMA]
@@ -41,7 +39,7 @@ def is_signed(address: Address, dbname: str) -> bool:
 
 
 def sign(address: Address, dbname: str) -> None:
-    """Signs a database that was made just now. Raises TargetError, psycopg.Error."""
+    """Writes the ownership comment into a new database. Raises TargetError, psycopg.Error."""
     with address.connect(dbname) as connection, connection.transaction():
         connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(SCHEMA)))
         comment = sql.SQL("COMMENT ON SCHEMA {} IS {}")
@@ -51,9 +49,9 @@ def sign(address: Address, dbname: str) -> None:
 
 
 def check_signed(address: Address, spec: DsnTarget) -> bool:
-    """Whether pgdyno made the database of `spec`, which is there.
+    """Returns whether pgdyno created the existing database of `spec`.
 
-    Raises TargetError when it did not, and `spec` does not allow that.
+    Raises TargetError if it did not, and `spec` does not allow other databases.
     """
     if is_signed(address, spec.database):
         return True
@@ -70,7 +68,7 @@ def _text(dbname: str) -> str:
 
 
 _NOT_PASSED_ON = ("dbname", "password", "service", "servicefile", "application_name", "fallback_application_name")
-"""Parameters that have done their work, or that each connection has of its own."""
+"""Parameters that are resolved already, or that differ for each connection."""
 
 _ROLE = """
     SELECT r.rolsuper, r.rolcreatedb, r.rolconnlimit, pg_is_in_recovery(),
@@ -80,28 +78,28 @@ _ROLE = """
             WHERE rolname IN ('pg_checkpoint', 'rds_superuser'))
     FROM pg_roles r WHERE r.rolname = current_user
 """
-"""The administrator's role of some managed services may write checkpoints without pg_checkpoint."""
+"""The administrator's role of some managed services may run CHECKPOINT without pg_checkpoint."""
 _ROW = TypeAdapter(tuple[bool, bool, int, bool, int, bool, bool])
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """A server that answered."""
+    """The capabilities of a server that pgdyno has connected to."""
 
     address: Address
     maintenance: str
-    """The database that was connected to."""
+    """The database that pgdyno connected to."""
     version: str
-    """As the server says: "18.6"."""
+    """As the server reports it: "18.6"."""
     major: int
     abilities: Abilities
 
 
 def reach(spec: DsnTarget, use: Use, environ: Mapping[str, str] | None = None) -> Reached:
-    """Connects to the server of `spec` and asks what it can do; nothing is changed there.
+    """Connects to the server of `spec` and examines its capabilities without changing anything.
 
-    Raises TargetError when it cannot be reached, is too old, a standby, or measured by another pgdyno that `use`
-    does not want to wait for; and when a setting of `spec`, or its database, cannot be had.
+    Raises TargetError if the server is unreachable, too old, a standby, or measured by another pgdyno for which `use`
+    does not wait; also if it cannot provide a setting or the database of `spec`.
     """
     environ = os.environ if environ is None else environ
     given = {name: str(value) for name, value in conninfo_to_dict(spec.dsn).items()}
@@ -135,7 +133,7 @@ def _password(spec: DsnTarget, environ: Mapping[str, str]) -> str | None:
 
 
 def _resolved(connection: psycopg.Connection[tuple[Any, ...]]) -> Address:
-    """The address with all that environment and service file had to say: the engine gets nothing else."""
+    """Returns the address completed from the environment and the service file: the engine gets nothing else."""
     names = variables_of_libpq()
     options = {option.keyword.decode(): option.val for option in connection.pgconn.info}
     parameters = {
@@ -150,7 +148,7 @@ def _resolved(connection: psycopg.Connection[tuple[Any, ...]]) -> Address:
 def _check_database(
     connection: psycopg.Connection[tuple[Any, ...]], address: Address, spec: DsnTarget, abilities: Abilities
 ) -> None:
-    """Raises TargetError when the workload's database can neither be made nor used."""
+    """Raises TargetError if the workload's database can be neither created nor used."""
     if connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [spec.database]).fetchone() is not None:
         check_signed(address, spec)
     elif not abilities.may_make_databases:

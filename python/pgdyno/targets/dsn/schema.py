@@ -1,4 +1,4 @@
-"""What a plan says of a server that is reached over the network."""
+"""The plan's schema of a server over the network."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from pgdyno.plan.targets import NetworkTarget, PlanPath, TargetSpec
 from pgdyno.records.manifest import masked_dsn
 
 _SECRET = b"*"
-"""How libpq marks parameters that are not to be shown."""
+"""libpq's marker for parameters that must not be displayed."""
 
 
 class DsnTarget(NetworkTarget):
-    """A server that is there already and is reached over the network."""
+    """An existing server, reached over the network."""
 
     kind: Literal["dsn"]
     dsn: str
-    """libpq connection string or URI, without a password."""
+    """A libpq connection string or URI, without a password."""
     password_env: Annotated[str, Field(min_length=1)] | None = None
-    """Environment variable with the password; None: PGPASSWORD, the password file or the service file."""
+    """The environment variable with the password; if not set, PGPASSWORD, the password file or the service file."""
     ssh: SshSpec | None = None
-    """How to get to its host, for the probe; None: it is sampled over SQL alone."""
+    """The SSH address of its host for the probe; if not set, sampling uses SQL only."""
 
     summary: ClassVar[str] = "reached over the network"
 
     @property
     def probed_host(self) -> SshSpec | None:
-        """How to reach the server's host for the probe."""
+        """Returns how the probe reaches the server's host."""
         return self.ssh
 
     def describe(self) -> str:
-        """The target in words."""
+        """Describes the target."""
         over_ssh = "" if self.ssh is None else f", its host {self.ssh.host} over SSH"
         return f"over the network, {masked_dsn(self.dsn)}, database {self.database}{over_ssh}"
 
     def executes(self) -> Iterator[tuple[PlanPath, str]]:
-        """Commands of a config file of SSH."""
+        """Yields the commands that the plan makes pgdyno execute: those in an SSH config file."""
         if self.ssh is not None and self.ssh.config is not None:
             yield ("ssh", "config"), f"commands that {self.ssh.config} names (ProxyCommand, Match exec)"
 
     def check(self, name: str, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
-        """Its address, and that no other target has the same database."""
+        """Checks its address, and that no other target uses the same database."""
         yield from _address(("target", name), self, document)
         if self.ssh is not None:
             yield from check_ssh(("target", name, "ssh"), self.ssh, document)
@@ -62,7 +62,7 @@ def _place(spec: TargetSpec) -> tuple[str, str] | None:
 
 
 def _address(path: PlanPath, target: DsnTarget, document: Document) -> Iterator[Problem]:
-    # libpq takes a while to load, and most plans name no server over the network
+    # loading libpq takes time, and most plans name no server over the network
     import psycopg
     from psycopg import pq
     from psycopg.conninfo import conninfo_to_dict
@@ -74,7 +74,7 @@ def _address(path: PlanPath, target: DsnTarget, document: Document) -> Iterator[
     try:
         parameters = conninfo_to_dict(target.dsn)
     except psycopg.ProgrammingError as error:
-        # libpq quotes what it could not read, which may be a piece of a password or of options
+        # libpq quotes what it could not parse, which may be part of a password or of options
         hidden = any(each in target.dsn.lower() for each in ("password", "@", "options"))
         said = "" if hidden else f": {str(error).strip()}"
         hint = 'such as "host=db.example.net user=bench" or "postgresql://bench@db.example.net"'

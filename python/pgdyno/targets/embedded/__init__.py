@@ -1,1 +1,1 @@
-"""kind = "embedded": a published build, fetched once and kept."""
+"""kind = "embedded": a published build, downloaded once and kept."""

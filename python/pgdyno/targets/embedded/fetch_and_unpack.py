@@ -39,24 +39,24 @@ from pgdyno.units import format_bytes
 
 CHUNK_BYTES = 256 * 1024
 MAX_REQUESTS = 100
-"""A server that cuts again and again after a little more is left after so many requests."""
+"""The limit for a server that breaks the connection after every few bytes."""
 
 _RANGE = re.compile(r"bytes (\d+)-\d+/(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
-    """The file that a partial one is a part of."""
+    """The complete file that a partial one belongs to."""
 
     url: str
     tag: str | None
-    """What If-Range takes: a strong entity tag or a date."""
+    """A value for If-Range: a strong entity tag or a date."""
     total: int | None
-    """Bytes."""
+    """The size in bytes."""
 
 
 def fetch_file(url: str, path: Path, patience: Patience, progress: Progress) -> None:
-    """Fetches `url` into `path`. Raises NotThereError, and TargetError for all else that keeps it from ending well."""
+    """Downloads `url` to `path`. Raises NotThereError if it does not exist, and TargetError for every other failure."""
     partial = _partial(path)
     failures, longest = 0, _length(partial)
     reason: TransientError | None = None
@@ -68,7 +68,7 @@ def fetch_file(url: str, path: Path, patience: Patience, progress: Progress) -> 
                 _note(partial).unlink(missing_ok=True)
             return
         except TransientError as error:
-            # a cut that gained something is the first failure again: the next request goes on behind it
+            # an interruption after some progress counts as the first failure: the next request continues from there
             failures = 1 if _length(partial) > longest else failures + 1
             longest = max(longest, _length(partial))
             reason = error
@@ -79,7 +79,7 @@ def fetch_file(url: str, path: Path, patience: Patience, progress: Progress) -> 
 
 
 def discard(path: Path) -> None:
-    """Removes `path` and what was fetched of it."""
+    """Removes `path` and its partial download."""
     partial = _partial(path)
     with suppress(OSError):
         for each in (path, partial, _note(partial)):
@@ -125,7 +125,7 @@ def _receive(
                 offset += len(chunk)
                 progress.bytes(offset, total)
     except OSError as error:
-        # a full disk is not left full of half a file
+        # half a file must not keep a full disk full
         _forget(partial)
         raise storage_error(error, partial, "cannot write") from error
     if total is not None and offset < total:
@@ -181,10 +181,10 @@ def _length(path: Path) -> int:
 
 
 def unpack_archive(archive: Path, folder: Path) -> None:
-    """Unpacks `archive` as `folder`, which appears when all is there.
+    """Unpacks `archive` as `folder`, which appears when it is complete.
 
-    Files are readable and folders traversable by everybody: servers may run as another user.
-    Raises TargetError when the archive is broken or unsafe, or there is no space.
+    Files are readable and folders traversable by everyone, because servers may run as another user. Raises TargetError
+    if the archive is damaged or unsafe, or space is short.
     """
     ensure_folder(folder.parent)
     beside = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
@@ -213,7 +213,7 @@ def _unpack(archive: Path, folder: Path) -> None:
 
 
 def _write(inner: tarfile.TarFile, member: tarfile.TarInfo, root: Path, archive: Path) -> bool:
-    """Writes a folder or file; False for a link, which comes later."""
+    """Writes a folder or file; returns False for a link, which is created later."""
     path = _inside(member.name, root, archive)
     if member.isdir():
         _make_folders(path, root)
@@ -243,7 +243,7 @@ def _make_links(links: list[tarfile.TarInfo], root: Path, archive: Path) -> None
         if path.parent.resolve() != path.parent:
             raise TargetError(f"cannot unpack {archive}: {link.name} lies behind a link")
         path.symlink_to(link.linkname)
-    # where links lead is asked of the file system, when all are there: they may pass through each other
+    # the file system resolves the links after all exist, because one link may lead through another
     for path, link in symbolic:
         if not path.resolve().is_relative_to(root):
             raise TargetError(f"cannot unpack {archive}: the link {link.name} leads outside, to {link.linkname}")

@@ -1,4 +1,4 @@
-"""kind = "embedded": a published build, fetched once and kept unpacked in the home."""
+"""kind = "embedded": a published build, downloaded once and kept unpacked in the home."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from pgdyno.targets.kind import OwnKind, TargetKind
 def find_embedded(
     spec: EmbeddedTarget, home: Home, progress: Progress, environ: Mapping[str, str] | None = None
 ) -> Installation:
-    """The build that `spec` asks for, fetched if need be. Raises TargetError.
+    """Returns the build that `spec` asks for, downloaded if necessary. Raises TargetError.
 
-    An exact version that is unpacked needs no network. A major one asks which is its newest; without an
-    answer it is the newest that is unpacked, and a note says so.
+    An exact version that is unpacked needs no network. For a major version, pgdyno asks the mirror for the newest one;
+    without an answer it takes the newest unpacked one and adds a note.
     """
     machine = classifier()
     mirror = Mirror.from_environment(machine, environ)
@@ -62,7 +62,7 @@ def _choose(
             )
             progress.step(note)
             return unpacked, [note]
-        # the list as last seen still tells a wrong version from a broken network
+        # an old list can still distinguish a wrong version from a network failure
         known = parse_list(cached.read_text(encoding="utf-8")) if cached.is_file() else None
         if known is not None:
             resolve(text, known)
@@ -73,7 +73,7 @@ def _choose(
 
 
 def _fetch(release: Release, folder: Path, mirror: Mirror, home: Home, progress: Progress) -> list[str]:
-    """What to note of how it was verified."""
+    """Downloads a build; returns the note about its verification."""
     name = f"PostgreSQL {release.postgres}"
     waiting = f"waiting for another pgdyno that fetches {name}"
     with home.locked(f"postgres-{folder.name}", progress, waiting):

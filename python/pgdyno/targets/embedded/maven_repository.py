@@ -23,12 +23,12 @@ from pgdyno.targets.home import Progress, storing
 from pgdyno.targets.web import HINT, NotThereError, Patience, fetch_text, is_allowed, public_url
 
 PINS = Path(__file__).with_name("pins.txt")
-"""As sha256sum writes it; `make pins` adds to it."""
+"""In the format of sha256sum; `make pins` adds lines."""
 
 
 @cache
 def read_pins() -> Mapping[str, str]:
-    """SHA-256 in hexadecimal digits, by an archive's file name."""
+    """Returns pinned SHA-256 digests in hexadecimal by the archive's file name."""
     if not PINS.is_file():
         return {}
     lines = (line.split() for line in PINS.read_text(encoding="utf-8").splitlines() if not line.startswith("#"))
@@ -40,19 +40,19 @@ GROUP = "io/zonky/test/postgres"
 
 DEFAULT_PATIENCE = Patience()
 LIST_PATIENCE = Patience(timeout_s=15, attempts=2)
-"""The list is asked for at every start with a major version, also without a network."""
+"""Every start with a major version requests the list, even without a network."""
 
 _CHECKSUMS = {"sha512": 128, "sha256": 64, "sha1": 40}
-"""Kinds of checksum files, the strongest first, with their hexadecimal digits."""
+"""Kinds of checksum files, the strongest first, with their number of hexadecimal digits."""
 
-# the list is flat and made by machines: no XML parser, which would have to be guarded against bombs
+# the list is flat and machine-generated: an XML parser would need protection against entity expansion
 _VERSIONS = re.compile(r"<metadata\b.*?<versions>(.*?)</versions>.*?</metadata>", re.DOTALL)
 _VERSION = re.compile(r"<version>\s*([^<\s]+)\s*</version>")
 
 
 @dataclass(frozen=True, slots=True)
 class Checksum:
-    """What a file should add up to."""
+    """The expected checksum of a file."""
 
     kind: str
     digits: str
@@ -60,17 +60,17 @@ class Checksum:
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """A Maven repository, of which one kind of machine's builds are used."""
+    """A Maven repository and the kind of machine whose builds it provides."""
 
     base_url: str = field(repr=False)
-    """May hold a password."""
+    """The base URL, which may contain a password."""
     classifier: str
     patience: Patience = DEFAULT_PATIENCE
     list_patience: Patience = LIST_PATIENCE
 
     @classmethod
     def from_environment(cls, classifier: str, environ: Mapping[str, str] | None = None) -> Mirror:
-        """Maven Central, or what `PGDYNO_MAVEN_URL` says. Raises TargetError when that is no web address."""
+        """Returns Maven Central, or the repository in `PGDYNO_MAVEN_URL`. Raises TargetError for an invalid URL."""
         environ = os.environ if environ is None else environ
         base = environ.get("PGDYNO_MAVEN_URL") or MAVEN_CENTRAL
         if not is_allowed(base):
@@ -82,19 +82,19 @@ class Mirror:
 
     @property
     def artifact(self) -> str:
-        """Name of the archive without version."""
+        """Returns the archive's name without version."""
         return f"embedded-postgres-binaries-{self.classifier}"
 
     def archive_name(self, release: Release) -> str:
-        """File name of a release."""
+        """Returns the file name of a release."""
         return f"{self.artifact}-{release}.jar"
 
     def archive_url(self, release: Release) -> str:
-        """Where a release is."""
+        """Returns the URL of a release."""
         return f"{self.base_url}/{GROUP}/{self.artifact}/{release}/{self.archive_name(release)}"
 
     def fetch_list(self) -> str:
-        """The list of versions, as it came; `parse_list` reads it. Raises TargetError."""
+        """Downloads the unparsed list of versions for `parse_list`. Raises TargetError."""
         url = f"{self.base_url}/{GROUP}/{self.artifact}/maven-metadata.xml"
         text = fetch_text(url, self.list_patience)
         if parse_list(text) is None:
@@ -102,13 +102,16 @@ class Mirror:
         return text
 
     def fetch_checksum(self, url: str) -> Checksum:
-        """The strongest checksum that the repository publishes of `url`. Raises TargetError when there is none."""
+        """Downloads the strongest checksum that the repository publishes for `url`.
+
+        Raises TargetError if it has none.
+        """
         for kind, length in _CHECKSUMS.items():
             try:
                 text = fetch_text(f"{url}.{kind}", self.patience, limit_bytes=4096)
             except NotThereError:
                 continue
-            # some repositories write the file's name behind it
+            # some repositories append the file's name
             digits = text.split()[0].lower() if text.split() else ""
             if re.fullmatch(rf"[0-9a-f]{{{length}}}", digits) is None:
                 raise TargetError(f"cannot read {public_url(url)}.{kind}: not a checksum", hint=HINT)
@@ -116,7 +119,7 @@ class Mirror:
         raise TargetError(f"cannot verify {public_url(url)}: the server has no checksum of it", hint=HINT)
 
     def fetch_archive(self, release: Release, path: Path, progress: Progress) -> str | None:
-        """Fetches a release's archive into `path`, verified; what to note of that. A wrong one is fetched once more.
+        """Downloads a release's archive to `path` and verifies it; returns a note. Retries once after a wrong checksum.
 
         Raises NotThereError, TargetError.
         """
@@ -147,7 +150,7 @@ def _note(release: Release, checked: Checksum, base_url: str) -> str:
 
 
 def parse_list(text: str) -> list[Release] | None:
-    """Releases named in a maven-metadata.xml; None when `text` is something else."""
+    """Returns the releases in a maven-metadata.xml; None if `text` is something else."""
     versions = _VERSIONS.search(text)
     if versions is None:
         return None
@@ -156,6 +159,6 @@ def parse_list(text: str) -> list[Release] | None:
 
 
 def file_digest(path: Path, kind: str) -> str:
-    """Hexadecimal checksum of a file."""
+    """Returns the checksum of a file in hexadecimal."""
     with storing(path, "cannot read"), path.open("rb") as file:
         return hashlib.file_digest(file, kind).hexdigest()

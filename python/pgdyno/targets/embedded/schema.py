@@ -1,4 +1,4 @@
-"""What a plan says of an embedded target."""
+"""The plan's schema of an embedded target."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pgdyno.plan.targets import OwnTarget, Version
 
 
 class EmbeddedTarget(OwnTarget):
-    """A PostgreSQL that pgdyno fetches."""
+    """A PostgreSQL that pgdyno downloads."""
 
     kind: Literal["embedded"]
     version: Version
@@ -17,13 +17,13 @@ class EmbeddedTarget(OwnTarget):
 
     @property
     def major(self) -> int:
-        """PostgreSQL's major version."""
+        """Returns PostgreSQL's major version."""
         return int(self.version.partition(".")[0])
 
     def programs(self) -> str:
-        """Where its programs come from, in words."""
+        """Describes the origin of its programs."""
         return f"PostgreSQL {self.version}, embedded"
 
     def pinned(self, version: str) -> Self:
-        """The same with an exact version: what "18" means today may be a later one."""
+        """Returns the target with an exact version, because "18" may mean a later release tomorrow."""
         return self.model_copy(update={"version": version})

@@ -1,1 +1,1 @@
-"""kind = "local": an installation of this machine."""
+"""kind = "local": an installation on this machine."""

@@ -1,4 +1,4 @@
-"""kind = "local": an installation of this machine."""
+"""kind = "local": an installation on this machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ASK_TIMEOUT_S = 30
 
 
 def find_local(spec: LocalTarget, home: Home, environ: Mapping[str, str] | None = None) -> Installation:
-    """The installation in `spec.bin`, else the one whose pg_config is on the PATH. Raises TargetError."""
+    """Returns the installation in `spec.bin`, else that of the pg_config on the PATH. Raises TargetError."""
     environ = os.environ if environ is None else environ
     if spec.bin is not None:
         folder = Path(spec.bin).expanduser().absolute()

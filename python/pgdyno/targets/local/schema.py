@@ -1,4 +1,4 @@
-"""What a plan says of a local target."""
+"""The plan's schema of a local target."""
 
 from __future__ import annotations
 
@@ -14,26 +14,29 @@ from pgdyno.plan.targets import PROGRAMS, OwnTarget, PlanPath, TargetSpec
 
 
 class LocalTarget(OwnTarget):
-    """An installation on this machine; pgdyno makes a cluster of its own with it."""
+    """An installation on this machine, with which pgdyno creates its own cluster."""
 
     kind: Literal["local"]
     bin: str | None = None
-    """Folder with `initdb` and `postgres`; None asks pg_config on the PATH."""
+    """The folder with `initdb` and `postgres`; if not set, that of pg_config on the PATH."""
 
     summary: ClassVar[str] = "installed on this machine"
 
     def programs(self) -> str:
-        """Where its programs come from, in words."""
+        """Describes the origin of its programs."""
         return f"local, {self.bin or 'what pg_config says'}"
 
     def executes(self) -> Iterator[tuple[PlanPath, str]]:
-        """Programs of a folder that the plan names, and what every server of ours runs."""
+        """Yields the commands that the plan makes pgdyno execute.
+
+        These are the programs in its folder, and those of every server that pgdyno starts.
+        """
         if self.bin is not None:
             yield ("bin",), f"programs in {self.bin}"
         yield from super().executes()
 
     def check(self, name: str, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
-        """What is checked of every server of ours, and whether its programs are there."""
+        """Checks that its programs exist, and what is checked for every server that pgdyno starts."""
         yield from super().check(name, targets, document)
         yield from self._check_programs(("target", name, "bin"), document)
 
