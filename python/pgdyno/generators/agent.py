@@ -1,9 +1,7 @@
-"""The agent on a generator's host: its share of the command line, pgdrive, and what pgdrive prints.
+"""The agent on a generator's host: starts pgdrive with its share of the load and returns its output.
 
-What works on the host of a generator: starts pgdrive, hands on what it says, and lets it go on only while asked.
-
-Everything here is called from the driver's machine, through Ray. A call of `listen` is heartbeat, renewal of the
-lease and delivery in one: an engine whose driver is gone, frozen or cut off hears nothing more and stops by itself.
+The driver's machine calls all methods through Ray. Each call of `listen` is a heartbeat, renews the lease and delivers
+output: an engine whose driver is gone, frozen or cut off receives no renewal and stops by itself.
 """
 
 from __future__ import annotations
@@ -254,27 +252,30 @@ def _ray_cpu_us() -> dict[str, int]:
 
 CLIENTS, PHASES, LUA = "--client=", "--phases=", "--lua="
 OURS = frozenset({"--parent-lease"})
-"""What generators do in another way."""
+"""Options that each generator sets itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What every generator is told."""
+    """What all generators of a load have in common."""
 
     clients: int
     options: list[str]
     files: dict[str, bytes]
-    """By the place, seen from the engine, where each is put."""
+    """Contents by the file's path as the engine sees it."""
     names: Mapping[str, str]
-    """What the user calls them."""
+    """The user's names of these files."""
 
     def part(self, number: int, of: int) -> list[str]:
-        """Options of generator `number`, from 1."""
+        """Returns the options of generator `number`, counted from 1."""
         return [f"--part={number}/{of}", *self.options]
 
 
 def shared_out(options: Sequence[str], folder: Path) -> Shared:
-    """Of the engine's `options`; files are read from `folder`. Raises OSError, EngineError."""
+    """Returns what generators need for the engine's `options`; reads files from `folder`.
+
+    Raises OSError, EngineError.
+    """
     told: list[str] = []
     files: dict[str, bytes] = {}
     names: dict[str, str] = {}

@@ -72,7 +72,7 @@ def _median_us(environment: Mapping[str, str], protocol: str, generator: Standin
 
 
 def called(generator: Standing) -> str:
-    """Returns its name and its host's."""
+    """Returns its name and its host's name."""
     return f"{generator.name} ({generator.facts['host']})"
 
 
@@ -98,10 +98,10 @@ PROTOCOL = "simple"
 
 
 def measure_trips(cluster: Cluster, clients: int, environment: Mapping[str, str]) -> tuple[Standing, Trips] | None:
-    """Keeps with each generator how far it is from the server of `environment`; the farthest of a load of `clients`.
+    """Measures and stores each generator's round trip to the server of `environment`; returns the longest.
 
-    All measure at once, as they will work. None when not one of them answers, which the load then says. Raises
-    EngineError when the server cannot be reached from one of them.
+    All measure at once, as they do during a load of `clients`. Returns None if no generator answers, which the load
+    then reports. Raises EngineError if a generator cannot reach the server.
     """
     making = cluster.generators[:clients]
     found = at_once(making, lambda each: each.trips(environment, PROTOCOL))
@@ -112,7 +112,7 @@ def measure_trips(cluster: Cluster, clients: int, environment: Mapping[str, str]
             message = f"{called(each)} cannot measure a round trip to the server: {trips.message}"
             raise EngineError(message, hint=trips.hint)
         known = trips if isinstance(trips, Trips) else None
-        # what an earlier trial left is of another server, perhaps
+        # results of an earlier trial may belong to another server
         each.facts = {**each.facts, **_facts(known)}
         if known is not None:
             measured.append((each, known))

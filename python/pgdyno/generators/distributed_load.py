@@ -26,7 +26,7 @@ class Offset:
     ahead_us: int
     """How far it is ahead of the local clock."""
     round_trip_us: int
-    """Of the fastest answer; half of it bounds the error of the offset."""
+    """The fastest round trip; half of it bounds the error of the offset."""
 
 
 def measure_offset(ask: Callable[[], int], rounds: int = ROUNDS) -> Offset:
@@ -272,8 +272,9 @@ class ClusterLoad:
         }
 
     def _refused(self) -> Event | None:
-        """Ends a load that one engine refused: others may have ended without a message since, stopped before they
-        handled signals.
+        """Ends a load that one engine refused.
+
+        Other engines may have ended without a message since, stopped before they handled signals.
         """
         failed = self._merger.failure([self._host(each) for each in self._states])
         if failed is not None:

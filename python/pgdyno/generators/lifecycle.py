@@ -91,7 +91,7 @@ class Cluster:
         self.generators: list[Standing] = []
 
     def gather(self) -> None:
-        """Places an agent on every node, anew where it does not answer. Raises EngineError."""
+        """Starts an agent on every node, also in place of one that does not answer. Raises EngineError."""
         began, is_said = time.monotonic(), False
         while (why := self._gathered()) is not None:
             if time.monotonic() > began + GATHER_S:

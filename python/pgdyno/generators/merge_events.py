@@ -1,4 +1,4 @@
-"""Events of several generators as those of one engine; docs/reference/events.md says what each means."""
+"""Merges the events of several generators into those of one engine; see docs/reference/events.md."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ _PHASE_ORDER = {"warm-up": 0, "measure": 1, "drain": 2}
 
 
 class Merger:
-    """Takes the events of generators 0, 1, 2… as they come, and gives those of the whole load.
+    """Receives the events of generators 0, 1, 2… as they come, and yields those of the whole load.
 
-    Times are those of the first generator: `t_us` counts from its start. Intervals are merged by their begin, which
-    is the same for all: each counts from one agreed instant.
+    Times are those of the first generator: `t_us` counts from its start. Intervals are merged by their begin, which is
+    the same for all: each counts from one agreed instant.
     """
 
     def __init__(self, generators: int, offsets_us: Sequence[int]) -> None:
-        """`offsets_us`: how far each one's wall clock is ahead of the one whose times the load's are."""
+        """`offsets_us` is the lead of each generator's wall clock over the clock of the load's times."""
         self._count = generators
         self._offsets_us = offsets_us
         self._starts: dict[int, Event] = {}
         self._connected: dict[int, Event] = {}
         self._waiting: list[deque[Event]] = [deque() for _ in range(generators)]
         self.ends: dict[int, Event] = {}
-        """The last word of each that has said it."""
+        """The `end` events by generator."""
         self._seq = 0
 
     def add(self, generator: int, event: Event) -> Iterator[Event]:
-        """What is whole now that `generator` has said `event`; the `end` is asked for with `end`."""
+        """Adds an `event` of `generator`; yields the events that are complete with it, except the `end` (see `end`)."""
         match event["event"]:
             case "start":
                 self._starts[generator] = event
@@ -65,7 +65,7 @@ class Merger:
                 yield {**ours, "t_us": self._t_us(generator, event), "generator": generator + 1}
 
     def _by_our_clock(self, generator: int, event: Event) -> Event:
-        """With wall times as the start's."""
+        """Converts wall times to the load's clock."""
         if "began_epoch_us" not in event:
             return event
         return {**event, "began_epoch_us": event["began_epoch_us"] - self._offsets_us[generator]}
@@ -76,7 +76,7 @@ class Merger:
 
     @property
     def has_ended(self) -> bool:
-        """Whether every generator has said its last word."""
+        """Whether every generator has ended."""
         return len(self.ends) == self._count
 
     def _start(self) -> Event:
@@ -99,7 +99,7 @@ class Merger:
         return {**each[0], "connect_us": max(connected["connect_us"] for connected in each)}
 
     def _t_us(self, generator: int, event: Event) -> int:
-        """On the first generator's axis: by the common origin, before that by the wall clocks."""
+        """Converts to the first generator's axis: by the common origin or, before that is known, by the wall clocks."""
         if len(self._connected) == self._count:
             origins = [self._connected[number]["origin_us"] for number in (0, generator)]
             return int(event["t_us"] - origins[1] + origins[0])
@@ -109,7 +109,7 @@ class Merger:
         return int(event["t_us"])
 
     def _whole(self) -> Iterator[Event]:
-        """Intervals that no generator can add to any more."""
+        """Yields merged intervals to which no generator can add any more."""
         while any(self._waiting):
             heads = {number: waiting[0] for number, waiting in enumerate(self._waiting) if waiting}
             if any(number not in heads and number not in self.ends for number in range(self._count)):
@@ -140,9 +140,9 @@ class Merger:
         }
 
     def failure(self, hosts: Sequence[Mapping[str, Any]]) -> Event | None:
-        """The `end` of a load that an engine has said it cannot make; None where none has.
+        """Returns the `end` of a load that an engine could not run, or None.
 
-        The first of them counts: behind it the others were told to stop.
+        The first failure counts, because the other engines were told to stop after it.
         """
         for number, end in self.ends.items():
             if end["outcome"] == "failed":
@@ -153,7 +153,7 @@ class Merger:
         return None
 
     def end(self, hosts: Sequence[Mapping[str, Any]]) -> Event:
-        """The `end` of all, once each has ended; `hosts` is what else is known of each generator."""
+        """Returns the merged `end` after all have ended; `hosts` has additional fields of each generator."""
         failure = self.failure(hosts)
         if failure is not None:
             return failure
@@ -213,14 +213,14 @@ def _of_generator(end: Event, host: Mapping[str, Any]) -> Event:
 
 
 def _cpu(each: Sequence[Event], hosts: Sequence[Mapping[str, Any]]) -> Event | None:
-    """Of all engines, and of what of Ray runs beside each: it is the generator's as well."""
+    """Returns the CPU time of all engines and of Ray's processes next to them; None if an engine's is unknown."""
     known = [end["cpu_us"] for end in each if end.get("cpu_us")]
     beside = [host["ray_cpu_us"] for host in hosts if host.get("ray_cpu_us")]
     return added([*known, *beside], ("user", "system")) if len(known) == len(each) else None
 
 
 def _left_running(each: Sequence[Event]) -> Event:
-    """Statements that the server may still run; absent where there are none, as in a generator's own events."""
+    """Returns statements that the server may still run; absent if there are none, as in one engine's events."""
     count = sum(end.get("left_running", 0) for end in each)
     return {"left_running": count} if count else {}
 
@@ -256,7 +256,7 @@ def _errors(errors: Sequence[Event]) -> list[Event]:
 
 
 def _common(each: Sequence[Sequence[Sequence[int]]]) -> list[list[int]]:
-    """Stretches that lie in one of each list: nobody is served while no generator has a success."""
+    """Returns the stretches common to all lists: a load stalls only while no generator has a success."""
     common = [list(one) for one in each[0]]
     for other in each[1:]:
         cuts = [(max(a[0], b[0]), min(a[1], b[1])) for a in common for b in other]

@@ -107,9 +107,7 @@ def _script(number: int, same: Sequence[Event], percentiles: dict[str, float]) -
 
 
 def _added_statements(parts: Sequence[Sequence[Event]]) -> list[Event]:
-    """Returns the statements that all generators have; engines number statements that a script creates
-    independently.
-    """
+    """Returns the statements that all generators have, because each engine numbers a script's own statements."""
     found: dict[Any, list[Event]] = {}
     for part in parts:
         met: Counter[Any] = Counter()
@@ -153,7 +151,7 @@ TOGETHER_US = 1_000_000
 """Outages with less than this between them are one, as in the engine."""
 MOST_OUTAGES = 1_000
 REFUSED = 3
-"""Exit code of a load that is no result."""
+"""The exit code of a load that is not a valid result."""
 DISTRICTS = 10
 _DEVIATIONS = 5.0
 _STATEMENTS = ("reads", "writes", "others", "queries", "ignored_errors", "reconnects")
@@ -162,7 +160,7 @@ _OF_OUTAGE = (*_LOSSES, "transactions_lost", "clients_never_back", "clients")
 
 
 def end_of_workload(each: Sequence[Event], clients: Sequence[int], merged: Event) -> Event:
-    """Fields of the `end` of all, by those of `each`, which had so many clients; `merged` is what else it has."""
+    """Merges the workload's fields of the `end` events `each`, with their `clients`; `merged` has all others."""
     fields: Event = {}
     if all(end.get("ledger") for end in each):
         fields["ledger"] = _ledger([end["ledger"] for end in each])
@@ -205,7 +203,7 @@ def _statements(each: Sequence[Event], clients: Sequence[int], merged: Event) ->
 
 
 def _outages(all_: Sequence[Event], generators: int) -> list[Event]:
-    """Stretches in which a client of any generator was away: those that touch are one."""
+    """Merges stretches in which a client of any generator was disconnected; adjacent ones become one."""
     groups: list[list[Event]] = []
     until = 0.0
     for outage in sorted(all_, key=lambda outage: outage["began_us"]):
@@ -237,8 +235,8 @@ def _outage(number: int, group: Sequence[Event], generators: int) -> Event:
 
 
 def _all_away(group: Sequence[Event], generators: int) -> list[list[int]]:
-    """When the clients of all generators were away."""
-    # the end of a stretch comes before the begin of another
+    """Returns the stretches in which all clients of all generators were disconnected."""
+    # at the same time, the end of a stretch comes before the begin of another
     edges = sorted(edge for each in group for since, to in each["all_away_in_us"] for edge in ((since, 1), (to, -1)))
     stretches: list[list[int]] = []
     away, since = 0, 0
@@ -255,7 +253,7 @@ def _all_away(group: Sequence[Event], generators: int) -> list[list[int]]:
 
 
 def _tpcc(each: Sequence[Event], clients: int, merged: Event) -> Event:
-    """As in pgdrive's tpcc/result.rs."""
+    """Does the same as tpcc/result.rs of pgdrive."""
     types = [list(same) for same in zip(*(part["types"] for part in each), strict=True)]
     total = sum(one["count"] for same in types for one in same)
     scripts = {script["script"]: script for script in merged["scripts"]}
@@ -277,7 +275,7 @@ def _tpcc(each: Sequence[Event], clients: int, merged: Event) -> Event:
 
 
 def _counted(each: Sequence[Event]) -> Event:
-    """By the server itself: who asked it has counted all generators' orders, up to the end of its own part."""
+    """Returns the orders that the server counted: the latest count covers all generators' orders."""
     counted = [one for one in each if "new_orders" in one]
     return max(counted, key=lambda one: (one["new_orders"], one["seconds"]), default=each[0])
 

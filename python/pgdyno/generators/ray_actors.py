@@ -1,4 +1,4 @@
-"""Generators as Ray's actors. The only module that knows Ray."""
+"""Generators as Ray actors."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from pgdyno.generators.distributed_load import SILENCE_S, LostError
 from pgdyno.generators.ray_start import RESOURCE
 
 CALL_S = 10.0
-"""For what is not urgent."""
+"""The time limit for calls that are not urgent."""
 JOIN_S = 150.0
-"""Until all nodes have joined."""
+"""The time limit until all nodes have joined."""
 ARRIVE_S = 90.0
-"""Until an agent has started on a node that has joined."""
+"""The time limit until an agent has started on a node that has joined."""
 THREADS = 4
-"""Of an agent: listening must not keep it from being told to stop."""
+"""Threads of an agent: a call of `listen` must not delay the call that stops the engine."""
 
 
 class NotStartedError(EngineError):
-    """Ray that did not come up: another try may do."""
+    """Ray did not start, but a retry may succeed."""
 
 
 @cache
 def own_token() -> str:
-    """What the clusters of this process are entered with."""
+    """Returns the authentication token for clusters of this process."""
     return secrets.token_hex(32)
 
 
 @contextmanager
 def joined(address: str, *, is_ours: bool) -> Iterator[None]:
-    """This process as Ray's driver, at the head's `address`. Raises EngineError.
+    """Joins the cluster at the head's `address` as Ray's driver. Raises EngineError.
 
-    A cluster that is ours is entered with our token, another one with what the environment says.
+    A cluster that pgdyno started uses its own token, another one the token of the environment.
     """
     with _our_token() if is_ours else nullcontext(), _driver(address, is_ours=is_ours):
         yield
@@ -51,7 +51,7 @@ def joined(address: str, *, is_ours: bool) -> Iterator[None]:
 
 @contextmanager
 def _our_token() -> Iterator[None]:
-    """Is in the environment: hooks and other programs of ours have no business with it before and behind."""
+    """Sets the token in the environment during the block only: hooks and other programs do not need it."""
     token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": own_token()}
     os.environ |= token
     try:
@@ -71,7 +71,7 @@ def _driver(address: str, *, is_ours: bool) -> Iterator[None]:
     if not is_ours:
         ray_start.look(address)
     with suppress(Exception):
-        # what its daemons say of each other's end would stand in our output; nothing else turns it off
+        # otherwise messages of Ray's daemons about each other would appear in the output; no option disables them
         ray._private.worker.listen_error_messages = _nobody_listens
     with _our_signals():
         try:
@@ -89,9 +89,9 @@ def _driver(address: str, *, is_ours: bool) -> Iterator[None]:
 
 
 def _read_token_anew() -> None:
-    """Ray reads the environment when it is loaded, which a caller may have done before there was a token in it."""
+    """Makes Ray read the token again: it reads the environment when it is imported, which may have been earlier."""
     native = _ray()._raylet
-    # in this order, as Ray itself does it: a thread of the last cluster may ask meanwhile
+    # in Ray's own order, because a thread of the previous cluster may ask at the same time
     native.Config.initialize("")
     native.AuthenticationTokenLoader.instance().reset_cache()
 
@@ -101,7 +101,7 @@ def _nobody_listens(worker: object, threads_stopped: object) -> None:
 
 
 def wait_for_nodes(count: int, is_over: Callable[[], EngineError | None]) -> None:
-    """Until `count` nodes make load; `is_over` says why it is of no use to wait any longer. Raises EngineError."""
+    """Waits until `count` nodes make load; `is_over` returns why waiting longer is useless. Raises EngineError."""
     deadline = time.monotonic() + JOIN_S
     while len(nodes()) < count:
         why = is_over()
@@ -116,7 +116,7 @@ def wait_for_nodes(count: int, is_over: Callable[[], EngineError | None]) -> Non
 
 
 def nodes() -> list[tuple[str, str]]:
-    """Name and ID of each live node that makes load, in the order of their names. Raises EngineError."""
+    """Returns name and ID of each live node that makes load, ordered by name. Raises EngineError."""
     try:
         found = _ray().nodes()
     except Exception as error:
@@ -133,20 +133,20 @@ def _name(node: Mapping[str, Any]) -> str:
 
 
 class RayGenerator:
-    """An agent on a node; see `load.Generator`."""
+    """An agent on a node; see `distributed_load.Generator`."""
 
     def __init__(self, name: str, node_id: str) -> None:
-        """Starts the agent there. Raises LostError, EngineError."""
+        """Starts the agent on the node. Raises LostError, EngineError."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         self.name = name
-        # a load that is restarted in silence would be another load
+        # a silent restart would make it another load
         actor = _ray().remote(num_cpus=0, resources={RESOURCE: 1}, max_restarts=0, max_task_retries=0)(Agent)
         place = NodeAffinitySchedulingStrategy(node_id, soft=False)
         try:
             self._actor = actor.options(max_concurrency=THREADS, scheduling_strategy=place).remote(is_process=True)
         except ConnectionError as error:
-            # of a cluster that is reached through Ray's client
+            # of a cluster that was joined through Ray's client
             raise LostError(first_words(error)) from error
         try:
             self.facts: Mapping[str, Any] = self._call(self._actor.look, timeout=ARRIVE_S)
@@ -155,7 +155,7 @@ class RayGenerator:
             raise
 
     def clock_us(self) -> int:
-        """Its wall clock."""
+        """Returns its wall clock."""
         return int(self._call(self._actor.clock_us, timeout=SILENCE_S))
 
     def begin(self, options: Sequence[str], environment: Mapping[str, str], files: Mapping[str, bytes]) -> None:
@@ -163,30 +163,30 @@ class RayGenerator:
         self._call(self._actor.begin, list(options), dict(environment), dict(files))
 
     def start(self, epoch_us: int) -> None:
-        """Says when to begin."""
+        """Sets the start time."""
         self._call(self._actor.start, epoch_us, timeout=SILENCE_S)
 
     def listen(self, wait_s: float) -> Heard:
-        """Renews its lease, and hears what there is."""
+        """Renews its lease, and returns its output."""
         heard: Heard = self._call(self._actor.listen, wait_s, timeout=SILENCE_S)
         return heard
 
     def ray_cpu_us(self) -> Mapping[str, int]:
-        """What Ray took there since the engine was started."""
+        """Returns Ray's CPU time on its host since the engine's start."""
         taken: Mapping[str, int] = self._call(self._actor.ray_cpu_us, timeout=SILENCE_S)
         return taken
 
     def ceiling(self, protocol: str, clients: int, seconds: float) -> float:
-        """Of its engine, transactions a second."""
+        """Returns its engine's ceiling in transactions per second."""
         return float(self._call(self._actor.ceiling, protocol, clients, seconds, timeout=CALL_S + seconds))
 
     def trips(self, environment: Mapping[str, str], protocol: str) -> Trips:
-        """From there to a server and back."""
+        """Measures round trips from its host to a server."""
         found: Trips = self._call(self._actor.trips, dict(environment), protocol)
         return found
 
     def interrupt(self) -> None:
-        """Tells its engine to stop; waits for nothing."""
+        """Stops its engine without waiting."""
         with suppress(Exception):
             self._actor.interrupt.remote()
 
@@ -197,12 +197,12 @@ class RayGenerator:
         self.abandon()
 
     def abandon(self) -> None:
-        """Ends an agent that does not answer: its node does that as soon as it is heard of again."""
+        """Abandons an agent that does not answer: its node ends it as soon as the node is reachable again."""
         with suppress(Exception):
             _ray().kill(self._actor)
 
     def _call(self, method: Any, *given: object, timeout: float = CALL_S) -> Any:  # noqa: ANN401
-        """What the agent answers. Raises LostError, and EngineError as the agent raised it."""
+        """Returns the agent's answer. Raises LostError, and EngineError as the agent raised it."""
         from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 
         try:
@@ -220,7 +220,7 @@ class RayGenerator:
 
 @contextmanager
 def _our_signals() -> Iterator[None]:
-    """Ray's own handling of signals would end this process in its own way."""
+    """Restores pgdyno's signal handlers, because Ray's would end this process in their own way."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -233,7 +233,7 @@ def _our_signals() -> Iterator[None]:
 
 
 def first_words(error: Exception) -> str:
-    """What an error of Ray says first: it tells much. Where that is a heading, also what it says last."""
+    """Returns the first line of a long error of Ray; if that is a heading, with the last line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if len(lines) > 1 and lines[0].endswith(":"):
         return f"{lines[0]} {lines[-1]}"

@@ -1,11 +1,8 @@
 """The program that starts Ray on a host and stops it with its parent: `pgdyno generator-node`.
 
-What starts Ray on a host and ends it with whoever holds its standard input: `pgdyno generator-node`.
-
-The first line of standard input is the order, in JSON; Ray is started at the word `go`, and each further line renews
-a lease. When the input closes, the
-lease runs out, or Ray ends by itself, all that was started here is killed, however it was detached from us.
-Only the standard library is needed up to the moment at which everything is known to be there.
+The first line of standard input is the order, in JSON; the line `go` starts Ray, and each further line renews a lease.
+When the input closes, the lease runs out, or Ray ends by itself, the program kills all processes that it started, even
+detached ones. Until it has checked that all packages are installed, it needs only the standard library.
 """
 
 from __future__ import annotations
@@ -44,7 +41,7 @@ class _Process:
 
 
 def tree_cpu_us(root: int, proc: Path = PROC) -> dict[str, int]:
-    """CPU time of process `root` and of its living descendants, microseconds; pgdrive tells its own."""
+    """Returns the CPU time of process `root` and of its living descendants in microseconds; pgdrive reports its own."""
     found = _all(proc)
     user = system = 0
     for pid, process in found.items():
@@ -55,7 +52,7 @@ def tree_cpu_us(root: int, proc: Path = PROC) -> dict[str, int]:
 
 
 def descendants(root: int, proc: Path = PROC) -> list[int]:
-    """All that `root` started and what those did, as far as they live; without itself."""
+    """Returns the living descendants of `root`."""
     found = _all(proc)
     return [
         pid for pid, process in found.items() if pid != root and process.state != "Z" and _is_below(pid, root, found)
@@ -68,12 +65,12 @@ def _all(proc: Path) -> dict[int, _Process]:
         try:
             text = (folder / "stat").read_text(errors="replace")
         except OSError:
-            # it has just ended
+            # the process has just ended
             continue
         _, _, rest = text.partition("(")
         name, _, rest = rest.rpartition(")")
         fields = rest.split()
-        # behind the name: state, parent … utime, stime (proc_pid_stat(5), 14 and 15)
+        # after the name: state, parent … utime, stime (proc_pid_stat(5), 14 and 15)
         found[int(folder.name)] = _Process(int(fields[1]), name, fields[0], int(fields[11]), int(fields[12]))
     return found
 
@@ -87,39 +84,39 @@ def _is_below(pid: int, root: int, found: dict[int, _Process]) -> bool:
 
 
 REFUSED = 78
-"""Exit code of a node that is not started (EX_CONFIG of sysexits.h)."""
+"""The exit code of a node that refuses to start (EX_CONFIG of sysexits.h)."""
 LEASE_S = 7.0
-"""A node that was not spoken to for so long ends: behind its engines (4 s and 3), and within 10 s."""
+"""A node without contact for so long ends: later than its engines (4 s and 3 s), and within 10 s."""
 
 GO = b"go\n"
-"""For a node that has its order."""
+"""The line that starts a node after its order."""
 FOLDER = "{folder}"
-"""In a command: the folder that a node makes for itself, and removes."""
+"""A placeholder in a command for the folder that a node creates and removes."""
 
 NODE_FOLDER = "PGDYNO_NODE_FOLDER"
-"""The variable that names it to what runs on the node."""
+"""The variable with this folder for programs on the node."""
 
 
 def python_version() -> str:
-    """Ray wants the same up to the patch level's dot."""
+    """Returns the version without the patch level, which Ray requires to be equal on all nodes."""
     return f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def wanted() -> dict[str, str]:
-    """Versions here."""
+    """Returns the versions on this host."""
     return {"pgdyno": __version__, "python": python_version(), "ray": version("ray")}
 
 
 LOOK_S = 0.2
 REACH_S = 5.0
-"""For a connection to the head."""
+"""The time limit for connecting to the head."""
 _SUBREAPER = 36
-"""PR_SET_CHILD_SUBREAPER of prctl(2): what our children leave behind becomes ours."""
+"""PR_SET_CHILD_SUBREAPER of prctl(2) makes this process the parent of orphaned descendants."""
 QUIET = {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0", "PYTHONWARNINGS": "ignore"}
 
 
 class _RefusedError(Exception):
-    """Why Ray is not started here."""
+    """Ray cannot start on this host."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -127,8 +124,8 @@ class _RefusedError(Exception):
 
 
 def main() -> int:
-    """Its exit code: 0, or REFUSED with the reason as the last line of standard error, in JSON."""
-    # without a buffer: a thread that waits in one keeps an interpreter from ending
+    """Returns the exit code: 0, or REFUSED with the reason as the last line of standard error, in JSON."""
+    # unbuffered: a thread that waits in a buffered read prevents the interpreter from exiting
     orders = sys.stdin.buffer.raw  # type: ignore[union-attr]
     line = orders.readline()
     if not line:
@@ -136,7 +133,7 @@ def main() -> int:
     order = json.loads(line)
     try:
         _check(order)
-        # what does not suit is said at once; Ray's other nodes must not be there before its head is
+        # errors are reported at once; Ray's other nodes must not start before its head
         while (line := orders.readline()) != GO:
             if not line:
                 return 0
@@ -194,7 +191,7 @@ def _hold(order: Mapping[str, Any], orders: IO[bytes]) -> int:
 
     threading.Thread(target=listen, daemon=True).start()
     here = str(Path(sys.executable).parent)
-    # a short path: those of sockets may have 107 bytes only
+    # a short path, because paths of sockets are limited to 107 bytes
     folder = tempfile.mkdtemp(prefix="pgdyno-ray-", dir="/tmp")
     environment = {
         **os.environ,
@@ -216,14 +213,14 @@ def _hold(order: Mapping[str, Any], orders: IO[bytes]) -> int:
         _kill_all(process)
         shutil.rmtree(folder, ignore_errors=True)
         if is_alone.is_set() and order["logs"] is not None:
-            # of a driver that ends in order, too: it does not mind
+            # also after a driver that ends normally, which tolerates that the folder is gone
             shutil.rmtree(order["logs"], ignore_errors=True)
 
 
 def _kill_all(process: subprocess.Popen[bytes]) -> None:
-    """What is below us, until nothing is: one that starts another in the meantime is met again."""
+    """Kills all descendants, and repeats until none is left, because one may start another meanwhile."""
     while below := descendants(os.getpid()):
-        # stopped first: none is to see how another one dies, and to make a tale of it
+        # stopped first, so that none sees another one die and reports it
         for number in (signal.SIGSTOP, signal.SIGKILL):
             for pid in below:
                 with suppress(ProcessLookupError):
@@ -234,7 +231,7 @@ def _kill_all(process: subprocess.Popen[bytes]) -> None:
 
 
 def _reap(known: int) -> None:
-    """Takes leave of those that became ours, as init does; `known` is waited for by its own object."""
+    """Reaps adopted processes, as init does; except `known`, for which its own object waits."""
     while True:
         try:
             found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)

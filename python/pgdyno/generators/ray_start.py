@@ -1,4 +1,4 @@
-"""How Ray is started on a host, here or over SSH, or joined where it already runs."""
+"""Starts Ray on a host, locally or over SSH, or joins a running cluster."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ from pgdyno.generators.ray_node import FOLDER, GO, LEASE_S, REFUSED, wanted
 from pgdyno.plan.hosts import SshNode
 
 RESOURCE = "loadgen"
-"""What a node has one of that makes load."""
+"""The Ray resource of which each node that makes load has one."""
 HEALTH = '{"health_check_period_ms":1000,"health_check_timeout_ms":2000,"health_check_failure_threshold":3}'
 STORE_BYTES = 80_000_000
-"""Of shared memory: nothing of ours goes through it, and less is refused."""
+"""Bytes of shared memory: pgdyno sends nothing through it, but Ray refuses less."""
 CONNECT_S = 10
 NOT_FOUND, USAGE, SSH_FAILED = 127, 2, 255
-"""Exit codes: of the shell, of an earlier pgdyno, of ssh itself."""
+"""Exit codes of the shell, of an earlier pgdyno, and of ssh itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node of Ray as we start it."""
+    """A node of Ray that pgdyno starts."""
 
     name: str
     address: str
     """`host:port` of the head."""
     ip: str | None
-    """Its own; None lets Ray find out."""
+    """The node's own address; None lets Ray find it."""
     is_head: bool
     makes_load: bool
     host: SshNode | None = None
-    """None: this machine."""
+    """The SSH host; None is this machine."""
     tasks: int | None = 0
-    """That it does at once; None: one a processor."""
+    """The number of concurrent tasks; None is one per processor."""
 
 
 def ray_command(node: Node) -> list[str]:
-    """`ray start` in the foreground, without what we do not use."""
+    """Returns the command `ray start` in the foreground, without the services that pgdyno does not use."""
     command = ["ray", "start", "--block", "--disable-usage-stats", f"--node-name={node.name}"]
     if node.tasks is not None:
         command.append(f"--num-cpus={node.tasks}")
@@ -67,19 +67,19 @@ def ray_command(node: Node) -> list[str]:
 
 
 def started_here() -> list[str]:
-    """A command that holds a node on this machine."""
+    """Returns a command that runs a node on this machine."""
     return [sys.executable, "-m", "pgdyno.generators.ray_node"]
 
 
 def started_over_ssh(node: SshNode) -> list[str]:
-    """A command that holds a node on another host, as OpenSSH's own files say it is reached; nobody is asked."""
+    """Returns a command that runs a node on another host by OpenSSH, with its config files and without prompts."""
     alive = ["-o", "ServerAliveInterval=2", "-o", "ServerAliveCountMax=3"]
     options = ["-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_S}", *alive]
     return ["ssh", "-T", *options, *_way(node), f"exec sh -c {shlex.quote(_find_and_hold())}"]
 
 
 def address_of(node: SshNode) -> str:
-    """Where `ssh` goes for it: files of OpenSSH may give a host another name. Raises EngineError."""
+    """Returns the host name that `ssh` uses: OpenSSH's files may define an alias. Raises EngineError."""
     try:
         command = ["ssh", "-G", *_way(node)]
         done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
@@ -100,15 +100,15 @@ def _way(node: SshNode) -> list[str]:
 
 
 def _find_and_hold() -> str:
-    """For sh: pgdyno may be installed there in the same folder as here."""
+    """Returns a script for sh: pgdyno may be installed there in the same folder as here."""
     here = shlex.quote(str(Path(sys.executable).parent))
     return f'PATH={here}:"$HOME/.local/bin:$PATH"; export PATH; exec pgdyno generator-node'
 
 
 def order(node: Node, token: str, logs: Path | None = None) -> bytes:
-    """What a node is told first: a line for its standard input, where no list of processes shows it.
+    """Returns the first line for a node's standard input, where process listings do not show it.
 
-    It removes the folder `logs` where the driver is killed, who would have done that.
+    The node removes the folder `logs` if the driver is killed before it can do so.
     """
     told = {
         "command": ray_command(node),
@@ -122,7 +122,7 @@ def order(node: Node, token: str, logs: Path | None = None) -> bytes:
 
 
 def refusal(node: Node, code: int, said: str) -> EngineError | None:
-    """Why `node` ended with exit code `code`, where starting it again is of no use; None where it may be."""
+    """Returns why `node`, which ended with exit code `code`, would fail again; None if a retry may succeed."""
     lines = said.strip().splitlines()
     last = lines[-1] if lines else ""
     host = "this machine" if node.host is None else node.host.host
@@ -261,16 +261,16 @@ def last_words(log: Path) -> str:
 
 SCHEME = "ray://"
 ANSWER_S = 10.0
-"""For a connection, and for an answer."""
+"""The time limit for a connection, and for an answer."""
 _LISTENING = "its port is --ray-client-server-port of `ray start --head` (10001 by default); look at routes, too"
 _LET_IN = "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN to what that cluster was started with"
 
 
 def look(address: str) -> None:
-    """Asks whoever listens at `address` for a sign of life. Raises EngineError."""
+    """Checks that a Ray head answers at `address`. Raises EngineError."""
     host, _, port = address.removeprefix(SCHEME).rpartition(":")
     try:
-        # gRPC would try again, and not say why
+        # gRPC would retry without reporting the reason
         socket.create_connection((host, int(port)), ANSWER_S).close()
     except (OSError, OverflowError) as error:
         raise _none(address, f"no process listens there: {error}", _LISTENING) from error
@@ -283,7 +283,7 @@ def _ping(address: str, where: str) -> None:
         from ray._private.grpc_utils import init_grpc_channel
         from ray.exceptions import AuthenticationError
 
-        # made by protoc, without types
+        # generated by protoc, without types
         messages, calls = (
             import_module(f"ray.core.generated.{name}") for name in ("ray_client_pb2", "ray_client_pb2_grpc")
         )
@@ -296,7 +296,7 @@ def _ping(address: str, where: str) -> None:
         request = messages.ClusterInfoRequest(type=messages.ClusterInfoType.PING)
         calls.RayletDriverStub(channel).ClusterInfo(request, timeout=ANSWER_S)
     except grpc.RpcError as error:
-        # what a call raises is a call as well, which the type does not say
+        # exceptions of a call are calls themselves, which the types do not show
         call: Any = error
         if call.code() == grpc.StatusCode.UNAUTHENTICATED:
             raise _none(address, f"it refuses access: {call.details()}", _LET_IN) from error

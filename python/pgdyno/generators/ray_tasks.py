@@ -1,4 +1,4 @@
-"""Tasks of Ray: pure work that is done again where it was lost, a window of it at a time."""
+"""Runs pure functions as Ray tasks, a limited number at a time, and repeats those that were lost."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ from pgdyno.generators.ray_actors import first_words
 from pgdyno.generators.tasks import RETRIES, Item, Lost, Result, Task
 
 AHEAD = 2
-"""Tasks that are handed out for each that can be done at once: nobody waits, and results do not gather here."""
+"""Tasks in flight per processor: no processor waits, and results do not accumulate."""
 LOOK_S = 5.0
-"""Between looks at the nodes, while a result is waited for."""
+"""The interval of checks of the nodes while a result is awaited."""
 
 
 class Tasks:
-    """See `tasks.Over`."""
+    """Runs tasks on a cluster; see `tasks.Over`."""
 
     def __init__(self, mend: Callable[[], None]) -> None:
-        """On the cluster that this process has joined; `mend` brings back nodes of ours. Raises EngineError."""
-        # who has joined has it
+        """Uses the cluster that this process has joined; `mend` restarts nodes that pgdyno started.
+
+        Raises EngineError.
+        """
+        # Ray is installed, because this process has joined a cluster
         import ray
 
         self._ray: Any = ray
@@ -33,9 +36,9 @@ class Tasks:
             raise EngineError("no node of the cluster has processors for tasks", hint=hint)
 
     def __call__(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result | Lost]:
-        """What `work` gives of each of `items`, in their order."""
+        """Yields the results of `work` for each of `items`, in their order."""
         remote = self._ray.remote(num_cpus=1, max_retries=RETRIES, retry_exceptions=False)(_done)
-        # once for all of them: prices and the like go with the work
+        # serialized once for all tasks, because `work` may contain large values such as prices
         task, shared = Task.ours(), self._ray.put(work)
         left, out = iter(items), deque[Any]()
         try:
@@ -51,7 +54,7 @@ class Tasks:
         finally:
             with suppress(Exception):
                 for each in out:
-                    # as Ctrl-C does: what was fetched is removed
+                    # cancelled as by Ctrl-C, so that a task removes what it has downloaded
                     self._ray.cancel(each)
                 if out:
                     self._ray.wait(list(out), num_returns=len(out), timeout=LOOK_S)
@@ -72,7 +75,7 @@ class Tasks:
                 return Lost(f"its worker ended each of {RETRIES + 1} times: {first_words(error)}")
 
     def _look(self) -> None:
-        """Raises EngineError when nobody is left who could answer."""
+        """Raises EngineError if no node is left that could answer."""
         self._mend()
         if not any(node["Alive"] for node in self._ray.nodes()):
             raise EngineError("the cluster has no nodes left")

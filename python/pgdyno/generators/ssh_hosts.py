@@ -1,10 +1,7 @@
-"""Generators over SSH, on hosts of the plan or rented ones: pgdrive is copied there and controlled over one
-connection.
+"""Generators on hosts over SSH, from the plan or rented: pgdrive is copied there and controlled over one connection.
 
-Generators on hosts that have nothing of ours: pgdrive is copied there and spoken to over one SSH connection.
-
-What Ray gives others (a process there, its lines, word of its death) the connection gives these. It also carries the
-questions for the host's clock, whose answers are the heartbeat.
+The connection replaces what Ray provides for other generators: it runs a process, passes on its lines, and detects its
+end. It also carries clock requests, whose answers are the heartbeat.
 """
 
 from __future__ import annotations
@@ -35,22 +32,22 @@ from pgdyno.remote.remote_host import RemoteError, There, through
 
 T = TypeVar("T")
 UP_S = 120.0
-"""Until a host is connected and has the engine."""
+"""The time limit until a host is connected and has the engine."""
 BEGIN_S = 60.0
-"""Until an engine is started with its files."""
+"""The time limit until an engine is started with its files."""
 _CHUNK = 1 << 16
 _CLOCK = "export LC_ALL=C; while read -r number; do echo $number $EPOCHREALTIME; done"
-"""For bash: the time for each number, without a process of its own that would have to start."""
+"""A bash loop that prints the time for each number, without starting a process."""
 _LOOK = "uname -n; cat /proc/sys/kernel/random/boot_id; nproc; cat /proc/cpuinfo"
 
 
 class SshGenerator:
-    """A host; see `load.Generator`."""
+    """A host over SSH; see `distributed_load.Generator`."""
 
     def __init__(self, name: str, there: There, engine: Engine) -> None:
-        """Connects, and copies the engine where it is not there yet. Raises LostError, EngineError.
+        """Connects, and copies the engine unless it is there. Raises LostError, EngineError.
 
-        `engine` runs there when it is started by its command.
+        The command of `engine` runs it on the host.
         """
         self.name = name
         self._there, self._alone = there, engine
@@ -72,19 +69,19 @@ class SshGenerator:
             raise
 
     def clock_us(self) -> int:
-        """Its wall clock, microseconds since 1970."""
+        """Returns its wall clock in microseconds since 1970."""
         return self._do(self._asked(), SILENCE_S)
 
     def begin(self, options: Sequence[str], environment: Mapping[str, str], files: Mapping[str, bytes]) -> None:
-        """Starts its engine; one that still runs is ended before."""
+        """Starts its engine after ending a previous one."""
         self._do(self._begin(options, environment, files), BEGIN_S)
 
     def start(self, epoch_us: int) -> None:
-        """Says when to begin."""
+        """Sets the start time."""
         self._do(self._say(f"start {epoch_us}\n".encode()), SILENCE_S)
 
     def listen(self, wait_s: float) -> Heard:
-        """Renews its lease, looks whether it still answers, and hears what there is."""
+        """Renews its lease, checks that the host still answers, and returns its output."""
         self._do(self._beat(), SILENCE_S)
         lines, all_told = self._lines.take(wait_s)
         if not all_told:
@@ -94,30 +91,30 @@ class SshGenerator:
         return Heard(lines, self._code, self._errors.decode(errors="replace"))
 
     def ceiling(self, protocol: str, clients: int, seconds: float) -> float:
-        """Of its engine against a server that answers at once. Raises EngineError."""
+        """Returns its engine's ceiling against a server that answers at once. Raises EngineError."""
         return plain_ceiling(self._alone, self.facts["cores"], protocol, clients, seconds)
 
     def trips(self, environment: Mapping[str, str], protocol: str) -> Trips:
-        """From there to a server and back. Raises EngineError."""
+        """Measures round trips from there to a server. Raises EngineError."""
         return round_trips(self._alone, environment, protocol)
 
     def ray_cpu_us(self) -> Mapping[str, int] | None:
-        """There is no Ray."""
+        """Returns None: there is no Ray."""
         return None
 
     def interrupt(self) -> None:
-        """Tells its engine to stop; waits for nothing."""
+        """Stops its engine without waiting."""
         if self._started is not None:
             self._loop.call_soon_threadsafe(self._started.tell, "INT")
 
     def end(self) -> None:
-        """Ends its engine, and the connection."""
+        """Ends its engine, and closes the connection."""
         with suppress(LostError, EngineError):
             self._do(self._end(), 2 * GONE_S)
         self.abandon()
 
     def abandon(self) -> None:
-        """Leaves a host that may not answer: its engine ends with the connection, or by its lease."""
+        """Abandons a host that may not answer: its engine ends with the connection, or by its lease."""
         if self._loop.is_closed():
             return
         with suppress(LostError, EngineError):
@@ -127,7 +124,7 @@ class SshGenerator:
         self._loop.close()
 
     def _do(self, work: Coroutine[Any, Any, T], within_s: float) -> T:
-        """What `work` gives, within that time. Raises LostError, and EngineError for what is wrong here."""
+        """Returns the result of `work` within the time limit. Raises LostError, and EngineError for local errors."""
         if self._loop.is_closed():
             work.close()
             raise LostError("its start was cancelled")
@@ -171,19 +168,19 @@ class SshGenerator:
             self._clock.stdin.write(f"{number}\n")
             while answer := await self._clock.stdout.readline():
                 asked, _, seconds = answer.strip().partition(" ")
-                # one that came too late for its question is passed over
+                # a late answer to an earlier question is skipped
                 if asked == number:
                     return int(seconds.replace(".", ""))
         raise ConnectionError("its clock does not answer")
 
     async def _beat(self) -> None:
-        # asked first: what renews the lease is that the host was heard
+        # the clock request comes first: only an answer of the host renews the lease
         await self._asked()
         await self._say(RENEWAL)
 
     async def _say(self, line: bytes) -> None:
         if self._started is not None:
-            # an engine that has ended hears nothing: the next answer says so
+            # an engine that has ended reads no input: the next output reports its end
             with suppress(OSError):
                 self._started.process.stdin.write(line)
 
@@ -231,10 +228,10 @@ async def _all(stream: Reader[bytes]) -> bytes:
 def ssh_cluster(
     engine: Engine, hosts: Sequence[There], folder: Path, notify: Callable[[str], None]
 ) -> Iterator[Cluster]:
-    """`engine` on each of `hosts`, as one; what is kept about them for other programs lies in `folder`.
+    """Yields generators with `engine` on each of `hosts`; `folder` holds files about the hosts for other programs.
 
-    `notify` is told who is waited for. Times of a load are the first host's: what else runs there beside it has them,
-    too. Raises EngineError.
+    `notify` receives progress. Times of a load are the first host's, because other programs of the trial run there and
+    use the same clock. Raises EngineError.
     """
     known = []
     for number, each in enumerate(hosts, start=1):
@@ -242,6 +239,6 @@ def ssh_cluster(
         each.write(file)
         name = f"generator-{number}"
         known.append((name, partial(SshGenerator, name, each, replace(engine, through=through(file)))))
-    # one that is lost is connected to anew; nobody else brings it back
+    # a lost host is connected again, because nothing else restarts it
     with gathered(Cluster(len(known), lambda: known, lambda: None, notify, by_first_clock=True)) as cluster:
         yield cluster

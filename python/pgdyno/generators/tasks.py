@@ -1,4 +1,4 @@
-"""Work on many things that share nothing, here or spread over a cluster: the same results in the same order."""
+"""Applies a function to many independent items, locally or spread over a cluster: same results, same order."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from pgdyno.plan.hosts import Places
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 RETRIES = 2
-"""Of a task whose node or process ended."""
+"""Retries of a task whose node or process ended."""
 HANDED_ON = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION")
-"""Variables that say where object storage is. Credentials are never handed on: each host has its own."""
+"""Variables with the location of object storage. Credentials are never passed on: each host has its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """In place of a result: what worked on it ended each time, without a word."""
+    """Takes the place of a result if every process that worked on it died without an error."""
 
     why: str
 
 
 class Over(Protocol):
-    """How work on many things is done."""
+    """The signature of `in_line`, and of what `spread` yields."""
 
     def __call__(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result | Lost]:
-        """What `work` gives of each of `items`, in their order; `work` is a function of a module, or a partial of one.
+        """Yields the results of `work` for each of `items`, in order.
 
-        An exception of `work` ends it.
+        `work` is a module's function, or a partial of one. An exception of `work` ends the iteration.
         """
 
 
 def in_line(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result | Lost]:
-    """One after the other, in this process."""
+    """Processes the items one after the other in this process."""
     yield from map(work, items)
 
 
 @contextmanager
 def spread(places: Places, notify: Callable[[str], None]) -> Iterator[Over]:
-    """Over Ray's tasks on the hosts of `places`; those of ours end behind the block. Raises EngineError."""
-    # read when Ray is loaded; its own number for what was ended for want of memory has no end
+    """Uses Ray tasks on the hosts of `places`; nodes that pgdyno started end after the block. Raises EngineError."""
+    # read when Ray is imported; Ray's default retries without limit after an out-of-memory kill
     os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))
-    # it takes a second to load
+    # importing it takes a second
     from pgdyno.generators import ray_tasks
     from pgdyno.generators.lifecycle import own_nodes
     from pgdyno.generators.ray_actors import joined
@@ -62,19 +62,19 @@ def spread(places: Places, notify: Callable[[str], None]) -> Iterator[Over]:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One piece of work as it goes to another process."""
+    """A piece of work in the form in which it is sent to another process."""
 
     version: str
-    """Of who asks: another release may find something else."""
+    """The caller's version, because another release may produce other results."""
     environment: Mapping[str, str]
 
     @classmethod
     def ours(cls) -> Task:
-        """As this process would do it."""
+        """Returns a task with this process's version and environment."""
         return cls(__version__, {name: os.environ[name] for name in HANDED_ON if name in os.environ})
 
     def done(self, work: Callable[[Item], Result], item: Item) -> Result:
-        """Does it there. Raises what `work` raises, and EngineError where pgdyno is another one."""
+        """Runs the task. Raises what `work` raises, and EngineError if pgdyno has another version there."""
         if self.version != __version__:
             message = f"{os.uname().nodename} has pgdyno {__version__}, and this host has {self.version}"
             raise EngineError(message, hint="install the same release on all")
