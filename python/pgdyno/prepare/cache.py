@@ -1,4 +1,4 @@
-"""Where the dataset's pages are: which relations there are, prewarming, dropping caches, first touch."""
+"""Lists the dataset's relations, prewarms them, drops caches, and reads every page for a first touch."""
 
 from __future__ import annotations
 
@@ -113,10 +113,10 @@ def drop_cache(server: Server, what: Literal["files", "machine"]) -> str:
 
 
 def shared_buffers_share(server: Server, relations: Sequence[Relation]) -> float | None:
-    """Returns the share of the relations' main forks in shared buffers, by pg_buffercache; None if that is not
-    installed.
+    """Returns the share of the relations' main forks in shared buffers.
 
-    The extension is created in the maintenance database, so that the dataset stays unchanged.
+    Uses pg_buffercache; returns None if that is not installed. The extension is created in the maintenance database, so
+    that the dataset stays unchanged.
     """
     total = sum(relation.main_bytes for relation in relations)
     if total == 0:

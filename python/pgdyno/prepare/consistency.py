@@ -1,11 +1,9 @@
-"""TPC-B's balances, and whether a restored dataset is complete.
+"""Checks that a dataset is complete, and that TPC-B's balances match the history.
 
-TPC-B's books: what transactions wrote into the history must have reached the balances.
-
-pgbench's scripts change tables in known ways. Within a transaction tpcb-like adds one amount to an account, a
-teller and a branch and writes it into the history; simple-update leaves tellers and branches alone; select-only
-changes nothing. So the change of each sum during a trial is known from the rows that the history got during it,
-whatever the balances were before. Scripts from files may do anything: behind them nothing is asserted.
+pgbench's scripts change tables in known ways. Within a transaction tpcb-like adds one amount to an account, a teller
+and a branch and writes it into the history; simple-update leaves tellers and branches alone; select-only changes
+nothing. So the change of each sum during a trial follows from the rows that the trial added to the history, whatever
+the balances were before. Scripts from files may change anything, so pgdyno checks no sums after them.
 """
 
 from __future__ import annotations
@@ -73,13 +71,13 @@ class Books:
 
     @classmethod
     def as_loaded(cls, scale: int) -> Books:
-        """Those of an unchanged dataset."""
+        """Returns the rows and sums of an unchanged dataset."""
         rows = {table: scale * count for table, count in PER_SCALE.items()}
         return cls(0, 0, 0, 0, {**rows, "pgbench_history": 0})
 
     @property
     def sums(self) -> dict[str, int]:
-        """By their names in messages."""
+        """Returns the sums by their names in messages."""
         return {name: getattr(self, name) for name in BALANCES}
 
     def without_history(self) -> Books:
@@ -219,12 +217,12 @@ class DatasetCheck:
     _counted_bytes: int | None = None
 
     def rows(self, server: Server, scope: Scope, expected: Books | None, *, same_size: bool) -> dict[str, int]:
-        """Exact rows by table: of all tables the first time, later of all but the accounts.
+        """Returns exact rows by table: of all tables the first time, later of all but the accounts.
 
-        The first time sums are read, too, where `scope` is full, and must be those of `expected`. Later the
-        accounts go by the size of their table. With `same_size` it was copied as it is and must have just the
-        size that it had when it was counted; else it must not be smaller: pgbench's scripts never make it so.
-        Raises TargetError, psycopg.Error.
+        The first call also reads the sums if `scope` is full, and compares them with `expected`. Later calls check only
+        the size of the accounts table. With `same_size` the table is an unchanged copy, and must have the size that it
+        had when it was counted; otherwise it must not be smaller, because pgbench's scripts never shrink it. Raises
+        TargetError, psycopg.Error.
         """
         size = _accounts_bytes(server)
         if self._counted_bytes is None:

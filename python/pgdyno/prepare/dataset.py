@@ -1,8 +1,7 @@
-"""Load a dataset with the engine, and stamp the database with what it holds.
+"""Loads a dataset with the engine, and reads the dataset stamp in a database's comment.
 
-The dataset stamp in a database's comment. Only this module reads it.
-
-The engine writes it when a load has finished; docs/reference/dataset-stamp.md is the contract.
+The engine writes the stamp when a load has finished; docs/reference/dataset-stamp.md is the contract. Only this module
+reads it.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class Dataset:
 
     name: str
     scale: int
-    """In the dataset's own unit: for sbtest, rows per table."""
+    """The scale in the dataset's own unit: for sbtest, rows per table."""
     tables: int | None = None
     """The number of tables, where it can be chosen (sbtest)."""
     profile: str | None = None

@@ -52,8 +52,9 @@ class Steps:
 FROM_BYTES = 500_000_000
 """The size of a dataset from which the restarts take less time than they save."""
 FROM_VERSION = 140_000
-"""The first version that empties and fills a table in one transaction, because only its COPY FREEZE marks pages as
-visible.
+"""The first version for which the engine empties and fills a table in one transaction.
+
+COPY FREEZE of earlier versions does not mark pages as visible.
 """
 VARIABLE = "PGDYNO_LOAD_WITH_WAL"
 """Environment variable: any value but 0 makes loads use the plan's own settings."""

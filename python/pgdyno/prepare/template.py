@@ -33,7 +33,7 @@ SPARE_BYTES = 4 << 30
 
 
 def template_of(server: Server) -> str:
-    """Returns the name of the first template; nobody can connect to it, so it stays unchanged."""
+    """Returns the name of the first template, which accepts no connections and so stays unchanged."""
     return f"{server.dbname}_template"
 
 

@@ -1,9 +1,7 @@
-"""Tables of sysbench and TPC-C: what is done to them before a trial, and checked after it.
+"""Vacuums and checks the tables of sysbench and TPC-C.
 
-Vacuums and checks sysbench's tables.
-
-Scripts from files may do anything; but all of sysbench's mixed workloads keep the rows of every table, because they
-insert deleted rows again, with the same id, in one transaction.
+Scripts from files may change anything, but all of sysbench's mixed workloads keep the number of rows of every table,
+because they insert deleted rows again, with the same id, in one transaction.
 """
 
 from __future__ import annotations
