@@ -1,4 +1,4 @@
-"""A program of ours on another host: copied there complete, checked, started."""
+"""Copies a program of pgdyno to another host, verifies the copy, and starts it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""Files that go with a program to another host: those that its options, variables and Lua scripts name.
+"""Collects the files that a program needs on another host, as named by its options, variables and Lua scripts.
 
-Collects the files of a Lua script for another host.
-
-Which files a script loads is known only at run time: so all scripts of its folder are copied, and those below the
-folder that one of them names in `require`, `dofile` or `loadfile`.
+Which files a script loads is known only at run time. Therefore all scripts of its folder are copied, and the files
+below the folder that one of them names in `require`, `dofile` or `loadfile`.
 """
 
 from __future__ import annotations
@@ -102,10 +100,10 @@ class Baggage:
 
 
 def pack(options: Sequence[str], environ: Mapping[str, str], hosts: Mapping[str, str]) -> Baggage:
-    """Collects what `options` and libpq's variables in `environ` need; `hosts` maps local server addresses to those of
-    the other host.
+    """Collects what `options` and libpq's variables in `environ` need.
 
-    Raises RemoteError for an unreadable file, and for a password that other users of the host could see.
+    `hosts` maps local server addresses to those of the other host. Raises RemoteError for an unreadable file, and for a
+    password that other users of the host could see.
     """
     baggage = Baggage()
     for before, option in zip(("", *options), options, strict=False):

@@ -1,9 +1,8 @@
-"""A program of ours on another host, as if it ran here: `python -m pgdyno.remote.relay THERE PROGRAM OPTION...`.
+"""Runs a pgdyno program on another host: `python -m pgdyno.remote.relay THERE PROGRAM OPTION...`.
 
-Standard input, output and error, signals and the exit code are the program's; libpq's variables go with it. It is
-copied there when it is not there, and so are the files that options and variables name. When the connection is gone,
-its standard input closes, which ends it; and it holds a lease besides, for connections that nobody sees the end of.
-THERE is a file of JSON (`There`).
+It passes on standard input, output and error, signals, the exit code and libpq's variables. It copies the program
+unless it is there, and the files that options and variables name. When the connection is lost, the program's standard
+input closes, which ends it; a lease ends it even if no one notices that loss. THERE is a JSON file (`There`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where the programs of a load run when that is not here, and what may be wrong with that host."""
+"""The host on which the programs of a load run, if it is not this one, and its errors."""
 
 from __future__ import annotations
 
