@@ -129,9 +129,7 @@ def _is_last(lull: tuple[int, int], seconds: Sequence[_Second]) -> bool:
 def _recovered_s(
     touched: Sequence[_Second], began_us: float, lull: tuple[int, int] | None, before_tps: float | None
 ) -> float | None:
-    """Returns the seconds from the event to the first of several seconds whose mean is close to the earlier
-    throughput.
-    """
+    """Returns the seconds from the event to the first of several whose mean is close to the earlier throughput."""
     if before_tps is None:
         return None
     behind_us = 0 if lull is None else lull[1]

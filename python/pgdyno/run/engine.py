@@ -1,4 +1,4 @@
-"""The engine's command line for a trial, its phases file, its word on scripts and on workloads."""
+"""Builds the engine's command line and phases file for a trial, and lets the engine check scripts."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ ENDLESS_S = 30 * 24 * 3600
 
 
 def script_options(scripts: Sequence[str], builtin: Sequence[str]) -> list[str]:
-    """Returns `-b` and `-f` for the plan's scripts; the engine runs in the plan's folder, to which paths are
-    relative.
-    """
+    """Returns `-b` and `-f` for the plan's scripts, with paths relative to the plan's folder, where the engine runs."""
     options: list[str] = []
     for script in scripts:
         name, at, weight = script.rpartition("@")
@@ -83,8 +81,9 @@ def _failure_options(plan: Plan) -> list[str]:
 
 
 def _values(workload: Workload, point: Point, *, lua: bool) -> list[str]:
-    """Returns variables for scripts, or options for a Lua script, from the dataset and the point; the last of a name
-    wins.
+    """Returns variables for scripts, or options for a Lua script.
+
+    They come from the dataset and the point; the last one with a name wins.
     """
     sizes: dict[str, object] = {"tables": workload.tables, "table_size": point.scale}
     told = sizes if workload.dataset == "sbtest" else {}

@@ -1,6 +1,6 @@
-"""Events of the plan in the midst of a trial: each at its instant, in a thread of its own.
+"""Executes events of the plan during a trial: each at its time, in a thread of its own.
 
-The trial's own thread reads what the engine says all the while: an event that takes long delays nobody.
+The trial's own thread keeps reading the engine's events, so a long plan event delays nothing.
 """
 
 from __future__ import annotations
@@ -58,16 +58,18 @@ class Cutoff:
 
 
 Act = Callable[[EventSpec, Cutoff], str | None]
-"""Does an event, until it is done or the trial over; gives back what there is to say of it, or raises PgdynoError,
-psycopg.Error or OSError."""
+"""Executes an event until it is done or the trial is over; returns a description.
+
+Raises PgdynoError, psycopg.Error or OSError.
+"""
 
 KIND = "plan_event"
-"""What the table of events calls them."""
+"""The kind of plan events in the table of events."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Clock:
-    """From this machine's monotonic clock to the engine's times."""
+    """Converts between this machine's monotonic clock and the engine's times."""
 
     origin: float
     """The start of the load (`origin_us`) on the monotonic clock, seconds."""
@@ -75,26 +77,26 @@ class _Clock:
     warmup_s: float
 
     def due(self, event: EventSpec) -> float:
-        """When `event` is to begin, on the monotonic clock."""
+        """Returns when `event` is due, on the monotonic clock."""
         return self.origin + self.warmup_s + event.at
 
     def measured_s(self, at: float) -> float:
-        """Seconds from the start of measuring."""
+        """Returns the seconds since the start of measuring."""
         return at - self.origin - self.warmup_s
 
     def t_us(self, at: float) -> int:
-        """Microseconds since the engine's start."""
+        """Returns the microseconds since the engine's start."""
         return self.origin_us + round((at - self.origin) * 1e6)
 
 
 class Injector:
-    """The events of one trial.
+    """Executes the plan's events in one trial.
 
-    Used as a context around the trial: behind it no event goes on, whatever ended the trial.
+    It is a context manager around the trial: after the block no event continues, however the trial ended.
     """
 
     def __init__(self, events: Sequence[EventSpec], act: Act) -> None:
-        """Nothing happens before the engine says that the load begins: see `heard`."""
+        """No event begins before the engine reports the start of the load: see `heard`."""
         self._act = act
         self._cutoff = Cutoff()
         self._threads: list[threading.Thread] = []
@@ -104,22 +106,21 @@ class Injector:
         self.records = [
             _record(number, event, EventOutcome.NOT_REACHED, None) for number, event in enumerate(events, start=1)
         ]
-        """In the plan's order; final behind the context."""
+        """The events in the plan's order; final after the block."""
 
     def __enter__(self) -> Injector:
-        """Itself."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stops what goes on, and waits for it."""
+        """Stops running events, and waits for their end."""
         self._cutoff.cut()
         for thread in self._threads:
             thread.join()
 
     def heard(self, event: Event) -> None:
-        """Takes note of what the engine says; its `connected` starts the clock."""
+        """Receives an event of the engine; `connected` starts the clock."""
         if event["event"] == "start":
             self._start = event
         elif event["event"] == "connected" and self._start is not None and self._clock is None:
@@ -132,14 +133,14 @@ class Injector:
                 thread.start()
 
     def put_among(self, events: Sequence[Event]) -> list[Event]:
-        """`events` of the engine with ours where they belong in time; nothing comes behind its `end`."""
+        """Merges the plan's events into the engine's `events` by time; none follows its `end`."""
         if self._clock is None:
             return list(events)
         clock = self._clock
         return among(events, [_event(record, clock) for record in self.records if record.began_s is not None])
 
     def _one(self, place: int, clock: _Clock) -> None:
-        # not with the module: whoever only looks at plans needs no psycopg
+        # not at the top of the module: commands that only read plans need no psycopg
         import psycopg
 
         spec = self._specs[place]
@@ -159,7 +160,7 @@ class Injector:
 
 
 def failure_of_events(records: Sequence[EventRecord]) -> Failure | None:
-    """Why a trial without its events is none; None when all came."""
+    """Returns why the trial is invalid without some of its events; None if all were executed."""
     wrong = next((each for each in records if each.outcome in (EventOutcome.FAILED, EventOutcome.NOT_REACHED)), None)
     if wrong is None:
         return None

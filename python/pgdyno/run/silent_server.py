@@ -1,4 +1,4 @@
-"""Ends an engine whose server has fallen silent: its statements may take hours, and have no limit of their own."""
+"""Ends an engine whose server has fallen silent; statements may take hours, so they have no time limit."""
 
 from __future__ import annotations
 
@@ -17,26 +17,29 @@ _ASK_EVERY_S = 0.5
 
 
 class Silence(Protocol):
-    """How long nothing was heard of a server."""
+    """Measures how long a server has sent nothing."""
 
     def heard(self) -> None:
-        """The server answered."""
+        """Records that the server answered."""
 
     def reason(self, over: threading.Event, /) -> str | None:
-        """Why no answer is to be expected any more; may take as long as asking the server."""
+        """Returns why no answer can be expected, or None; may take as long as a query to the server."""
 
 
 class Vigil:
-    """Watches over a server while an engine uses it."""
+    """Watches a server while an engine uses it."""
 
     def __init__(self, silence: Callable[[], Silence]) -> None:
-        """`silence` begins to count."""
+        """`silence` is called when the engine starts, and counts from then."""
         self._silence = silence
         self.reason: str | None = None
-        """Why the engine was ended; None when it was not."""
+        """Why the engine was ended; None if it was not."""
 
     def over(self, running: Running) -> Running:
-        """`running`, with the engine told to stop (SIGINT, then SIGKILL) when the server has fallen silent."""
+        """Returns `running`, but with an engine that is stopped when its server has fallen silent.
+
+        It first sends SIGINT, then SIGKILL.
+        """
 
         @contextmanager
         def watched(
@@ -72,7 +75,7 @@ class Vigil:
 def _heard(events: Iterator[Event], silence: Silence) -> Iterator[Event]:
     rows = None
     for event in events:
-        # both come once a second, whether the server answers or not
+        # these events come once a second, whether the server answers or not
         if event["event"] == "interval":
             moved = any(script["succeeded"] + script["failed"] for script in event["scripts"])
         else:

@@ -39,7 +39,7 @@ class Interval:
     p99_ms: float | None
     """None if no transaction succeeded."""
     seconds: float = 1.0
-    """Its length; the last one of a phase is shorter."""
+    """The length of the interval; the last one of a phase is shorter."""
     failed: int = 0
 
 
@@ -71,11 +71,11 @@ def run_trial(
 ) -> TrialResult:
     """Runs the engine in `folder` with `options` and the server's `environment`; its standard error goes to `log`.
 
-    `running` starts it: one engine here, or several elsewhere. `on_interval` is called once a second, `heard` for
-    every event; `injector` makes the plan's events happen. After more than `max_errors` failed transactions the
-    engine is told to stop, and the trial has failed; those that an outage cost are not counted. It is told to stop,
-    too, when `must_stop` says so, which is asked once a second; what that means is the caller's to say. When anything
-    is raised meanwhile, Ctrl-C among it, engine and events are stopped before the exception goes on.
+    `running` starts one engine here, or several elsewhere. `on_interval` is called once a second, `heard` for every
+    event; `injector` executes the plan's events. After more than `max_errors` failed transactions, without those due to
+    an outage, the engine is told to stop, and the trial has failed. The engine is also told to stop if `must_stop`,
+    which is called once a second, returns True; the caller decides what that means. On any exception, including Ctrl-C,
+    engine and events are stopped before the exception propagates.
     """
     events: list[Event] = []
     failed, stopped, told = 0, False, False
