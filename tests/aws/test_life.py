@@ -134,7 +134,7 @@ def test_what_is_up_is_listed_with_its_price(
     assert said[1] == "  rds: db.m7g.large at 127.0.0.1, eu-central-1a"
     assert said[-1] == "this costs 0.2027 USD an hour; public addresses and detailed monitoring are not counted"
     assert bring_down(str(tmp_path / "plan" / "rented.toml"), []) is ExitCode.OK
-    assert "all of it is removed" in capsys.readouterr().err
+    assert "all resources removed" in capsys.readouterr().err
     assert amazon.left() == []
 
 
@@ -204,7 +204,7 @@ def test_everything_that_is_asked_stands_in_the_policy(amazon: Simulator, tmp_pa
         for each in get_session().get_service_model(service).operation_names
     }
     assert actions() <= known
-    text = "\n".join(file.read_text() for file in source.glob("*.py"))
+    text = "\n".join(file.read_text() for file in source.rglob("*.py"))
     for each in actions():
         from botocore import xform_name
 

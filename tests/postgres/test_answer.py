@@ -43,7 +43,10 @@ CASES = {
         '[sweep]\nclients = 2\nsettings.jit = ["on", "off"]\n' + SHORT,
         r"Inconclusive: off vs on by throughput",
     ),
-    "rate": ("[sweep]\nclients = 4\nrate = 100\n" + SHORT, r"At 100 transactions a second PostgreSQL 18\.\d+ answers "),
+    "rate": (
+        "[sweep]\nclients = 4\nrate = 100\n" + SHORT,
+        r"At 100 transactions a second, PostgreSQL 18\.\d+ has a p99 of ",
+    ),
     "phases": (
         PHASES,
         r"PostgreSQL 18\.\d+ in 2 phases: \d+\S* to \d+\S* transactions a second; p99 .* the highest in ",

@@ -193,7 +193,7 @@ def only_our_key_opens_the_host(ssh: SshSpec, host: Booted, scratch: Path) -> No
     for name in ("role.sql", "server.key", "host.env"):
         with pytest.raises(RemoteError, match="Permission denied"):
             ask(ssh, f"cat /etc/pgdyno/{name}")
-    with pytest.raises(RemoteError, match="lets root not in"):
+    with pytest.raises(RemoteError, match="rejects the keys of root"):
         ask(ssh.model_copy(update={"user": "root"}), "true")
     assert host.run("passwd --status pgdyno").split()[1] == "L"
     assert {"passwordauthentication no", "permitrootlogin no"} <= set(host.run("sshd -T").splitlines())

@@ -94,9 +94,9 @@ def test_a_failing_before_trial_fails_that_trial_only(
     first, second = the_run(tmp_path).trials()
     assert first.failure is not None
     assert (first.outcome, first.failure.stage, second.outcome) == (Outcome.FAILED, Stage.HOOK, Outcome.FINISHED)
-    assert first.failure.message == "the hook before_trial ended with exit code 1: cannot do that"
+    assert first.failure.message == "the hook before_trial failed with exit code 1: cannot do that"
     assert (the_run(tmp_path).trials_path / first.slug / "log" / "before_trial.log").exists()
-    assert "trial 2: the hook after_trial ended with exit code 1" in the_run(tmp_path).manifest.notes
+    assert "trial 2: the hook after_trial failed with exit code 1" in the_run(tmp_path).manifest.notes
 
 
 def test_a_failing_before_run_ends_the_run_before_anything_is_measured(
@@ -104,7 +104,7 @@ def test_a_failing_before_run_ends_the_run_before_anything_is_measured(
 ) -> None:
     done = pgdyno(warm_home, tmp_path, "run", str(plan(hooks='before_run = "exit 3"\nafter_run = "touch after"')))
     assert done.returncode == ExitCode.STOPPED
-    assert "stopped: the hook before_run ended with exit code 3" in done.stderr
+    assert "stopped: the hook before_run failed with exit code 3" in done.stderr
     assert (the_run(tmp_path).trials(), the_run(tmp_path).manifest.outcome) == ([], Outcome.INTERRUPTED)
     assert (tmp_path / "after").exists()
 
@@ -215,7 +215,7 @@ def test_a_disk_that_fills_up_in_a_trial_ends_the_run_and_what_is_whole_stays(
     folder = the_run(tmp_path)
     assert [trial.outcome for trial in folder.trials()] == [Outcome.FINISHED]
     assert (folder.partials(), folder.manifest.outcome) == ([], Outcome.INTERRUPTED)
-    assert "goes on with trial 2" in done.stderr
+    assert "to resume at trial 2: pgdyno run --resume " in done.stderr
     assert not engines(warm_home)
     resumed = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
     assert resumed.returncode == ExitCode.OK, resumed.stderr
@@ -229,7 +229,7 @@ def test_a_trial_that_cannot_be_stored_ends_the_run_and_is_made_again(
     done = pgdyno(warm_home, tmp_path, "run", str(plan(hooks=f'before_trial = "{fill}"')))
     assert done.returncode == ExitCode.STORE, done.stderr
     assert "is a directory" in done.stderr
-    assert "goes on with trial 2" in done.stderr
+    assert "to resume at trial 2: pgdyno run --resume " in done.stderr
     folder = the_run(tmp_path)
     assert [trial.number for trial in folder.trials()] == [1]
     assert (folder.partials(), folder.manifest.outcome) == ([], Outcome.INTERRUPTED)

@@ -164,7 +164,7 @@ def test_ctrl_c_is_told_from_a_kill_and_the_rest_is_made(warm_home: Home, tmp_pa
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     assert "pgdyno run --resume pgdyno-runs/" in err
-    assert "goes on with trial 1" in err
+    assert "to resume at trial 1: pgdyno run --resume " in err
     assert the_run(tmp_path).manifest.attempts[0].ended == "was interrupted"
     done = pgdyno(warm_home, tmp_path, "run", "--resume", "latest", "--quiet")
     assert (done.returncode, done.stderr) == (ExitCode.OK, "")

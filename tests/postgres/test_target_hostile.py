@@ -293,8 +293,8 @@ PROGRAM = """
 import sys
 from pgdyno.errors import TargetError
 from pgdyno.targets.dsn.schema import DsnTarget
-from pgdyno.targets import Home, SilentProgress, address, bounds, fetch_target
-bounds.ANSWER_S, address.CONNECT_TIMEOUT_S, address._PROOF_S = 1.0, 2, 1
+from pgdyno.targets import Home, SilentProgress, connection, fetch_target, response_limits
+response_limits.ANSWER_S, connection.CONNECT_TIMEOUT_S, connection._PROOF_S = 1.0, 2, 1
 try:
     fetch_target("far", DsnTarget.model_validate_json(sys.argv[1]), home=Home.locate(), progress=SilentProgress())
 except TargetError as error:
@@ -372,8 +372,8 @@ clients = [1]
 RUN = """
 import sys
 from pgdyno.__main__ import main
-from pgdyno.targets import address, bounds
-bounds.ANSWER_S, address.CONNECT_TIMEOUT_S, address._PROOF_S = 4.0, 4, 1
+from pgdyno.targets import connection, response_limits
+response_limits.ANSWER_S, connection.CONNECT_TIMEOUT_S, connection._PROOF_S = 4.0, 4, 1
 sys.argv = ["pgdyno", *sys.argv[1:]]
 main()
 """

@@ -125,7 +125,7 @@ def test_a_connection_that_is_cut_is_a_gap_and_made_anew(sshd: Sshd, tmp_path: P
     record = said.record.over_ssh
     assert record is not None
     assert record.connections == 2
-    assert "the connection was lost" in (record.message or "")
+    assert "lost the connection" in (record.message or "")
     assert record.cpu_us is None
     (gap,) = [event for event in said.events if event["event"] == "probe_gap"]
     starts = [event for event in said.events if event["event"] == "probe_start"]
@@ -152,7 +152,7 @@ def test_a_host_that_cannot_be_had_is_no_obstacle(sshd: Sshd, tmp_path: Path) ->
         pass
     with over(sshd.spec(port=1), tmp_path) as closed:
         pass
-    for probe, message in ((unknown, "is not known"), (closed, "cannot reach 127.0.0.1 over SSH")):
+    for probe, message in ((unknown, "unknown host key"), (closed, "cannot reach 127.0.0.1 over SSH")):
         said = with_far(None, probe, [])
         assert said.record.over_ssh is not None
         assert message in (said.record.over_ssh.message or "")

@@ -130,7 +130,7 @@ def test_who_is_killed_leaves_nothing_running_there(sshd: Sshd, tmp_path: Path, 
 
 
 def test_what_cannot_go_with_it_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RemoteError, match="list of processes"):
+    with pytest.raises(RemoteError, match="process list"):
         pack([], {"PGPASSWORD": "secret"}, {})
     with pytest.raises(RemoteError, match="Lua script"):
         pack(["--lua=x.lua"], {}, {})

@@ -54,14 +54,14 @@ def test_the_probe_is_copied_once_and_again_when_it_is_not_whole(sshd: Sshd) -> 
 def test_a_key_that_nobody_wrote_down_is_refused(sshd: Sshd, tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     error = refused(sshd.spec(known_hosts=str(tmp_path / "empty")))
-    assert f"the host key of [127.0.0.1]:{sshd.port} is not known: ssh-ed25519 SHA256:" in error.message
+    assert f"unknown host key of [127.0.0.1]:{sshd.port}: ssh-ed25519 SHA256:" in error.message
     assert f"ssh-keyscan -p {sshd.port} 127.0.0.1 >> {tmp_path / 'empty'}" in (error.hint or "")
     assert not error.passing
     # what a config file says to the contrary is not heard
     (tmp_path / "config").write_text(
         f"Host *\n  UserKnownHostsFile none\n  StrictHostKeyChecking no\n{sshd.config.read_text()}"
     )
-    assert "is not known" in refused(sshd.spec(config=str(tmp_path / "config"), known_hosts=None)).message
+    assert "unknown host key" in refused(sshd.spec(config=str(tmp_path / "config"), known_hosts=None)).message
 
 
 def test_another_key_than_the_known_one_is_refused(sshd: Sshd, tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_a_jump_host_is_gone_through_and_its_key_checked(sshd: Sshd, tmp_path: P
         known = tmp_path / "known"
         known.write_text(behind.known_hosts.read_text())
         spec = sshd.spec(host="behind", port=None, config=str(tmp_path / "config"), known_hosts=str(known))
-        assert f"the host key of [127.0.0.1]:{sshd.port} is not known" in refused(spec).message
+        assert f"unknown host key of [127.0.0.1]:{sshd.port}" in refused(spec).message
         known.write_text(f"[behind]:{behind.port} {(behind.folder / 'host.pub').read_text()}")
         with known.open("a") as file:
             file.write(sshd.known_hosts.read_text() + behind.known_hosts.read_text())

@@ -136,7 +136,7 @@ class Course:
             finally:
                 self._write_end(ended, outcome)
             if left:
-                self._progress.show(f"pgdyno run --resume {folder.path} goes on with trial {left[0].number}")
+                self._progress.show(f"to resume at trial {left[0].number}: pgdyno run --resume {folder.path}")
 
     def _run_last_hook(self, outcome: Outcome) -> None:
         try:

@@ -253,7 +253,7 @@ mod tests {
             assert_eq!(thinks(given, &names), Ok(expected.to_vec()), "{given:?}");
         }
         for script in ["4", "0", "a", ""] {
-            let refused = format!("--think-time names no script: \"{script}\"");
+            let refused = format!("--think-time names an unknown script: \"{script}\"");
             let given = format!("{script}=1s");
             assert_eq!(thinks(&[given.as_str()], &names), Err(refused));
         }
