@@ -19,12 +19,12 @@ use crate::outage::OutageTracker;
 use crate::poller::{self, Epoll, Poller, Uring};
 use crate::reconnect::{Connector, Reconnecting};
 use crate::report::Report;
-use crate::worker_count::Scaling;
 use crate::shared::Shared;
 use crate::spec::{Limit, OnLoss, Sessions, Spec};
 use crate::statement_template::templates;
 use crate::timetable::{Planned, Timetable};
 use crate::worker::{Links, Worker};
+use crate::worker_count::Scaling;
 use crate::worker_message::WorkerMessage;
 use crate::worker_pool::{
     AddedWorker, Channels, Context, LastMessage, PoolParts, WorkerPool, added_worker, links,

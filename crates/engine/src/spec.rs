@@ -13,8 +13,8 @@ use crate::load_share::{LoadShare, share_of, worker_of};
 use crate::log_spec::LogSpec;
 use crate::pacing::Pacing;
 use crate::phases::Phases;
-use crate::worker_count::Scaling;
 use crate::schedule::{Arrivals, Spacing};
+use crate::worker_count::Scaling;
 
 /// When a client stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,15 +17,15 @@ use crate::observer::Added;
 use crate::poller::Poller;
 use crate::reconnect::Reconnecting;
 use crate::recorder::ScriptRecord;
-use crate::worker_count::{Growth, Rule, Scaling, decide};
 use crate::schedule::Arrivals;
 use crate::shared::Shared;
 use crate::spec::Spec;
 use crate::statement_template::Template;
 use crate::timetable::Timetable;
-use crate::worker_tuning::{Choice, Step, Tuning};
 use crate::worker::{Links, Worker};
+use crate::worker_count::{Growth, Rule, Scaling, decide};
 use crate::worker_message::{WorkerEnd, WorkerMessage};
+use crate::worker_tuning::{Choice, Step, Tuning};
 
 /// The part of a warm-up in which numbers of workers are tried: before it, connections are not warm
 /// yet, and after it, the load is as it will be measured.

@@ -6,9 +6,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use pgdyno_engine::clock::Clock;
 use pgdyno_engine::pacing::Pacing;
 use pgdyno_engine::report::{Outcome, Report};
-use pgdyno_engine::worker_count::Scaling;
 use pgdyno_engine::schedule::{Arrivals, Spacing};
 use pgdyno_engine::spec::{Limit, OnLoss, Pipelining, Spec, Tries, WeightedProgram};
+use pgdyno_engine::worker_count::Scaling;
 use pgdyno_script::QueryMode;
 use serde_json::{Value, json};
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use pgdyno_engine::load_share::LoadShare;
 use pgdyno_engine::phases::Phases;
-use pgdyno_engine::worker_count::BUSY_SHARE;
 use pgdyno_engine::schedule::{Arrivals, Spacing};
 use pgdyno_engine::spec::{Io, Limit, OnError, OnLoss, Pipelining, Sessions, Tries};
+use pgdyno_engine::worker_count::BUSY_SHARE;
 use pgdyno_script::QueryMode;
 
 use super::log_options::{LogChoice, LogOptions};
