@@ -1,4 +1,4 @@
-"""kind = "aurora": a cluster of Aurora PostgreSQL, and its writer."""
+"""kind = "aurora": an Aurora PostgreSQL cluster and its writer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from pgdyno.targets.aws.schema import AuroraTarget
 ENGINE = "aurora-postgresql"
 PORT = 5432
 STORAGE = {"standard": "aurora", "io-optimized": "aurora-iopt1"}
-"""Amazon's words for the plan's."""
+"""Amazon's names of the plan's storage types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +41,16 @@ class _Groups:
 
 @dataclass(frozen=True, slots=True)
 class Aurora:
-    """One target."""
+    """The server of one target."""
 
     maker: Maker
     spec: AuroraTarget
     password: str
 
     def up(self) -> Place:
-        """Makes it with all that it needs, and waits until it is there. Raises AwsError, TargetError."""
+        """Creates the server and all that it needs, and waits until it is available. Raises AwsError, TargetError."""
         cloud, spec = self.maker.cloud, self.spec
-        # what may be wrong is asked before anything is made
+        # Errors in the plan must be reported before anything is created.
         release = self._release()
         of_instance = values_for(cloud, INSTANCE, release.family, spec.parameters)
         of_cluster = values_for(cloud, CLUSTER, release.family, spec.cluster_parameters)
@@ -64,7 +64,7 @@ class Aurora:
         return self._made(release, groups)
 
     def restore(self) -> Place:
-        """Makes it anew from its snapshot or its clone's origin, with the groups that are there; it must be gone.
+        """Creates the removed server again from its snapshot or the origin of its clone, with its existing groups.
 
         Raises AwsError.
         """
@@ -88,7 +88,7 @@ class Aurora:
     def _made(self, release: Release, groups: _Groups) -> Place:
         maker = self.maker
         maker.note(Kind.DB_CLUSTER)
-        # one that is there already is of our own first attempt, whose answer was lost: names are drawn
+        # Names are random: an existing cluster comes from our own first attempt, whose response was lost.
         with suppress(ThereAlreadyError):
             self._request_cluster(release, groups)
         self._wait()
@@ -155,7 +155,7 @@ class Aurora:
             )
 
     def _wait(self) -> dict[str, Any]:
-        """The cluster once it is available. Raises AwsError."""
+        """Returns the cluster once it is available. Raises AwsError."""
 
         def look() -> tuple[str, dict[str, Any]]:
             found = cluster_of(self.maker.cloud, self.maker.name)
@@ -166,6 +166,6 @@ class Aurora:
 
 
 def cluster_of(cloud: Cloud, name: str) -> dict[str, Any]:
-    """As the service describes it. Raises NotThereError, AwsError."""
+    """Returns RDS's description of the cluster. Raises NotThereError, AwsError."""
     found = cloud.each("rds", "describe_db_clusters", "DBClusters", DBClusterIdentifier=name)
     return one(found, f"database cluster {name} in {cloud.region}")

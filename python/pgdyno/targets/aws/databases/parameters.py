@@ -1,9 +1,8 @@
-"""Parameter groups: the settings of a rented server.
+"""Parameter groups: the settings of a rented database.
 
-What a parameter group of RDS or Aurora takes: plain numbers in each parameter's own unit, and not everything.
-
-The service itself knows best (IsModifiable of DescribeEngineDefaultParameters), and is asked before anything is made;
-here stands what is certain beforehand.
+RDS and Aurora accept only some parameters, and only plain numbers in each parameter's own unit. This module has the
+rules that are known in advance. pgdyno asks the service for the rest (IsModifiable of DescribeEngineDefaultParameters)
+before it creates anything.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ BYTES_OF = {
     "wal_writer_flush_after": _BLOCK,
     "work_mem": _KB,
 }
-"""What a bare number counts (pg_settings.unit), in bytes."""
+"""Bytes in one unit of the parameter (pg_settings.unit)."""
 SECONDS_OF = {
     "autovacuum_naptime": 1.0,
     "autovacuum_vacuum_cost_delay": 0.001,
@@ -57,7 +56,7 @@ SECONDS_OF = {
     "vacuum_cost_delay": 0.001,
     "wal_writer_delay": 0.001,
 }
-"""Likewise, in seconds."""
+"""Seconds in one unit of the parameter."""
 
 _SERVICE = "the service keeps it for itself"
 _STORAGE = "Aurora's storage takes the log, and has neither WAL files nor checkpoints"
@@ -88,7 +87,7 @@ REFUSED = dict.fromkeys(
     ),
     _SERVICE,
 )
-"""Of both services, with the reason."""
+"""Parameters that both services refuse, with the reason."""
 REFUSED_BY_AURORA = dict.fromkeys(
     (
         "checkpoint_completion_target",
@@ -107,13 +106,13 @@ _TIME = re.compile(r"\d+\s*(ms|s|min|h)")
 
 
 def parameter_refusal(service: str, name: str) -> str | None:
-    """Why `service` ("rds", "aurora") does not take the parameter `name`; None when it may."""
+    """Returns why `service` ("rds", "aurora") refuses the parameter `name`; None if it may accept it."""
     reason = REFUSED.get(name)
     return REFUSED_BY_AURORA.get(name) if reason is None and service == "aurora" else reason
 
 
 def in_own_unit(name: str, value: str) -> str:
-    """`value` as the service takes it: `8GB` of shared_buffers as 1048576. Raises ValueError."""
+    """Returns `value` as the service accepts it: `8GB` of shared_buffers as 1048576. Raises ValueError."""
     size = _SIZE.fullmatch(value)
     if size is not None:
         return _counted(name, int(size[1]) * _FACTORS[size[2]], BYTES_OF.get(name), value)
@@ -132,19 +131,19 @@ def _counted(name: str, amount: float, unit: float | None, value: str) -> str:
 
 
 AT_ONCE = 20
-"""The most parameters that one request may change."""
+"""The most parameters that one request can change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """Parameter groups are of instances, or of clusters."""
+    """The requests for parameter groups of instances, or of clusters."""
 
     kind: Kind
     defaults: str
     create: str
     modify: str
     name: str
-    """Key of a group's name."""
+    """The request's key for the name of a group."""
 
 
 INSTANCE = Level(
@@ -164,9 +163,9 @@ CLUSTER = Level(
 
 
 def values_for(cloud: Cloud, level: Level, family: str, asked: Mapping[str, str]) -> dict[str, str]:
-    """`asked` as the service takes it.
+    """Returns `asked` as the service accepts it, without creating anything.
 
-    Raises AwsError for all those that it does not know or does not let be changed; nothing is made for that.
+    Raises one AwsError for all parameters that do not exist or cannot be changed.
     """
     if not asked:
         return {}
@@ -190,7 +189,7 @@ def _refusal(known: Mapping[str, Any] | None, name: str, family: str) -> str | N
 
 
 def _defaults(cloud: Cloud, level: Level, family: str) -> dict[str, dict[str, Any]]:
-    """All parameters of `family`, by name."""
+    """Returns all parameters of `family`, by name."""
     found: dict[str, dict[str, Any]] = {}
     marker: dict[str, str] = {}
     while True:
@@ -202,13 +201,16 @@ def _defaults(cloud: Cloud, level: Level, family: str) -> dict[str, dict[str, An
 
 
 def make_group(maker: Maker, level: Level, family: str, values: Mapping[str, str]) -> str | None:
-    """A group with what `values_for` gave; its name, None where that is nothing. Raises AwsError."""
+    """Creates a group with the result of `values_for`.
+
+    Returns its name, or None if there are no values. Raises AwsError.
+    """
     if not values:
         return None
     cloud = maker.cloud
     maker.note(level.kind)
     group = {level.name: maker.name, "DBParameterGroupFamily": family, "Description": "pgdyno"}
-    # one that is there already is of our own first attempt, whose answer was lost: names are drawn
+    # Names are random: an existing group comes from our own first attempt, whose response was lost.
     with suppress(ThereAlreadyError):
         cloud.call("rds", level.create, **group, Tags=maker.tags)
     for some in _pieces([_value(name, value) for name, value in values.items()]):
@@ -217,7 +219,7 @@ def make_group(maker: Maker, level: Level, family: str, values: Mapping[str, str
 
 
 def _value(name: str, value: str) -> dict[str, str]:
-    # the server starts with the group; what it takes up only then is in force, too
+    # The server starts with the group, so that static parameters take effect as well.
     return {"ParameterName": name, "ParameterValue": value, "ApplyMethod": "pending-reboot"}
 
 

@@ -33,16 +33,16 @@ PORT = 5432
 
 @dataclass(frozen=True, slots=True)
 class Rds:
-    """One target."""
+    """The server of one target."""
 
     maker: Maker
     spec: RdsTarget
     password: str
 
     def up(self) -> Place:
-        """Makes it with all that it needs, and waits until it is there. Raises AwsError, TargetError."""
+        """Creates the server and all that it needs, and waits until it is available. Raises AwsError, TargetError."""
         cloud, spec = self.maker.cloud, self.spec
-        # what may be wrong is asked before anything is made
+        # Errors in the plan must be reported before anything is created.
         release = self._release()
         values = values_for(cloud, INSTANCE, release.family, spec.parameters)
         vpc = vpc_of(cloud, spec.subnet_group)
@@ -52,7 +52,7 @@ class Rds:
         return self._made(release, group, parameters)
 
     def restore(self) -> Place:
-        """Makes it anew from its snapshot, with the groups that are there; it must be gone. Raises AwsError."""
+        """Creates the removed server again from its snapshot, with its existing groups. Raises AwsError."""
         cloud = self.maker.cloud
         group = group_named(cloud, self.maker.name)
         return self._made(self._release(), group, self.maker.name if self.spec.parameters else None)
@@ -123,11 +123,11 @@ class Rds:
             "Port": PORT,
             **insights(spec),
         }
-        # one that is there already is of our own first attempt, whose answer was lost: names are drawn
+        # Names are random: an existing instance comes from our own first attempt, whose response was lost.
         with suppress(ThereAlreadyError):
             cloud.call("rds", "create_db_instance", **asked)
 
 
 def gibibytes(size: str) -> int:
-    """As the services count storage, which they call gigabytes."""
+    """Returns the size in GiB, rounded up: the unit in which the services count storage, which they call GB."""
     return math.ceil(parse_bytes(size) / 1024**3)

@@ -1,4 +1,4 @@
-"""What RDS and Aurora have in common: versions, waiting, the first user's password."""
+"""What RDS and Aurora have in common: versions, waiting, and the first user's password."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A version that the service has."""
+    """A PostgreSQL version that the service offers."""
 
     version: str
     family: str
-    """Of parameter groups: `postgres17`."""
+    """The family of its parameter groups, such as `postgres17`."""
 
 
 def find_release(cloud: Cloud, engine: str, asked: str) -> Release:
-    """The newest that `asked` ("17", "17.4") means. Raises AwsError."""
+    """Returns the newest version that matches `asked` ("17", "17.4"). Raises AwsError."""
     found = [
         Release(each["EngineVersion"], each["DBParameterGroupFamily"])
         for each in cloud.each("rds", "describe_db_engine_versions", "DBEngineVersions", Engine=engine)
@@ -58,12 +58,12 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def new_password() -> str:
-    """Letters and digits: the services refuse some signs."""
+    """Returns a random password of letters and digits: the services refuse some punctuation."""
     return secrets.token_hex(16)
 
 
 def one(found: Iterator[dict[str, Any]], what: str) -> dict[str, Any]:
-    """The first of what a service answers. Raises NotThereError."""
+    """Returns the first element of `found`. Raises NotThereError, which names `what`, if there is none."""
     with suppress(NotThereError):
         for each in found:
             return each
@@ -71,7 +71,7 @@ def one(found: Iterator[dict[str, Any]], what: str) -> dict[str, Any]:
 
 
 def instance_of(cloud: Cloud, name: str) -> dict[str, Any]:
-    """As the service describes it. Raises NotThereError, AwsError."""
+    """Returns RDS's description of the instance. Raises NotThereError, AwsError."""
     found = cloud.each("rds", "describe_db_instances", "DBInstances", DBInstanceIdentifier=name)
     return one(found, f"database instance {name}")
 
@@ -89,9 +89,9 @@ class _Choosing(Protocol):
 
 
 def wait_for(maker: Maker, spec: _Patient, look: Callable[[], tuple[str, T]], what: str) -> T:
-    """What `look` says beside a state, once that is "available" and stays so.
+    """Calls `look` until its state is "available", and returns the value that `look` returned with it.
 
-    Raises AwsError when the state is one that does not end well, or takes longer than the plan allows.
+    Raises AwsError if the state is a failure, or if the wait exceeds the plan's `ready_within`.
     """
     patience = Patience(parse_duration_s(spec.ready_within))
     told = ""
@@ -113,9 +113,9 @@ def wait_for(maker: Maker, spec: _Patient, look: Callable[[], tuple[str, T]], wh
 
 
 def with_choices(maker: Maker, spec: _Choosing, make: Callable[[str, str | None], T], zones: Sequence[str] = ()) -> T:
-    """What `make` gives for the first instance class and zone that there is capacity for.
+    """Returns the result of `make` for the first instance class and zone for which Amazon has capacity.
 
-    Raises AwsError; the last one's without.
+    Raises AwsError: if no choice has capacity, the error of the last one.
     """
     places: Sequence[str | None] = [*zones] or [None]
     tried = [(each, zone) for each in (spec.instance, *spec.instead) for zone in places]
@@ -131,7 +131,7 @@ def with_choices(maker: Maker, spec: _Choosing, make: Callable[[str, str | None]
 
 
 def wait_for_instance(maker: Maker, spec: DatabaseTarget, parameters: str | None) -> dict[str, Any]:
-    """The instance once it is available with all that it was asked for. Raises AwsError."""
+    """Returns the instance once it is available with its parameters and modifications applied. Raises AwsError."""
     rebooted = False
 
     def look() -> tuple[str, dict[str, Any]]:
@@ -139,7 +139,7 @@ def wait_for_instance(maker: Maker, spec: DatabaseTarget, parameters: str | None
         found = instance_of(maker.cloud, maker.name)
         waits = _waits_for(found, parameters) if found["DBInstanceStatus"] == "available" else None
         if waits == _REBOOT and not rebooted:
-            # a restored instance may come up with the parameters of before
+            # A restored instance may start with the parameters of its snapshot.
             maker.cloud.call("rds", "reboot_db_instance", DBInstanceIdentifier=maker.name)
             rebooted = True
         return waits or found["DBInstanceStatus"], found
@@ -151,7 +151,7 @@ _REBOOT = "pending-reboot"
 
 
 def _waits_for(instance: dict[str, Any], group: str | None) -> str | None:
-    """What an available instance still waits for: a word for it, None for nothing."""
+    """Returns what an available instance still waits for, as a state; None for nothing."""
     if instance.get("PendingModifiedValues"):
         return "modifying"
     ours = [each for each in instance.get("DBParameterGroups", []) if each["DBParameterGroupName"] == group]
@@ -159,7 +159,7 @@ def _waits_for(instance: dict[str, Any], group: str | None) -> str | None:
 
 
 def check_snapshot(found: dict[str, Any], spec: DatabaseTarget, engine: str) -> None:
-    """Raises AwsError for a snapshot that the plan's server cannot be made of."""
+    """Raises AwsError if the plan's server cannot be restored from this snapshot."""
     name, version = spec.snapshot, found["EngineVersion"]
     if found["Engine"] != engine:
         raise AwsError(f"the snapshot {name} is one of {found['Engine']}, not of {engine}")
@@ -170,17 +170,17 @@ def check_snapshot(found: dict[str, Any], spec: DatabaseTarget, engine: str) -> 
 
 
 def place_of(instance: dict[str, Any], host: str, port: int, user: str) -> Place:
-    """Where the server is whose instance is described so."""
+    """Returns the location of the server on the described instance."""
     zone = instance.get("AvailabilityZone", "")
     return Place(host, int(port), user, zone, instance["DBInstanceClass"], instance["EngineVersion"])
 
 
 def insights(spec: DatabaseTarget) -> dict[str, Any]:
-    """What is asked for about Performance Insights; a week of it is free."""
+    """Returns the request's parameters for Performance Insights, which is free for seven days of history."""
     kept = {"PerformanceInsightsRetentionPeriod": INSIGHTS_DAYS} if spec.insights else {}
     return {"EnablePerformanceInsights": spec.insights, **kept}
 
 
 def given(**asked: object) -> dict[str, Any]:
-    """Those of `asked` that are something."""
+    """Returns `asked` without the keys whose value is None."""
     return {name: value for name, value in asked.items() if value is not None}
