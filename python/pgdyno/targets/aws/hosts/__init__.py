@@ -1,1 +1,1 @@
-"""Hosts of EC2: database servers and generators."""
+"""EC2 hosts: database servers and generators."""

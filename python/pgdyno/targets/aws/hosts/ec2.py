@@ -1,4 +1,4 @@
-"""kind = "ec2": a host with a PostgreSQL from packages, and the login to hosts at Amazon over SSH."""
+"""kind = "ec2": an EC2 host with PostgreSQL from packages, and the SSH login to such hosts."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from pgdyno.targets.rental import stamp
 from pgdyno.units import format_duration, parse_duration_s
 
 STATE = "cat ~/state"
-"""setup.sh writes it."""
+"""The command that prints the state of the set-up, which setup.sh writes."""
 REACHED_WITHIN_S = 600.0
-"""Of an instance that is running, until SSH answers: it boots."""
+"""The time limit for a running instance to boot until SSH answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostKeys:
-    """Of one host that is about to be made."""
+    """The SSH keys of a host that pgdyno is about to create."""
 
     ring: KeyRing
     own: str
@@ -37,17 +37,20 @@ class HostKeys:
 
     @classmethod
     def new(cls, journal: Journal, name: str) -> HostKeys:
-        """Makes them. Raises TargetError."""
+        """Generates the keys of the host `name`. Raises TargetError."""
         ring = KeyRing(journal)
         return cls(ring, ring.own(), new_pair(name))
 
     def host(self, maker: Maker, spec: Host) -> HostData:
-        """For its user data."""
+        """Returns what the host's user data contain about its login, keys and expiry."""
         return HostData(self.pair, spec.login, spec.ssh_port, self.own, stamp(maker.journal.expires))
 
 
 def reached(maker: Maker, wanted: Reachable, spec: Host, keys: HostKeys, place: Place) -> Place:
-    """`place`, once the host that is there says that it is ready; its key is known from then on. Raises TargetError."""
+    """Returns `place` once its host reports that it is ready.
+
+    Its host key becomes a known one before that. Raises TargetError.
+    """
     keys.ring.know(place.host, place.ssh_port, keys.pair.public)
     ssh = keys.ring.ssh(place)
     assert ssh is not None
@@ -56,7 +59,7 @@ def reached(maker: Maker, wanted: Reachable, spec: Host, keys: HostKeys, place: 
 
 
 def place_of_host(found: dict[str, Any], spec: Host, *, port: int, user: str, version: str, tls: str) -> Place:
-    """Where the instance is that EC2 describes so, and what it is for."""
+    """Returns the location of the instance that EC2 describes in `found`, and what runs on it."""
     inner = str(found["PrivateIpAddress"])
     return Place(
         host=str(found.get("PublicIpAddress") or inner),
@@ -73,7 +76,10 @@ def place_of_host(found: dict[str, Any], spec: Host, *, port: int, user: str, ve
 
 
 def wait_until_set_up(maker: Maker, spec: Host, wanted: Reachable, ssh: SshSpec) -> None:
-    """Returns when the host says that it is ready. Raises TargetError: it failed, or cannot be reached and why."""
+    """Returns once the host reports that it is ready.
+
+    Raises TargetError with the reason if the set-up fails or the host is unreachable.
+    """
     within_s = parse_duration_s(wanted.ready_within)
     patience, reached = Patience(within_s), Patience(REACHED_WITHIN_S)
     told, answered = "", False
@@ -111,16 +117,16 @@ def _unreached(maker: Maker, spec: Host, wanted: Reachable, ssh: SshSpec, error:
 
 @dataclass(frozen=True, slots=True)
 class Ec2:
-    """One target."""
+    """The host and server of one target."""
 
     maker: Maker
     spec: Ec2Target
     password: str
 
     def up(self) -> Place:
-        """Makes the host, and waits until its server is there. Raises TargetError."""
+        """Creates the host, and waits until its server is ready. Raises TargetError."""
         maker, spec = self.maker, self.spec
-        # what may be wrong is asked before anything is made
+        # Errors in the plan must be reported before anything is created.
         architecture = architecture_of(maker.cloud, spec, [spec.instance, *spec.instead])
         image = image_of(maker.cloud, spec.system, architecture)
         network = network_of(maker.cloud, spec.subnet, spec.zones)

@@ -1,4 +1,4 @@
-"""The hosts that a run's load comes from: instances of their own, in the zone of the servers."""
+"""The hosts that generate a run's load: EC2 instances of their own, in the zone of the servers."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from pgdyno.targets.rental import GENERATOR, generator_names, is_generator
 Say = Callable[[str], None]
 REACH_S = 10
 PROGRAMS = ("pgdrive", "pgprobe")
-"""That run there."""
+"""Programs that run on a generator."""
 
 
 def generators_of(spec: Ec2Generator, cloud: Cloud, journal: Journal, say: Say, stop: Stop) -> list[RentedGenerator]:
-    """Those that `spec` asks for; nothing of them is made yet."""
+    """Returns the generators that `spec` declares; none of them is created yet."""
     makers = [
         Maker(cloud, journal, name, f"0-{number}" if number > 1 else 0, say, stop)
         for number, name in enumerate(generator_names(spec.count), start=1)
@@ -40,20 +40,20 @@ def generators_of(spec: Ec2Generator, cloud: Cloud, journal: Journal, say: Say, 
 
 @dataclass(frozen=True, slots=True)
 class RentedGenerator:
-    """One of the plan's hosts."""
+    """One of the plan's generator hosts."""
 
     maker: Maker
     spec: Ec2Generator
 
     def group(self) -> str:
-        """Makes the security group of all, which servers let in, before there is anything else. Raises AwsError."""
+        """Creates the generators' security group, which servers let in, before any other resource. Raises AwsError."""
         maker, spec = self.maker, self.spec
         _check_programs(architecture_of(maker.cloud, spec, [spec.instance, *spec.instead]), spec.instance)
         network = network_of(maker.cloud, spec.subnet, [])
         return security_group(maker, network.vpc, allowed_networks(spec.allow), [spec.ssh_port])
 
     def up(self, group: str, zone: str) -> Place:
-        """Makes the host in `zone`, and waits until it is there. Raises TargetError."""
+        """Creates the host in `zone`, and waits until it is ready. Raises TargetError."""
         maker, spec = self.maker, self.spec
         architecture = architecture_of(maker.cloud, spec, [spec.instance, *spec.instead])
         image = image_of(maker.cloud, spec.system, architecture)
@@ -71,7 +71,7 @@ class RentedGenerator:
 
 
 def _check_programs(architecture: Architecture, instance: str) -> None:
-    """Raises TargetError when there are no programs for such a host: before anything is paid for."""
+    """Raises TargetError if this machine has no programs for such a host, before anything costs money."""
     machine = "aarch64" if architecture == "arm64" else architecture
     if machine == os.uname().machine:
         return
@@ -86,7 +86,7 @@ def _check_programs(architecture: Architecture, instance: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """The generator as the plan has it, in zones that the plan does not know."""
+    """The plan's generator in given zones, which the plan does not specify."""
 
     spec: Ec2Generator
     zones: list[str]
@@ -113,7 +113,7 @@ class _Placed:
 
 
 def there(journal: Journal, name: str = GENERATOR) -> There:
-    """How a generator of the run of `journal` is used, and by which addresses it finds the servers."""
+    """Returns how to reach a generator of the journal's run, and the addresses by which it reaches the servers."""
     place = Place(**journal.ready[name])
     ssh = KeyRing(journal).ssh(place)
     assert ssh is not None
@@ -121,7 +121,7 @@ def there(journal: Journal, name: str = GENERATOR) -> There:
 
 
 def all_there(journal: Journal) -> list[There]:
-    """Of every generator of the run."""
+    """Returns the same for every generator of the run."""
     return [there(journal, name) for name in generator_names(len(journal.ready)) if name in journal.ready]
 
 
@@ -131,7 +131,9 @@ def _inner(ready: Mapping[str, dict[str, Any]]) -> dict[str, str]:
 
 
 def check_reach(cloud: Cloud, journal: Journal) -> None:
-    """Raises TargetError unless each generator reaches every server; the security group or the route: which."""
+    """Raises TargetError if a generator does not reach a server; the error says whether the security group or the route
+    is the cause.
+    """
     for far in all_there(journal):
         _check_reach(far, cloud, journal)
 
@@ -153,11 +155,15 @@ def _check_reach(far: There, cloud: Cloud, journal: Journal) -> None:
 
 _NO_ROUTE = ("Network is unreachable", "No route to host")
 _TIMED_OUT = "exit code 124"
-"""Of timeout(1)."""
+"""The exit code of timeout(1) when the time is over."""
 
 
 def _not_reached(said: str, cloud: Cloud, run: str, port: int) -> tuple[str, str]:
-    """By how the attempt ended: a security group and a network ACL drop packets, and answer nothing."""
+    """Returns the reason and a hint.
+
+    Security groups and network ACLs drop packets silently, so that a refused connection or a missing route has another
+    cause.
+    """
     if "Connection refused" in said:
         return "the way is open, and nobody listens there", "the server has ended, or listens elsewhere: see its log"
     if any(each in said for each in _NO_ROUTE):

@@ -1,4 +1,4 @@
-"""An instance of EC2: its image, network, volumes and keys; asked for, waited for, logged in to."""
+"""Creates EC2 instances: image, network, volumes and keys, the request, and the wait for it."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ IMAGES: Mapping[System, str] = {
     "debian-13": "/aws/service/debian/release/13/latest/{}",
     "ubuntu-24.04": "/aws/service/canonical/ubuntu/server/24.04/stable/current/{}/hvm/ebs-gp3/ami-id",
 }
-"""Public parameters of Amazon's Systems Manager, by the distribution's name of the architecture."""
+"""Public parameters of Amazon's Systems Manager; the placeholder is the distribution's name of the architecture."""
 _DISTRIBUTIONS: Mapping[Architecture, str] = {"arm64": "arm64", "x86_64": "amd64"}
 _ENDED = ("shutting-down", "terminated", "stopping", "stopped")
 
 
 class Wanted(Protocol):
-    """What the plan says of a host, a server's or a generator's."""
+    """The keys of the plan that a host has, whether it is a server or a generator."""
 
     @property
     def instance(self) -> str: ...
@@ -48,24 +48,24 @@ class Wanted(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """Of a system."""
+    """An image (AMI) of a system."""
 
     id: str
     root: str
-    """The device that it starts from."""
+    """The image's root device."""
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """Where a host can be."""
+    """The VPC and the subnets in which a host can be."""
 
     vpc: str
     subnets: Mapping[str, str]
-    """By zone, in the order in which they are tried."""
+    """Subnet ids by zone, in the order in which pgdyno tries them."""
 
 
 def architecture_of(cloud: Cloud, spec: Host, types: Sequence[str]) -> Architecture:
-    """That of all `types`. Raises AwsError when they have not one in common, or not the plan's."""
+    """Returns the architecture of all `types`. Raises AwsError if they differ, or differ from the plan's."""
     found = cloud.each("ec2", "describe_instance_types", "InstanceTypes", InstanceTypes=list(types))
     by_type = {each["InstanceType"]: _architecture(each) for each in found}
     for each in types:
@@ -85,7 +85,7 @@ def _architecture(described: dict[str, Any]) -> Architecture:
 
 
 def image_of(cloud: Cloud, system: System, architecture: Architecture) -> Image:
-    """The newest of `system`. Raises AwsError."""
+    """Returns the newest image of `system`. Raises AwsError."""
     name = IMAGES[system].format(_DISTRIBUTIONS[architecture])
     try:
         found = cloud.call("ssm", "get_parameter", Name=name)["Parameter"]["Value"]
@@ -99,7 +99,7 @@ def image_of(cloud: Cloud, system: System, architecture: Architecture) -> Image:
 
 
 def network_of(cloud: Cloud, subnet: str | None, zones: Sequence[str]) -> Network:
-    """The subnet that the plan names, or those of the default network in `zones`. Raises AwsError."""
+    """Returns the plan's subnet, or the subnets of the default VPC in `zones`. Raises AwsError."""
     if subnet is not None:
         for each in cloud.each("ec2", "describe_subnets", "Subnets", SubnetIds=[subnet]):
             return Network(each["VpcId"], {each["AvailabilityZone"]: subnet})
@@ -119,21 +119,23 @@ def network_of(cloud: Cloud, subnet: str | None, zones: Sequence[str]) -> Networ
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An instance, as it is asked for."""
+    """The parts of a request for an instance that do not depend on its type and zone."""
 
     image: Image
     network: Network
     group: str
     volumes: Mapping[str, Volume]
-    """Those besides the root's, by device."""
+    """Volumes by device, without the root volume."""
     root: Volume
     user_data: str
     by_minute: bool = False
-    """Whether CloudWatch is to have its figures by the minute (detailed monitoring), in place of five."""
+    """Whether CloudWatch gets the instance's metrics every minute (detailed monitoring) instead of every five
+    minutes.
+    """
 
 
 def launch(maker: Maker, spec: Wanted, order: Order) -> dict[str, Any]:
-    """The instance once it is running, as EC2 describes it, in the first zone and of the first type that there is.
+    """Returns EC2's description of a running instance, in the first zone and of the first type with capacity.
 
     Raises AwsError.
     """
@@ -142,7 +144,7 @@ def launch(maker: Maker, spec: Wanted, order: Order) -> dict[str, Any]:
     def make(instance: str, zone: str | None) -> dict[str, Any]:
         nonlocal attempts
         attempts += 1
-        # a token stands for one request: the next choice is another
+        # EC2 accepts a client token for one set of parameters only, so that each choice needs another.
         token = f"{maker.name}-{attempts}"
         maker.note(Kind.INSTANCE, token)
         made = _request(maker, spec, order, instance, order.network.subnets[str(zone)], token)
@@ -152,7 +154,10 @@ def launch(maker: Maker, spec: Wanted, order: Order) -> dict[str, Any]:
 
 
 def _request(maker: Maker, spec: Wanted, order: Order, instance: str, subnet: str, token: str) -> str:
-    """The instance's id. The same token twice, after an answer that was lost, makes one."""
+    """Returns the id of the new instance.
+
+    The token makes a repeated request, after a lost response, return the same instance.
+    """
     tagged = ("instance", "volume", "network-interface")
     volumes = {order.image.root: order.root, **order.volumes}
     interface = {
@@ -172,7 +177,7 @@ def _request(maker: Maker, spec: Wanted, order: Order, instance: str, subnet: st
         ClientToken=token,
         UserData=order.user_data,
         Monitoring={"Enabled": order.by_minute},
-        # a host that shuts itself down is gone, with its volumes
+        # A host that shuts itself down at its expiry must be removed with its volumes, not stopped.
         InstanceInitiatedShutdownBehavior="terminate",
         BlockDeviceMappings=[_mapping(device, volume, spec) for device, volume in volumes.items()],
         NetworkInterfaces=[interface],
@@ -193,7 +198,7 @@ def _wait(maker: Maker, spec: Wanted, instance: str) -> dict[str, Any]:
         try:
             found = instance_of(maker.cloud, instance)
         except NotThereError:
-            # not every part of EC2 knows at once what another has made
+            # EC2 is eventually consistent: a new instance may not be visible yet.
             return "pending", {}
         state = found["State"]["Name"]
         if state in _ENDED:
@@ -211,7 +216,7 @@ def _ended(instance: str, found: dict[str, Any]) -> AwsError:
 
 
 def instance_of(cloud: Cloud, instance: str) -> dict[str, Any]:
-    """As EC2 describes it. Raises NotThereError, AwsError."""
+    """Returns EC2's description of the instance. Raises NotThereError, AwsError."""
     for reservation in cloud.each("ec2", "describe_instances", "Reservations", InstanceIds=[instance]):
         for each in reservation["Instances"]:
             return dict(each)
@@ -222,22 +227,22 @@ SSH_PORT = 22
 
 
 class KeyRing:
-    """The folder with the keys of one run, beside its journal; closed to others."""
+    """The folder with the keys of one run, next to its journal, which only its owner can read."""
 
     def __init__(self, journal: Journal) -> None:
-        """Of the run of `journal`; nothing is written yet."""
+        """Names the folder of the journal's run; nothing is written yet."""
         self.folder = journal.keys
         self.config = self.folder / "config"
-        """A config file for ssh(1): the key of `own`."""
+        """A config file for ssh(1) that names the key of `own`."""
         self.known_hosts = self.folder / "known_hosts"
-        """The keys of the run's hosts, and of no others."""
+        """The host keys of this run's hosts only."""
 
     def certificate(self, target: str) -> Path:
-        """What the server of `target` is known by."""
+        """Returns the path of the certificate by which clients recognize the server of `target`."""
         return self.folder / f"{target}.crt"
 
     def own(self) -> str:
-        """The public half of our own key; made when it is first asked for. Raises TargetError."""
+        """Returns the public half of the run's own key, which the first call generates. Raises TargetError."""
         with storing(self.folder, "cannot write"):
             if not (self.folder / "key.pub").exists():
                 ensure_folder(self.folder)
@@ -247,12 +252,12 @@ class KeyRing:
                 pair = new_pair("pgdyno")
                 _write(self.folder / "key", pair.private)
                 _write(self.config, f'Host *\n  IdentityFile "{self.folder / "key"}"\n  IdentitiesOnly yes\n')
-                # last: it says that all is there
+                # This file must be the last: its existence says that the others are complete.
                 _write(self.folder / "key.pub", pair.public)
             return (self.folder / "key.pub").read_text(encoding="utf-8")
 
     def ssh(self, place: Place) -> SshSpec | None:
-        """How to log in to the host of `place`; None where there is none."""
+        """Returns how to log in to the host of `place`; None if there is no such host."""
         if not place.login:
             return None
         return SshSpec(
@@ -264,12 +269,12 @@ class KeyRing:
         )
 
     def trust(self, target: str, certificate: str) -> None:
-        """Keeps what the server of `target` is known by. Raises TargetError."""
+        """Writes the certificate by which clients recognize the server of `target`. Raises TargetError."""
         with storing(self.folder, "cannot write"):
             _write(self.certificate(target), certificate)
 
     def know(self, address: str, port: int, public: str) -> None:
-        """Keeps the host key of `address`. Raises TargetError."""
+        """Adds the host key of `address` to the known hosts. Raises TargetError."""
         algorithm, key = public.split()[:2]
         with storing(self.folder, "cannot write"), self.known_hosts.open("a", encoding="utf-8") as file:
             file.write(

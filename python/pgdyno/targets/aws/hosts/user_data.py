@@ -1,7 +1,7 @@
-"""What a host at Amazon is told at its first start, as cloud-init reads it.
+"""User data of EC2 hosts, which cloud-init reads at the first boot.
 
-It can be read by everybody on the host, and by whoever may look at the instance: passwords stand in it only as the
-server itself keeps them.
+Everybody on the host and everybody who may describe the instance can read them. Therefore they contain passwords only
+as SCRAM verifiers, as the server itself stores them.
 """
 
 from __future__ import annotations
@@ -30,26 +30,28 @@ from pgdyno.targets.aws.location import USER
 from pgdyno.targets.aws.schema import DATA_DEVICE, WAL_DEVICE, DataVolume, Ec2Target
 
 VALID = timedelta(days=365)
-"""Of a server's certificate; hosts do not live so long."""
+"""The validity of a server's certificate, which is longer than any host exists."""
 _EARLIER = timedelta(days=1)
-"""Clocks differ."""
+"""How far in the past the validity begins, because clocks of hosts differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A key in two halves, as files of OpenSSH or PEM have them."""
+    """A key pair, or a key and its certificate, in the formats of OpenSSH or PEM."""
 
     private: str
     public: str
 
 
 def new_pair(comment: str) -> Pair:
-    """Of SSH, ed25519."""
+    """Generates an ed25519 key pair for SSH."""
     return Pair(*new_key(comment))
 
 
 def new_certificate(name: str) -> Pair:
-    """A server's key and the certificate that it signed itself: who has that file trusts this server alone."""
+    """Generates a server's key and self-signed certificate: a client that trusts this certificate trusts this server
+    alone.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.now(UTC)
@@ -69,12 +71,15 @@ def new_certificate(name: str) -> Pair:
 
 
 ITERATIONS = 4096
-"""PostgreSQL's own (scram_iterations)."""
+"""The default of PostgreSQL's scram_iterations."""
 _SALT = 16
 
 
 def verifier(password: str, salt: bytes | None = None) -> str:
-    """`SCRAM-SHA-256$4096:salt$StoredKey:ServerKey`, as CREATE ROLE … PASSWORD takes it; ASCII passwords only."""
+    """Returns `SCRAM-SHA-256$4096:salt$StoredKey:ServerKey`, as CREATE ROLE … PASSWORD accepts it.
+
+    The password must be ASCII.
+    """
     salt = secrets.token_bytes(_SALT) if salt is None else salt
     salted = hashlib.pbkdf2_hmac("sha256", password.encode("ascii"), salt, ITERATIONS)
     stored = hashlib.sha256(_hmac(salted, b"Client Key")).digest()
@@ -88,7 +93,7 @@ def _hmac(key: bytes, text: bytes) -> bytes:
 
 FOLDER = "/etc/pgdyno"
 LARGEST = 16_384
-"""Bytes, before base64; of EC2."""
+"""EC2's limit for user data, in bytes before base64."""
 _UNIT = "/etc/systemd/system/pgdyno-expiry.service"
 _SERVICE = f"""\
 [Unit]
@@ -105,41 +110,41 @@ DO $$ BEGIN
 EXCEPTION WHEN duplicate_object THEN NULL;
 END $$;
 """
-"""setup.sh may run twice."""
+"""setup.sh may run this twice, so that an existing role must not be an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """Who a host is, who may log in, and until when it lives."""
+    """The host's key, its login, and its expiry."""
 
     key: Pair
-    """Of the host itself."""
+    """The host's own key pair."""
     login: str
     port: int
-    """Of SSH."""
+    """The port of SSH."""
     own: str
-    """Our public key."""
+    """pgdyno's public key, which may log in."""
     expires: str
-    """As the tag has it."""
+    """The time of expiry in the format of the tag."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What the host is to become."""
+    """What the host will run."""
 
     environment: Mapping[str, str | Sequence[str]]
-    """For setup.sh."""
+    """Variables for setup.sh."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """Contents of further files below `FOLDER`."""
+    """Contents of additional files by their paths below `FOLDER`."""
 
 
 def generator() -> Job:
-    """A host that only runs our programs."""
+    """Returns the job of a generator, which runs only pgdyno's programs."""
     return Job({"ROLE": "generator"})
 
 
 def server(spec: Ec2Target, password: str, certificate: Pair | None) -> Job:
-    """A database server; `certificate` is its own, None: connections are not encrypted."""
+    """Returns the job of a database server. `certificate` is the server's; if None, connections are not encrypted."""
     environment: dict[str, str | Sequence[str]] = {
         "ROLE": "server",
         "VERSION": spec.version,
@@ -169,7 +174,7 @@ def _volume(name: str, volume: DataVolume | None, device: str) -> dict[str, str]
 
 
 def settings_file(spec: Ec2Target) -> str:
-    """Lines of postgresql.conf: how it is reached, and the plan's."""
+    """Returns lines of postgresql.conf: how the server is reached, then the plan's settings."""
     configuration = f"/etc/postgresql/{spec.version}/main"
     settings = {"listen_addresses": "*", "password_encryption": "scram-sha-256", "ssl": "on" if spec.tls else "off"}
     if spec.tls:
@@ -185,7 +190,7 @@ def _quoted(value: str) -> str:
 
 
 def user_data(host: Host, job: Job) -> str:
-    """As cloud-init reads it. Raises AwsError when it is too large."""
+    """Returns the user data as cloud-init reads them. Raises AwsError if they are too large."""
     text = f"#cloud-config\n{json.dumps(_config(host, job), indent=0)}\n"
     if len(text.encode()) > LARGEST:
         message = f"the host's user data are {len(text.encode()):,} bytes, and EC2 takes {LARGEST:,}"
@@ -194,7 +199,7 @@ def user_data(host: Host, job: Job) -> str:
 
 
 def _config(host: Host, job: Job) -> dict[str, Any]:
-    """JSON is YAML, too."""
+    """Returns cloud-init's configuration, which is written as JSON because YAML includes it."""
     environment = {"LOGIN": host.login, **job.environment}
     contents = {
         f"{FOLDER}/host.env": "".join(_assigned(name, value) for name, value in environment.items()),
@@ -225,7 +230,7 @@ def _config(host: Host, job: Job) -> dict[str, Any]:
         "runcmd": [
             ["systemctl", "daemon-reload"],
             ["systemctl", "enable", "--now", "pgdyno-expiry.service"],
-            # where a socket listens for it, that has read its port before
+            # If a systemd socket listens for sshd, it has read the port before this file existed.
             "systemctl try-restart ssh.socket; systemctl restart ssh",
             ["bash", f"{FOLDER}/setup.sh"],
         ],
@@ -233,7 +238,10 @@ def _config(host: Host, job: Job) -> dict[str, Any]:
 
 
 def _sshd(port: int) -> str:
-    """A client that is gone is noticed, so that what it started ends."""
+    """Returns sshd's configuration.
+
+    Its keep-alives detect a lost client, so that programs that the client started end.
+    """
     refused = "PasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin no\n"
     return f"Port {port}\nClientAliveInterval 5\nClientAliveCountMax 3\n{refused}"
 
