@@ -1,1 +1,1 @@
-"""What Amazon reports on a rented server."""
+"""What Amazon's services report on a rented server."""

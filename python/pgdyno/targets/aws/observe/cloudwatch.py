@@ -1,4 +1,4 @@
-"""CloudWatch's figures of a server, by the minute: the finest period that it has of them."""
+"""CloudWatch's metrics of a server, by the minute, which is the finest period that CloudWatch has of them."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from pgdyno.targets.aws.schema import DATA_DEVICE, WAL_DEVICE
 from pgdyno.targets.rental import SECOND_US, Figure, Observed, Span, is_complete, missing
 
 PERIOD_S = 60
-"""The finest that it has of them: of a host with detailed monitoring."""
+"""The finest period of these metrics; for hosts it needs detailed monitoring."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A metric of Amazon's, and what it is called here."""
+    """A CloudWatch metric, and its name in pgdyno."""
 
     name: str
-    """Amazon's."""
+    """CloudWatch's name of the metric."""
     metric: str
     unit: str
-    """share, bytes, ms, count, and these a second."""
+    """share, bytes, ms or count, or one of these per second (`bytes/s`)."""
     meaning: str
     factor: float = 1.0
-    """From Amazon's unit."""
+    """Factor from CloudWatch's unit to `unit`."""
     sums: bool = False
-    """Whether it is the minute's sum that is asked for, in place of its mean."""
+    """Whether pgdyno requests the sum over the minute instead of the mean."""
 
 
 _EBS_CREDITS = (
@@ -63,7 +63,7 @@ DATABASE = (
     Counted("StorageNetworkReceiveThroughput", "storage_received", "bytes/s", "from the cluster's storage (Aurora)"),
     Counted("StorageNetworkTransmitThroughput", "storage_sent", "bytes/s", "to the cluster's storage (Aurora)"),
 )
-"""Of a database instance; each has some of them."""
+"""Metrics of a database instance; an instance has some of them."""
 _A_SECOND = 1 / PERIOD_S
 HOST = (
     Counted("CPUUtilization", "cpu", "share", "processors that were busy, the hypervisor's part among it", 0.01),
@@ -77,7 +77,7 @@ HOST = (
     Counted("CPUCreditBalance", "cpu_credits", "count", "credits of a burstable type that are left"),
     Counted("CPUSurplusCreditBalance", "cpu_surplus_credits", "count", "credits that it has had beyond these"),
 )
-"""Of an instance of EC2; each has some of them."""
+"""Metrics of an EC2 instance; an instance has some of them."""
 VOLUME = (
     Counted("VolumeReadOps", "volume_reads", "count/s", "read requests", _A_SECOND, sums=True),
     Counted("VolumeWriteOps", "volume_writes", "count/s", "write requests", _A_SECOND, sums=True),
@@ -90,12 +90,12 @@ VOLUME = (
     Counted("VolumeIOPSExceededCheck", "volume_iops_exceeded", "share", "1 where more requests came than it gives"),
     Counted("VolumeThroughputExceededCheck", "volume_throughput_exceeded", "share", "likewise of bytes"),
 )
-"""Of a volume of EBS; label `volume`: `root`, `data`, `wal`."""
+"""Metrics of an EBS volume, with the label `volume`: `root`, `data`, `wal`."""
 LATENCIES = (
     ("volume_read_latency", "volume_in_reads", "volume_reads", "a read request, on average"),
     ("volume_write_latency", "volume_in_writes", "volume_writes", "a write request, on average"),
 )
-"""What is made of two of a volume's: what is in flight by what comes a second (Little's law), ms."""
+"""Latencies in ms by Little's law: a volume's requests in flight, divided by its requests per second."""
 
 
 _VOLUMES: Mapping[str, str] = {DATA_DEVICE: "data", WAL_DEVICE: "wal"}
@@ -103,7 +103,7 @@ _VOLUMES: Mapping[str, str] = {DATA_DEVICE: "data", WAL_DEVICE: "wal"}
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What CloudWatch knows by one name."""
+    """A resource with metrics in CloudWatch."""
 
     namespace: str
     dimension: str
@@ -113,12 +113,15 @@ class Subject:
 
 
 def database(instance: str) -> list[Subject]:
-    """The database instance of this name."""
+    """Returns the database instance of this name."""
     return [Subject("AWS/RDS", "DBInstanceIdentifier", instance, DATABASE)]
 
 
 def host(cloud: Cloud, tokens: Iterable[str]) -> list[Subject]:
-    """The running instance that one of the requests with these tokens made, and its volumes. Raises AwsError."""
+    """Returns the running instance that a request with one of these tokens created, and its volumes.
+
+    Raises AwsError.
+    """
     filters = [{"Name": "client-token", "Values": list(tokens)}]
     for reservation in cloud.each("ec2", "describe_instances", "Reservations", Filters=filters):
         for each in reservation["Instances"]:
@@ -140,22 +143,22 @@ def _role(instance: Mapping[str, Any], mapping: Mapping[str, Any]) -> str:
 
 
 def asking_of_host(cloud: Cloud, tokens: Iterable[str], span: Span) -> Callable[[], Observed]:
-    """Asks for what `host` names, as often as it is called; the host is looked up by the first call. Raises AwsError.
+    """Returns a function that requests the metrics of `host` at each call, and looks the host up only at the first.
 
-    While figures are waited for, a host stays what it is, and so do its volumes.
+    The instance and its volumes do not change while pgdyno waits for their metrics. The function raises AwsError.
     """
     subjects = cache(partial(host, cloud, tuple(tokens)))
     return lambda: cloudwatch_figures(cloud, subjects(), span)
 
 
 _ALWAYS = "cpu"
-"""What every server has: it tells how far the figures have come."""
+"""A metric that every server has, and whose newest value therefore says up to when metrics are available."""
 
 
 def cloudwatch_figures(cloud: Cloud, subjects: Sequence[Subject], span: Span) -> Observed:
-    """All metrics of `subjects` over the whole minutes that `span` touches. Raises AwsError.
+    """Returns all metrics of `subjects` for the whole minutes that `span` touches. Raises AwsError.
 
-    A metric that has nothing in it at all is one that the server does not have.
+    A metric without any value is one that the server does not have.
     """
     minutes = span.widened(PERIOD_S)
     pairs = ((subject, each) for subject in subjects for each in subject.metrics)
@@ -189,7 +192,7 @@ def _query(name: str, subject: Subject, counted: Counted) -> Mapping[str, Any]:
 
 
 def _figures(subject: Subject, counted: Counted, told: Mapping[str, Any]) -> list[Figure]:
-    # CloudWatch names a period by its begin
+    # CloudWatch names a period by its start, Observed by its end.
     period_us = PERIOD_S * SECOND_US
     times = (round(at.timestamp()) * SECOND_US + period_us for at in told.get("Timestamps", ()))
     return [
@@ -202,7 +205,7 @@ def _latencies(found: Mapping[str, Sequence[Figure]]) -> Iterable[Figure]:
     for metric, in_flight, coming, _ in LATENCIES:
         rates = {(each.t_us, each.labels): each.value for each in found.get(coming, ())}
         for each in found.get(in_flight, ()):
-            # a minute without requests has no latency
+            # A minute without requests has no latency.
             if rate := rates.get((each.t_us, each.labels)):
                 yield Figure(each.t_us, each.span_us, metric, 1000 * each.value / rate, each.labels)
 

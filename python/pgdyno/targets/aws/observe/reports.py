@@ -1,4 +1,7 @@
-"""What Amazon's services report on a rented server during a trial; they are asked after it, as figures come late."""
+"""What Amazon's services report on a rented server during a trial.
+
+pgdyno asks them after the trial, because metrics arrive late.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,9 @@ from pgdyno.units import format_duration
 
 
 def whole(ask: Callable[[], Observed], within_s: float, waits: Callable[[], None]) -> Observed:
-    """What `ask` tells once its end is there, or as it is when `within_s` are over: what has not come is a gap.
+    """Calls `ask` until its answer covers the whole span, or `within_s` have passed; what is missing then is a gap.
 
-    `waits` is called once, if there is something to wait for. With 0 seconds it is asked for once. Raises AwsError.
+    Calls `waits` once if it has to wait. With 0 s, it calls `ask` once. Raises AwsError.
     """
     patience, waited = Patience(within_s), False
     while not (found := ask()).complete and not patience.over():
@@ -33,19 +36,22 @@ def whole(ask: Callable[[], Observed], within_s: float, waits: Callable[[], None
 
 PERIOD_S = 1
 CHUNK_S = 300
-"""So much is asked for at once."""
+"""The seconds that one request covers."""
 MOST_WAITS = 24
-"""Waits of a stretch, those with the most sessions; the sum has all."""
+"""The most wait events of one request, by sessions; the total counts all."""
 LOAD, SESSIONS = "load", "sessions"
 METRICS = (
     (LOAD, "count", "active sessions, all waits and CPU together"),
     (SESSIONS, "count", "of these, in one wait; labels `wait_type` and `wait`"),
 )
-"""Metric, unit, meaning: averages over the second before."""
+"""Metric, unit and meaning; values are means over the preceding second."""
 
 
 def insights_figures(cloud: Cloud, resource: str, span: Span) -> Observed:
-    """Active sessions of the instance with the id `resource` (`db-ABC…`) over `span`. Raises AwsError."""
+    """Returns active sessions over `span` of the instance whose resource id is `resource` (`db-ABC…`).
+
+    Raises AwsError.
+    """
     seconds = span.widened(PERIOD_S)
     figures = [figure for part in _parts(seconds) for figure in _part(cloud, resource, part)]
     gaps = missing(seconds, PERIOD_S, (each.t_us for each in figures if each.metric == LOAD))
@@ -82,7 +88,7 @@ def _insights_figures(told: Mapping[str, Any], part: Span) -> Iterator[Figure]:
     labels = _labels(dimensions) if dimensions else ()
     for point in told.get("DataPoints", ()):
         value, t_us = point.get("Value"), round(point["Timestamp"].timestamp()) * SECOND_US
-        # a second without a value is a gap; a wait that nobody was in is left out
+        # A second without a value is a gap. A wait event without sessions is not recorded.
         if value is None or math.isnan(value) or not part.from_us < t_us <= part.to_us:
             continue
         if value or metric == LOAD:
@@ -90,7 +96,7 @@ def _insights_figures(told: Mapping[str, Any], part: Span) -> Iterator[Figure]:
 
 
 def _labels(dimensions: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """As the probe's waits have them: `IO` and `DataFileRead` of `IO:DataFileRead`."""
+    """Returns the labels of the probe's waits: `IO` and `DataFileRead` for `IO:DataFileRead`."""
     name = dimensions.get("db.wait_event.name", "")
     kind, _, wait = name.rpartition(":")
     kind = dimensions.get("db.wait_event.type", kind) or wait
@@ -105,14 +111,14 @@ _NAMES = {
 
 
 def told_of_host(cloud: Cloud, requests: Sequence[str], span: Span, late_s: float, say: Say) -> Iterator[Told]:
-    """Of the host that one of `requests` made."""
+    """Yields what CloudWatch reports on the host that one of `requests` created."""
     yield _figures(CloudSource.METRICS, asking_of_host(cloud, requests, span), late_s, say)
 
 
 def told_of_database(cloud: Cloud, instance: str, span: Span, late_s: float, say: Say) -> Iterator[Told]:
-    """Of the database instance `instance`."""
+    """Yields what Amazon reports on the database instance `instance`."""
     resource, problem = _resource(cloud, instance)
-    # Performance Insights is there first, and CloudWatch is waited for
+    # Performance Insights has its figures earlier than CloudWatch.
     if resource is not None:
         yield _figures(CloudSource.SESSIONS, partial(insights_figures, cloud, resource, span), late_s, say)
     else:
@@ -127,7 +133,7 @@ def _told(source: CloudSource, message: str | None) -> Told:
 
 
 def _resource(cloud: Cloud, instance: str) -> tuple[str | None, str]:
-    """The instance's id at Performance Insights; None with the reason."""
+    """Returns the instance's id at Performance Insights, or None and the reason."""
     try:
         found = instance_of(cloud, instance)
     except AwsError as error:
@@ -158,12 +164,12 @@ _CREDITS = {
     "cpu_credits": ("CPU credits", 1.0, ""),
 }
 LEAST_SPENT = 0.02
-"""Of what was there when the trial began."""
+"""The smallest loss of credits that is reported, as a share of those at the start of the trial."""
 _LIMITS = {"volume_iops_exceeded": "requests", "volume_throughput_exceeded": "bytes"}
 
 
 def _by_what(found: Observed) -> dict[tuple[str, str], list[float]]:
-    """Values in time, by metric and by the words that tell a volume from others."""
+    """Returns values in order of time, by metric and by the words that name the volume."""
     values: dict[tuple[str, str], list[float]] = {}
     for each in found.figures:
         volume = dict(each.labels).get("volume", "")
@@ -172,7 +178,9 @@ def _by_what(found: Observed) -> dict[tuple[str, str], list[float]]:
 
 
 def _spent(found: Observed) -> Iterator[str]:
-    """What a trial lived on, and a longer one would not have had; and limits of volumes that it met."""
+    """Yields the burst credits that the trial used up, which a longer trial would lack, and volumes' limits that it
+    reached.
+    """
     for (metric, which), values in _by_what(found).items():
         if metric in _CREDITS and min(values) < (1 - LEAST_SPENT) * values[0]:
             words, factor, unit = _CREDITS[metric]

@@ -1,4 +1,4 @@
-"""The log of a database instance, as RDS hands it out: lines of a stretch, and its checkpoints."""
+"""The log of a database instance, as RDS serves it: the lines of a period, and its checkpoints."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pgdyno.targets.aws.api import Cloud
 from pgdyno.targets.rental import SECOND_US, Span
 
 MOST_BYTES = 64 << 20
-"""Kept of one trial."""
+"""The most bytes of log that pgdyno stores for one trial."""
 MOST_READ_BYTES = 512 << 20
-"""Of one file: it begins with its hour, not with the trial."""
+"""The most bytes to read of one file, which begins with its hour and not with the trial."""
 _LINE = re.compile(
     r"(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?) (?:UTC|GMT)\b[^\[]*\[(?P<pid>\d+)\]:?\s*"
     r"(?P<severity>[A-Z0-9]+):\s+(?P<message>.*)"
 )
-"""RDS's log_line_prefix is `%t:%r:%u@%d:[%p]:`, and its clock is UTC."""
+"""The format of a line: RDS's log_line_prefix is `%t:%r:%u@%d:[%p]:`, in UTC."""
 _STARTING = re.compile(r"(?P<kind>checkpoint|restartpoint) starting:(?P<reason>.*)")
 _COMPLETE = re.compile(
     r"(?P<kind>checkpoint|restartpoint) complete: wrote (?P<buffers>\d+) buffers \([\d.]+%\)"
@@ -35,23 +35,25 @@ _COMPLETE = re.compile(
 
 @dataclass(slots=True)
 class LogPart:
-    """What was written in a stretch."""
+    """The log of a period."""
 
     lines: list[str] = field(default_factory=list)
     checkpoints: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
-    """When, since 1970 by the server's clock to a second; and fields of the probe's `checkpoint`."""
+    """Times in microseconds since 1970 by the server's clock, exact to a second, with the fields of the probe's
+    `checkpoint`.
+    """
     cut: bool = False
-    """More than is kept was there."""
+    """Whether there was more log than pgdyno stores or reads."""
 
 
 def log_part(cloud: Cloud, instance: str, span: Span) -> LogPart:
-    """Of the log of `instance` in `span`, whole seconds. Raises AwsError."""
+    """Returns the log of `instance` during the whole seconds that `span` touches. Raises AwsError."""
     seconds = span.widened(1)
     part = LogPart()
     inside, size = False, 0
     for line in _lines(cloud, instance, seconds, part):
         t_us = line_us(line)
-        # what follows a line that belongs there is a part of it
+        # A line without a timestamp continues the line before it.
         inside = inside if t_us is None else seconds.from_us <= t_us < seconds.to_us
         if not inside:
             continue
@@ -82,7 +84,7 @@ def _lines(cloud: Cloud, instance: str, span: Span, part: LogPart) -> Iterator[s
 
 
 def _portions(cloud: Cloud, instance: str, file: str, part: LogPart) -> Iterator[str]:
-    # without a marker it would be the end of the file
+    # Without a marker, RDS returns the end of the file.
     marker, size = "0", 0
     while True:
         asked = {"DBInstanceIdentifier": instance, "LogFileName": file, "Marker": marker}
@@ -99,7 +101,7 @@ def _portions(cloud: Cloud, instance: str, file: str, part: LogPart) -> Iterator
 
 
 def line_us(line: str) -> int | None:
-    """When `line` was written, since 1970; None of one that belongs to the line before."""
+    """Returns the time of `line` in microseconds since 1970; None if it continues the line before it."""
     match = _LINE.match(line)
     if match is None:
         return None
@@ -108,7 +110,7 @@ def line_us(line: str) -> int | None:
 
 
 def checkpoint_of(line: str) -> dict[str, Any] | None:
-    """The fields of `checkpoint` (docs/reference/probe.md) in a line of the log; None in another."""
+    """Returns the fields of `checkpoint` (docs/reference/probe.md) if the line reports one, else None."""
     match = _LINE.match(line)
     said = match["message"] if match is not None else ""
     if (starting := _STARTING.match(said)) is not None:
