@@ -1,4 +1,4 @@
-"""Servers that are rented from Amazon for a run: made, watched over, and removed behind it.
+"""Servers that pgdyno rents from Amazon for a run: it creates them, observes them, and removes them after the run.
 
-Nothing here imports boto3 when it is imported itself: it is an optional extra (`pgdyno[aws]`).
+Importing this package does not import boto3, which is an optional extra (`pgdyno[aws]`).
 """

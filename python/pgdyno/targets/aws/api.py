@@ -1,4 +1,4 @@
-"""Requests to Amazon's services by boto3: clients, errors in words, and waiting."""
+"""Requests to Amazon's services with boto3: clients, error messages, and waiting."""
 
 from __future__ import annotations
 
@@ -56,33 +56,36 @@ _IN_USE = {
 
 
 class AwsError(TargetError):
-    """A request that Amazon refused, or that did not get there."""
+    """Amazon refused a request, or the request did not reach Amazon."""
 
     def __init__(self, message: str, *, code: str = "", hint: str | None = None) -> None:
-        """`code` is Amazon's own word for it."""
+        """`code` is Amazon's error code, or pgdyno's own for errors that Amazon did not report."""
         super().__init__(message, hint=hint)
         self.code = code
 
 
 class CapacityError(AwsError):
-    """There is no room for such an instance now; elsewhere, or for another class, there may be."""
+    """Amazon has no capacity for this instance type in this zone now; another zone or type may have some."""
 
 
 class NotThereError(AwsError):
-    """What was asked for is not there."""
+    """The resource does not exist."""
 
 
 class ThereAlreadyError(AwsError):
-    """There is one of that name."""
+    """A resource of this name already exists."""
 
 
 class InUseError(AwsError):
-    """It cannot be removed or changed while something else uses it, or while it changes itself."""
+    """The resource cannot be removed or changed while another resource uses it, or while it is being changed."""
 
 
 @contextmanager
 def explained(service: str, operation: str) -> Iterator[None]:
-    """Turns what boto3 raises within the block into an AwsError. `operation` is Amazon's name: CreateDBInstance."""
+    """Turns what boto3 raises within the block into an AwsError.
+
+    `operation` is Amazon's name, such as CreateDBInstance.
+    """
     from botocore import exceptions
 
     action = f"{service}:{operation}"
@@ -105,7 +108,7 @@ def explained(service: str, operation: str) -> Iterator[None]:
 
 
 def refused(action: str, response: dict[str, Any]) -> AwsError:
-    """The error for Amazon's `response` to `action`, such as rds:CreateDBInstance."""
+    """Returns the error for Amazon's `response` to `action`, such as rds:CreateDBInstance."""
     detail = response.get("Error", {})
     code, said = str(detail.get("Code", "")), str(detail.get("Message", "")).strip()
     if code in _DENIED:
@@ -141,14 +144,14 @@ def _said(error: Exception) -> str:
 
 
 ATTEMPTS = 10
-"""Of one request; boto3 waits between them, longer each time, where Amazon wants fewer or has a fault."""
+"""Attempts for one request: boto3 repeats it, with growing pauses, if Amazon throttles it or has an error."""
 
 
 class Cloud:
-    """One region. Clients are made when they are first needed."""
+    """The services of one region. Clients are created on first use."""
 
     def __init__(self, region: str | None = None) -> None:
-        """Of `region`, or of that which boto3's configuration says. Raises AwsError."""
+        """Opens `region`, or the region of boto3's configuration if None. Raises AwsError."""
         self._session = _session(region)
         self.region: str = self._session.region_name
         self._clients: dict[str, Any] = {}
@@ -156,18 +159,18 @@ class Cloud:
 
     @property
     def partition(self) -> str:
-        """Of Amazon's, as names of things there have it: `aws`, `aws-cn`."""
+        """The partition of Amazon as it appears in ARNs: `aws`, `aws-cn`."""
         return str(self._session.get_partition_for_region(self.region))
 
     def call(self, service: str, operation: str, **asked: object) -> dict[str, Any]:
-        """What `operation` (as boto3 calls it: create_db_instance) answers. Raises AwsError."""
+        """Returns the response to `operation`, which has boto3's name (create_db_instance). Raises AwsError."""
         client = self._client(service)
         with explained(service, client.meta.method_to_api_mapping[operation]):
             answer: dict[str, Any] = getattr(client, operation)(**asked)
         return answer
 
     def each(self, service: str, operation: str, key: str, **asked: object) -> Iterator[dict[str, Any]]:
-        """All elements of the list `key`, over all pages. Raises AwsError."""
+        """Yields all elements of the list `key` from all pages. Raises AwsError."""
         client = self._client(service)
         with explained(service, client.meta.method_to_api_mapping[operation]):
             for page in client.get_paginator(operation).paginate(**asked):
@@ -177,11 +180,11 @@ class Cloud:
                 yield from found
 
     def account(self) -> str:
-        """The account's number. Raises AwsError: this is how credentials are tried."""
+        """Returns the account's number. Raises AwsError: this request shows whether the credentials are valid."""
         return str(self.call("sts", "get_caller_identity")["Account"])
 
     def in_region(self, region: str) -> Cloud:
-        """The same of another region."""
+        """Returns the same services in `region`. Raises AwsError."""
         return self if region == self.region else Cloud(region)
 
     def _client(self, service: str) -> Any:  # noqa: ANN401 - boto3 makes its clients while it runs
@@ -194,7 +197,7 @@ class Cloud:
                 read_timeout=60,
                 user_agent_extra=f"pgdyno/{__version__}",
             )
-            # a session makes one client at a time
+            # A session is not thread-safe while it creates a client.
             with _configured(), self._lock:
                 self._clients[service] = self._session.client(service, config=config)
         return self._clients[service]
@@ -202,7 +205,7 @@ class Cloud:
 
 @cache
 def _descriptions() -> Any:  # noqa: ANN401 - as above
-    """Amazon's descriptions of its services, which are large: read once for all regions."""
+    """Returns botocore's descriptions of services, which are large: all regions share one loader."""
     from botocore.loaders import create_loader
 
     return create_loader()
@@ -228,12 +231,12 @@ def _session(region: str | None) -> Any:  # noqa: ANN401 - as above
 
 @contextmanager
 def _configured() -> Iterator[None]:
-    """Of what boto3 reads before its first request: profiles, regions, endpoints."""
+    """Turns errors in boto3's configuration (profiles, regions, endpoints) into an AwsError."""
     from botocore.exceptions import BotoCoreError
 
     try:
         yield
-    # an endpoint that is no address is a ValueError
+    # boto3 raises ValueError for an invalid endpoint URL.
     except (BotoCoreError, ValueError) as error:
         hint = "see AWS_PROFILE, AWS_DEFAULT_REGION, AWS_ENDPOINT_URL and ~/.aws/config"
         raise AwsError(f"boto3 cannot use its configuration: {error}", code="Configuration", hint=hint) from error
@@ -245,10 +248,10 @@ GROWTH = 1.5
 
 
 class Patience:
-    """A deadline, and pauses that grow until it."""
+    """A deadline, with pauses before it that grow."""
 
     def __init__(self, within_s: float) -> None:
-        """Ends `within_s` from now."""
+        """Sets the deadline to `within_s` from now."""
         self._end = time.monotonic() + within_s
         self._next_s = FIRST_S
 
@@ -257,7 +260,7 @@ class Patience:
         return time.monotonic() >= self._end
 
     def pause(self) -> None:
-        """Waits; longer each time, and not past the deadline."""
+        """Sleeps, longer each time, and never past the deadline."""
         left_s = self._end - time.monotonic()
         time.sleep(max(0.0, min(self._next_s, left_s)))
         self._next_s = min(self._next_s * GROWTH, LONGEST_S)

@@ -1,4 +1,4 @@
-"""What cannot be had of RDS, Aurora and EC2, as far as that is known without asking them."""
+"""Checks of a plan against the limits of RDS, Aurora and EC2 that are known without a request to them."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from pgdyno.targets.aws.schema import (
 from pgdyno.units import parse_bytes
 
 DISTRIBUTED = {"debian-12": "15", "debian-13": "17", "ubuntu-24.04": "16"}
-"""The PostgreSQL that each system brings itself."""
+"""The PostgreSQL version that each system packages."""
 LEAST_ROOT = 8 * 1024**3
-"""Images are that large."""
+"""The size of the images, and therefore the smallest root volume."""
 COUNTS_HUGE_PAGES = 15
-"""From this version on a server says how many it needs (shared_memory_size_in_huge_pages)."""
+"""The first major version that reports how many huge pages it needs (shared_memory_size_in_huge_pages)."""
 _PLACE = "pgdyno places the cluster"
 _REACHED = "pgdyno decides how the server is reached"
 RESERVED = {
@@ -46,13 +46,13 @@ RESERVED = {
     "ssl_key_file": _REACHED,
     "unix_socket_directories": _REACHED,
 }
-"""Settings that are not the plan's, with the reason."""
+"""Settings that a plan cannot set, with the reason."""
 
 _HostWhere = tuple[str | int, ...]
 
 
 def check_ec2(where: _HostWhere, target: Ec2Target, document: Document) -> Iterator[Problem]:
-    """Everything of `target` that would be refused, or would not come up."""
+    """Yields each problem that would make EC2 refuse `target`, or keep its server from starting."""
     yield from _version(where, target, document)
     yield from _host_parameters((*where, "parameters"), target.parameters, document)
     yield from check_host(where, target, document)
@@ -90,14 +90,13 @@ def _host_parameters(where: _HostWhere, parameters: Mapping[str, str], document:
 
 
 def check_host(where: _HostWhere, host: Host, document: Document) -> Iterator[Problem]:
-    """What any host cannot be."""
+    """Yields the problems that any host can have: of a server or a generator."""
     yield from _volume((*where, "root"), host.root, document)
     if parse_bytes(host.root.size) < LEAST_ROOT:
         yield document.problem((*where, "root", "size"), f"{host.root.size} are too little; 8GB are the least")
 
 
 def _volume(where: _HostWhere, volume: Volume, document: Document) -> Iterator[Problem]:
-    """Figures that do not go together."""
     if volume.type in ("io1", "io2") and volume.iops is None:
         yield document.problem((*where, "iops"), f"is missing: {volume.type} has as many as are paid for")
     if volume.throughput is not None and volume.type != "gp3":
@@ -109,22 +108,22 @@ def _volume(where: _HostWhere, volume: Volume, document: Document) -> Iterator[P
 
 
 GP3_IOPS, GP3_MBS = 3_000, 125
-"""What a volume of gp3 has in its price."""
+"""IOPS and MB/s that the price of a gp3 volume includes."""
 
 
 WIDEST = {4: 8, 6: 32}
-"""The shortest prefix of a network that may be let in, by the version of IP."""
+"""The shortest prefix of a network that a plan may let in, by IP version."""
 LEAST_STORAGE = 20 * 1024**3
-"""Of gp3, gp2 and, by a margin, of io1 and io2 for PostgreSQL."""
+"""No storage type of RDS for PostgreSQL can be smaller than this."""
 STRIPED_FROM = 400 * 1024**3
-"""From here on gp3 of RDS for PostgreSQL takes IOPS and throughput of one's own."""
+"""The size from which RDS for PostgreSQL lets a plan choose the IOPS and throughput of gp3."""
 
 _GENERATOR = "generator"
 _Where = tuple[str | int, ...]
 
 
 def check_aws(where: _Where, target: AwsTarget, document: Document) -> Iterator[Problem]:
-    """Everything of `target` that its service would refuse."""
+    """Yields each problem that would make its service refuse `target`."""
     yield from check_networks(where, target.allow, document)
     yield from _places(where, target, document)
     if isinstance(target, DatabaseTarget):
@@ -184,7 +183,7 @@ def _storage(where: _Where, target: RdsTarget, document: Document) -> Iterator[P
 
 
 def check_networks(where: _Where, allow: Sequence[str], document: Document) -> Iterator[Problem]:
-    """Networks that none of ours may be open to."""
+    """Yields the networks of `allow` that are invalid, or too wide to open a server to."""
     for place, text in enumerate(allow):
         path = (*where, "allow", place)
         try:
@@ -206,7 +205,7 @@ def _places(where: _Where, target: AwsTarget, document: Document) -> Iterator[Pr
 def check_generator(
     generator: Ec2Generator, targets: Mapping[str, TargetSpec], document: Document
 ) -> Iterator[Problem]:
-    """Everything of `generator` that does not go with the rest of the plan, or would be refused."""
+    """Yields what in `generator` conflicts with the rest of the plan, or would be refused."""
     yield from check_host((_GENERATOR,), generator, document)
     yield from check_networks((_GENERATOR,), generator.allow, document)
     regions = set()

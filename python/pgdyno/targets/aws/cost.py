@@ -1,4 +1,4 @@
-"""What the rented servers of a plan cost: before they are rented, and an hour of each."""
+"""Costs of a plan's rented servers: an estimate before the rental, and the hourly cost of each resource."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from pgdyno.targets.estimate import CURRENCY, Estimate, Item
 
 Host = Ec2Target | Ec2Generator
 _NAMES = {"gp3": "gp3", "io1": "piops", "io2": "io2"}
-"""Of types of volumes, at the end of usage types."""
+"""Names of volume types at the end of Amazon's usage types."""
 _IO2_TIERS = ((32_000, "io2"), (64_000, "io2.tier2"), (None, "io2.tier3"))
-"""Up to how many IOPS a price counts."""
+"""The number of IOPS up to which each price tier of io2 applies; None is no limit."""
 
 
 def host_items(
     name: str, spec: Host, volumes: Iterable[Volume], prices: Prices, region: str, instance: str | None = None
 ) -> Iterator[Item]:
-    """A host with its volumes, for the target `name`; `instance` is the type that it has, if not the plan's first."""
+    """Yields a host of target `name` with its volumes; `instance` is the type that it got, None the plan's first."""
     yield _instance(name, instance or spec.instance, prices, region)
     yield from address_item(name, prices, region, public=spec.public)
     for each in volumes:
@@ -47,23 +47,25 @@ def host_items(
 
 
 def address_item(name: str, prices: Prices, region: str, *, public: bool) -> Iterator[Item]:
-    """Its public address, if it has one."""
+    """Yields the public address, if there is one."""
     if public:
         yield Item(name, "public address", 1, "hour", prices.rate(Usage(region, VPC, "", "PublicIPv4:InUseAddress")))
 
 
 METRICS = 7
-"""Of a host with detailed monitoring, as Amazon counts them; those of volumes are free by the minute."""
+"""Metrics of a host with detailed monitoring, as Amazon counts them; per-minute metrics of volumes are free."""
 
 
 def monitoring_item(name: str, prices: Prices, region: str) -> Item:
-    """CloudWatch's figures of a host by the minute; that an account's first ten are free is not taken off."""
+    """Returns a host's detailed monitoring; the account's ten free metrics are not deducted."""
     usage = Usage(region, CLOUDWATCH, METRIC, "CW:MetricMonitorUsage")
     return Item(name, "detailed monitoring", METRICS, "metrics", prices.rate(usage))
 
 
 def part_items(each: Resource, prices: Prices) -> Iterator[Item]:
-    """Of a host or a volume that is there; what a volume has beyond its size is not told of it."""
+    """Yields the cost of an existing host or volume; its description does not include IOPS and throughput beyond the
+    volume's size.
+    """
     if each.kind is Kind.INSTANCE:
         yield _instance(each.name, each.detail, prices, each.region)
         return
@@ -100,16 +102,19 @@ def _iops(name: str, volume: Volume, prices: Prices, region: str) -> Iterator[It
 
 
 COMING_H = 0.5
-"""What servers take to come, to go, or one to be restored; more often less. They come side by side."""
+"""An upper estimate of the hours that servers take to start, to be removed, or that one takes to be restored.
+
+Servers start at the same time.
+"""
 LEFT_OUT = ("traffic", "backups and snapshots")
 PROVIDER = "Amazon"
 IO_LEFT_OUT = "I/O of Aurora's standard storage"
 
 
 def estimate(plan: Plan, prices: Prices, region: str, hours: float | None = None) -> Estimate:
-    """What `plan` costs at `prices`; targets without a region are in `region`.
+    """Returns what `plan` costs at `prices`; targets without a region are in `region`.
 
-    `hours` are those for which it is rented; None: as long as the planned trials take. Raises TargetError.
+    `hours` is the length of the rental; if None, the time that the planned trials take. Raises TargetError.
     """
     items = [item for name, spec in rented_targets(plan).items() for item in _items(plan, name, spec, prices, region)]
     if (hosts := generator_of(plan)) is not None:
@@ -123,7 +128,7 @@ def estimate(plan: Plan, prices: Prices, region: str, hours: float | None = None
 
 
 def generator_estimate(plan: Plan, prices: Prices, region: str, instance: str) -> Estimate:
-    """What one of the hosts costs that the load of `plan` comes from; `instance` is the type that it has."""
+    """Returns what one generator host of `plan` costs; `instance` is the type that it got."""
     spec = generator_of(plan)
     assert spec is not None
     items = host_items("generator", spec, [spec.root], prices, region, instance)
@@ -131,14 +136,14 @@ def generator_estimate(plan: Plan, prices: Prices, region: str, instance: str) -
 
 
 def configured_region(plan: Plan) -> str:
-    """That of targets which name none. Raises AwsError when nothing says it."""
+    """Returns the region of targets that name none, empty if all name one. Raises AwsError if boto3 has no region."""
     if all(spec.region is not None for spec in rented_targets(plan).values()):
         return ""
     return Cloud().region
 
 
 def hours_of(plan: Plan) -> float | None:
-    """How long a run of `plan` has its servers; None when its trials have no end in time."""
+    """Returns for how many hours a run of `plan` rents its servers; None if its trials have no time limit."""
     trials_s = needed_s(plan, plan.points())
     if trials_s is None:
         return None
@@ -153,7 +158,7 @@ def _items(plan: Plan, name: str, spec: AwsTarget, prices: Prices, configured: s
     if isinstance(spec, Ec2Target):
         volumes = [each for each in (spec.root, spec.data, spec.wal) if each is not None]
         yield from host_items(name, spec, volumes, prices, region)
-        # the generator has none: instances.Order.by_minute
+        # Generators have no detailed monitoring: see instances.Order.by_minute.
         yield monitoring_item(name, prices, region)
     elif isinstance(spec, RdsTarget):
         engine = "PostgreSQL"
@@ -177,7 +182,7 @@ _STORAGE = "Database Storage"
 _VOLUMES = {"gp2": "RDS:GP2-Storage", "gp3": "RDS:GP3-Storage", "io1": "RDS:PIOPS-Storage", "io2": "RDS:IO2-Storage"}
 _IOPS = {"gp3": "RDS:GP3-PIOPS", "io1": "RDS:PIOPS", "io2": "RDS:IO2-PIOPS"}
 _FREE_IOPS, _FREE_MBS = 12_000, 500
-"""What four striped volumes of gp3 have in their price."""
+"""IOPS and MB/s that the price of four striped gp3 volumes includes."""
 
 
 def _volume(name: str, spec: RdsTarget, prices: Prices, region: str, engine: str) -> Iterator[Item]:
@@ -196,7 +201,7 @@ def _volume(name: str, spec: RdsTarget, prices: Prices, region: str, engine: str
 
 
 def hourly_lines(there: Sequence[Resource], prices: Prices) -> list[str]:
-    """What things that are there cost an hour; nothing where that is nothing. Raises TargetError."""
+    """Returns lines with the hourly cost of existing resources; none if they cost nothing. Raises TargetError."""
     found = [item for each in there for item in _paid(each, prices)]
     if not found:
         return []
@@ -204,12 +209,15 @@ def hourly_lines(there: Sequence[Resource], prices: Prices) -> list[str]:
     unknown = [each.what for each in found if each.hourly is None]
     least = f"at least {known:.4f} {CURRENCY} an hour, without {', '.join(unknown)}, whose price is unknown"
     counted = least if unknown else f"{known:.4f} {CURRENCY} an hour"
-    # whether they have these is not told of them
+    # Descriptions of resources do not say whether they have public addresses and detailed monitoring.
     return [f"this costs {counted}; public addresses and detailed monitoring are not counted"]
 
 
 def _paid(each: Resource, prices: Prices) -> Iterator[Item]:
-    """Of an instance: its class, and its storage where it is not a cluster's; groups cost nothing."""
+    """Yields what Amazon charges for: an instance's class, and its storage unless that belongs to a cluster.
+
+    Groups are free.
+    """
     if each.kind is Kind.DB_INSTANCE:
         instance, _, storage = each.detail.partition(", ")
         engine = "PostgreSQL" if storage else "Aurora PostgreSQL"

@@ -1,4 +1,4 @@
-"""Resources at Amazon: made, noted and tagged, several at once, and found again."""
+"""Resources at Amazon: pgdyno creates them with journal entries and tags, in parallel, and finds them again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pgdyno.targets.aws.rental_journal import (
 )
 
 PREFIX = "pgdyno-"
-"""Of all names that we give."""
+"""Prefix of the names of all resources that pgdyno creates."""
 
 _TAGGED = [{"Name": "tag-key", "Values": [RUN]}]
 
@@ -32,31 +32,34 @@ Answer = dict[str, Any]
 
 
 def by_tag(cloud: Cloud) -> list[Resource]:
-    """Everything in the region that bears our tag, in the order of removal. Raises AwsError."""
+    """Returns all resources in the region that have pgdyno's tag, in the order of removal. Raises AwsError."""
     found = [*_databases(cloud), *_parameters(cloud), *_hosts(cloud), *_volumes(cloud), *_groups(cloud, _TAGGED)]
     return in_order(each for each in found if each.run)
 
 
 def by_name(cloud: Cloud, noted: Iterable[Noted], run: str) -> list[Resource]:
-    """What a journal notes for the region of `cloud` and is there, whatever tags it bears. Raises AwsError."""
+    """Returns the existing resources that a journal notes for the region of `cloud`, with or without tags.
+
+    Raises AwsError.
+    """
     found = [each for name in noted if name.region == cloud.region for each in named(cloud, name)]
     return in_order(replace(each, run=each.run or run) for each in found)
 
 
 class Search:
-    """Looks for all that bears our tag and all that journals name, again and again.
+    """Finds, as often as it is asked, all resources that have pgdyno's tag or that journals name.
 
-    What a journal names is asked for by its name once. From then on only those names are that were found without our
-    tag: a tag comes with its thing, so that what is made later is found by it.
+    The first search asks for each name in the journals. Later ones ask only for the names of resources without pgdyno's
+    tag: a resource gets its tag when it is created, so that the search by tag finds the newer ones.
     """
 
     def __init__(self, clouds: Mapping[str, Cloud], noted: Iterable[tuple[Noted, str]]) -> None:
-        """In the regions of `clouds`; `noted` are names with their runs."""
+        """Searches in the regions of `clouds`; `noted` are the journals' entries with their runs."""
         self._clouds = clouds
         self._noted = [each for each in noted if each[0].region in clouds]
 
     def find(self) -> list[Resource]:
-        """All that is there now, in the order of removal. Raises AwsError."""
+        """Returns all resources that exist now, in the order of removal. Raises AwsError."""
         found = [each for cloud in self._clouds.values() for each in by_tag(cloud)]
         untagged: list[tuple[Noted, str]] = []
         for noted, run in self._noted:
@@ -69,13 +72,13 @@ class Search:
 
 
 def in_order(found: Iterable[Resource]) -> list[Resource]:
-    """`found` as it is removed, each once."""
+    """Returns `found` in the order of removal, without duplicates."""
     distinct = {(each.kind, each.id): each for each in found}
     return sorted(distinct.values(), key=lambda each: (ORDER.index(each.kind), each.name))
 
 
 def named(cloud: Cloud, noted: Noted) -> list[Resource]:
-    """What is there of that name. Raises AwsError."""
+    """Returns the existing resources of that kind and name. Raises AwsError."""
     by_group_name = [{"Name": "group-name", "Values": [noted.name]}]
     by_token = [{"Name": "client-token", "Values": [noted.name]}]
     look = {
@@ -168,7 +171,7 @@ def _tags_of(cloud: Cloud, arn: str) -> dict[str, str]:
     try:
         return by_key(cloud.call("rds", "list_tags_for_resource", ResourceName=arn)["TagList"])
     except NotThereError:
-        # it went meanwhile
+        # The group was removed meanwhile.
         return {}
 
 
@@ -207,33 +210,33 @@ def _host_part(cloud: Cloud, kind: Kind, id_: str, answer: Answer, state: str, d
 
 
 class GivenUpError(TargetError):
-    """Another one failed, or nobody wants it any more."""
+    """The work was stopped because other work failed or the run was interrupted."""
 
 
 class Stop:
-    """Tells those who work side by side that what they make is wanted no more."""
+    """Tells parallel workers to stop."""
 
     def __init__(self) -> None:
-        """It is wanted."""
+        """Creates the signal, which is not set."""
         self._event = threading.Event()
 
     def set(self) -> None:
-        """From now on it is not."""
+        """Sets the signal."""
         self._event.set()
 
     def check(self) -> None:
-        """Raises GivenUpError when it is not."""
+        """Raises GivenUpError if the signal is set."""
         if self._event.is_set():
             raise GivenUpError("given up")
 
 
 def side_by_side(work: Mapping[str, Callable[[], None]], stop: Stop) -> None:
-    """Does all of `work`, and returns when nothing of it goes on. Raises what the first to fail raised.
+    """Runs all of `work` in parallel, and returns once all has ended. Raises the first failure.
 
-    When one fails, or this is interrupted, the others are told by `stop`.
+    If one function fails, or an interrupt arrives, `stop` tells the others.
     """
     if len(work) == 1:
-        # no thread for one: it can be interrupted anywhere
+        # A single function needs no thread, and in the main thread an interrupt reaches it everywhere.
         next(iter(work.values()))()
         return
     with ThreadPoolExecutor(max_workers=max(1, len(work)), thread_name_prefix="aws") as pool:
@@ -245,7 +248,7 @@ def side_by_side(work: Mapping[str, Callable[[], None]], stop: Stop) -> None:
                 stop.set()
     raised = [error for each in futures if (error := each.exception()) is not None]
     if raised:
-        # who was given up is not the reason
+        # GivenUpError is the consequence of another failure, which is the one to report.
         raise next((each for each in raised if not isinstance(each, GivenUpError)), raised[0])
 
 
@@ -255,31 +258,34 @@ def _all_well(futures: list[Future[None]]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Maker:
-    """For one target of a run."""
+    """Creates the resources of one target of a run."""
 
     cloud: Cloud
     journal: Journal
     target: str
     place: int | str
-    """Of the target in the plan, from 1: names at Amazon are short, and targets' names may hold what those may not."""
+    """The target's position in the plan, from 1, or a generator's number: Amazon limits the length and the characters
+    of names.
+    """
     say: Callable[[str], None]
     stop: Stop = field(default_factory=Stop)
-    """Set when what it makes is wanted no more."""
+    """Set when the resources are no longer needed."""
     generator_group: str | None = None
-    """The security group of the run's generator, which servers let in; None: there is none."""
+    """The security group of the run's generators, which servers let in; None if there is none."""
 
     @property
     def name(self) -> str:
-        """Of everything that is made for the target."""
+        """The name of the target's resources."""
         return f"{PREFIX}{self.journal.run}-{self.place}"
 
     @property
     def tags(self) -> list[dict[str, str]]:
-        """Likewise."""
+        """The tags of the target's resources."""
         return tags(self.journal.run, self.journal.expires, self.target, self.name)
 
     def note(self, kind: Kind, name: str | None = None) -> None:
-        """Notes what is asked for next, by `name` where that is another; it is on the disk then.
+        """Notes the resource that the next request creates, by `name` or by the target's; the note is on disk on
+        return.
 
         Raises TargetError.
         """

@@ -1,4 +1,4 @@
-"""Where a rented server is and with which certificates it is checked, and where at Amazon this machine is."""
+"""Where a rented server is, which certificates verify it, and in which zone of Amazon this machine is."""
 
 from __future__ import annotations
 
@@ -21,31 +21,33 @@ from pgdyno.targets.home import ensure_folder, storing, write_whole
 from pgdyno.targets.web import Patience, fetch_text
 
 USER = "pgdyno"
-"""The first user of servers that are made empty; a restored one has its own."""
+"""The first user of new servers; a restored server has the user of its origin."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Of one server that is up."""
+    """How to reach a running server."""
 
     host: str
     port: int
     user: str
     zone: str
     instance: str
-    """The instance class that it has: of `instead`, perhaps."""
+    """The instance class that the server got, which may be one of `instead`."""
     version: str
-    """As the service says it."""
+    """The version that the service reports."""
     tls: str = "verify-full"
-    """libpq's sslmode: `verify-ca` where the server's certificate is its own authority, `disable` without one."""
+    """libpq's sslmode: `verify-ca` if the server's certificate is its own authority, `disable` without a
+    certificate.
+    """
     inner: str = ""
-    """The address in its own network, where that is another; else empty."""
+    """The server's address in its own network if that differs from `host`, else empty."""
     login: str = ""
-    """The account of the host; empty where there is no host to be seen."""
+    """The host's account for SSH; empty if nobody can log in to the host."""
     ssh_port: int = 0
 
     def dsn(self, passwords: Path, tls_root: Path) -> str:
-        """Connection string without a password; the server's certificate is checked if there is one."""
+        """Returns a connection string without a password; libpq verifies the server's certificate if it has one."""
         checked = {} if self.tls == "disable" else {"sslrootcert": str(tls_root)}
         return make_conninfo(
             host=self.host,
@@ -58,12 +60,12 @@ class Place:
         )
 
     def as_kept(self) -> dict[str, Any]:
-        """For the journal."""
+        """Returns the fields as the journal stores them."""
         return asdict(self)
 
 
 def keep_password(file: Path, place: Place, password: str) -> None:
-    """Puts the password for `place` into the file, which nobody else may read, in place of an earlier one.
+    """Writes the password for `place` to the password file, which only its owner can read, and replaces an earlier one.
 
     Raises TargetError.
     """
@@ -81,18 +83,20 @@ def keep_password(file: Path, place: Place, password: str) -> None:
 
 SERVICE = "http://169.254.169.254"
 ENDPOINT, DISABLED = "AWS_EC2_METADATA_SERVICE_ENDPOINT", "AWS_EC2_METADATA_DISABLED"
-"""Variables that boto3 has, too."""
+"""Environment variables of the metadata service, as boto3 has them."""
 WITHIN_S = 1.0
 _VENDOR = Path("/sys/class/dmi/id/sys_vendor")
 
 
 @cache
 def own_zone() -> str | None:
-    """The availability zone of this machine; None where it is none of Amazon's, or its metadata are switched off."""
+    """Returns the availability zone of this machine; None if it is not an EC2 instance or its metadata service is
+    off.
+    """
     if os.environ.get(DISABLED, "").lower() == "true":
         return None
     named = os.environ.get(ENDPOINT)
-    # elsewhere nobody answers at that address, or somebody else does
+    # On other machines, that address is unreachable or belongs to something else.
     if named is None and not _is_amazons():
         return None
     return _asked(named or SERVICE)
@@ -106,7 +110,7 @@ def _is_amazons() -> bool:
 
 
 def _asked(service: str) -> str | None:
-    """By version 2 of the service, which wants a token first."""
+    """Asks version 2 of the metadata service, which requires a token."""
     named = urlsplit(service)
     connection = HTTPConnection(named.hostname or "", named.port, timeout=WITHIN_S)
     try:
@@ -129,11 +133,15 @@ def _answer(connection: HTTPConnection, method: str, what: str, headers: dict[st
 
 BUNDLE = "https://truststore.pki.rds.amazonaws.com/global/global-bundle.pem"
 GOOD_FOR_S = 30 * 86_400.0
-"""After so long it is fetched anew: Amazon adds authorities to it."""
+"""Seconds until the bundle is fetched again: Amazon adds certificate authorities to it."""
 
 
 def tls_root(spec: DatabaseTarget, root: Path) -> Path:
-    """The file of certificates for `spec`: its own, or Amazon's bundle, kept in the home `root`. Raises TargetError."""
+    """Returns the file of root certificates for `spec`: its own, or Amazon's bundle, which is cached in the home
+    `root`.
+
+    Raises TargetError.
+    """
     if spec.tls_root is not None:
         return Path(spec.tls_root).expanduser().absolute()
     file = root / FOLDER / "global-bundle.pem"

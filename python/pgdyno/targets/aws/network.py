@@ -1,4 +1,4 @@
-"""Who may reach a rented server, and whether it answers."""
+"""Security groups of rented servers, and whether this machine reaches the servers."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ from pgdyno.targets.web import Patience as WebPatience
 from pgdyno.targets.web import fetch_text
 
 ADDRESS_VARIABLE = "PGDYNO_ADDRESS"
-"""This machine's address as Amazon sees it, for machines that may not ask."""
+"""This machine's public address, for machines that cannot ask Amazon for it."""
 CHECK_IP = "https://checkip.amazonaws.com"
 KNOWN_WITHIN_S = 30.0
 
 
 def security_group(maker: Maker, vpc: str, allowed: Sequence[str], ports: Sequence[int]) -> str:
-    """A group that lets `allowed` (CIDR) in at `ports`, and its own members among each other; its id.
+    """Creates a security group that lets `allowed` (CIDR) in at `ports`, and its own members everywhere; returns its
+    id.
 
-    The members of the group of the run's generator, if there is one, are let in at `ports`, too. Raises AwsError.
+    If the run has a generator, members of its group are let in at `ports`, too. Raises AwsError.
     """
     cloud = maker.cloud
     maker.note(Kind.SECURITY_GROUP)
@@ -44,7 +45,7 @@ def security_group(maker: Maker, vpc: str, allowed: Sequence[str], ports: Sequen
             TagSpecifications=[{"ResourceType": "security-group", "Tags": maker.tags}],
         )["GroupId"]
     except ThereAlreadyError:
-        # our own first attempt, whose answer was lost: names are drawn
+        # Names are random: an existing group comes from our own first attempt, whose response was lost.
         group = group_named(cloud, maker.name)
     rules = [_rule(port, network) for port in ports for network in allowed]
     if maker.generator_group is not None:
@@ -63,14 +64,14 @@ def _open(cloud: Cloud, group: str, rules: Sequence[dict[str, object]]) -> None:
                 cloud.call("ec2", "authorize_security_group_ingress", GroupId=group, IpPermissions=rules)
             return
         except NotThereError:
-            # not every part of EC2 knows at once what another has made
+            # EC2 is eventually consistent: a new group may not be visible yet.
             if patience.over():
                 raise
         patience.pause()
 
 
 def group_named(cloud: Cloud, name: str) -> str:
-    """The id of the security group `name`. Raises NotThereError, AwsError."""
+    """Returns the id of the security group `name`. Raises NotThereError, AwsError."""
     filters = [{"Name": "group-name", "Values": [name]}]
     for each in cloud.each("ec2", "describe_security_groups", "SecurityGroups", Filters=filters):
         return str(each["GroupId"])
@@ -83,7 +84,7 @@ def _rule(port: int, network: str) -> dict[str, object]:
 
 
 def vpc_of(cloud: Cloud, subnet_group: str | None) -> str:
-    """The network that a database server comes into: its subnet group's, or the default one. Raises AwsError."""
+    """Returns the VPC of a new database server: that of its subnet group, or the default VPC. Raises AwsError."""
     if subnet_group is not None:
         asked = {"DBSubnetGroupName": subnet_group}
         for each in cloud.each("rds", "describe_db_subnet_groups", "DBSubnetGroups", **asked):
@@ -96,12 +97,12 @@ def vpc_of(cloud: Cloud, subnet_group: str | None) -> str:
 
 
 def allowed_networks(given: Sequence[str]) -> list[str]:
-    """`given` by the plan, else this machine's own address alone. Raises TargetError."""
+    """Returns the plan's networks, or only this machine's address if the plan names none. Raises TargetError."""
     return list(given) or [own_network()]
 
 
 def own_network() -> str:
-    """This machine's address as Amazon sees it, as a network of one. Raises TargetError."""
+    """Returns this machine's address as Amazon sees it, as a network of one address. Raises TargetError."""
     said = os.environ.get(ADDRESS_VARIABLE)
     if said is None:
         try:
@@ -117,7 +118,7 @@ def own_network() -> str:
 
 
 class Reachable(Protocol):
-    """What the plan says of who may reach it."""
+    """The keys of the plan that decide how a server is reached."""
 
     @property
     def public(self) -> bool: ...
@@ -126,12 +127,15 @@ class Reachable(Protocol):
 
 
 WITHIN_S = 180.0
-"""A name may take a while to be known, and a new password to be taken."""
+"""Seconds that a DNS name may need to resolve, or a new password to take effect."""
 CONNECT_S = 10
 
 
 def wait_until_it_answers(maker: Maker, spec: AwsTarget, place: Place, passwords: Path, root: Path) -> None:
-    """Returns when its first user gets in, the server's certificate checked. Raises TargetError with the reason."""
+    """Returns once the server's first user can connect with a verified certificate.
+
+    Raises TargetError with the reason.
+    """
     patience = Patience(WITHIN_S)
     while True:
         maker.stop.check()
@@ -161,7 +165,7 @@ def _reason(maker: Maker, spec: AwsTarget, place: Place, said: str) -> TargetErr
 
 
 def in_the_way(cloud: Cloud, run: str, spec: Reachable, port: int) -> tuple[str, str]:
-    """The security group or the route, and what to do about it. Raises AwsError."""
+    """Returns what blocks the connection, the security group or the route, and a hint. Raises AwsError."""
     allowed = sorted({str(each) for each in _allowed(cloud, run, port)})
     try:
         own = ipaddress.ip_network(own_network())

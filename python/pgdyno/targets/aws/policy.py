@@ -1,4 +1,4 @@
-"""The least that an identity at Amazon must be allowed, as the policy that grants it."""
+"""The IAM policy with the least permissions that pgdyno needs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LOOK = {
     "ssm": ("GetParameter",),
     "sts": ("GetCallerIdentity",),
 }
-"""What is read; Amazon takes no conditions for most of it."""
+"""Actions that read; Amazon supports no conditions for most of them."""
 MAKE = {
     "ec2": ("CreateSecurityGroup", "CreateTags", "RunInstances"),
     "rds": (
@@ -74,16 +74,16 @@ CHANGE = {
         "RebootDBInstance",
     ),
 }
-"""Only of what bears our tag."""
+"""Actions that the policy allows only on resources with pgdyno's tag."""
 
 
 def actions() -> set[str]:
-    """All of them: `rds:CreateDBInstance`."""
+    """Returns the names of all actions, such as `rds:CreateDBInstance`."""
     return {f"{service}:{each}" for group in (LOOK, MAKE, CHANGE) for service, names in group.items() for each in names}
 
 
 def policy() -> dict[str, Any]:
-    """An IAM policy. Things that do not bear pgdyno's tag can neither be changed nor removed with it."""
+    """Returns the IAM policy. It permits changes and removals only of resources that have pgdyno's tag."""
     tagged = {"Null": {f"aws:ResourceTag/{RUN}": "false"}}
     return {
         "Version": "2012-10-17",

@@ -1,6 +1,6 @@
-"""What Amazon asks for, by its Pricing API; kept with the date, for machines that cannot ask.
+"""Amazon's prices, from its Pricing API, cached with their dates for machines that cannot ask.
 
-A machine that has never asked has the package's own list (`list_prices`), which is small, dated and older.
+Without a cached price, the package's own short list applies (`list_prices`), which is dated and older.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FILE = "list_prices.toml"
 
 @cache
 def list_prices() -> dict[str, Rate]:
-    """All of it, by `Usage.key`; amounts in USD."""
+    """Returns the package's list of prices in USD, by `Usage.key`."""
     read = tomllib.loads((files("pgdyno.targets.aws") / FILE).read_text(encoding="utf-8"))
     found: dict[str, Rate] = {}
     for each in read["list"]:
@@ -37,43 +37,46 @@ def list_prices() -> dict[str, Rate]:
 
 
 ENDPOINT = "us-east-1"
-"""The Pricing API is there, for all regions."""
+"""The region whose Pricing API answers for all regions."""
 GOOD_FOR = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a line is found by."""
+    """The properties that select one price."""
 
     region: str
     engine: str
-    """As Amazon calls it: `PostgreSQL`, `Aurora PostgreSQL`; `EC2` for hosts and their volumes, `VPC` for addresses,
-    `CloudWatch` for metrics."""
+    """Amazon's name of the engine: `PostgreSQL`, `Aurora PostgreSQL`.
+
+    pgdyno's own are `EC2` for hosts and their volumes, `VPC` for addresses, and `CloudWatch` for metrics.
+    """
     family: str
-    """`Database Instance`, `Database Storage`, `Provisioned IOPS`, `Provisioned Throughput`; of EC2 `Compute Instance`,
-    `Storage`, `System Operation`; of metrics `Metric`; of addresses nothing."""
+    """Amazon's product family: `Database Instance`, `Database Storage`, `Provisioned IOPS`, `Provisioned Throughput`;
+    for EC2 `Compute Instance`, `Storage`, `System Operation`; for metrics `Metric`; empty for addresses.
+    """
     kind: str
-    """The end of Amazon's usage type, behind the region: `InstanceUsage:db.m7g.large`."""
+    """The end of Amazon's usage type, after the region: `InstanceUsage:db.m7g.large`."""
 
     @property
     def key(self) -> str:
-        """In the file."""
+        """The key of the price in the cache and in the package's list."""
         return f"{self.region} {self.engine} {self.kind}"
 
 
 @dataclass(slots=True)
 class Prices:
-    """Rates, asked for when they are first needed, or as they were when they were asked for last."""
+    """Prices, which pgdyno requests on first use, with those of earlier requests as a fallback."""
 
     root: Path
     """pgdyno's home."""
     why_not: str | None = None
-    """Why Amazon could not be asked; None while it could."""
+    """Why Amazon could not be asked; None if no request has failed."""
     _known: dict[str, Rate] = field(default_factory=dict)
     _cloud: Cloud | None = None
 
     def __post_init__(self) -> None:
-        """Reads what is kept."""
+        """Reads the cached prices."""
         self._known = _read(self._file)
 
     @property
@@ -81,9 +84,10 @@ class Prices:
         return self.root / FOLDER / "prices.json"
 
     def rate(self, usage: Usage) -> Rate | None:
-        """What `usage` costs; None where nobody says. Raises TargetError when the file cannot be written.
+        """Returns the price of `usage`; None if it is unknown. Raises TargetError if the cache cannot be written.
 
-        As Amazon says it now, or said it within GOOD_FOR; without that, the newer of its last answer and the package's.
+        The price is Amazon's, asked now or within GOOD_FOR. If Amazon does not answer, it is the newer of the cached
+        price and the package's.
         """
         kept = self._known.get(usage.key)
         today = datetime.now(UTC).date()
@@ -134,7 +138,7 @@ _ANY = ("Any", "")
 
 def _is(attributes: Mapping[str, str], usage: Usage) -> bool:
     found = attributes.get("usagetype", "")
-    # usage types begin with a short name of the region, but not in the oldest one
+    # A usage type begins with a short name of the region, except in Amazon's oldest region.
     if found != usage.kind and not found.endswith(f"-{usage.kind}"):
         return False
     return attributes.get("databaseEngine", "") in (usage.engine, *_ANY)
@@ -143,10 +147,10 @@ def _is(attributes: Mapping[str, str], usage: Usage) -> bool:
 def _amounts(product: Mapping[str, Any]) -> Iterator[float]:
     for term in product.get("terms", {}).get("OnDemand", {}).values():
         for dimension in term["priceDimensions"].values():
-            # what is cheaper by the thousand has a line for each range
+            # A price with volume discounts has one line for each range.
             if CURRENCY in dimension["pricePerUnit"] and dimension.get("beginRange", "0") == "0":
                 amount = float(dimension["pricePerUnit"][CURRENCY])
-                # of gp3's throughput, which everything else counts in MB/s
+                # Amazon prices the throughput of gp3 by GiB/s, all other throughput by MB/s.
                 yield amount / 1024 if str(dimension.get("unit", "")).startswith("GiBps") else amount
 
 
@@ -155,7 +159,7 @@ def _read(file: Path) -> dict[str, Rate]:
         kept = json.loads(file.read_text(encoding="utf-8"))
         return {key: Rate(float(each["amount"]), date.fromisoformat(each["asked"])) for key, each in kept.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        # it is a copy of what Amazon says, and is asked for again
+        # The cache holds only copies, which pgdyno can request again.
         return {}
 
 

@@ -21,48 +21,38 @@ from pgdyno.targets.rental import Say
 
 
 class Amazon:
-    """Each method is what a module of this package does; `pgdyno.targets.provider` says what they promise."""
+    """Delegates each method to a module of this package; `pgdyno.targets.provider` states the contract."""
 
     title = TITLE
 
     def price(self, plan: Plan, root: Path, hours: float | None = None) -> Estimate:
-        """By the Pricing API, or lists of prices."""
         return estimate(plan, Prices(root), configured_region(plan), hours)
 
     def preflight(self, plan: Plan, root: Path, say: Say, lasts_s: float) -> Rental:
-        """Raises TargetError without credentials."""
         return begin(plan, root, say, lasts_s)
 
     def standing(self, plan: Plan, root: Path, say: Say) -> Rental | None:
-        """Of a plan that is the same as it was then."""
         return standing(plan, root, say)
 
     def is_standing(self, plan: Plan, root: Path) -> bool:
-        """By journals alone."""
         return is_standing(plan, root)
 
     def left_of(self, plan: Plan, root: Path, say: Say) -> list[Rental]:
-        """Also of other targets."""
         return left_of(plan, root, say)
 
     def reaper(self, root: Path, regions: Sequence[str]) -> Reaper:
-        """In regions of journals, in `regions` and in the configured one."""
         return Reaper(root, regions)
 
     def run_named(self, root: Path, text: str) -> str:
-        """By the journals."""
         return run_named(root, text)
 
     def hourly_lines(self, there: Sequence[Resource], root: Path) -> list[str]:
-        """Without addresses and monitoring."""
         return hourly_lines(there, Prices(root))
 
     def policy(self) -> dict[str, Any]:
-        """An IAM policy."""
         return policy()
 
     def own_zone(self) -> str | None:
-        """As the metadata service says."""
         return own_zone()
 
     def selftest(
@@ -73,7 +63,6 @@ class Amazon:
         trial: Callable[[Plan], SelftestTrial],
         say: Say,
     ) -> bool:
-        """Of the smallest server and generator."""
         from pgdyno.targets.aws.selftest import selftest
 
         return selftest(tried, root, agree, trial, say)

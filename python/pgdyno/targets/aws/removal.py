@@ -1,4 +1,4 @@
-"""Remove what was made at Amazon, and find what is left (`pgdyno reap`)."""
+"""Removes resources at Amazon, and finds those that runs left there (`pgdyno reap`)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from pgdyno.targets.aws.rental_journal import FREE, Journal, Kind, Resource, jou
 from pgdyno.targets.provider import Wanted
 
 WITHIN_S = 3600.0
-"""How long a removal may take; that of a database server takes some minutes."""
+"""Time limit of a removal in seconds; that of a database server takes several minutes."""
 USED_WITHIN_S = 300.0
-"""How long what is still used is asked for again beside something that stays: a removed server's network card goes some
-minutes after it."""
+"""How long, in seconds, pgdyno keeps trying to remove a resource that is in use when others cannot be removed.
+
+The network interface of a removed server exists for some minutes longer than the server.
+"""
 _GOING = ("deleting", "shutting-down")
 _WAVES = (
     {Kind.DB_INSTANCE, Kind.INSTANCE},
@@ -26,19 +28,19 @@ _WAVES = (
     {Kind.VOLUME},
     {Kind.DB_PARAMETERS, Kind.CLUSTER_PARAMETERS, Kind.SECURITY_GROUP},
 )
-"""What stands in a later one is used by what stands before it."""
+"""The order of removal: resources of a wave may be used by those of earlier waves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """Something that could not be removed."""
+    """A resource that could not be removed."""
 
     resource: Resource
     why: str
 
     @property
     def line(self) -> str:
-        """What to say of it."""
+        """The line of the report on this resource."""
         paid = "which costs nothing" if self.resource.kind in FREE else "and paid for"
         return f"still there, {paid}: {self.resource.words}: {self.why}"
 
@@ -49,9 +51,9 @@ def remove_all(
     say: Callable[[str], None],
     within_s: float = WITHIN_S,
 ) -> list[Left]:
-    """Removes all that `find` finds, until it finds nothing more; what is left, with the reasons.
+    """Removes what `find` returns until it returns nothing more; returns what is left, with the reasons.
 
-    `clouds` are by region. Doing it twice, or two at once, does no harm. Raises AwsError when nothing can be looked at.
+    `clouds` are by region. Repeated and concurrent calls do no harm. Raises AwsError if `find` does.
     """
     patience = Patience(within_s)
     beside: Patience | None = None
@@ -75,7 +77,9 @@ def remove_all(
 
 
 def _stands_behind(open_: Sequence[Resource], refused: Sequence[Kind]) -> bool:
-    """Whether all that is `open_` may wait for something `refused`, and nothing of it goes."""
+    """Returns whether everything in `open_` may be in use by something in `refused`, and nothing in it is being
+    removed.
+    """
     first = min((_wave(kind) for kind in refused), default=len(_WAVES))
     return all(_wave(each.kind) > first and each.state not in _GOING for each in open_)
 
@@ -90,19 +94,20 @@ def _first_wave(found: Sequence[Resource]) -> list[Resource]:
 
 
 def _ask(cloud: Cloud, resource: Resource) -> bool:
-    """Asks for the removal; False when that cannot be asked now."""
+    """Requests the removal; returns False if the resource cannot be removed now, or no longer exists."""
     if resource.state in _GOING:
         return False
     try:
         _remove(cloud, resource)
     except (InUseError, NotThereError):
-        # it changes just now, or is used by what goes; or it is gone
+        # The resource is changing, or is used by one that is being removed, or is gone.
         return False
     return True
 
 
 _HOW = {
-    # the one place where data is thrown away: it was made for the run, and its plan makes it anew
+    # Only here does pgdyno discard data without a final snapshot: it created the database for the run, and the plan can
+    # load it again.
     Kind.DB_INSTANCE: ("rds", "delete_db_instance", "DBInstanceIdentifier"),
     Kind.DB_CLUSTER: ("rds", "delete_db_cluster", "DBClusterIdentifier"),
     Kind.DB_SNAPSHOT: ("rds", "delete_db_snapshot", "DBSnapshotIdentifier"),
@@ -126,17 +131,17 @@ def _remove(cloud: Cloud, resource: Resource) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Reaped:
-    """What a reaping came to."""
+    """The result of a removal."""
 
     found: list[Resource]
     left: list[Left]
 
 
 class Reaper:
-    """Looks and removes in all regions that journals name, those that are asked for, and the configured one."""
+    """Finds and removes resources in the regions of journals, in those requested, and in the configured one."""
 
     def __init__(self, root: Path, regions: Iterable[str] = ()) -> None:
-        """With journals of the home `root`. Raises TargetError without credentials."""
+        """Reads the journals of the home `root`. Raises TargetError without credentials."""
         self._journals = list(journals(root))
         named = [*regions, *(each.region for journal in self._journals for each in journal.noted)]
         first = _first(named)
@@ -145,15 +150,15 @@ class Reaper:
 
     @property
     def places(self) -> list[str]:
-        """Regions in which it looks."""
+        """The regions in which it searches."""
         return list(self.clouds)
 
     def find(self, wanted: Wanted) -> list[Resource]:
-        """All that is there of what is `wanted`, in the order of removal. Raises AwsError."""
+        """Returns the existing resources that `wanted` selects, in the order of removal. Raises AwsError."""
         return self._meant(self._search(wanted), wanted)
 
     def reap(self, wanted: Wanted, say: Callable[[str], None], within_s: float = WITHIN_S) -> Reaped:
-        """Removes what is `wanted`, and the journals of those of which nothing is left. Raises TargetError."""
+        """Removes what `wanted` selects, and the journals of runs that have nothing left. Raises TargetError."""
         found: dict[tuple[Kind, str], Resource] = {}
         search = self._search(wanted)
 
@@ -177,7 +182,7 @@ class Reaper:
         return [each for each in found if wanted.means(each, now)]
 
     def strangers(self) -> list[Journal]:
-        """Journals of other accounts, of which nothing can be seen with these credentials."""
+        """Returns journals of other accounts, whose resources these credentials cannot see."""
         return [each for each in self._journals if each.account != self._account]
 
     def _of_account(self) -> list[Journal]:
@@ -192,7 +197,7 @@ class Reaper:
 
 
 def _first(named: Sequence[str]) -> Cloud:
-    """Of the configured region, which is looked at in any case; where there is none, of the first of `named`."""
+    """Returns the configured region, which is always searched, or the first of `named` if none is configured."""
     try:
         return Cloud()
     except AwsError as error:
@@ -202,9 +207,12 @@ def _first(named: Sequence[str]) -> Cloud:
 
 
 def run_named(root: Path, text: str) -> str:
-    """The run whose name is `text`, or begins with it, where a journal has it. Raises TargetError for several."""
+    """Returns the one run in the journals whose name begins with `text`, or `text`.
+
+    Raises TargetError if several do.
+    """
     found = [each.run for each in journals(root) if each.run.startswith(text)]
     if len(found) > 1 and text not in found:
         raise TargetError(f"{len(found)} runs at Amazon begin with {text}", hint=f"name one: {', '.join(found)}")
-    # another machine's journal is not here; its tags are
+    # A run of another machine has no journal here, but its resources have tags with its full name.
     return text if len(found) != 1 else found[0]

@@ -1,4 +1,4 @@
-"""The rented servers of a plan: from nothing to a connection string, and back to nothing whatever happens."""
+"""The rented servers of a plan, from their creation to their removal, which also follows errors and interrupts."""
 
 from __future__ import annotations
 
@@ -45,22 +45,22 @@ _DATABASES = (Kind.DB_INSTANCE, Kind.DB_CLUSTER)
 
 
 def rented_targets(plan: Plan) -> dict[str, AwsTarget]:
-    """The plan's targets that are made for it at Amazon, by name."""
+    """Returns the plan's targets at Amazon, by name."""
     return {name: spec for name, spec in plan.target.items() if isinstance(spec, AwsTarget)}
 
 
 def generator_of(plan: Plan) -> Ec2Generator | None:
-    """The plan's hosts for its load, where they are at Amazon."""
+    """Returns the plan's generator if it is at Amazon."""
     return plan.generator if isinstance(plan.generator, Ec2Generator) else None
 
 
 def is_restored(spec: AwsTarget) -> bool:
-    """Whether its data come from elsewhere: from a snapshot, or another's storage."""
+    """Returns whether the server is created from a snapshot or from the storage of another cluster."""
     return isinstance(spec, DatabaseTarget) and (spec.snapshot or getattr(spec, "clone_of", None)) is not None
 
 
 def wanted_names(plan: Plan) -> set[str]:
-    """Of all that is ready when all is up."""
+    """Returns the names of all targets and generators that must be ready."""
     return rented_targets(plan).keys() | set(_generators_of(plan))
 
 
@@ -69,7 +69,7 @@ def _generators_of(plan: Plan) -> list[str]:
 
 
 def digest_of(plan: Plan) -> str:
-    """Of what is made for `plan`: equal where the same servers are."""
+    """Returns a digest of what the plan rents; plans with the same servers have the same digest."""
     asked: dict[str, object] = {name: spec.model_dump(mode="json") for name, spec in rented_targets(plan).items()}
     if plan.generator is not None:
         asked[GENERATOR] = plan.generator.model_dump(mode="json")
@@ -86,25 +86,25 @@ class Rental:
     journal: Journal
     say: Say
     clouds: dict[str, Cloud] = field(default_factory=dict)
-    """By region."""
+    """Services by region."""
     fresh: set[str] = field(default_factory=set)
-    """Targets that nothing was done to since they were made or restored."""
+    """Targets that have not been used since they were created or restored."""
     since: dict[str, datetime] = field(default_factory=dict)
-    """When each target's server was asked for; without those that were up before."""
+    """When the server of each target was requested; servers that were already up are missing."""
     unread: set[str] = field(default_factory=set)
-    """Targets whose pages were not read since they were restored."""
+    """Targets whose pages have not been read since they were restored."""
     generator_group: str | None = None
-    """Its security group, while servers are made."""
+    """The generators' security group, while servers are created."""
     stop: Stop = field(default_factory=Stop)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def __post_init__(self) -> None:
-        """What is up already may have been restored just now, too."""
+        """Treats restored servers as unread: even those that are already up may have been restored just before."""
         self.unread |= {name for name, spec in rented_targets(self.plan).items() if is_restored(spec)}
 
     def up(self) -> None:
-        """Makes all of it, its servers side by side. Raises TargetError; what was made is then still there."""
-        # what is read, or made for all, is not to be so by each
+        """Creates everything, the servers in parallel. Raises TargetError, and then leaves what it has created."""
+        # What the parallel workers share must exist before they start.
         if self._has_hosts:
             KeyRing(self.journal).own()
         generators = self._generators()
@@ -123,7 +123,7 @@ class Rental:
         hosts = generator_of(self.plan)
         if hosts is None:
             return []
-        # SSH takes a while to load
+        # The SSH modules take long to import.
         from pgdyno.targets.aws.hosts.generator import generators_of
 
         region = _region(self.clouds, next(iter(rented_targets(self.plan).values())))
@@ -153,13 +153,17 @@ class Rental:
         self.journal.is_ready(name, place.as_kept())
 
     def generator_ssh(self) -> SshSpec | None:
-        """How to log in to the generator, the first of several; None where the load comes from here."""
+        """Returns the login to the first generator; None if this machine generates the load."""
         if self.plan.generator is None:
             return None
         return KeyRing(self.journal).ssh(Place(**self.journal.ready[GENERATOR]))
 
     def through(self) -> tuple[str, ...]:
-        """Words before a program that is to run on the first generator; none: here. Raises TargetError."""
+        """Returns the words before a command that make it run on the first generator, none if this machine generates
+        the load.
+
+        Raises TargetError.
+        """
         if self.plan.generator is None:
             return ()
         from pgdyno.remote.remote_host import through
@@ -171,7 +175,7 @@ class Rental:
         return through(file)
 
     def load_hosts(self) -> list[There]:
-        """The generators, where there are several; none otherwise."""
+        """Returns the generators if there are several, else none."""
         if self.plan.generator is None or self.plan.generator.count == 1:
             return []
         from pgdyno.targets.aws.hosts.generator import all_there
@@ -186,7 +190,7 @@ class Rental:
             raise type(error)(f"target {name}: {error.message}", hint=error.hint) from error
 
     def connection(self, name: str) -> DsnTarget:
-        """How the server of target `name` is reached. Raises TargetError."""
+        """Returns how to connect to the server of target `name`. Raises TargetError."""
         spec = rented_targets(self.plan)[name]
         place = Place(**self.journal.ready[name])
         return DsnTarget(
@@ -201,21 +205,21 @@ class Rental:
         )
 
     def observed(self, name: str) -> tuple[Cloud, str]:
-        """Where the database instance of target `name` is, and what it is called there."""
+        """Returns the services of the region of target `name`, and the name of its database instance."""
         maker = self._maker(name)
         return maker.cloud, maker.name
 
     def server_id(self, name: str) -> str:
-        """What the server of target `name` is called at Amazon."""
+        """Returns the name of the resources of target `name` at Amazon."""
         return self._maker(name).name
 
     def reads_first(self, name: str) -> bool:
-        """Whether each page of the restored server of target `name` is to be read before its first trial."""
+        """Returns whether pgdyno reads all pages of the restored server of target `name` before its first trial."""
         spec = rented_targets(self.plan)[name]
         return isinstance(spec, DatabaseTarget) and spec.first_touch == "read"
 
     def limits(self, name: str) -> list[str]:
-        """How much the storage of target `name` gives, in words."""
+        """Returns lines with the IOPS and throughput that the storage of target `name` provides."""
         spec, instance = rented_targets(self.plan)[name], self.journal.ready[name]["instance"]
         if not isinstance(spec, RdsTarget | Ec2Target):
             return []
@@ -225,40 +229,42 @@ class Rental:
             return [f"the limits of its storage are not known: {error.message}"]
 
     def generator_cost(self, name: str) -> Estimate:
-        """What the generator `name` costs."""
-        # it imports this module
+        """Returns what the generator `name` costs."""
+        # This import would be circular at the top of the module.
         from pgdyno.targets.aws.cost import generator_estimate
 
-        # that of the servers; a zone's name is not always its region's with a letter behind it
+        # The generator is in the region of the servers, which the name of a zone does not always contain.
         region = self.observed(next(iter(rented_targets(self.plan))))[0].region
         return generator_estimate(self.plan, Prices(self.root), region, self.journal.ready[name]["instance"])
 
     def observe(self, name: str, span: Span, late_s: float, say: Say) -> Iterator[Told]:
-        """What Amazon's services tell of the server of target `name` in `span`; see `pgdyno.targets.rental`."""
+        """Yields what Amazon's services report on the server of target `name` in `span`; see
+        `pgdyno.targets.rental`.
+        """
         from pgdyno.targets.aws.observe.reports import told_of_database, told_of_host
 
         cloud, instance = self.observed(name)
         if isinstance(rented_targets(self.plan)[name], Ec2Target):
-            # its probe sees the rest from inside
+            # On a host, the probe itself collects what Performance Insights and RDS's log would report.
             yield from told_of_host(cloud, self.requests(name), span, late_s, say)
         else:
             yield from told_of_database(cloud, instance, span, late_s, say)
 
     def requests(self, name: str) -> list[str]:
-        """Tokens of the requests for the instance of target `name`: one of them made it."""
+        """Returns the tokens of all requests for the instance of target `name`, one of which created it."""
         return [each.name for each in self.journal.noted if each.target == name and each.kind is Kind.INSTANCE]
 
     def wants_restore(self, name: str) -> bool:
-        """Whether the server of target `name` is to be made anew from its snapshot before the next trial."""
+        """Returns whether the server of target `name` must be restored before the next trial."""
         return self.is_restored_often(name) and name not in self.fresh
 
     def is_restored_often(self, name: str) -> bool:
-        """Whether the server of target `name` is another before every trial."""
+        """Returns whether the server of target `name` is restored before every trial."""
         spec = rented_targets(self.plan).get(name)
         return isinstance(spec, DatabaseTarget) and spec.restore == "each-trial"
 
     def restore(self, name: str) -> None:
-        """Removes the server of target `name` and makes it anew from its snapshot. Raises TargetError."""
+        """Removes the server of target `name`, and creates it again from its snapshot. Raises TargetError."""
         maker, spec = self._maker(name), rented_targets(self.plan)[name]
         noted = [each for each in self.journal.noted if each.target == name and each.kind in _DATABASES]
         within_s = parse_duration_s(spec.ready_within)
@@ -270,7 +276,7 @@ class Rental:
         self.unread.add(name)
 
     def down(self) -> list[Left]:
-        """Removes all of it; what could not be removed. Without that, the journal goes, too. Raises TargetError."""
+        """Removes everything, and the journal if nothing is left; returns what is left. Raises TargetError."""
         search = self._search()
         left = remove_all(self.clouds, lambda: self._ours(search), self.say)
         if not left:
@@ -278,7 +284,7 @@ class Rental:
         return left
 
     def there(self) -> list[Resource]:
-        """All of it that there is. Raises AwsError."""
+        """Returns all resources of the rental that exist. Raises AwsError."""
         return self._ours(self._search())
 
     def _search(self) -> Search:
@@ -288,22 +294,21 @@ class Rental:
         return [each for each in search.find() if each.run == self.journal.run]
 
     def prolong(self, expires: datetime) -> None:
-        """Gives all of it another expiry. Raises TargetError; then some of it has that of before."""
+        """Gives all resources another expiry. Raises TargetError; some may then still have the earlier one."""
         tag = [{"Key": EXPIRES, "Value": stamp(expires)}]
         for each in self.there():
             _retag(self.clouds[each.region], each, self.journal.account, tag)
-        # it promises nothing that a tag does not
+        # The journal is last, so that it never has a later expiry than a tag.
         self.journal.prolong(expires)
 
     def _tls_root(self, name: str) -> Path:
-        """What the certificate of the server of target `name` is checked with. Raises TargetError."""
         spec = rented_targets(self.plan)[name]
         return (
             tls_root(spec, self.root) if isinstance(spec, DatabaseTarget) else KeyRing(self.journal).certificate(name)
         )
 
     def _ready(self, name: str, server: Rds | Aurora | Ec2, *, restore: bool = False) -> None:
-        # only databases have a snapshot to be restored from
+        # Only databases can be restored from a snapshot.
         place = server.restore() if restore and isinstance(server, (Rds, Aurora)) else server.up()
         spec, passwords = rented_targets(self.plan)[name], self.journal.passwords
         with self._lock:
@@ -315,7 +320,7 @@ class Rental:
     def _server(self, name: str, password: str) -> Rds | Aurora | Ec2:
         spec, maker = self.plan.target[name], self._maker(name)
         if isinstance(spec, Ec2Target):
-            # SSH takes a while to load
+            # The SSH modules take long to import.
             from pgdyno.targets.aws.hosts.ec2 import Ec2
 
             return Ec2(maker, spec, password)
@@ -342,12 +347,12 @@ def _retag(cloud: Cloud, each: Resource, account: str, tag: list[dict[str, str]]
         arn = f"arn:{cloud.partition}:rds:{cloud.region}:{account}:{names[each.kind]}:{each.id}"
         cloud.call("rds", "add_tags_to_resource", ResourceName=arn, Tags=tag)
     elif each.kind in (Kind.SECURITY_GROUP, Kind.INSTANCE, Kind.VOLUME):
-        # a host looks at its own tag
+        # An instance reads its expiry from its own tag.
         cloud.call("ec2", "create_tags", Resources=[each.id], Tags=tag)
 
 
 def _region(clouds: Mapping[str, Cloud], spec: AwsTarget) -> str:
-    # without a region it is the configured one, which stands first
+    # Targets without a region are in the configured one, which is the first.
     return spec.region or next(iter(clouds))
 
 
@@ -359,7 +364,10 @@ def _clouds(plan: Plan) -> dict[str, Cloud]:
 
 
 def begin(plan: Plan, root: Path, say: Say, lasts_s: float) -> Rental:
-    """A new rental, of which nothing is made yet; it expires in `lasts_s`. Raises TargetError without credentials."""
+    """Starts a rental that expires in `lasts_s`, without creating a server yet.
+
+    Raises TargetError without credentials.
+    """
     clouds = _clouds(plan)
     account = next(iter(clouds.values())).account()
     expires = datetime.now(UTC) + timedelta(seconds=lasts_s)
@@ -368,9 +376,9 @@ def begin(plan: Plan, root: Path, say: Say, lasts_s: float) -> Rental:
 
 
 def standing(plan: Plan, root: Path, say: Say) -> Rental | None:
-    """What `pgdyno target up` left up for this very plan; None when there is nothing. Raises TargetError.
+    """Returns what `pgdyno target up` left running for this plan; None if nothing. Raises TargetError.
 
-    Raises AwsError when it is up for another plan of that name: it would be paid for twice.
+    Raises AwsError if the servers belong to another version of the plan: a second set would be paid for as well.
     """
     for journal in journals(root):
         if journal.plan != plan.name or not journal.ready:
@@ -385,13 +393,13 @@ def standing(plan: Plan, root: Path, say: Say) -> Rental | None:
             raise AwsError(f"another pgdyno uses the servers of the plan {plan.name} (run {journal.run})")
         if rental.there():
             return rental
-        # another machine has reaped them
+        # Another machine has reaped the servers.
         journal.close()
     return None
 
 
 def _own(rental: Rental) -> Rental:
-    """`rental`, if these credentials are of the account that it is in. Raises AwsError."""
+    """Returns `rental` if these credentials belong to its account. Raises AwsError."""
     account = next(iter(rental.clouds.values())).account()
     if account != rental.journal.account:
         message = f"run {rental.journal.run} is of account {rental.journal.account}, and these credentials of {account}"
@@ -400,14 +408,17 @@ def _own(rental: Rental) -> Rental:
 
 
 def is_standing(plan: Plan, root: Path) -> bool:
-    """Whether `standing` would give the servers of `plan`, or say why not."""
+    """Returns whether `standing` would return servers of `plan`, or refuse them because the plan changed."""
     names = wanted_names(plan)
     ready = [each for each in journals(root) if each.plan == plan.name and each.ready]
     return any(each.digest != digest_of(plan) or each.ready.keys() == names for each in ready)
 
 
 def left_of(plan: Plan, root: Path, say: Say) -> list[Rental]:
-    """All that journals know of plans of that name, whole or not, also of other targets. Raises TargetError."""
+    """Returns all rentals in journals of plans of that name, complete or not, also with other targets.
+
+    Raises TargetError.
+    """
     found = []
     for journal in journals(root):
         if journal.plan == plan.name:

@@ -1,9 +1,8 @@
-"""What was made at Amazon: kinds of resources, their tags, and the journal written before each is made.
+"""The rental journal: which resources pgdyno creates at Amazon, noted before each request.
 
-What was made at Amazon, written down before it is made: a process that is killed leaves nothing unknown.
-
-A journal is a file of JSON lines in pgdyno's home, `aws/RUN.jsonl`. Each line is on the disk (fsync) before what it
-announces is asked for. When all of it is gone, so is the journal.
+Because the note comes first, a process that is killed leaves no unknown resources. A journal is a file of JSON lines in
+pgdyno's home, `aws/RUN.jsonl`. Each line is on disk (fsync) before the request that it announces. The journal is
+removed once all its resources are.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from pgdyno.targets.rental import stamp
 
 
 class Kind(StrEnum):
-    """In the order of removal: what stands first uses what stands behind it."""
+    """Kinds of resources in the order of removal: a kind may use the kinds after it."""
 
     DB_INSTANCE = "database instance"
     DB_CLUSTER = "database cluster"
@@ -41,29 +40,29 @@ class Kind(StrEnum):
 
 ORDER = tuple(Kind)
 FREE = frozenset({Kind.DB_PARAMETERS, Kind.CLUSTER_PARAMETERS, Kind.SECURITY_GROUP})
-"""What costs nothing while it is there."""
+"""Kinds that cost nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """Something at Amazon that bears our tags, or stands in a journal and is there."""
+    """An existing resource at Amazon that has pgdyno's tags or that a journal names."""
 
     kind: Kind
     id: str
-    """What it is removed by."""
+    """The identifier that a request for its removal needs."""
     name: str
-    """As the journal has it."""
+    """The name that the journal has for it."""
     region: str
     run: str
     expires: datetime | None
-    """None: its tag cannot be read."""
+    """The expiry of its tag; None if the tag is missing or invalid."""
     state: str = ""
     detail: str = ""
-    """What it is paid by: an instance class, a size."""
+    """What determines the price: an instance class, a size."""
 
     @property
     def words(self) -> str:
-        """`database instance pgdyno-… (db.r8g.large, creating), eu-central-1`."""
+        """A description such as `database instance pgdyno-… (db.r8g.large, creating), eu-central-1`."""
         more = ", ".join(each for each in (self.detail, self.state) if each)
         name = self.name if self.id == self.name else f"{self.name} {self.id}"
         return f"{self.kind} {name}{f' ({more})' if more else ''}, {self.region}"
@@ -75,18 +74,18 @@ TARGET = "pgdyno:target"
 
 
 def tags(run: str, expires: datetime, target: str, name: str) -> list[dict[str, str]]:
-    """As RDS and EC2 take them."""
+    """Returns pgdyno's tags in the form that RDS and EC2 accept."""
     values = {RUN: run, EXPIRES: stamp(expires), TARGET: target, "Name": name}
     return [{"Key": key, "Value": value} for key, value in values.items()]
 
 
 def by_key(listed: Iterable[Mapping[str, str]] | None) -> dict[str, str]:
-    """What Amazon answers, by key."""
+    """Returns the values of a list of tags, by key."""
     return {each["Key"]: each.get("Value", "") for each in listed or ()}
 
 
 def moment_of(text: str) -> datetime | None:
-    """What `stamp` wrote; None when somebody else did."""
+    """Returns the time that `stamp` wrote; None if the text has another format."""
     try:
         return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
     except ValueError:
@@ -99,13 +98,13 @@ _STAMPED = len("20261122-093000")
 
 
 def new_run() -> str:
-    """A name for a run that no other has: letters, digits and single dashes, as RDS wants its names."""
+    """Returns a unique name of letters, digits and single dashes, which RDS requires for its names."""
     return f"{datetime.now(UTC):{_NAMED}}-{secrets.token_hex(3)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """One thing that was made, or was about to be."""
+    """A resource that was created, or that was about to be."""
 
     kind: Kind
     name: str
@@ -115,23 +114,23 @@ class Noted:
 
 @dataclass(slots=True)
 class Journal:
-    """Of one run."""
+    """The rental journal of one run."""
 
     path: Path
     run: str
     plan: str
     digest: str
-    """Of the plan's targets at Amazon: a plan that was changed since is another."""
+    """The digest of the plan's targets at Amazon, by which a changed plan is recognized."""
     account: str
     expires: datetime
     noted: list[Noted] = field(default_factory=list)
     ready: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Where each target's server is, by the target's name, and the generator; once it is there."""
+    """How to reach the servers and generators that are ready, by target name or generator name."""
     _held: int | None = field(default=None, repr=False)
 
     @classmethod
     def begin(cls, root: Path, plan: str, digest: str, account: str, expires: datetime) -> Journal:
-        """A new one below pgdyno's home `root`. Raises TargetError."""
+        """Creates a journal below pgdyno's home `root`. Raises TargetError."""
         folder = root / FOLDER
         ensure_folder(folder)
         run = new_run()
@@ -150,17 +149,17 @@ class Journal:
 
     @property
     def begun(self) -> datetime:
-        """To a second, as its name says."""
+        """The start of the run to a second, from its name."""
         return datetime.strptime(self.run[:_STAMPED], _NAMED).replace(tzinfo=UTC)
 
     def making(self, kind: Kind, name: str, region: str, target: str) -> None:
-        """Notes what is about to be made; returns when that is on the disk. Raises TargetError."""
+        """Notes a resource before it is created; the note is on disk on return. Raises TargetError."""
         noted = Noted(kind, name, region, target)
         self._write({"what": "making", "kind": kind.value, "name": name, "region": region, "target": target})
         self.noted.append(noted)
 
     def is_ready(self, target: str, place: dict[str, Any]) -> None:
-        """Notes where the server of `target` is. Raises TargetError."""
+        """Notes how to reach the server of `target`. Raises TargetError."""
         self._write({"what": "ready", "target": target, "place": place})
         self.ready[target] = place
 
@@ -171,16 +170,18 @@ class Journal:
 
     @property
     def passwords(self) -> Path:
-        """The password file (libpq's form) of its servers; closed to others."""
+        """The password file (libpq's format) of the run's servers, which only its owner can read."""
         return self.path.with_suffix(".pgpass")
 
     @property
     def keys(self) -> Path:
-        """The folder with its hosts' keys; closed to others."""
+        """The folder with the keys of the run's hosts, which only its owner can read."""
         return self.path.with_suffix(".keys")
 
     def hold(self) -> bool:
-        """Keeps others from closing it, up to the end of this process; False when another holds it."""
+        """Locks the journal until the process ends, so that no other process closes it; returns False if another has
+        the lock.
+        """
         if self._held is not None:
             return True
         try:
@@ -196,13 +197,13 @@ class Journal:
         return True
 
     def release(self) -> None:
-        """Lets others close it."""
+        """Releases the lock."""
         if self._held is not None:
             os.close(self._held)
             self._held = None
 
     def close(self) -> None:
-        """Removes it: all is gone. Raises TargetError."""
+        """Removes the journal with its passwords and keys, once no resource is left. Raises TargetError."""
         with storing(self.path, "cannot remove"):
             self.passwords.unlink(missing_ok=True)
             if self.keys.is_dir():
@@ -222,7 +223,7 @@ class Journal:
 
 
 def journals(root: Path) -> Iterator[Journal]:
-    """All of the home `root`, the newest first. Raises TargetError."""
+    """Yields all journals of the home `root`, the newest first. Raises TargetError."""
     folder = root / FOLDER
     if not folder.is_dir():
         return
@@ -233,7 +234,10 @@ def journals(root: Path) -> Iterator[Journal]:
 
 
 def read_journal(path: Path) -> Journal | None:
-    """The journal at `path`; None when its first line was never written whole, so that nothing was made."""
+    """Returns the journal at `path`; None if its first line is incomplete, which means that nothing was created.
+
+    Raises TargetError.
+    """
     with storing(path, "cannot read"):
         lines = [_parsed(line) for line in path.read_bytes().splitlines()]
     if not lines or lines[0] is None:
@@ -243,7 +247,7 @@ def read_journal(path: Path) -> Journal | None:
     assert expires is not None
     journal = Journal(path, head["run"], head["plan"], head["digest"], head["account"], expires)
     for line in lines[1:]:
-        # a line that was cut off announced something that was not asked for yet
+        # An incomplete line announced a resource that was not yet requested.
         if line is not None:
             _take(journal, line)
     return journal

@@ -1,4 +1,4 @@
-"""A client of S3 for runs on object storage; see `pgdyno.store.object_storage.address`."""
+"""An S3 client for runs on object storage; see `pgdyno.store.object_storage.address`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ CONNECTIONS = 16
 
 
 class S3:
-    """boto3's client of S3, and what its errors mean."""
+    """boto3's S3 client, and the classes of its errors."""
 
     def __init__(self) -> None:
-        """Raises StoreError without boto3."""
+        """Raises StoreError if boto3 is not installed."""
         try:
             import boto3  # noqa: F401
             from botocore import exceptions
@@ -34,7 +34,7 @@ class S3:
         self._client: Any = None
 
     def client(self) -> Any:  # noqa: ANN401 - boto3 makes its clients while it runs
-        """boto3's, made once. Raises StoreError, and what boto3 raises."""
+        """Returns boto3's client, which the first call creates. Raises StoreError and boto3's errors."""
         if self._client is None:
             self._client = _new_client()
         return self._client

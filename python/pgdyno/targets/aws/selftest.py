@@ -1,4 +1,4 @@
-"""Rents the smallest server at Amazon, tries all that a run needs of it, and removes it."""
+"""Rents the smallest server at Amazon, checks everything that a run needs from it, and removes it."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ ALL = (*DATABASES, *HOST)
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that is tried."""
+    """One check of the self-test."""
 
     key: str
     what: str
     kinds: Sequence[str] = ALL
-    """Of targets that it is about."""
+    """The kinds of targets that it applies to."""
 
 
 CHECKS = (
@@ -59,45 +59,47 @@ CHECKS = (
 
 
 def checks_of(kind: str) -> list[Check]:
-    """Those of targets of `kind`, in their order."""
+    """Returns the checks for targets of `kind`, in their order."""
     return [each for each in CHECKS if kind in each.kinds]
 
 
 @dataclass(slots=True)
 class Tally:
-    """What was said of each check of one kind of target."""
+    """The results of the checks for one kind of target."""
 
     kind: str
     notify: Callable[[str], None]
     said: dict[str, bool] = field(default_factory=dict)
-    """Whether it is as it should be, by key; without those that were left out."""
+    """Whether each check passed, by key; skipped checks are missing."""
     done: set[str] = field(default_factory=set)
 
     @property
     def wrong(self) -> list[str]:
-        """Keys of what is not as it should be."""
+        """Keys of the checks that failed."""
         return [key for key, good in self.said.items() if not good]
 
     def tell(self, key: str, good: bool, text: str) -> None:
-        """Says a verdict with its reason."""
+        """Records and reports the result of a check."""
         self.said[key] = good
         self.done.add(key)
         self.notify(f"{'ok' if good else 'WRONG'}: {key}: {text}")
 
     def leave_out(self, key: str, why: str) -> None:
-        """Says that nobody knows, and why."""
+        """Reports a skipped check and the reason."""
         self.done.add(key)
         self.notify(f"left out: {key}: {why}")
 
     def leave_out_the_rest(self, why: str, but: Sequence[str]) -> None:
-        """Of those that nothing was said of; without `but`."""
+        """Skips all checks without a result, except those in `but`."""
         for each in checks_of(self.kind):
             if each.key not in self.done and each.key not in but:
                 self.leave_out(each.key, why)
 
     @contextmanager
     def trying(self, *keys: str) -> Iterator[None]:
-        """What goes wrong within is the verdict of the first of `keys` that has none; the rest is left out."""
+        """Records an error in the block as the failure of the first of `keys` without a result, and skips the
+        others.
+        """
         try:
             yield
         except (PgdynoError, psycopg.Error) as error:
@@ -115,12 +117,12 @@ def _words(error: PgdynoError | psycopg.Error) -> str:
 
 
 def try_a_trial(tally: Tally, plan: Plan, rental: Rental, trial: Callable[[Plan], SelftestTrial]) -> None:
-    """Runs `plan` by `trial`, on the servers of `rental`, which stay up.
+    """Runs `plan` with `trial` on the servers of `rental`, which remain up.
 
-    Raises PgdynoError only where that is none of the servers' doing.
+    Raises PgdynoError only for errors that the servers did not cause.
     """
     with tally.trying("trial", "generator", "cloudwatch", "insights", "log"):
-        # the run takes what is up, and leaves it up
+        # The run locks the journal of the existing servers itself.
         rental.journal.release()
         try:
             done = trial(plan)
@@ -145,7 +147,6 @@ def _generator(tally: Tally, record: TrialRecord) -> None:
 
 
 def _told(tally: Tally, kept: CloudRecord | None) -> None:
-    """Of Amazon's sources."""
     sources = {told.source.value: told for told in kept.sources} if kept is not None else {}
     for check in checks_of(tally.kind):
         if check.key not in {each.value for each in CloudSource}:
@@ -157,7 +158,7 @@ def _told(tally: Tally, kept: CloudRecord | None) -> None:
 
 
 def _verdict(told: CloudTold, *, quiet: bool) -> tuple[bool, str]:
-    """`quiet`: its log may have nothing to say."""
+    """Returns whether the source delivered, and a text; `quiet` means that the server's log may be empty."""
     if told.message is not None:
         return False, told.message
     if told.gaps:
@@ -170,23 +171,23 @@ def _verdict(told: CloudTold, *, quiet: bool) -> tuple[bool, str]:
 
 SMALLEST = {"ec2": "t4g.micro", "rds": "db.t4g.micro", "aurora": "db.t4g.medium"}
 GENERATORS = {"x86_64": "t3.micro", "aarch64": "t4g.micro"}
-"""By this machine's architecture: its programs run there."""
+"""The generator by this machine's architecture, for which pgdyno has programs here."""
 LASTS_H = 2.0
-"""After so long it has expired; it takes half an hour or less."""
+"""Hours until the rental expires; the self-test takes half an hour or less."""
 WORK_MEM = "8MB"
-"""A parameter whose value tells that the group is in force; the default is 4MB."""
+"""A value that shows that the parameter group is in effect; PostgreSQL's default is 4MB."""
 _LOOK = """
     SELECT current_setting('server_version'), current_setting('work_mem'),
            (SELECT version FROM pg_stat_ssl WHERE pid = pg_backend_pid())
 """
 _DATA, _WAL = {"size": "2GB"}, {"size": "1GB", "file_system": "xfs"}
-"""Of a host: two volumes, to see whether each is where it belongs."""
+"""Two volumes with different file systems, to check that each is mounted in its place."""
 _MOUNTS = "findmnt -no FSTYPE /srv/pgdyno/data; findmnt -no FSTYPE /srv/pgdyno/wal"
 _EXPIRY = "systemctl is-active pgdyno-expiry.service"
 
 
 def plan_of(tried: Tried) -> Plan:
-    """One server with a parameter of its own, and a generator. Raises UsageError."""
+    """Returns the plan of one server with a changed parameter, and a generator. Raises UsageError."""
     if tried.snapshot is not None and tried.kind == "ec2":
         raise UsageError("--snapshot is of rds and aurora")
     ahead = "generator."
@@ -213,7 +214,7 @@ def plan_of(tried: Tried) -> Plan:
             "workload": {"scripts": ["select-only"], "dataset": "pgbench", "scale": 1},
             "sweep": {"clients": 1},
             "trial": {"duration": tried.duration},
-            # a line in the server's log; Aurora has no checkpoints
+            # The checkpoint makes the server write to its log; Aurora has no checkpoints.
             **({"event": [{"at": "1s", "do": "checkpoint"}]} if tried.kind == "rds" else {}),
         }
     )
@@ -237,7 +238,10 @@ def selftest(
     trial: Callable[[Plan], SelftestTrial],
     say: Say,
 ) -> bool:
-    """Rents, tries, removes; says how each check went. Raises PgdynoError when nothing could be rented."""
+    """Rents, checks and removes; reports each check, and returns whether none failed.
+
+    Raises PgdynoError if nothing could be rented.
+    """
     plan = plan_of(tried)
     say(f"rented for half an hour or less, and removed; for {LASTS_H:g} hours, the very most, this is:")
     found = agree(plan, LASTS_H)
@@ -268,7 +272,6 @@ def _things(count: int) -> str:
 
 
 def _try_all(tally: Tally, plan: Plan, rental: Rental, tried: Tried, trial: Callable[[Plan], SelftestTrial]) -> None:
-    """All that there is to try of what is up."""
     with tally.trying("tls", "version", "parameters"):
         _server(tally, rental, tried)
     if tried.kind == "ec2":
@@ -284,7 +287,7 @@ def _try_all(tally: Tally, plan: Plan, rental: Rental, tried: Tried, trial: Call
 
 
 def try_restore(tally: Tally, rental: Rental, tried: Tried) -> None:
-    """Makes the database anew from its snapshot, and looks at it by its new password."""
+    """Restores the database from its snapshot, and checks that the new password works."""
     if tried.snapshot is None:
         tally.leave_out("restore", "say --snapshot NAME")
         return
@@ -302,7 +305,7 @@ def _prices(tally: Tally, found: Estimate) -> None:
 
 
 def _looked(rental: Rental, name: str) -> tuple[str, str, str | None]:
-    """Version, work_mem, and the version of TLS. Raises psycopg.Error, TargetError."""
+    """Returns the version, work_mem, and the version of TLS. Raises psycopg.Error, TargetError."""
     with psycopg.connect(rental.connection(name).dsn) as connection:
         row = connection.execute(_LOOK).fetchone()
     assert row is not None
@@ -318,7 +321,6 @@ def _server(tally: Tally, rental: Rental, tried: Tried) -> None:
 
 
 def _host(tally: Tally, rental: Rental, name: str) -> None:
-    """What is asked of a host over SSH."""
     from pgdyno.remote.connect import ask
 
     spec = rental.connection(name).ssh

@@ -1,4 +1,4 @@
-"""How much storage gives: the volume's limits beside those of the instance that it is attached to."""
+"""IOPS and throughput of storage: the limits of a volume and of the instance that it is attached to."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from pgdyno.units import parse_bytes
 
 GB = 1024**3
 STRIPED_FROM_GB = 400
-"""From here on RDS for PostgreSQL stripes a volume over four."""
+"""The size from which RDS for PostgreSQL stripes a volume over four."""
 GP3, GP3_STRIPED = (3_000, 125), (12_000, 500)
-"""IOPS and MB/s that a volume has without asking for more."""
+"""IOPS and MB/s of a volume for which the plan requests no others."""
 GP2_IOPS_A_GB, GP2_LEAST, GP2_BURST, GP2_MOST = 3, 100, 3_000, 16_000
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Of a volume, or of an instance towards all its volumes."""
+    """The limit of a volume, or of an instance for all its volumes together."""
 
     iops: float
     mb_s: float | None
-    """None: it follows from the IOPS and the size of requests."""
+    """None if the throughput depends on the IOPS and the size of requests."""
     burst_iops: float | None = None
-    """For a while, as long as there are credits; None: no more than that."""
+    """The rate while burst credits last; None if there is no burst."""
     burst_mb_s: float | None = None
 
     @property
     def words(self) -> str:
-        """`3,000 IOPS, 125 MB/s`."""
+        """The limit as text: `3,000 IOPS, 125 MB/s`."""
         last = _both(self.iops, self.mb_s)
         if self.burst_iops is None:
             return last
@@ -42,7 +42,7 @@ def _both(iops: float, mb_s: float | None) -> str:
 
 
 def volume_limit(spec: RdsTarget) -> Limit:
-    """Of the volume that `spec` asks for."""
+    """Returns the limit of the volume that `spec` requests from RDS."""
     size = parse_bytes(spec.storage) / GB
     if spec.storage_type == "gp3":
         free = GP3_STRIPED if size >= STRIPED_FROM_GB else GP3
@@ -56,14 +56,17 @@ def volume_limit(spec: RdsTarget) -> Limit:
 
 
 def attached_limit(volume: Volume) -> Limit:
-    """Of a volume of EBS that is attached to a host."""
+    """Returns the limit of an EBS volume that is attached to a host."""
     if volume.type == "gp3":
         return Limit(volume.iops or GP3[0], volume.throughput or GP3[1])
     return Limit(volume.iops or 0, None)
 
 
 def instance_limit(cloud: Cloud, instance: str) -> Limit | None:
-    """Towards EBS, of a class such as `db.m7g.large`; None where the service does not say it. Raises AwsError."""
+    """Returns the EBS limit of an instance class such as `db.m7g.large`; None if EC2 does not report it.
+
+    Raises AwsError.
+    """
     name = instance.removeprefix("db.")
     found = cloud.call("ec2", "describe_instance_types", InstanceTypes=[name])["InstanceTypes"]
     told = found[0].get("EbsInfo", {}).get("EbsOptimizedInfo") if found else None
@@ -76,7 +79,7 @@ def instance_limit(cloud: Cloud, instance: str) -> Limit | None:
 
 
 def limits_in_words(spec: RdsTarget | Ec2Target, instance: str, limit: Limit | None) -> list[str]:
-    """Of each of its volumes, where the instance's is `limit`."""
+    """Returns a line for each volume of `spec`; `limit` is that of the instance."""
     if isinstance(spec, RdsTarget):
         return [storage_words(spec, instance, limit)]
     there = {"data": spec.data or spec.root, "WAL": spec.wal}
@@ -84,14 +87,14 @@ def limits_in_words(spec: RdsTarget | Ec2Target, instance: str, limit: Limit | N
 
 
 def storage_words(spec: RdsTarget, instance: str, of_instance: Limit | None) -> str:
-    """The lower one of both, for whoever reads the run."""
+    """Returns a line with the limits of volume and instance, and the lower of both."""
     return _lower(
         f"its {spec.storage_type} volume of {_spaced(spec.storage)}", volume_limit(spec), instance, of_instance
     )
 
 
 def volume_words(what: str, volume: Volume, instance: str, of_instance: Limit | None) -> str:
-    """The same of one that is attached to a host; `what` lies there."""
+    """Returns the same line for a volume attached to a host; `what` is stored on it."""
     named = f"the {volume.type} volume of {_spaced(volume.size)} with {what}"
     return _lower(named, attached_limit(volume), instance, of_instance)
 
