@@ -1,1 +1,1 @@
-"""The catalogue: plans that pgdyno brings, a file each; `pgdyno run NAME` runs one."""
+"""The catalogue of plans that ship with pgdyno, one per file; `pgdyno run NAME` runs one."""
