@@ -1,1 +1,1 @@
-"""A simulator of the parts of Amazon that pgdyno uses, held against Amazon's own description of them."""
+"""A simulator of the parts of Amazon that pgdyno uses, checked against botocore's descriptions of the services."""

@@ -1,4 +1,4 @@
-"""An account of Amazon's in which servers are rented, and what tests of that have in common."""
+"""A simulated account for tests of rentals, and helpers for these tests."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from tests.aws.simulator import Simulator, simulated
 
 SAID: list[str] = []
 PAUSES: list[float] = []
-"""What boto3 wanted to wait before it asks again, seconds."""
+"""Seconds that boto3 would have slept before each repetition of a request."""
 
 
 @pytest.fixture
 def amazon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Simulator]:
-    """An account of Amazon's; nothing stands behind its addresses."""
+    """A simulated account without real servers."""
     monkeypatch.setenv("PGDYNO_HOME", str(tmp_path / "home"))
     with simulated() as simulator:
         for name, value in simulator.environment.items():
@@ -49,7 +49,7 @@ def amazon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Simulato
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A file of certificates."""
+    """A file of root certificates."""
     file = tmp_path / "root.pem"
     file.touch()
     return file
@@ -64,14 +64,14 @@ def plan(tmp_path: Path, *targets: str) -> Plan:
 
 
 def failed(tmp_path: Path, *targets: str) -> TargetError:
-    """How `pgdyno target up` fails; behind it all is gone."""
+    """Returns the error of `pgdyno target up`, and asserts that nothing is left in the account."""
     error = failed_blindly(tmp_path, *targets)
     assert Reaper(tmp_path / "another home").find(Wanted()) == []
     return error
 
 
 def failed_blindly(tmp_path: Path, *targets: str) -> TargetError:
-    """The same where nobody can look at what is there."""
+    """Returns the same error, without a search for what is left."""
     with pytest.raises(TargetError) as caught:
         bring_up(str(write_plan(tmp_path / "plan", *targets)), [], "1h", Consent(yes=True))
     assert list(journals(Home.locate().root)) == []
@@ -79,7 +79,7 @@ def failed_blindly(tmp_path: Path, *targets: str) -> TargetError:
 
 
 def kill_at(amazon: Simulator, call: str, up: Callable[[], None], nth: int = 1) -> None:
-    """Runs `up` in a process of its own, and kills that when its nth `call` was carried out, before it hears of it."""
+    """Runs `up` in a child process, and kills it after the execution of its nth `call`, before the response."""
     with warnings.catch_warnings():
         # the simulator's threads are not needed in the child
         warnings.simplefilter("ignore", DeprecationWarning)

@@ -1,4 +1,4 @@
-"""What stands behind the addresses of simulated servers."""
+"""The interface between the simulator and real servers at the addresses of simulated ones."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from tests.aws.ec2 import Machine
 
 
 class Hosts:
-    """What stands behind the addresses of fake servers; here nothing does."""
+    """Implements no real servers, so that connections to simulated servers fail."""
 
     host, port = "127.0.0.1", 1
 
     def made(self, name: str, user: str, password: str | None, origin: str | None, parameters: dict[str, str]) -> None:
-        """A server was made with the `parameters` of its group, or restored from `origin`."""
+        """Is called when a server has been created with the `parameters` of its group, or restored from `origin`."""
 
     def configured(self, name: str, user: str, parameters: dict[str, str]) -> None:
-        """The writer of a cluster has come, with the `parameters` of its group."""
+        """Is called when the writer of a cluster has been created with the `parameters` of its group."""
 
     def changed(self, name: str, user: str, password: str) -> None:
-        """Its first user has another password."""
+        """Is called when the password of the first user has been changed."""
 
     def removed(self, name: str) -> None:
-        """It is gone."""
+        """Is called when the server has been removed."""
 
     def log(self) -> str:
-        """What they have written into their logs."""
+        """Returns the text of all servers' logs."""
         return ""
 
     def booted(self, machine: Machine) -> str:
-        """A host has started; its address. Here none is behind it."""
+        """Is called when a host has started; returns its address."""
         return f"198.51.100.{machine.number}"
 
     def ended(self, machine: Machine) -> None:
-        """The host is gone."""
+        """Is called when the host has been terminated."""

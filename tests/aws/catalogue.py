@@ -1,4 +1,4 @@
-"""Versions and parameters that the simulated services have: a few of the real ones."""
+"""Versions, parameters and prices of the simulated services, which are a selection of the real ones."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ _PRICES = (
     ("VpcIpAddress", "", "", "PublicIPv4:IdleAddress", "Hrs", 9.9),
     ("VpcIpAddress", "", "", "PublicIPv4:InUseAddress", "Hrs", 0.005),
 )
-"""Family, engine, instance class, usage type, unit, and USD of no real price."""
+"""Family, engine, instance class, usage type, unit, and an invented price in USD."""
 _PLAIN = ("operatingSystem", "tenancy", "preInstalledSw", "capacitystatus")
-"""What this list has one value of."""
+"""Attributes that are the same for all products of this list."""
 _CLUSTER = {"autovacuum": ("boolean", True), "rds.logical_replication": ("boolean", True), "ssl": ("boolean", False)}
 
 
 def versions(engine: str | None) -> list[dict[str, Any]]:
-    """As DescribeDBEngineVersions has them."""
+    """Returns versions in the format of DescribeDBEngineVersions."""
     return [
         {"Engine": name, "EngineVersion": each, "DBParameterGroupFamily": f"{name}{each.partition('.')[0]}"}
         for name, listed in VERSIONS.items()
@@ -71,14 +71,14 @@ def versions(engine: str | None) -> list[dict[str, Any]]:
 
 
 def check_version(parameters: dict[str, Any]) -> None:
-    """A version that there is not is refused by Amazon, and moto takes it."""
+    """Refuses a version that does not exist, as Amazon does; moto accepts it."""
     engine, version = parameters.get("Engine"), parameters.get("EngineVersion")
     if version is not None and version not in VERSIONS[str(engine)]:
         raise RefusedError("InvalidParameterCombination", f"Cannot find version {version} for {engine}")
 
 
 def page(parameters: dict[str, Any], *, cluster: bool) -> dict[str, Any]:
-    """A page of the parameters of a family."""
+    """Returns one page of the parameters of a family."""
     family = parameters["DBParameterGroupFamily"]
     known = _CLUSTER if cluster else _BOTH if family.startswith("aurora") else _BOTH | _RDS_ONLY
     names = sorted(known)
@@ -92,7 +92,7 @@ def page(parameters: dict[str, Any], *, cluster: bool) -> dict[str, Any]:
 
 
 def products(wanted: dict[str, str]) -> list[str]:
-    """Lines of the price list of eu-central-1, as Amazon has them: each a text of JSON."""
+    """Returns lines of the price list of eu-central-1 as Amazon has them: each is a JSON text."""
     found = []
     for family, engine, instance, usage, unit, amount in _PRICES:
         attributes = {"regionCode": "eu-central-1", "databaseEngine": engine, "usagetype": f"EUC1-{usage}"}
@@ -108,7 +108,7 @@ def products(wanted: dict[str, str]) -> list[str]:
 
 
 def _dimensions(unit: str, amount: float) -> dict[str, Any]:
-    """Of metrics, which are cheaper by the thousand, a line for each range, in no order."""
+    """Yields the price dimensions of metrics, which have volume discounts: a line for each range, in no order."""
     tiered = {"10000": ("Inf", 0.1), "0": ("10000", 1.0)}
     ranges = tiered if unit == "Metrics" else {"0": ("Inf", 1.0)}
     return {

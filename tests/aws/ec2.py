@@ -1,4 +1,4 @@
-"""Hosts of the simulated account: what EC2 says of instances, their types, images and volumes, and Systems Manager."""
+"""EC2 and Systems Manager of the simulated account: instances, types, images and volumes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 TYPES = {"m7g.large": "arm64", "m8g.large": "arm64", "t4g.micro": "arm64", "c7i.large": "x86_64"}
-"""A few of the real ones, with their architecture."""
+"""Some of EC2's types, with their architecture."""
 ROOT = "/dev/xvda"
 IMAGES = {
     f"/aws/service/debian/release/{release}/latest/{name}": (f"ami-{release}{architecture[:3]}", architecture)
@@ -19,23 +19,23 @@ IMAGES = {
 }
 """Image and architecture, by public parameter."""
 POLLS = 1
-"""For how many looks a phase lasts."""
+"""The number of requests for an instance's description during which a state lasts."""
 LARGEST = 16_384
 Answer = dict[str, Any]
 
 
 @dataclass
 class Machine:
-    """An instance."""
+    """A simulated instance."""
 
     number: int
     asked: Answer
-    """As RunInstances was asked for it."""
+    """The parameters of RunInstances."""
     zone: str
     tags: dict[str, str]
     state: str = "pending"
     left: int = POLLS
-    """Looks that its phase still lasts."""
+    """How many more descriptions its state lasts."""
     address: str = ""
     reason: str = ""
 
@@ -45,7 +45,7 @@ class Machine:
 
     @property
     def user_data(self) -> Answer:
-        """What cloud-init makes of it."""
+        """Returns the user data as cloud-init parses them."""
         head, _, body = base64.b64decode(self.asked["UserData"]).decode().partition("\n")
         assert head == "#cloud-config"
         read: Answer = json.loads(body)
@@ -53,48 +53,48 @@ class Machine:
 
     @property
     def files(self) -> dict[str, str]:
-        """What is written, by path."""
+        """Returns the contents of the files in the user data, by path."""
         return {each["path"]: each["content"] for each in self.user_data["write_files"]}
 
     @property
     def groups(self) -> list[str]:
-        """Its security groups."""
+        """Returns the ids of its security groups."""
         groups: list[str] = self.asked["NetworkInterfaces"][0]["Groups"]
         return groups
 
     @property
     def volumes(self) -> dict[str, Answer]:
-        """As they were asked for, by their ids."""
+        """Returns the requested volumes, by id."""
         asked = self.asked["BlockDeviceMappings"]
         return {f"vol-{self.id[2:-1]}{number}": each["Ebs"] for number, each in enumerate(asked)}
 
 
 @dataclass
 class Machines:
-    """All of them, with what is asked about them."""
+    """All instances, and the operations on them."""
 
     refuse: Callable[[str, str], Exception]
     boot: Callable[[Machine], str]
-    """Makes what stands behind its address, which is answered."""
+    """Starts the real host of an instance, and returns its address."""
     ended: Callable[[Machine], None]
     zone_of: Callable[[str], str]
-    """Of a subnet."""
+    """Returns the zone of a subnet."""
     all: dict[str, Machine] = field(default_factory=dict)
     _tokens: dict[str, str] = field(default_factory=dict)
 
     def shut_down(self, machine: Machine) -> None:
-        """The host does so by itself."""
+        """Does what EC2 does when a host shuts itself down."""
         behaviour = machine.asked["InstanceInitiatedShutdownBehavior"]
         machine.state = "terminated" if behaviour == "terminate" else "stopped"
         machine.reason = "Client.InstanceInitiatedShutdown"
         self.ended(machine)
 
     def there(self) -> list[Machine]:
-        """Those that are paid for."""
+        """Returns the instances that cost money."""
         return [each for each in self.all.values() if each.state != "terminated"]
 
     def watched(self) -> Iterator[str]:
-        """Ids of what CloudWatch has figures of by the minute."""
+        """Yields the ids of instances and volumes with metrics by the minute."""
         for each in self.there():
             if each.asked["Monitoring"]["Enabled"]:
                 yield each.id
@@ -175,7 +175,7 @@ class Machines:
         return {"Parameter": {"Name": asked["Name"], "Type": "String", "Value": IMAGES[asked["Name"]][0]}}
 
     def CreateTags(self, asked: Answer) -> Answer | None:  # noqa: N802
-        """None: these are no hosts."""
+        """Returns None if the resources are not instances, so that moto answers."""
         changed = {each["Key"]: each["Value"] for each in asked["Tags"]}
         for id_ in asked["Resources"]:
             if id_.startswith("vol-"):
@@ -223,7 +223,7 @@ class Machines:
 
 
 def _passes(machine: Machine, asked: Answer) -> bool:
-    """Whether it passes the request's filters."""
+    """Returns whether the instance matches the filters of the request."""
     return all(_has(machine, each["Name"], each["Values"]) for each in asked.get("Filters", ()))
 
 
@@ -236,7 +236,7 @@ def _has(machine: Machine, name: str, values: list[str]) -> bool:
 
 
 def references(groups: dict[str, Any], group: str) -> Iterator[str]:
-    """Other security groups that let the members of `group` in."""
+    """Returns other security groups that let members of `group` in."""
     for each in groups.values():
         if each.id != group and any(group == rule.source_group.get("GroupId") for rule in each.ingress_rules):
             yield each.id

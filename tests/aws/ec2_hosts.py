@@ -1,4 +1,4 @@
-"""A real sshd and a real PostgreSQL behind the address of every simulated host, made of its user data."""
+"""A real sshd and a real PostgreSQL for every simulated host, configured by its user data."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HERE = count(2)
 
 @dataclass
 class RealHost:
-    """What stands behind one address."""
+    """The processes of one host."""
 
     folder: Path
     address: str
@@ -35,15 +35,14 @@ class RealHost:
 
     @property
     def home(self) -> Path:
-        """Of the account for SSH."""
+        """The home folder of the SSH account."""
         return self.folder / "home"
 
     def connect(self) -> psycopg.Connection[tuple[Any, ...]]:
-        """As the superuser, who is trusted on the host itself."""
+        """Connects as the superuser, whom the server trusts on its own host."""
         return psycopg.connect(host=str(self.folder), port=self.port, user="postgres", autocommit=True)
 
     def stop(self) -> None:
-        """Ends it all."""
         for process in (self.server, self.sshd):
             if process is not None:
                 process.send_signal(signal.SIGQUIT if process is self.server else signal.SIGTERM)
@@ -52,14 +51,14 @@ class RealHost:
 
 @dataclass
 class Ec2Hosts(Hosts):
-    """Hosts on loopback addresses of their own, 127.0.0.2 and so on."""
+    """Hosts on loopback addresses of their own, from 127.0.0.2 on."""
 
     installed: Installation
     folder: Path
     path: str = ""
-    """Folders in front of a session's PATH: what the host has other programs for."""
+    """Folders at the start of a session's PATH, which replace programs of the host."""
     of_generators: str = ""
-    """Variables of sessions on hosts that have no server, as SetEnv takes them: another clock."""
+    """Variables in the format of SetEnv for sessions on hosts without a server, such as a different clock."""
     known: dict[str, RealHost] = field(default_factory=dict)
 
     def booted(self, machine: Machine) -> str:
@@ -91,17 +90,16 @@ class Ec2Hosts(Hosts):
         self.known.pop(machine.id).stop()
 
     def kept(self, machine: Machine) -> list[Path]:
-        """What was put on the host, also when it is gone."""
+        """Returns the host's files, which remain after its removal."""
         return sorted((self.folder / machine.id / "home").rglob("*"))
 
     def stop(self) -> None:
-        """Ends all."""
         for each in self.known.values():
             each.stop()
         self.known.clear()
 
     def _serve(self, host: RealHost, files: dict[str, str]) -> None:
-        """As setup.sh does with packages: initdb, the configuration that the host was told, the role."""
+        """Does what setup.sh does with packages: runs initdb, writes the configuration, and creates the role."""
         told = dict(line.split("=", 1) for line in files["/etc/pgdyno/host.env"].splitlines())
         host.port, data, own = int(told["PORT"]), host.folder / "data", host.folder / "own"
         own.mkdir()

@@ -1,4 +1,4 @@
-"""Database services and hosts behind the addresses of one simulated account."""
+"""Real database servers and hosts at the addresses of one simulated account."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.postgres.tls_server import TlsServer
 
 
 class Everything(PostgresHosts):
-    """A real PostgreSQL behind servers of RDS and Aurora, a real sshd behind hosts."""
+    """Runs a real PostgreSQL for servers of RDS and Aurora, and a real sshd for hosts."""
 
     def __init__(self, server: TlsServer, ec2: Ec2Hosts) -> None:
         super().__init__(server)

@@ -1,4 +1,4 @@
-"""A real PostgreSQL with TLS behind the addresses of simulated servers."""
+"""A real PostgreSQL with TLS at the addresses of simulated servers."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ DATABASES = ("pgdyno", "pgdyno_template")
 
 
 class PostgresHosts(Hosts):
-    """One server for one simulated server at a time: what is made anew is empty, or has what its snapshot has."""
+    """Runs one real server for one simulated server at a time: a new server is empty or has the data of its
+    snapshot.
+    """
 
     def __init__(self, server: TlsServer) -> None:
         self.port = server.port
         self._server = server
         self.origins: list[str | None] = []
-        """Of every server that was made: its snapshot."""
+        """The snapshot of every server that was created, or None."""
         with server.connect() as connection:
             connection.execute("DROP ROLE IF EXISTS rds_superuser")
             connection.execute("CREATE ROLE rds_superuser")

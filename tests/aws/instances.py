@@ -1,4 +1,4 @@
-"""Database instances that are there without a plan."""
+"""Database instances that exist without a plan."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.aws.simulator import REGION
 
 
 def make_instance(name: str) -> None:
-    """One that is called `name`, with Performance Insights."""
+    """Creates the instance `name` with Performance Insights."""
     Cloud(REGION).call(
         "rds",
         "create_db_instance",

@@ -1,4 +1,4 @@
-"""Plans whose servers are rented."""
+"""Plans with rented servers."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ ALLOW = '["203.0.113.7/32"]'
 
 
 def rds(root: Path, **more: str) -> str:
-    """A target of kind rds; `more` are further keys as TOML has them."""
+    """Returns a target of kind rds in TOML; `more` are additional keys in TOML."""
     keys = {"version": '"18"', "instance": '"db.m7g.large"', "allow": ALLOW, "tls_root": f'"{root}"'} | more
     return _target("rds", keys)
 
 
 def aurora(root: Path, **more: str) -> str:
-    """Likewise of kind aurora."""
+    """Returns a target of kind aurora, likewise."""
     keys = {"version": '"18"', "instance": '"db.r8g.large"', "allow": ALLOW, "tls_root": f'"{root}"'} | more
     return _target("aurora", keys)
 
 
 def ec2(**more: str) -> str:
-    """Likewise of kind ec2."""
+    """Returns a target of kind ec2, likewise."""
     keys = {"version": '"18"', "instance": '"m7g.large"', "allow": ALLOW} | more
     return _target("ec2", keys)
 
 
 def generator(**more: str) -> str:
-    """Where the load comes from; it stands behind all targets."""
+    """Returns a generator in TOML, which must come after all targets."""
     lines = [f"{name} = {value}" for name, value in ({"kind": '"ec2"', "allow": ALLOW} | more).items()]
     return "\n".join(["[generator]", *lines, ""])
 
@@ -37,7 +37,7 @@ def _target(kind: str, keys: dict[str, str]) -> str:
 
 
 def write_plan(folder: Path, *targets: str, repeats: int = 1, more: str = "") -> Path:
-    """A short plan in `folder`."""
+    """Writes a short plan into `folder`."""
     folder.mkdir(exist_ok=True)
     file = folder / "rented.toml"
     file.write_text(

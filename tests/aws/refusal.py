@@ -1,10 +1,10 @@
-"""What the simulator refuses by itself."""
+"""Errors that the simulator returns itself, without moto."""
 
 from __future__ import annotations
 
 
 class RefusedError(Exception):
-    """What the simulator refuses by itself."""
+    """The simulator refuses a request as Amazon does."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)

@@ -1,6 +1,6 @@
-"""Requests and replies of the protocols "query" and "ec2", held against botocore's service models.
+"""Checks requests and responses of the protocols "query", "ec2" and "json" against botocore's service models.
 
-What botocore's models do not allow is a fault of pgdyno (in a request) or of the simulator (in a reply).
+What the models do not allow is a bug of pgdyno in a request, and of the simulator in a response.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ Form = dict[str, str]
 
 
 class ShapeError(AssertionError):
-    """Something that Amazon's own description does not have."""
+    """A request or response does not match Amazon's description."""
 
 
 @cache
 def service_model(service: str) -> Any:
-    """Amazon's description of `service`."""
     return botocore.session.get_session().get_service_model(service)
 
 
@@ -33,7 +32,7 @@ def service_model(service: str) -> Any:
 
 
 def read_request(service: str, form: Form) -> tuple[str, dict[str, Any]]:
-    """Operation and parameters of a request. Raises ShapeError for what the model does not have."""
+    """Returns operation and parameters of a request. Raises ShapeError if they do not match the model."""
     model = service_model(service)
     name = form["Action"]
     if name not in model.operation_names:
@@ -100,7 +99,7 @@ def _elements(shape: Any, key: str, form: Form, *, ec2: bool) -> Iterator[Any]:
 
 
 def read_json_request(service: str, target: str, body: str) -> tuple[str, dict[str, Any]]:
-    """Likewise in the protocol "json", whose operation a header names."""
+    """Does the same in the protocol "json", which names the operation in a header."""
     model = service_model(service)
     prefix, _, name = target.partition(".")
     if prefix != model.metadata["targetPrefix"] or name not in model.operation_names:
@@ -113,7 +112,7 @@ def read_json_request(service: str, target: str, body: str) -> tuple[str, dict[s
 
 
 def checked_json(service: str, operation: str, found: dict[str, Any]) -> bytes:
-    """The body of a reply with what is `found`. Raises ShapeError for what the model does not have."""
+    """Returns the body of a response with the content `found`. Raises ShapeError if it does not match the model."""
     shape = service_model(service).operation_model(operation).output_shape
     _known(f"reply of {service}:{operation}", found, shape)
     _validate(f"reply of {service}:{operation}", found, shape)
@@ -135,7 +134,7 @@ def _known(what: str, value: Any, shape: Any) -> None:
 
 
 def read_reply(service: str, operation: str, body: bytes) -> dict[str, Any]:
-    """What a reply says. Raises ShapeError for what the model does not have."""
+    """Returns the content of a response. Raises ShapeError if it does not match the model."""
     model = service_model(service)
     shape = model.operation_model(operation).output_shape
     root = ET.fromstring(body)
@@ -183,7 +182,7 @@ def _unknown(element: ET.Element, shape: Any, path: str, *, ec2: bool) -> Iterat
 
 
 def write_reply(service: str, operation: str, found: dict[str, Any]) -> bytes:
-    """The XML of a reply with what is `found`."""
+    """Returns the XML of a response with the content `found`."""
     shape = service_model(service).operation_model(operation).output_shape
     if service_model(service).metadata["protocol"] == "ec2":
         plain = ET.Element(f"{operation}Response", xmlns="http://ec2.amazonaws.com/doc/2016-11-15/")
@@ -217,12 +216,12 @@ def _write(element: ET.Element, shape: Any, value: Any) -> None:
 
 
 def is_json(service: str) -> bool:
-    """Whether boto3 speaks JSON with it."""
+    """Returns whether boto3 uses JSON for the service."""
     return str(service_model(service).resolved_protocol) == "json"
 
 
 def write_error(service: str, code: str, message: str) -> bytes:
-    """The body of a refusal."""
+    """Returns the body of an error response."""
     if is_json(service):
         return json.dumps({"__type": code, "message": message}).encode()
     if service_model(service).metadata["protocol"] == "ec2":

@@ -1,8 +1,8 @@
-"""Amazon on the loopback address: moto's memory of what was made, behind what moto does not do.
+"""A simulated Amazon on the loopback address: moto keeps the resources, and this module adds what moto lacks.
 
-It adds the phases of a server's life ("creating" before "available", "deleting" before it is gone), refusals in the
-midst of them, DependencyViolation, faults that a test wants, and what moto has no answer for. Every request and every
-reply is held against Amazon's own description (`shapes`).
+It adds the states of a server ("creating" before "available", "deleting" before it is gone), refusals during these
+states, DependencyViolation, faults that a test requests, and operations that moto does not have. It checks every
+request and response against botocore's description of the service (`shapes`).
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ REGION = "eu-central-1"
 KEY_ID, KEY = "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 ENVIRONMENT = {"AWS_ACCESS_KEY_ID": KEY_ID, "AWS_SECRET_ACCESS_KEY": KEY, "AWS_DEFAULT_REGION": REGION}
 POLLS = 1
-"""For how many looks a phase lasts."""
+"""The number of requests for a resource's description during which a state lasts."""
 MADE = {"creating", "deleting"}
 _SCOPE = re.compile(r"Credential=([^/]+)/\d+/([^/]+)/([^/]+)/aws4_request")
 
 
 @dataclass
 class Fault:
-    """How the next requests for an operation go wrong."""
+    """A failure of the next requests for an operation."""
 
     operation: str
     code: str
@@ -61,36 +61,35 @@ class Fault:
     status: int = 400
     times: int = 1
     done: bool = False
-    """It is carried out all the same: only the answer is lost."""
+    """Whether the request is executed although its response is an error."""
     when: Callable[[dict[str, Any]], bool] = lambda _parameters: True
 
 
 @dataclass
 class Simulator:
-    """One account of Amazon's."""
+    """One simulated account."""
 
     hosts: Hosts = field(default_factory=Hosts)
     calls: list[str] = field(default_factory=list)
-    """`rds:CreateDBInstance`, in their order."""
+    """Actions such as `rds:CreateDBInstance`, in the order of the requests."""
     parameters: list[dict[str, Any]] = field(default_factory=list)
-    """Of each of `calls`."""
+    """The parameters of each of `calls`."""
     faults: list[Fault] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    """What Amazon's description does not allow, of either side."""
+    """Requests and responses that violate Amazon's description."""
     denied: set[str] = field(default_factory=set)
-    """Actions that the identity may not do."""
+    """Actions that the identity has no permission for."""
     on_call: Callable[[str, int], None] = lambda _action, _number: None
-    """Called behind each request that was carried out, before it is answered; with how many such there were."""
+    """Called after each executed request and before its response, with the number of such requests so far."""
     telling: Telling = field(default_factory=Telling)
     url: str = ""
     machines: Machines = field(init=False)
     _left: dict[tuple[str, str], int] = field(default_factory=dict)
-    """Looks that a phase still lasts, by operation that looks and name."""
+    """How many more descriptions a state lasts, by describing operation and resource name."""
     _counts: Counter[str] = field(default_factory=Counter)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
-        """Has no hosts yet."""
         self.machines = Machines(RefusedError, self.hosts.booted, self.hosts.ended, self._zone)
 
     def _zone(self, subnet: str) -> str:
@@ -98,16 +97,16 @@ class Simulator:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables that send boto3 here, with credentials."""
+        """Environment variables with credentials that direct boto3 to the simulator."""
         return {**ENVIRONMENT, "AWS_ENDPOINT_URL": self.url, "AWS_EC2_METADATA_DISABLED": "true"}
 
     @property
     def rds(self) -> Any:
-        """moto's databases."""
+        """moto's RDS backend."""
         return rds_backends[ACCOUNT][REGION]
 
     def answer(self, headers: dict[str, str], body: str) -> tuple[int, bytes]:
-        """Status and body of the reply to one request."""
+        """Returns status and body of the response to one request."""
         with self._lock:
             service = "sts"
             try:
@@ -176,7 +175,7 @@ class Simulator:
         return status, reply
 
     def _told(self, operation: str) -> Callable[[dict[str, Any]], dict[str, Any]] | None:
-        """What tells of servers beside a load."""
+        """Returns the function that answers requests for metrics and logs; None for other operations."""
         answer = getattr(self.telling, operation, None)
         if answer is None:
             return None
@@ -204,7 +203,7 @@ class Simulator:
     # ---- phases ----
 
     def _before(self, operation: str, parameters: dict[str, Any]) -> None:
-        """Moves phases on by a look, and refuses what they do not allow."""
+        """Advances states by one description, and refuses what a state does not allow."""
         if operation == "DescribeDBInstances":
             self._step("instance", self.rds.databases, self.rds.delete_db_instance)
         elif operation == "DescribeDBClusters":
@@ -235,7 +234,10 @@ class Simulator:
                 each.simulated = "available"
 
     def _remove_backups(self, name: str) -> None:
-        """Amazon's own of a server go with it; moto keeps them, and then makes no second one within a minute."""
+        """Removes the automatic backups of a removed server.
+
+        Amazon does so too, but moto keeps them, and then refuses a second backup of that name within a minute.
+        """
         for kept in (self.rds.database_snapshots, self.rds.cluster_snapshots):
             for each in [each for each in kept if each.startswith(f"rds:{name}-")]:
                 del kept[each]
@@ -254,7 +256,7 @@ class Simulator:
             raise RefusedError("InvalidDBParameterGroupState", f"{name} is in use")
 
     def _behind(self, operation: str, parameters: dict[str, Any]) -> None:
-        """Begins the phase of what was made, and makes what stands behind it."""
+        """Starts the state after a change, and creates the real host or server of a new resource."""
         self.telling.heard(operation, parameters)
         name = str(parameters.get("DBInstanceIdentifier") or parameters.get("DBClusterIdentifier"))
         origin = next((value for key, value in parameters.items() if key in _ORIGINS), None)
@@ -276,12 +278,12 @@ class Simulator:
             self.hosts.changed(name, known[name].master_username, parameters["MasterUserPassword"])
 
     def _changed(self, group: str | None) -> dict[str, str]:
-        """What a parameter group says."""
+        """Returns the values of a parameter group."""
         found = None if group is None else self.rds.db_parameter_groups.get(group)
         return {} if found is None else {name: each["ParameterValue"] for name, each in found.parameters.items()}
 
     def _as_phase_allows(self, operation: str, found: dict[str, Any]) -> dict[str, Any]:
-        """The reply with real addresses, and without those of servers that are not up."""
+        """Returns the response with real addresses, which servers have only while they are up."""
         del operation
         for each in [*found.get("DBInstances", []), *([found["DBInstance"]] if "DBInstance" in found else [])]:
             state = getattr(self.rds.databases.get(each["DBInstanceIdentifier"]), "simulated", "available")
@@ -339,7 +341,7 @@ class Simulator:
     # ---- for tests ----
 
     def left(self) -> list[str]:
-        """Everything that is paid for, or bears a name of ours."""
+        """Returns all resources that cost money or have a name of pgdyno's."""
         groups = ec2_backends[ACCOUNT][REGION].groups.values()
         return [
             *(each.tags["Name"] for each in self.machines.there()),
@@ -386,7 +388,7 @@ def _handler(simulator: Simulator) -> type[BaseHTTPRequestHandler]:
 
 @contextmanager
 def simulated(hosts: Hosts | None = None) -> Iterator[Simulator]:
-    """An account with nothing in it but its default network, as long as the block lasts."""
+    """Simulates an account that has only its default VPC, until the block ends."""
     moto_api_backend.reset()
     simulator = Simulator(hosts or Hosts())
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(simulator))

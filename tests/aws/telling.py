@@ -1,4 +1,4 @@
-"""What the simulated CloudWatch, Performance Insights and logs say of a server."""
+"""Metrics, sessions and logs that the simulated CloudWatch, Performance Insights and RDS return."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CLOUDWATCH: Mapping[str, float] = {
     "NetworkTransmitThroughput": 3e6,
     "BurstBalance": 97.0,
 }
-"""Of every database instance, in CloudWatch's units."""
+"""Values for every database instance, in CloudWatch's units."""
 HOST: Mapping[str, float] = {
     "CPUUtilization": 25.0,
     "EBSReadOps": 600.0,
@@ -46,41 +46,41 @@ VOLUME: Mapping[str, float] = {
     "VolumeIOPSExceededCheck": 1.0,
     "VolumeThroughputExceededCheck": 0.0,
 }
-"""Of hosts and their volumes, the sums of a minute where that is what is asked for."""
+"""Values for hosts and volumes; for metrics that pgdyno sums, the sum of a minute."""
 NAMESPACES = {"AWS/RDS": CLOUDWATCH, "AWS/EC2": HOST, "AWS/EBS": VOLUME}
 MEANS = {*CLOUDWATCH, "VolumeQueueLength", "VolumeIOPSExceededCheck", "VolumeThroughputExceededCheck"}
 WAITS: Mapping[str, float] = {"CPU": 0.5, "IO:WALSync": 0.25, "Timeout:VacuumDelay": 0.0}
-"""Active sessions of every second, by the name that Performance Insights gives the wait."""
+"""Active sessions in every second, by Performance Insights' name of the wait event."""
 PORTION = 4000
-"""Characters of a log that come at once."""
+"""The number of characters in one portion of a log."""
 
 
 @dataclass
 class Telling:
-    """By instance; a mixin of nothing: the simulator asks it for what it has no answer of its own."""
+    """Answers the simulator's requests that moto does not have, by instance."""
 
     insights: dict[str, bool] = field(default_factory=dict)
     """Whether Performance Insights is on, by instance."""
     log: str = ""
-    """Of all instances, as RDS's log_line_prefix makes it."""
+    """The log of all instances, with RDS's log_line_prefix."""
     late: int = 0
-    """For how many looks of either service the last period is not there yet."""
+    """The number of requests to each service in which the last period is still missing."""
     lost: frozenset[int] = frozenset()
-    """Places of periods, from the first that is asked for, that never come."""
+    """Indexes of periods, from the first requested one, that are always missing."""
     looks: Counter[str] = field(default_factory=Counter)
 
     def heard(self, operation: str, parameters: Mapping[str, Any]) -> None:
-        """Takes notice of what was asked for."""
+        """Records from a request whether Performance Insights is on."""
         name = parameters.get("DBInstanceIdentifier")
         if operation in ("CreateDBInstance", "ModifyDBInstance") and "EnablePerformanceInsights" in parameters:
             self.insights[str(name)] = bool(parameters["EnablePerformanceInsights"])
 
     def described(self, instance: dict[str, Any]) -> None:
-        """Adds to an instance what moto does not keep."""
+        """Adds the keys that moto does not keep to the description of an instance."""
         instance["PerformanceInsightsEnabled"] = self.insights.get(instance["DBInstanceIdentifier"], False)
 
     def _ends(self, operation: str, parameters: Mapping[str, Any], period_s: int) -> list[int]:
-        """Of the periods that are asked for, as far as they are there."""
+        """Returns the ends of the requested periods that are available."""
         self.looks[operation] += 1
         begin, end = (_seconds(parameters[each]) for each in ("StartTime", "EndTime"))
         assert begin % period_s == 0, "the start is on the period's grid"
