@@ -1,7 +1,7 @@
-"""Real servers for tests, and a local mirror that can be broken in every way.
+"""Real servers for tests, and a local mirror that can fail in every way.
 
-Downloads go into `PGDYNO_HOME` if that is set, else into the user's cache, and stay there: a second run
-of the tests needs no network but to ask for the newest version.
+Downloads go to `PGDYNO_HOME`, or else to the user's cache, and stay there: later test runs need the network only to ask
+for the newest version.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 @pytest.fixture(scope="session")
 def home() -> Home:
-    """The cache that all tests share and that survives them."""
+    """The cache that all tests share, and that remains after them."""
     home = Home.locate()
     sweep_leftovers(home)
     return home
@@ -54,7 +54,7 @@ def home() -> Home:
 
 @pytest.fixture(scope="session")
 def server(home: Home) -> Iterator[Server]:
-    """One PostgreSQL 18 for many tests; each takes care of its own tables."""
+    """One PostgreSQL 18 for many tests; each test must create and drop its own tables."""
     spec = EmbeddedTarget(kind="embedded", version=MAJOR, settings={**FAST, "max_connections": "100"})
     with open_target("tests", spec, home=home, progress=SilentProgress()) as server:
         yield server
@@ -62,14 +62,14 @@ def server(home: Home) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def installed(home: Home) -> Iterator[Installation]:
-    """PostgreSQL 18 unpacked in the shared home."""
+    """PostgreSQL 18, unpacked in the shared home."""
     yield find_embedded(EmbeddedTarget(kind="embedded", version=MAJOR), home, SilentProgress())
     remove_templates()
 
 
 @pytest.fixture(scope="session")
 def installed_release(installed: Installation) -> Release:
-    """Which build that is."""
+    """The release of `installed`."""
     release = parse_release(installed.bin.parent.name.removesuffix(f"-{classifier()}"))
     assert release is not None
     return release
@@ -77,7 +77,7 @@ def installed_release(installed: Installation) -> Release:
 
 @pytest.fixture
 def scratch() -> Iterator[Path]:
-    """A folder with a short path that every user can reach (pytest's own are closed to others)."""
+    """A folder with a short path that every user can access; pytest's own folders are closed to others."""
     folder = Path(tempfile.mkdtemp(prefix="pgdyno-test-", dir="/tmp"))
     folder.chmod(0o755)
     yield folder
@@ -86,13 +86,13 @@ def scratch() -> Iterator[Path]:
 
 @pytest.fixture
 def fresh_home(scratch: Path) -> Home:
-    """An empty home of one test."""
+    """An empty home for one test."""
     return Home.locate(scratch / "home")
 
 
 @pytest.fixture
 def warm_home(fresh_home: Home, home: Home, installed: Installation) -> Home:
-    """A home of one test that has PostgreSQL 18 unpacked, and what is known of it."""
+    """A home for one test with an unpacked PostgreSQL 18 and its version list."""
     fresh_home.postgres.symlink_to(installed.bin.parent.parent)
     # clusters of tests are copies of one that initdb made
     home.templates.mkdir(exist_ok=True)
@@ -102,7 +102,7 @@ def warm_home(fresh_home: Home, home: Home, installed: Installation) -> Home:
 
 @pytest.fixture
 def child_environment() -> dict[str, str]:
-    """Our environment, as it is now, for Python programs that use this very pgdyno."""
+    """Returns the current environment for Python programs that use this copy of pgdyno."""
     package = Path(pgdyno.targets.__file__).parent.parent
     return {**os.environ, "PYTHONPATH": str(package.parent)}
 
@@ -112,14 +112,15 @@ def child_environment() -> dict[str, str]:
 
 @pytest.fixture
 def as_unprivileged() -> Callable[[Callable[[], Any]], Any]:
-    """Runs a function as an ordinary user."""
+    """Runs a function as an unprivileged user."""
     return _as_unprivileged
 
 
 def _as_unprivileged(function: Callable[[], T]) -> T:
-    """What `function` returns when an ordinary user runs it: ourselves, or a fork as `nobody` when we are root.
+    """Returns the result of `function` as an unprivileged user: in this process, or in a fork as `nobody` if it runs as
+    root.
 
-    The fork keeps our modules: their files may lie where `nobody` cannot go.
+    The fork keeps the loaded modules, because `nobody` may not be able to read their files.
     """
     if os.geteuid() != 0:
         return function()
@@ -174,18 +175,18 @@ def unprivileged_folder(scratch: Path) -> Path:
 
 @dataclass(frozen=True)
 class Answer:
-    """How one request goes wrong."""
+    """How one request fails."""
 
     status: int | None = None
-    """Answer with this status instead."""
+    """The status of the response."""
     cut_at: int | None = None
-    """End the connection behind so many bytes of the body."""
+    """The number of bytes of the body after which the connection ends."""
     body: bytes | None = None
-    """Send this as the file."""
+    """The file to send instead."""
     hold: threading.Event | None = None
-    """Answer only when it is set."""
+    """An event that the response waits for."""
     location: str | None = None
-    """Where a redirect leads."""
+    """The target of a redirect."""
 
 
 GOOD = Answer()
@@ -197,9 +198,9 @@ class LocalMirror:
 
     files: dict[str, bytes] = field(default_factory=dict)
     answers: dict[str, list[Answer]] = field(default_factory=dict)
-    """By path: one a request, the last for ever."""
+    """Answers by path, one for each request; the last one is repeated."""
     ranges: bool = True
-    """Whether it can go on in the middle of a file."""
+    """Whether it supports requests for a part of a file."""
     requests: list[tuple[str, str | None]] = field(default_factory=list)
     """Path and Range of each request."""
     seen: threading.Condition = field(default_factory=threading.Condition)
@@ -210,16 +211,16 @@ class LocalMirror:
 
     @property
     def environ(self) -> dict[str, str]:
-        """Variables that send pgdyno here."""
+        """Variables that direct pgdyno to this mirror."""
         return {"PGDYNO_MAVEN_URL": self.url}
 
     def path(self, release: str) -> str:
-        """Path of a release's archive."""
+        """Returns the path of a release's archive."""
         name = f"embedded-postgres-binaries-{classifier()}"
         return f"/{GROUP}/{name}/{release}/{name}-{release}.jar"
 
     def publish(self, release: str, archive: bytes, checksums: tuple[str, ...] = ("sha512", "sha256", "sha1")) -> str:
-        """Puts a release here and into the list of versions; its path."""
+        """Adds a release and lists its version; returns its path."""
         path = self.path(release)
         self.files[path] = archive
         for kind in checksums:
@@ -235,16 +236,16 @@ class LocalMirror:
         self.files[f"/{GROUP}/embedded-postgres-binaries-{classifier()}/maven-metadata.xml"] = text.encode()
 
     def count(self, path: str) -> int:
-        """Requests of that path so far."""
+        """Returns the number of requests of that path so far."""
         return sum(1 for asked, _ in self.requests if asked == path)
 
     def wait_for(self, path: str) -> None:
-        """Returns when that path was asked for."""
+        """Returns once that path was requested."""
         with self.seen:
             assert self.seen.wait_for(lambda: self.count(path) > 0, timeout=60), f"nobody asked for {path}"
 
     def next_answer(self, path: str, asked_range: str | None) -> Answer:
-        """Notes a request; how to answer it."""
+        """Records a request, and returns the answer to it."""
         with self.seen:
             self.requests.append((path, asked_range))
             self.seen.notify_all()
@@ -292,7 +293,7 @@ def _handler(mirror: LocalMirror) -> type[BaseHTTPRequestHandler]:
 
 @pytest.fixture
 def mirror() -> Iterator[LocalMirror]:
-    """An empty mirror of one test."""
+    """An empty mirror for one test."""
     mirror = LocalMirror()
     http_server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(mirror))
     http_server.daemon_threads = True
@@ -307,13 +308,13 @@ def mirror() -> Iterator[LocalMirror]:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No pauses between attempts."""
+    """Removes the pauses between attempts."""
     monkeypatch.setattr(Patience, "pause", lambda *_: None)
 
 
 @pytest.fixture(scope="session")
 def real_archive(home: Home, installed_release: Release) -> bytes:
-    """The archive of PostgreSQL 18 as published."""
+    """The published archive of PostgreSQL 18."""
     mirror = Mirror.from_environment(classifier())
     path = home.root / "test-archives" / mirror.archive_name(installed_release)
     if not path.is_file():
@@ -324,12 +325,12 @@ def real_archive(home: Home, installed_release: Release) -> bytes:
 
 @pytest.fixture(scope="session")
 def small_archive() -> Callable[..., bytes]:
-    """Makes archives like the published ones."""
+    """Creates archives in the format of the published ones."""
     return _small_archive
 
 
 def _small_archive(version: str = "18.99", extra: Callable[[tarfile.TarFile], None] | None = None) -> bytes:
-    """An archive like the published ones, whose programs only know their version."""
+    """Creates such an archive with programs that only print their version."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:xz") as inner:
         for name in ("initdb", "postgres"):

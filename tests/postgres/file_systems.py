@@ -10,16 +10,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 SIZE_BYTES = 600 << 20
-"""Sparse: what is not written takes no room. XFS wants 300 MB at least."""
+"""The file is sparse, so that unused space takes no room. XFS needs at least 300 MB."""
 
 
 class MountError(Exception):
-    """Why this machine does not have such a file system."""
+    """This machine cannot create or mount such a file system."""
 
 
 @contextmanager
 def file_system(kind: str, folder: Path) -> Iterator[Path]:
-    """A new file system below `folder`, up to the end. Raises MountError."""
+    """Mounts a new file system below `folder` until the block ends. Raises MountError."""
     if os.geteuid() != 0:
         raise MountError("only root may mount")
     if shutil.which(f"mkfs.{kind}") is None:

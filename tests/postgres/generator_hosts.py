@@ -1,4 +1,4 @@
-"""Hosts of generators with an sshd each, a driver's and a server's: network namespaces, so that ways can be cut."""
+"""Hosts for a driver, a server and generators with an sshd each: network namespaces, whose connections can be cut."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.waiting import PATIENCE_S
 
 @dataclass(frozen=True)
 class Hosts:
-    """All of them."""
+    """The hosts of one test."""
 
     folder: Path
     driver: LanHost
@@ -33,18 +33,18 @@ class Hosts:
     sshds: list[Sshd] = field(default_factory=list)
 
     def sessions(self, load: LanHost | None = None) -> int:
-        """Sessions of engines on `load`, or of all."""
+        """Returns the sessions of engines on `load`, or on all hosts."""
         where = f"AND client_addr = '{load.address}'" if load else ""
         name = "application_name LIKE 'pgdrive%'"
         return int(self.server.value(f"SELECT count(*) FROM pg_stat_activity WHERE {name} {where}"))
 
     def transactions(self) -> int:
-        """Since the statistics of the sessions' database were last reset."""
+        """Returns the number of transactions since the last reset of the sessions' database statistics."""
         return int(self.server.value("SELECT sum(xact_commit) FROM pg_stat_database"))
 
     @contextmanager
     def driving(self, home: Home, folder: Path, *args: str) -> Iterator[subprocess.Popen[str]]:
-        """A command of pgdyno on the driver; what it says is in `folder`/said."""
+        """Starts a command of pgdyno on the driver; its output is in `folder`/said."""
         path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
         with (
             (folder / "said").open("w") as said,
@@ -65,12 +65,12 @@ class Hosts:
 
 
 def generators_of(load: LanHost) -> dict[int, str]:
-    """All that was started on a host for a generator: not its sshd."""
+    """Returns the processes that were started on a host for a generator, without its sshd."""
     return {pid: name for pid, name in load.processes().items() if "sshd" not in name}
 
 
 def seconds_until(what: Callable[[], bool], since: float, patience_s: float = PATIENCE_S) -> float:
-    """How long after `since`, of the monotonic clock, `what` is so."""
+    """Waits until `what` is true; returns the seconds since `since`, a time of the monotonic clock."""
     while not what():
         assert time.monotonic() - since < patience_s
         time.sleep(0.05)
@@ -79,7 +79,7 @@ def seconds_until(what: Callable[[], bool], since: float, patience_s: float = PA
 
 @contextmanager
 def generator_hosts(installed: Installation, loads: int) -> Iterator[Hosts | None]:
-    """None where namespaces are not permitted."""
+    """Yields the hosts; None if namespaces are not permitted."""
     with ExitStack() as stack:
         hosts = lan(stack, 2 + loads)
         if not hosts:
@@ -109,7 +109,7 @@ def generator_hosts(installed: Installation, loads: int) -> Iterator[Hosts | Non
 
 
 def with_ssh(folder: Path, sshds: list[Sshd]) -> None:
-    """An `ssh` in `folder`/bin that is OpenSSH's with a config file of ours: load1, load2…"""
+    """Writes `folder`/bin/ssh, which runs OpenSSH's client with a configuration file for load1, load2…"""
     config = ""
     for number, sshd in enumerate(sshds, start=1):
         config += f"Host load{number}\n  HostName {sshd.address}\n  Port {sshd.port}\n"

@@ -1,4 +1,4 @@
-"""Generators without Ray: agents in this process, for what depends on the engine and the merging alone."""
+"""Generators without Ray, as agents in this process, for tests of the engine and of merging results."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tests.ssh.sshd import FAKETIME
 
 
 class Here(Agent):
-    """A generator that is called directly."""
+    """A generator whose methods the test calls directly."""
 
     def __init__(self, name: str, ahead_us: int = 0) -> None:
-        """Its clock is `ahead_us` ahead, and its engine's as well."""
+        """Sets its clock and that of its engine ahead by `ahead_us`."""
         super().__init__()
         self.name = name
         self.ahead_us = ahead_us
@@ -31,7 +31,7 @@ class Here(Agent):
 
 
 def another_clock(ahead_us: int) -> dict[str, str]:
-    """Variables of a process whose wall clock is so much ahead; the monotonic one is left alone: nobody sets that."""
+    """Returns variables of a process whose wall clock is ahead; its monotonic clock, which nobody can set, stays."""
     if not ahead_us:
         return {}
     assert FAKETIME is not None, "make test-packages installs libfaketime"

@@ -1,4 +1,4 @@
-"""A run that is watched: `pgdyno run --live`, its page's address, and an end for both."""
+"""A run with its live page: `pgdyno run --live`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ PATIENCE_S = 240.0
 
 @dataclass
 class LiveRun:
-    """The process, and where its page is."""
+    """The process of the run, and the address of its page."""
 
     process: subprocess.Popen[str]
     url: str
@@ -57,13 +57,13 @@ class LiveRun:
         return self.url.partition("/live/")[0]
 
     def form(self) -> str:
-        """What the page was given for its requests."""
+        """The token in the page's `data-form`, which its requests must contain."""
         found = re.search(r'data-form="([^"]+)"', httpx2.get(self.url, timeout=PATIENCE_S).text)
         assert found is not None
         return found[1]
 
     def ask(self, what: str, text: str = "", **headers: str) -> httpx2.Response:
-        """A request as the page sends it; `headers` replace the page's, and empty ones are left out."""
+        """Sends a request as the page does; `headers` replace the page's, and empty ones are left out."""
         given = {
             "origin": self.host,
             "x-pgdyno-form": self.form(),
@@ -73,12 +73,12 @@ class LiveRun:
         return httpx2.post(f"{self.url}/ask", json={"what": what, "text": text}, headers=given, timeout=PATIENCE_S)
 
     def end(self) -> int:
-        """Waits for the run's end; its exit code."""
+        """Waits until the run ends; returns its exit code."""
         return self.process.wait(PATIENCE_S)
 
 
 def messages(url: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What the page is sent, from now on to the end."""
+    """Yields the messages that the page receives, from now on until the end."""
     with httpx2.stream("GET", f"{url}/stream", timeout=PATIENCE_S) as stream:
         assert stream.headers["content-type"].startswith("text/event-stream")
         kind = ""
@@ -91,7 +91,7 @@ def messages(url: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 @contextmanager
 def live_run(home: Home, folder: Path, plan: Path, *options: str) -> Iterator[LiveRun]:
-    """A run with `--live`, from when its page is there; both have ended behind the block."""
+    """Runs `pgdyno run --live`; yields once the page is available, and ends the run after the block."""
     process = subprocess.Popen(
         [PGDYNO, "run", str(plan), "--live", "--no-preflight", *options],
         cwd=folder,
@@ -130,7 +130,7 @@ def live_run(home: Home, folder: Path, plan: Path, *options: str) -> Iterator[Li
 
 
 def servers_beside(folder: Path) -> list[int]:
-    """Servers that were started beside runs in `folder`."""
+    """Returns the servers that runs in `folder` have started."""
     found = []
     for status in Path("/proc").glob("[0-9]*/cmdline"):
         try:

@@ -1,4 +1,4 @@
-"""Hosts that are network namespaces of this one: what is between them can be cut. Only root may make them."""
+"""Hosts as network namespaces of this machine, whose connections can be cut. Only root can create them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pathlib import Path
 from tests.waiting import PATIENCE_S
 
 NETWORK = "198.51.100"
-"""TEST-NET-2 (RFC 5737): nobody's."""
+"""TEST-NET-2 (RFC 5737), which no network uses."""
 
 
 def namespace(stack: ExitStack) -> int | None:
-    """A process that keeps a namespace of its own; None where that is not permitted."""
+    """Yields a process that keeps a new namespace; None if namespaces are not permitted."""
     if os.geteuid() != 0:
         return None
     process = subprocess.Popen(["unshare", "-n", "sleep", "1800"], stderr=subprocess.DEVNULL)
@@ -43,19 +43,19 @@ def ip(*args: str, within: tuple[str, ...] = ()) -> None:
 
 @dataclass(frozen=True)
 class LanHost:
-    """A host of a network of its own."""
+    """A host in its own network namespace."""
 
     address: str
     pid: int
-    """Of who keeps its namespace."""
+    """The process that keeps the namespace."""
 
     @property
     def within(self) -> tuple[str, ...]:
-        """What starts a program there."""
+        """The command prefix that runs a program in the namespace."""
         return ("nsenter", "-t", str(self.pid), "-n")
 
     def cut(self, other: LanHost) -> None:
-        """From now on nothing of ours reaches the other one, and no answer of ours either."""
+        """Drops all packets from this host to the other, including responses, until `heal`."""
         ip("route", "add", "blackhole", other.address, within=self.within)
 
     def heal(self, other: LanHost) -> None:
@@ -63,7 +63,9 @@ class LanHost:
 
     @contextmanager
     def impatient(self) -> Iterator[None]:
-        """Meanwhile its TCP gives up after a second of silence, and not after a quarter of an hour."""
+        """Makes TCP on this host give up after 1 s of silence, instead of a quarter of an hour, until the block
+        ends.
+        """
         # of its own namespace, as all of /proc/sys/net
         tries = [*self.within, "tee", "/proc/sys/net/ipv4/tcp_retries2"]
         before = subprocess.run([*self.within, "cat", tries[-1]], capture_output=True, check=True).stdout
@@ -74,7 +76,7 @@ class LanHost:
             subprocess.run(tries, input=before, stdout=subprocess.DEVNULL, check=True)
 
     def processes(self) -> dict[int, str]:
-        """What runs there, but the keeper, by its name."""
+        """Returns the processes on this host by name, without the one that keeps the namespace."""
         mine = Path(f"/proc/{self.pid}/ns/net").readlink()
         found = {}
         for folder in Path("/proc").glob("[0-9]*"):
@@ -89,7 +91,7 @@ class LanHost:
 
 
 def lan(stack: ExitStack, count: int) -> list[LanHost]:
-    """So many hosts on one switch, each with an address of its own; none where that is not permitted."""
+    """Yields that many hosts on one switch, each with its own address; none if namespaces are not permitted."""
     pids = [namespace(stack) for _ in range(count)]
     known = [pid for pid in pids if pid is not None]
     if len(known) < count:

@@ -1,4 +1,4 @@
-"""Servers of a test's own, to be stopped, restarted and cut off as it likes."""
+"""Servers that belong to one test, which may stop and restart them and cut their connections."""
 
 from __future__ import annotations
 
@@ -31,15 +31,16 @@ AS 'BEGIN PERFORM pg_sleep(0.01); RETURN NEW; END';
 DROP TRIGGER IF EXISTS unhurried ON pgbench_history;
 CREATE TRIGGER unhurried BEFORE INSERT ON pgbench_history FOR EACH ROW EXECUTE PROCEDURE unhurried();
 """
-"""pgbench's transactions that write take 10 ms each: clients without a pause leave the processors to other tests,
-and at any instant all of them are in a transaction."""
+"""Writing transactions of pgbench that take 10 ms each: the clients leave the cores to other tests, and at any time all
+of them are in a transaction.
+"""
 
 
 _templates: dict[Path, Path] = {}
 
 
 def _template(installation: Installation) -> Path:
-    """A cluster as initdb left it: copies of it take a tenth of the time."""
+    """Returns a cluster as initdb creates it; a copy takes a tenth of the time."""
     if installation.bin not in _templates:
         folder = Path(tempfile.mkdtemp(prefix="pgdyno-template-", dir="/tmp"))
         _own(folder)
@@ -49,20 +50,20 @@ def _template(installation: Installation) -> Path:
 
 
 def remove_templates() -> None:
-    """At the end of all tests."""
+    """Removes the clusters that tests copy; call it after all tests."""
     while _templates:
         shutil.rmtree(_templates.popitem()[1].parent)
 
 
 def _own(folder: Path) -> None:
-    """Gives a folder to the user who runs servers."""
+    """Makes the user that runs servers the owner of a folder."""
     if os.geteuid() == 0:
         nobody = pwd.getpwnam("nobody")
         os.chown(folder, nobody.pw_uid, nobody.pw_gid)
 
 
 def _run(installation: Installation, program: str, *args: str, within: Sequence[str] = ()) -> None:
-    """Runs one of the server's programs, or `cp`, as a user that a server accepts; `within` is what starts it."""
+    """Runs a program of the server, or `cp`, as a user that PostgreSQL accepts; `within` is a command prefix."""
     as_nobody = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"] if os.geteuid() == 0 else []
     path = program if program == "cp" else installation.program(program)
     # a file, as a server would keep a pipe open
@@ -91,7 +92,7 @@ class OwnServer:
 
     @classmethod
     def make(cls, installation: Installation, folder: Path) -> OwnServer:
-        """A new cluster, not started; every local user is trusted."""
+        """Creates a cluster without starting it; it trusts every local user."""
         folder.mkdir(mode=0o755)
         _own(folder)
         server = cls(installation, folder)
@@ -100,11 +101,11 @@ class OwnServer:
         return server
 
     def __post_init__(self) -> None:
-        """Takes a port, which it has until it is no longer there."""
+        """Reserves a port for the lifetime of the object."""
         self.port = reserve_port(self)
 
     def configure(self, lines: str) -> None:
-        """Adds lines to its configuration."""
+        """Adds lines to the configuration."""
         with (self.data / "postgresql.conf").open("a") as file:
             file.write(lines)
 
@@ -113,7 +114,7 @@ class OwnServer:
         return self.folder / "data"
 
     def start(self, within: Sequence[str] = ()) -> None:
-        """`within` is what it is started by, such as a namespace's `nsenter`."""
+        """Starts the server; `within` is a command prefix, such as a namespace's `nsenter`."""
         self._control("start", within=within)
 
     def stop(self, mode: str = "fast") -> None:
@@ -123,7 +124,7 @@ class OwnServer:
         self._control("restart", "-m", mode)
 
     def _control(self, action: str, *args: str, within: Sequence[str] = ()) -> None:
-        """Runs pg_ctl; one that fails says what the server wrote into its log meanwhile."""
+        """Runs pg_ctl; an error includes the server's log since the start of the command."""
         log = self.folder / "log"
         logged = log_size(log)
         try:
@@ -135,7 +136,7 @@ class OwnServer:
         return (self.data / "postmaster.pid").exists()
 
     def environment(self) -> dict[str, str]:
-        """Variables with which libpq programs and pgdrive find it, by its socket."""
+        """Returns variables with which libpq and pgdrive connect to its socket."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
         return {
             **clean,
@@ -146,20 +147,20 @@ class OwnServer:
         }
 
     def connect(self) -> psycopg.Connection[tuple[Any, ...]]:
-        """A new connection in autocommit mode."""
+        """Returns a new connection in autocommit mode."""
         return psycopg.connect(
             host=str(self.folder), port=self.port, user="postgres", dbname="postgres", autocommit=True
         )
 
     def value(self, query: str) -> Any:  # noqa: ANN401 - a column of any type
-        """The first column of the first row."""
+        """Returns the first column of the first row."""
         with self.connect() as connection:
             row = connection.execute(query.encode()).fetchone()
         assert row is not None
         return row[0]
 
     def admits(self, user: str, password: str) -> bool:
-        """Whether that user gets a session over TCP."""
+        """Returns whether that user can connect over TCP."""
         try:
             psycopg.connect(host="127.0.0.1", port=self.port, user=user, password=password, dbname="postgres").close()
         except psycopg.OperationalError:

@@ -1,8 +1,8 @@
-"""Compares what the installed pgbench prints with what pgdrive prints in its place.
+"""Compares the output of the installed pgbench with that of pgdrive.
 
-pgdrive uses the words of the newest pgbench. The installed one has any minor version, and minor versions reword
-messages: 15.20 says `-c/--client` where 15.18 said `-c/--clients`. So every version is held to what the messages
-mean, and those versions whose words are known here are held to the words, too.
+pgdrive prints the messages of the newest pgbench. The installed pgbench has any minor version, and minor versions
+reword messages: 15.20 says `-c/--client` where 15.18 said `-c/--clients`. So all versions must agree in the meaning of
+messages, and versions whose wording is known here must agree in the wording, too.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from functools import cache
 from itertools import zip_longest
 
 KNOWN = {15: 20}
-"""By major version, the newest minor version whose words were compared."""
+"""By major version, the newest minor version whose messages were compared."""
 REWORDED = {"-c/--clients": "-c/--client"}
-"""Words of older versions among the known ones, and the newest pgbench's."""
+"""Wordings of older known versions, with those of the newest pgbench."""
 
 Meaning = tuple[str, Counter[str]]
 
 
 def installed_pgbench() -> str:
-    """The path of the pgbench to compare with."""
+    """Returns the path of the pgbench to compare with."""
     found = shutil.which("pgbench")
     assert found is not None, "no pgbench on PATH to compare with: make test-packages installs the package postgresql"
     return found
@@ -31,7 +31,7 @@ def installed_pgbench() -> str:
 
 @cache
 def version_of(program: str) -> tuple[int, int]:
-    """Major and minor version of a pgbench."""
+    """Returns major and minor version of a pgbench."""
     printed = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
     found = re.search(r"\(PostgreSQL\) (\d+)(?:\.(\d+))?", printed)
     assert found is not None, printed
@@ -40,14 +40,14 @@ def version_of(program: str) -> tuple[int, int]:
 
 
 def has_known_words(version: tuple[int, int]) -> bool:
-    """Whether the words of that version are known here."""
+    """Returns whether the wording of that version is known here."""
     return version[1] <= KNOWN.get(version[0], -1)
 
 
 def assert_same_words(ours: str, theirs: str, version: tuple[int, int] | None = None) -> None:
-    """Fails unless pgdrive prints what a pgbench of that version (the installed one by default) prints.
+    """Asserts that pgdrive prints what a pgbench of that version, by default the installed one, prints.
 
-    Both texts come without what differs from run to run, such as times and names of databases.
+    Both texts must be without what differs from run to run, such as times and names of databases.
     """
     version = version or version_of(installed_pgbench())
     for our_line, their_line in zip_longest(ours.split("\n"), theirs.split("\n"), fillvalue=""):
@@ -57,14 +57,14 @@ def assert_same_words(ours: str, theirs: str, version: tuple[int, int] | None = 
 
 
 def newest_words(text: str) -> str:
-    """The text in the words of the newest pgbench."""
+    """Returns the text in the wording of the newest pgbench."""
     for old, new in REWORDED.items():
         text = re.sub(rf"{re.escape(old)}(?!\w)", new, text)
     return text
 
 
 def meaning(line: str) -> Meaning:
-    """What a line must say in any wording: its kind (error, detail, hint), and the values that it names."""
+    """Returns what a line must contain in any wording: its kind (error, detail, hint), and the values that it names."""
     kind = re.match(r"(?:pgbench: )?(\w+):", line)
     values = re.findall(r'"[^"]*"|(?<![\w.])-?\d+(?:\.\d+)*', line)
     return kind[1] if kind else "", Counter(values)

@@ -1,4 +1,4 @@
-"""A pgprobe beside a test: what it writes, by kind and time."""
+"""Runs pgprobe during a test, and reads its output by kind and time."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ Values = dict[str, float]
 
 
 def program() -> str:
-    """The pgprobe that is tested."""
+    """The pgprobe under test."""
     return os.environ.get("PGDYNO_PGPROBE") or str(Path(sys.executable).parent / "pgprobe")
 
 
 class Probe:
-    """Lines of a pgprobe; all of them once it has ended."""
+    """The output lines of a pgprobe, which are complete once it has ended."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        """Reads from `process` until it ends."""
+        """Reads in a thread until `process` ends."""
         self.process = process
         self.lines: list[Line] = []
         self._reader = threading.Thread(target=self._read)
@@ -41,19 +41,19 @@ class Probe:
             self.lines.append(json.loads(line))
 
     def end(self) -> int:
-        """Waits for its end; the exit code."""
+        """Waits until it has ended; returns the exit code."""
         code = self.process.wait(PATIENCE_S)
         self._reader.join(PATIENCE_S)
         return code
 
     def of(self, event: str, source: str | None = None) -> list[Line]:
-        """Lines of a kind."""
+        """Returns the lines of a kind."""
         return [
             line for line in self.lines if line["event"] == event and (source is None or line.get("source") == source)
         ]
 
     def wait_for(self, event: str, source: str | None = None, number: int = 1) -> None:
-        """Returns when there are so many of them."""
+        """Returns once there are so many lines of the kind."""
         deadline = time.monotonic() + PATIENCE_S
         while len(self.of(event, source)) < number:
             assert self.process.poll() is None, self.lines[-3:]
@@ -61,19 +61,19 @@ class Probe:
             time.sleep(0.02)
 
     def wait_past(self, moment: float, *sources: str) -> None:
-        """Returns when each of `sources` was sampled behind a wall time, in seconds."""
+        """Returns once each of `sources` has a sample after a wall time, in seconds."""
         wait_until(lambda: all(self._sampled_past(moment, source) for source in sources))
 
     def _sampled_past(self, moment: float, source: str) -> bool:
         return any(line["wall_us"] > moment * 1e6 for line in self.of("sample", source))
 
     def rows(self, source: str, **labels: str) -> list[tuple[float, Values]]:
-        """Wall time in seconds and values of all rows of a source with these labels."""
+        """Returns wall time in seconds and values of all rows of a source with these labels."""
         rows = [(line["wall_us"] / 1e6, row) for line in self.of("sample", source) for row in line["rows"]]
         return [(at, row["values"]) for at, row in rows if labels.items() <= row.get("labels", {}).items()]
 
     def within(self, source: str, began: float, ended: float, amount: Callable[[Line], float]) -> tuple[float, float]:
-        """What an `amount` came to in samples that lie wholly in that time, and in those that touch it."""
+        """Returns the sums of `amount` over samples entirely within that time, and over samples that overlap it."""
         inner = outer = 0.0
         for line in self.of("sample", source):
             until = line["wall_us"] / 1e6
@@ -83,14 +83,14 @@ class Probe:
         return inner, outer
 
     def total(self, source: str, metric: str, **labels: str) -> float:
-        """The sum of an amount."""
+        """Returns the sum of an amount."""
         return sum(values.get(metric, 0.0) for _, values in self.rows(source, **labels))
 
     def gained(self, source: str, metric: str, began: float, ended: float, **labels: str) -> float:
-        """What an amount came to from `began` to `ended`: counters come up to a second late.
+        """Returns by how much an amount grew from `began` to `ended`; counters arrive up to 1 s late.
 
-        Counted are the samples up to the first that was taken more than a second after `ended`, however long that
-        one was in coming on a busy machine; `wait_past(ended + 1, source)` waits for it.
+        The sum includes samples up to the first one that was taken more than 1 s after `ended`, even if a busy machine
+        delays it; `wait_past(ended + 1, source)` waits for it.
         """
         total = 0.0
         for at, values in self.rows(source, **labels):
@@ -100,7 +100,7 @@ class Probe:
         return total
 
     def waits(self, backend_type: str = "client backend") -> list[tuple[float, dict[tuple[str, str | None], int]]]:
-        """Wall time and sessions by wait of every look."""
+        """Returns wall time and sessions by wait event of every session sample."""
         looks = []
         for line in self.of("waits"):
             sessions: dict[tuple[str, str | None], int] = {}
@@ -114,7 +114,7 @@ class Probe:
 
 @contextmanager
 def probing(environment: Mapping[str, str] | None = None, options: Sequence[str] = ()) -> Iterator[Probe]:
-    """A pgprobe that runs while the block does, and is then told to end."""
+    """Runs pgprobe until the block ends."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PG") or name == "PGDYNO_HOME"}
     process = subprocess.Popen(
         [program(), "--parent-lease", *options],

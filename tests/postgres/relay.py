@@ -1,4 +1,4 @@
-"""A relay between clients and a server, which can fall silent."""
+"""A relay between clients and a server that can stop answering."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RECEIVE_BYTES = 65536
 
 
 class Relay:
-    """Passes on what comes to a loopback port of its own; keeps what each client said first (`firsts`)."""
+    """Relays connections from its own loopback port, and keeps the first bytes of each client (`firsts`)."""
 
     def __init__(self, server_port: int) -> None:
         self.server_port = server_port
@@ -24,7 +24,7 @@ class Relay:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def silence_one(self) -> None:
-        """Cuts one connection off; those that are made from now on get no answer."""
+        """Closes one connection; connections made later get no answer."""
         self.is_silent = True
         client, server = self.relayed[-1]
         # a reset, as from a host that has started anew
@@ -33,13 +33,13 @@ class Relay:
             server.shutdown(socket.SHUT_RDWR)
 
     def cut(self) -> None:
-        """Cuts all connections; new ones are passed on."""
+        """Closes all connections; later ones are relayed."""
         for end in (end for pair in self.relayed for end in pair):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Ends all of it."""
+        """Stops listening, and closes all connections."""
         for one in (self.listener, *self.unanswered, *(end for pair in self.relayed for end in pair)):
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)

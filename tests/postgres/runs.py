@@ -1,4 +1,4 @@
-"""Runs of the installed pgdyno against servers of a home of their own, and what they leave."""
+"""Runs of the installed pgdyno on servers of a separate home, and the processes that they start."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def environment(home: Home) -> dict[str, str]:
 
 
 def without_look(args: Sequence[str]) -> list[str]:
-    """`args`, and no look at the machine before a run: that takes two processors for two seconds.
+    """Returns `args` without the preflight's measurements of the machine, which take two cores for 2 s.
 
-    What it finds is the business of tests/cli/test_doctor.py and tests/postgres/test_fingerprint.py.
+    tests/cli/test_doctor.py and tests/postgres/test_fingerprint.py test these measurements.
     """
     return [*args, "--no-preflight"] if args[0] == "run" else list(args)
 
@@ -60,7 +60,7 @@ def the_run(tmp_path: Path) -> RunFolder:
 
 @contextmanager
 def running(home: Home, tmp_path: Path, plan: Path, until: str = "log/engine.log") -> Iterator[subprocess.Popen[str]]:
-    """A run in the background, up to the middle of its first trial, or until its folder has the file `until`."""
+    """Starts a run, and yields in the middle of its first trial, or once its folder contains the file `until`."""
     process = subprocess.Popen(
         [PGDYNO, *without_look(["run", str(plan)])],
         cwd=tmp_path,
@@ -86,7 +86,7 @@ def running(home: Home, tmp_path: Path, plan: Path, until: str = "log/engine.log
 
 
 def postmasters(home: Home) -> list[int]:
-    """Servers whose data lies in this home."""
+    """Returns the servers whose data directories are in this home."""
     found = []
     for status in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -99,7 +99,9 @@ def postmasters(home: Home) -> list[int]:
 
 
 def engines(home: Home) -> set[int]:
-    """The engines that were started under `home`, whose environment names it: others may run beside."""
+    """Returns the engines that were started under `home`, by their environment: other tests may run at the same
+    time.
+    """
     found = set()
     for process in Path("/proc").glob("[0-9]*"):
         try:

@@ -1,4 +1,4 @@
-"""Stands in front of a server, and falls silent when a client says what it waits for."""
+"""A proxy that stops answering once a client sends a given text."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 
 @dataclass
 class SilentProxy:
-    """Passes on what clients and the server say, until a client sends `trigger`; from then on it only accepts."""
+    """Relays between clients and the server until a client sends `trigger`; afterwards it only accepts connections."""
 
     server_port: int
     trigger: bytes
     whole: bool
-    """Whether all sessions fall silent, and new ones; otherwise only the one that sent `trigger`."""
+    """Whether all sessions, including new ones, become silent, or only the session that sent `trigger`."""
     listener: socket.socket
     silent: threading.Event = field(default_factory=threading.Event)
-    """Set when it has fallen silent."""
+    """Set once it is silent."""
     sockets: list[socket.socket] = field(default_factory=list)
 
     @property

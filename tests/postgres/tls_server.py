@@ -1,4 +1,4 @@
-"""A server with TLS, and the certificates for it and against it, made by openssl."""
+"""A server with TLS, and valid and invalid certificates for it, which openssl creates."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OWNER: dict[str, Any] = {"user": "nobody", "group": "nogroup", "extra_groups": [
 
 
 class Certificates:
-    """A folder of certificates, each `name.crt` with `name.key`."""
+    """A folder of certificates, each as `name.crt` with `name.key`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -46,14 +46,17 @@ class Certificates:
         assert done.returncode == 0, done.stderr
 
     def issue_itself(self, name: str, subject: str) -> None:
-        """As PostgreSQL's manual does for a simple server: a certificate of an authority."""
+        """Creates a self-signed certificate as PostgreSQL's manual describes for a simple server."""
         self.openssl(
             *("req", "-new", "-x509", "-days", "30", "-nodes", "-newkey", "rsa:2048"),
             *("-keyout", f"{name}.key", "-out", f"{name}.crt", "-subj", f"/CN={subject}"),
         )
 
     def issue(self, name: str, subject: str, issuer: str, extensions: str = "", days: int = 30) -> None:
-        """As the manual does with an authority; without extensions older openssl makes it of version 1."""
+        """Creates a certificate that an authority signs, as PostgreSQL's manual describes.
+
+        Without extensions, older versions of openssl create version 1.
+        """
         self.openssl(
             *("req", "-new", "-nodes", "-newkey", "rsa:2048"),
             *("-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={subject}"),
@@ -68,7 +71,7 @@ class Certificates:
 
 
 def make_certificates(folder: Path) -> Certificates:
-    """All that the tests use."""
+    """Creates all certificates that the tests use."""
     folder.mkdir()
     made = Certificates(folder)
     made.issue_itself("root", "test root")
@@ -88,7 +91,7 @@ def make_certificates(folder: Path) -> Certificates:
 
 
 class TlsServer:
-    """A server of our own in `folder`; its certificate can be changed while it runs."""
+    """A server of the test's own in `folder`, whose certificate can be replaced while it runs."""
 
     def __init__(self, installed: Installation, folder: Path) -> None:
         self.installed = installed
@@ -105,7 +108,7 @@ class TlsServer:
                 connection.execute(statement.encode())
 
     def _keys_for_the_server(self) -> None:
-        """The server reads copies of its own: clients' keys belong to the clients."""
+        """Copies the keys, because the server's user must own its keys, and the clients' keys belong to their user."""
         own = self.folder / "own"
         own.mkdir()
         for file in self.certificates.folder.iterdir():
@@ -147,7 +150,7 @@ class TlsServer:
         self.certificate = name
 
     def use(self, name: str) -> None:
-        """The server shows this certificate from now on."""
+        """Makes the server present this certificate from now on."""
         if name == self.certificate:
             return
         self._name_certificate(name)
@@ -166,7 +169,7 @@ class TlsServer:
         raise AssertionError((self.folder / "log").read_text())
 
     def connect(self) -> psycopg.Connection[tuple[Any, ...]]:
-        """Over the unix socket, which has no TLS."""
+        """Connects through the unix socket, which has no TLS."""
         return psycopg.connect(
             host=str(self.folder), port=self.port, user="postgres", dbname="postgres", autocommit=True
         )
@@ -178,7 +181,7 @@ class TlsServer:
         return row[0]
 
     def wait_for(self, query: str) -> None:
-        """Returns when the query gives true."""
+        """Returns once the query returns true."""
         self._wait(lambda: self.value(query))
 
     def stop(self) -> None:
@@ -188,7 +191,7 @@ class TlsServer:
 
 @contextmanager
 def running_tls_server(installed: Installation, folder: Path) -> Iterator[TlsServer]:
-    """A server for the block, in place of `folder`."""
+    """Runs a server in `folder` until the block ends."""
     # every user must be able to come here, and a socket's path is short
     short = Path("/tmp") / f"pgdyno-tls-{os.getpid()}"
     shutil.rmtree(short, ignore_errors=True)

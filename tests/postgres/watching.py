@@ -1,4 +1,4 @@
-"""`pgdyno watch` as a process: of lines, and on a terminal of a given size."""
+"""Runs `pgdyno watch` as a process, with a pipe or on a terminal of a given size."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ BIN = Path(sys.executable).parent
 
 
 def clean(environment: Mapping[str, str]) -> dict[str, str]:
-    """Our environment with libpq's variables from `environment` alone."""
+    """Returns the process's environment with libpq's variables from `environment` only."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith("PG") or "PGDYNO" in name}
     return {**ours, "TERM": "xterm-256color", **environment}
 
 
 @contextmanager
 def load(server: Server, clients: int = 4) -> Iterator[None]:
-    """A pgbench load on tables of scale 1 until the block ends; it leaves the processors to others."""
+    """Runs a pgbench load at scale 1 until the block ends; it is low enough to leave the cores to other processes."""
     environment = clean(server.environment())
     subprocess.run([BIN / "pgdrive", "-i", "-s", "1"], env=environment, check=True, capture_output=True, timeout=120)
     with server.connect() as connection:
@@ -55,10 +55,10 @@ def load(server: Server, clients: int = 4) -> Iterator[None]:
 
 
 class Objects:
-    """What `pgdyno watch --json` says."""
+    """The objects that `pgdyno watch --json` prints."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
-        """Reads until `process` ends."""
+        """Reads in a thread until `process` ends."""
         self.process = process
         self.seen: list[dict[str, Any]] = []
         self._reader = threading.Thread(target=self._read)
@@ -70,7 +70,7 @@ class Objects:
             self.seen.append(json.loads(text))
 
     def wait_for(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """The first object from now on that is `wanted`."""
+        """Returns the next object for which `wanted` is true."""
         deadline = time.monotonic() + PATIENCE_S
         at = len(self.seen)
         while time.monotonic() < deadline:
@@ -83,7 +83,6 @@ class Objects:
         raise AssertionError(self.seen[-1:])
 
     def close(self) -> None:
-        """Ends it."""
         self.process.terminate()
         self.process.wait(PATIENCE_S)
         self._reader.join(PATIENCE_S)
@@ -91,7 +90,7 @@ class Objects:
 
 @contextmanager
 def objects(environment: Mapping[str, str], *args: str) -> Iterator[Objects]:
-    """`pgdyno watch --json` while the block lasts."""
+    """Runs `pgdyno watch --json` until the block ends."""
     with subprocess.Popen(
         [BIN / "pgdyno", "watch", "--json", *args],
         env=clean(environment),
@@ -107,10 +106,10 @@ def objects(environment: Mapping[str, str], *args: str) -> Iterator[Objects]:
 
 
 class Terminal:
-    """A terminal of `size` with `pgdyno watch` on it."""
+    """A terminal of `size` that runs `pgdyno watch`."""
 
     def __init__(self, environment: Mapping[str, str], size: tuple[int, int], *args: str) -> None:
-        """Starts it; `size` is columns, rows."""
+        """Starts the process; `size` is columns and rows."""
         self.ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
         self.before = termios.tcgetattr(theirs)
@@ -128,7 +127,7 @@ class Terminal:
         self.written = ""
 
     def wait_for(self, pattern: str) -> None:
-        """Returns when something was written that was not there before and matches."""
+        """Returns once text written after this call matches."""
         deadline = time.monotonic() + PATIENCE_S
         at = len(self.written)
         while not re.search(pattern, self.written[at:]):
@@ -136,11 +135,11 @@ class Terminal:
             self._read(0.2)
 
     def type(self, keys: str) -> None:
-        """Presses keys."""
+        """Sends key presses."""
         os.write(self.ours, keys.encode())
 
     def wait_stopped(self) -> None:
-        """Reads on until it was stopped."""
+        """Reads output until the process is stopped."""
         deadline = time.monotonic() + PATIENCE_S
         state = Path(f"/proc/{self.process.pid}/stat")
         while state.read_text().rpartition(")")[2].split()[0] != "T":
@@ -149,7 +148,7 @@ class Terminal:
         self._read(0)
 
     def end(self) -> int:
-        """Reads on until it has ended; its exit code."""
+        """Reads output until the process has ended; returns its exit code."""
         deadline = time.monotonic() + PATIENCE_S
         while self.process.poll() is None:
             assert time.monotonic() < deadline, self.written[-3000:]
@@ -163,7 +162,7 @@ class Terminal:
             seconds = 0
 
     def close(self) -> None:
-        """Kills what is left."""
+        """Kills the process if it still runs."""
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
@@ -173,7 +172,7 @@ class Terminal:
 
 @contextmanager
 def terminal(environment: Mapping[str, str], size: tuple[int, int], *args: str) -> Iterator[Terminal]:
-    """`pgdyno watch` on a terminal while the block lasts."""
+    """Runs `pgdyno watch` on a terminal until the block ends."""
     shown = Terminal(environment, size, *args)
     try:
         yield shown

@@ -1,4 +1,4 @@
-"""One sshd for the tests that only go there."""
+"""One sshd for all tests that only log in."""
 
 from __future__ import annotations
 
@@ -11,6 +11,5 @@ from tests.ssh.sshd import Sshd, running_sshd
 
 @pytest.fixture(scope="session")
 def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
-    """An sshd on loopback."""
     with running_sshd(tmp_path_factory.mktemp("sshd")) as running:
         yield running

@@ -1,4 +1,4 @@
-"""A real sshd on a port of loopback, with keys of its own; ~/.ssh is neither read nor written."""
+"""A real sshd on a port of the loopback address with its own keys, which neither reads nor writes ~/.ssh."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.ports import reserved_port
 from tests.waiting import PATIENCE_S
 
 SSHD = "/usr/sbin/sshd"
-"""sshd wants its whole path."""
+"""sshd requires that it is started by its absolute path."""
 FAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
-"""Debian's libfaketime: gives the programs of a session another clock."""
+"""Debian's libfaketime, which gives the programs of a session another clock."""
 
 
 def keygen(file: Path) -> None:
-    """A pair of keys."""
+    """Generates a key pair."""
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "test", "-f", str(file)], check=True)
 
 
@@ -37,7 +37,7 @@ class Sshd:
 
     @property
     def config(self) -> Path:
-        """What a client needs: its key, and nothing of ~/.ssh."""
+        """A client's configuration file, which names its key and ignores ~/.ssh."""
         return self.folder / "config"
 
     @property
@@ -46,11 +46,11 @@ class Sshd:
 
     @property
     def cache(self) -> Path:
-        """Where programs are copied to."""
+        """The folder to which programs are copied."""
         return self.folder / "cache"
 
     def spec(self, **changes: object) -> SshSpec:
-        """How to get there."""
+        """How to log in."""
         given: dict[str, object] = {
             "host": self.address,
             "port": self.port,
@@ -61,7 +61,7 @@ class Sshd:
         return SshSpec.model_validate(given | changes)
 
     def know(self, port: int) -> None:
-        """Writes its host key down for another port, such as a relay's."""
+        """Adds the host key for another port, such as a relay's."""
         key = (self.folder / "host.pub").read_text()
         with self.known_hosts.open("a") as file:
             file.write(f"[{self.address}]:{port} {key}")
@@ -71,9 +71,9 @@ class Sshd:
 def running_sshd(
     folder: Path, *, address: str = "127.0.0.1", lines: Sequence[str] = (), within: Sequence[str] = ()
 ) -> Iterator[Sshd]:
-    """An sshd that lets us in with the key of the client's config; `lines` go to its own.
+    """Runs an sshd that accepts the key of the client's configuration; `lines` are added to the sshd's own.
 
-    `within` is what it is started by, such as `ip netns exec NAME`.
+    `within` is a command prefix, such as `ip netns exec NAME`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("host", "user"):
@@ -96,7 +96,7 @@ def running_sshd(
 def start_sshd(
     folder: Path, address: str, port: int, lines: Sequence[str] = (), within: Sequence[str] = ()
 ) -> subprocess.Popen[bytes]:
-    """An sshd that listens, with the key `host` of the folder, for those whose keys are in `authorized`."""
+    """Starts an sshd with the key `host` of the folder, which accepts the keys in `authorized`."""
     if os.geteuid() == 0:
         # as its init script does
         Path("/run/sshd").mkdir(exist_ok=True)
