@@ -1,6 +1,6 @@
-"""The table of rules in docs/reference/audit.md, from the rules.
+"""Generates the table of rules in docs/reference/audit.md.
 
-`python -m tests.audit_page` writes it anew; the rest of the page is written by hand.
+`python -m tests.audit_page` updates the table; the rest of the page is written by hand.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ HEAD = "| rule | heaviest | looks at | source |\n|---|---|---|---|\n"
 
 
 def with_table(page: str) -> str:
-    """`page` with the rows of every rule."""
+    """Returns `page` with a row for every rule."""
     before, head, after = page.partition(HEAD)
     _, rest, text = after.partition("\n\n")
     rows = (f"| `{rule.id}` | {rule.worst} | {rule.looks_at} | {rule.source} |" for rule in RULES)

@@ -1,6 +1,6 @@
-"""The reference of pgdyno's commands, from what each says of itself.
+"""Generates the reference of pgdyno's commands from their help.
 
-`python -m tests.commands_page > docs/reference/pgdyno.md` writes it anew.
+`python -m tests.commands_page > docs/reference/pgdyno.md` updates the page.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ commands and options, `--show-completion` prints what it would install. Every co
 
 
 def page() -> str:
-    """All of it, as Markdown."""
+    """Returns the page in Markdown."""
     sections = [_section(words, command) for words, command in commands(typer.main.get_command(app), ("pgdyno",))]
     return "\n".join([HEAD, *sections])
 
 
 def commands(of: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:  # noqa: ANN401 - click's
-    """Every command below `of`, with the words that call it, in the order of the help."""
+    """Yields every command below `of` with its words, in the order of the help."""
     for name, command in of.commands.items():
         if hasattr(command, "commands"):
             yield from commands(command, (*words, name))
@@ -51,7 +51,7 @@ def _section(words: tuple[str, ...], command: Any) -> str:  # noqa: ANN401 - lik
 
 
 def _cell(text: str) -> str:
-    """As a cell of a table; defaults stand in brackets behind two spaces."""
+    """Returns the text of a table's cell; defaults follow in brackets after two spaces."""
     return text.replace("  ", " ").replace("|", "\\|")
 
 

@@ -1,4 +1,4 @@
-"""What every test can rely on, wherever the tests are run."""
+"""Fixtures and options for all tests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ os.environ["PGDYNO_LOCKS"] = tempfile.mkdtemp(prefix="pgdyno-locks-")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks those that `make test` leaves to `make test-long`, and puts the slowest files in front."""
+    """Marks the tests that only `make test-long` runs, and moves the slowest files to the front."""
     items.sort(key=lambda item: item.path.name not in SLOWEST)
     for item in items:
         if any(re.search(pattern, item.nodeid) for pattern in LONG):

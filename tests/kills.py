@@ -1,13 +1,13 @@
-"""Kills runs and their resumes at random moments, and counts what was lost: `python -m tests.kills 200`.
+"""Kills runs and their resumes at random times, and counts what is lost: `python -m tests.kills 200`.
 
-Each round begins a short run, ends it by SIGKILL, SIGTERM or SIGINT at a moment drawn from its whole length, resumes it
-and ends that likewise, and resumes it to its end. Counted are
+Each round starts a short run, and sends it SIGKILL, SIGTERM or SIGINT at a random time in its duration. The round
+resumes the run, kills it again in the same way, and then resumes it to its end. It counts
 
-- lost trials: stored before a kill, and changed or gone at the end; or missing at the end
-- orphans: processes of a run that still lived `GRACE_S` after it was gone
-- lost signals: SIGTERM or SIGINT, and the run went on to its end, though trials were still to do
+- lost trials: stored before a kill, and changed or missing at the end; or missing at the end
+- orphans: processes of a run that still exist `GRACE_S` after the run has ended
+- lost signals: a run that continued to its end after SIGTERM or SIGINT, although trials were still to do
 
-The seed is printed; the same seed draws the same signals, at the same shares of a run's length.
+The program prints its seed. The same seed gives the same signals, at the same fractions of a run's duration.
 """
 
 from __future__ import annotations
@@ -48,28 +48,28 @@ duration = "500ms"
 checkpoint = false
 """
 TRIALS = 2
-"""Of a run."""
+"""The number of trials in a run."""
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 GRACE_S = 30.0
 LONGEST_S = 300.0
 _ENDED = {signal.SIGTERM: (143, -signal.SIGTERM), signal.SIGINT: (130, -signal.SIGINT)}
-"""By the exit code, or before pgdyno's handlers are there."""
+"""Exit codes of a process that the signal ended, possibly before pgdyno installed its handlers."""
 
 
 @dataclass
 class Kills:
-    """Rounds in one folder."""
+    """The rounds in one folder, and their counts."""
 
     folder: Path
     draw: random.Random
     length_s: float = 0.0
-    """Of the last run that came to its end: a machine may become faster or slower meanwhile."""
+    """The duration of the last complete run, because the speed of a machine may change."""
     moments: list[float] = field(default_factory=list)
-    """When a SIGINT came while Python began, seconds."""
+    """Times in seconds at which SIGINT arrived while Python started."""
     counts: Counter[str] = field(default_factory=Counter)
 
     def learn(self) -> None:
-        """A run that nobody ends: how long it takes, and that it stores its two trials."""
+        """Measures the duration of a complete run, and asserts that it stores its two trials."""
         plan = self.folder / "plan.toml"
         plan.write_text(PLAN.format(keep="false"))
         started = time.monotonic()
@@ -80,7 +80,7 @@ class Kills:
         print(f"a run takes {self.length_s:.1f} s", flush=True)
 
     def round(self, number: int) -> None:
-        """One run with two kills."""
+        """Starts one run, and kills it twice."""
         runs = self.folder / f"runs-{number}"
         plan = self.folder / f"plan-{number}.toml"
         plan.write_text(PLAN.format(keep="true" if number % 2 else "false"))
@@ -104,7 +104,7 @@ class Kills:
             self.tell("lost trials", f"{lost}, {missing} missing")
 
     def killed(self, command: list[str], runs: Path) -> None:
-        """One kill of one go."""
+        """Runs one command, and kills it."""
         number = self.draw.choice(SIGNALS)
         moment_s = self.draw.uniform(0, self.length_s)
         started = time.monotonic()
@@ -139,7 +139,7 @@ class Kills:
                 each.send(signal.SIGKILL)
 
     def judge(self, number: signal.Signals, moment_s: float, code: int, said: str, *, ended: bool) -> None:
-        """Counts how a go ended that was sent `number`; `ended` says that its run was closed by then."""
+        """Counts how a command ended after the signal `number`; `ended` says that its run was already complete."""
         early = number is signal.SIGINT and code in (1, *_ENDED[number])
         if early and "KeyboardInterrupt" in said and re.search(r'cli\.py", line \d+, in main', said) is None:
             # Python itself had not come to pgdyno's first line
@@ -155,7 +155,7 @@ class Kills:
             self.tell(f"{number.name} at {moment_s:.2f} s: traceback", said)
 
     def alive(self, family: list[ProcessId]) -> list[ProcessId]:
-        """Processes of the family that live, and servers of this home."""
+        """Returns the processes of the family that still exist, and servers of this home."""
         found = {each for each in family if each.is_alive()}
         for entry in PROC.iterdir():
             if entry.name.isdecimal() and (each := identify(int(entry.name))) and str(self.folder) in said_of(each):
@@ -163,7 +163,7 @@ class Kills:
         return sorted(found, key=lambda each: each.pid)
 
     def start(self, command: list[str]) -> subprocess.Popen[str]:
-        """pgdyno in this home."""
+        """Starts pgdyno in this home."""
         environment = {**os.environ, "PGDYNO_HOME": str(self.folder / "home"), "PGDYNO_LOCKS": str(self.folder)}
         argv = [str(Path(sys.executable).parent / "pgdyno"), *command]
         return subprocess.Popen(
@@ -171,25 +171,25 @@ class Kills:
         )
 
     def going_on(self, runs: Path) -> list[str] | None:
-        """How the run is resumed; None when there is none, or it is closed and whole."""
+        """Returns the command that resumes the run; None if there is none, or it is complete."""
         for manifest in runs.glob("*/manifest.json"):
             if json.loads(manifest.read_text())["outcome"] != "finished":
                 return ["run", "--resume", str(manifest.parent), "--no-preflight"]
         return None
 
     def tell(self, what: str, said: str) -> None:
-        """On stderr at once."""
+        """Prints to stderr without buffering."""
         print(f"--- {what}\n{said[-3000:]}", file=sys.stderr, flush=True)
 
 
 def family_of(pid: int) -> list[ProcessId]:
-    """The process's descendants."""
+    """Returns the process's descendants."""
     own = identify(pid)
     return [] if own is None else descendants(own)
 
 
 def said_of(process: ProcessId) -> str:
-    """Its command line."""
+    """Returns its command line."""
     try:
         return (PROC / str(process.pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:
@@ -197,13 +197,13 @@ def said_of(process: ProcessId) -> str:
 
 
 def digests(runs: Path) -> dict[str, str]:
-    """Of the records of trials that are stored, by name."""
+    """Returns digests of the stored trials' records, by name."""
     paths = runs.glob("*/trials/*/trial.json")
     return {str(path.parent.relative_to(runs)): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
 
 
 def main(kills: int, seed: int) -> int:
-    """Rounds until there were so many kills; 1 when anything was lost."""
+    """Runs rounds until the number of kills is reached; returns 1 if anything was lost."""
     print(f"seed {seed}", flush=True)
     # a shell starts what is in its background with SIGINT ignored, and so would every run be
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,7 +1,7 @@
-"""Tests that repeat a proof for other versions, ways and moments: `make test-long` runs them, `make test` leaves them.
+"""Tests that repeat a proof for other versions, ways and moments: `make test-long` runs them, `make test` does not.
 
-`make test` has 20 minutes on two cores. Each line names, of tests that have many cases, those whose code another
-case goes through as well. Searched for in a test's id.
+`make test` has 20 minutes on two cores. Each line names the cases of a test whose code another case runs as well, by a
+text that is searched for in the test's id.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import subprocess
 
 HAS_NAMESPACES = os.geteuid() == 0 and not subprocess.run(["unshare", "-n", "true"], check=False).returncode
-"""Whether test_generator_hosts.py proves what becomes of a lost generator."""
+"""Whether test_generator_hosts.py can test what happens when a generator is lost."""
 FAULTS_OF_ONE_MACHINE = (r"test_cluster.py::test_a_(frozen_node|killed_node|driver_that_is_killed)",)
 LONG = (
     r"test_target_versions.py::.*\[(10-vacuum|10-template|13-vacuum|13-snapshot|18-template|18-snapshot)\]",
@@ -39,4 +39,4 @@ LONG = (
     r"test_third_party.py::test_the_wheel_carries_them",
 )
 SLOWEST = ("test_aws_hosts_boot.py", "test_generator_hosts.py")
-"""Files of few tests that take minutes: begun first, so that none is left alone at the end."""
+"""Files of few tests that take minutes. They start first, so that none of them runs alone at the end."""

@@ -1,6 +1,6 @@
-"""The reference of message ids, from the calls of `Message` in the source.
+"""Generates the reference of message ids from the calls of `Message` in the source.
 
-`python -m tests.messages_page > docs/reference/messages.md` writes it anew.
+`python -m tests.messages_page > docs/reference/messages.md` updates the page.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SECTIONS = {
     "fingerprint": "How two fingerprints differ",
     "commands": "Why two runs are not compared",
 }
-"""By package."""
+"""Titles of sections, by package."""
 
 
 class Entry(NamedTuple):
@@ -53,7 +53,7 @@ class Entry(NamedTuple):
 
 
 def entries() -> Iterator[Entry]:
-    """Every message of the source. Raises ValueError where an id or a template is no literal."""
+    """Returns every message in the source. Raises ValueError if an id or a template is not a literal."""
     for path in (path for package in SECTIONS for path in sorted((ROOT / package).rglob("*.py"))):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Message":
@@ -66,7 +66,7 @@ def entries() -> Iterator[Entry]:
 
 
 def _literals(node: ast.expr, where: str) -> Iterator[str]:
-    """A string, or both of a conditional expression."""
+    """Returns the string, or both strings of a conditional expression."""
     if isinstance(node, ast.IfExp):
         yield from _literals(node.body, where)
         yield from _literals(node.orelse, where)
@@ -77,12 +77,12 @@ def _literals(node: ast.expr, where: str) -> Iterator[str]:
 
 
 def _is_of_a_finding(node: ast.expr) -> bool:
-    """Whether the id is that of a finding, or made of its rule's: see `HEAD`."""
+    """Returns whether the id belongs to a finding, or is built from its rule's: see `HEAD`."""
     return "NOT_CHECKED" in ast.unparse(node) or ast.unparse(node) == "self.id"
 
 
 def page() -> str:
-    """All of it, as Markdown."""
+    """Returns the page in Markdown."""
     found = list(entries())
     return "\n".join([HEAD, *(_section(package, found) for package in SECTIONS)])
 

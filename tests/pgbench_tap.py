@@ -1,10 +1,10 @@
-"""Runs PostgreSQL's own TAP tests of pgbench with pgdrive in pgbench's place: `make test-tap SOURCE=...`.
+"""Runs PostgreSQL's TAP tests of pgbench with pgdrive instead: `make test-tap SOURCE=...`.
 
-SOURCE is an unpacked source tree of PostgreSQL. Nothing of it is built, and its files stay where they are: the tests
-run from copies in a temporary folder. The server is the embedded one of the same major version, psql is the one on
-PATH. What each test file printed is kept in `target/tap`.
+SOURCE is an unpacked source tree of PostgreSQL. Nothing in it is built or changed: the tests run from copies in a
+temporary folder. The server is the embedded one of the same major version, and psql is the one on PATH. The output of
+each test file is in `target/tap`.
 
-Exits with 1 when a test fails that is not in `DELIBERATE`, when one of these passes, or when a file stops early.
+Exits with 1 if a test fails that is not in `DELIBERATE`, if one of these passes, or if a file ends early.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DELIBERATE = {
     "Test copy in script stderr": "COPY in scripts works",
     "pgbench option error: too many scripts stderr": "there may be more than 128 scripts",
 }
-"""Beginnings of the names of tests that pgdrive is meant to fail, with what it does instead."""
+"""Beginnings of the names of tests that pgdrive fails on purpose, with what it does instead."""
 LIMIT_S = 1200.0
 
 
@@ -54,12 +54,12 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one test file printed."""
+    """The output of one test file."""
 
     file: str
     results: list[Result]
     planned: int | None
-    """How many assertions it says it has; None when it did not come to its end."""
+    """The number of assertions that it declares; None if it ended early."""
 
     @property
     def is_complete(self) -> bool:
@@ -67,7 +67,7 @@ class Report:
 
 
 def read(file: str, output: str) -> Report:
-    """Reads the Test Anything Protocol. A failure that is marked TODO counts as passed, as for prove."""
+    """Parses the Test Anything Protocol. A failure marked TODO counts as passed, as for prove."""
     results, planned = [], None
     for line in output.splitlines():
         if plan := re.fullmatch(r"1\.\.(\d+).*", line):
@@ -79,7 +79,7 @@ def read(file: str, output: str) -> Report:
 
 
 def prepare(source: Path, folder: Path, installation: Installation, account: Account) -> None:
-    """Puts into `folder` what the tests read, write and call."""
+    """Copies and creates in `folder` what the tests read, write and call."""
     shutil.copytree(source / SUITE, folder / "t")
     shutil.copytree(source / MODULES, folder / "perl")
     for name in ("bin", "data", "log"):
@@ -94,7 +94,7 @@ def prepare(source: Path, folder: Path, installation: Installation, account: Acc
 
 
 def run(test: Path, folder: Path, installation: Installation, account: Account) -> Report:
-    """Runs one test file as the user that servers run as."""
+    """Runs one test file as the user that runs servers."""
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("PG")},
         "PATH": f"{folder / 'bin'}:{installation.bin}:{os.environ['PATH']}",
@@ -120,7 +120,7 @@ def run(test: Path, folder: Path, installation: Installation, account: Account) 
 
 
 def run_all(source: Path) -> list[Report]:
-    """Runs every test file. Raises TargetError when there is no server for them."""
+    """Runs every test file. Raises TargetError if there is no server for them."""
     home = Home.locate()
     major = re.search(r"PACKAGE_VERSION='(\d+)", (source / "configure").read_text())
     if major is None:

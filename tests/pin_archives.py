@@ -1,9 +1,8 @@
-"""Renews the list of pinned digests of embedded servers: `make pins`.
+"""Updates the list of pinned digests of embedded servers: `make pins`.
 
-Fetches, for each kind of machine, the newest release of every major version that the list does not name yet, and
-computes its SHA-256 from the bytes that came; the sum that the repository publishes must agree. Releases named as
-arguments ("17.4.0") are pinned as well. A digest that stands in the list is never changed: one that differs from
-what the repository gives now is an error.
+For each machine architecture, it downloads the newest release of every major version that the list lacks, and computes
+the SHA-256 of the file, which must equal the one that the repository publishes. It also pins releases named as
+arguments ("17.4.0"). It never changes a digest in the list: if the repository now has another one, that is an error.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ HEAD = """\
 
 
 def main(wanted: list[str]) -> int:
-    """Adds what is missing; ends with 1 when an archive could not be fetched."""
+    """Adds the missing digests; returns 1 if an archive could not be downloaded."""
     pins = dict(read_pins())
     failed = 0
     for machine in MACHINES:

@@ -1,8 +1,8 @@
-"""Ports for the servers of tests, which nobody else gets, whether the server runs or not.
+"""Ports for the servers of tests, which no other process gets, whether or not the server runs.
 
-A port that was merely free may be another test's a moment later. These stay bound, without anybody listening:
-PostgreSQL and sshd, which set SO_REUSEADDR, can listen there all the same; a program that asks for any port, or
-connects from any, is not given them.
+A port that is merely free may soon be used by another test. These ports stay bound by a socket that does not listen.
+PostgreSQL and sshd can still listen on them, because they set SO_REUSEADDR, and the kernel does not choose them for
+other programs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ EVERYWHERE = "0.0.0.0"
 
 
 def reserve_port(owner: object, address: str = LOOPBACK) -> int:
-    """A TCP port of that address for as long as `owner` lives."""
+    """Returns a TCP port of that address, reserved for the lifetime of `owner`."""
     with _bound(address) as holder:
         port: int = holder.getsockname()[1]
         weakref.finalize(owner, os.close, holder.detach())
@@ -27,7 +27,7 @@ def reserve_port(owner: object, address: str = LOOPBACK) -> int:
 
 @contextmanager
 def reserved_port() -> Iterator[int]:
-    """A TCP port of the loopback address until the block ends."""
+    """Reserves a TCP port of the loopback address until the block ends."""
     with _bound(LOOPBACK) as holder:
         yield holder.getsockname()[1]
 

@@ -1,11 +1,11 @@
-"""What a load says of itself, counted again from what it wrote: the end event, the intervals and the log.
+"""Recounts the results of a load from its detailed output: the end event, the intervals and the log.
 
     load = run_load(environment, folder, "-c", "4", "-t", "100", "-M", "prepared")
     counts = load.verify()
 
-`verify` fails when two of these disagree: the sum that every report must keep, the scripts' figures beside the
-run's, the intervals beside the end, the histograms, the log's lines one by one, and the percentiles that follow from
-those lines. What only a server knows (its rows, its balances) is for the caller to hold against `counts`.
+`verify` fails if two of these disagree: the total of every report, the figures of the scripts and of the run, the
+intervals and the end, the histograms, the log's lines one by one, and the percentiles of these lines. The caller must
+compare `counts` with what only the server knows: its rows and balances.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ PGDRIVE = Path(sys.executable).parent / "pgdrive"
 TIMEOUT_S = 120
 PERCENTILES = {"p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "p9999": 0.9999}
 HDR_RELATIVE = 0.002
-"""Width of a histogram's bucket: three significant digits."""
+"""The relative width of a histogram's bucket with three significant digits."""
 LOG_RESOLUTION_NS = 1000
-"""The log has whole microseconds, cut off."""
+"""The log has whole microseconds, rounded down."""
 
 Event = dict[str, Any]
 
@@ -40,19 +40,19 @@ Event = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Transactions by what became of them."""
+    """Numbers of transactions by outcome."""
 
     succeeded: int = 0
     failed: int = 0
     skipped: int = 0
     late: int = 0
-    """Succeeded above the latency limit."""
+    """Transactions that succeeded but exceeded the latency limit."""
     retried: int = 0
     retries: int = 0
 
     @classmethod
     def of(cls, event: Mapping[str, Any]) -> Counts:
-        """Of an `end` event, or of a script in one or in an interval."""
+        """Reads the counts of an `end` event, or of a script in an event."""
         return cls(**{name: event[name] for name in cls.__slots__})
 
     def __add__(self, other: Counts) -> Counts:
@@ -60,7 +60,7 @@ class Counts:
 
 
 def total(counts: Iterable[Counts]) -> Counts:
-    """All of them together."""
+    """Returns the sum of all counts."""
     return sum(counts, Counts())
 
 
@@ -69,7 +69,7 @@ def total(counts: Iterable[Counts]) -> Counts:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One transaction of a log; times in microseconds, since 1970 where they are instants."""
+    """One transaction of a log. Durations are in microseconds, and times are microseconds since 1970."""
 
     worker: int
     client: int
@@ -77,7 +77,7 @@ class Line:
     outcome: str
     """`succeeded`, or the word in the log: skipped, failed, serialization, deadlock, other."""
     latency_us: int
-    """From the intended start; 0 unless it succeeded."""
+    """Microseconds from the intended start; 0 unless the transaction succeeded."""
     script: int
     end_us: int
     lag_us: int = 0
@@ -93,14 +93,14 @@ class Line:
 
     @property
     def intended_us(self) -> int:
-        """When the schedule wanted it to begin; in a closed loop, when it began."""
+        """When the schedule required the start; in a closed loop, the actual start."""
         assert self.succeeded
         return self.end_us - self.latency_us
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """One line of `--aggregate-interval`; microseconds."""
+    """One line of `--aggregate-interval`, in microseconds."""
 
     worker: int
     start_s: int
@@ -122,7 +122,7 @@ class Aggregate:
 
 
 def _files(prefix: Path) -> list[tuple[int, Path]]:
-    """The logs of one process by worker: PREFIX.PID, PREFIX.PID.1, PREFIX.PID.2…"""
+    """Returns the logs of one process by worker: PREFIX.PID, PREFIX.PID.1, PREFIX.PID.2…"""
     found = []
     for path in prefix.parent.glob(f"{prefix.name}.*"):
         match = re.fullmatch(r"\.\d+(?:\.(\d+))?", path.name.removeprefix(prefix.name))
@@ -133,7 +133,7 @@ def _files(prefix: Path) -> list[tuple[int, Path]]:
 
 
 def read_log(prefix: Path, *, lag: bool, retries: bool) -> list[Line]:
-    """Every line of every worker's log; `lag` (-R) and `retries` (--max-tries) say which columns there are."""
+    """Returns every line of every worker's log; `lag` (-R) and `retries` (--max-tries) say which columns exist."""
     lines = []
     for worker, path in _files(prefix):
         for text in path.read_text().splitlines():
@@ -159,7 +159,7 @@ def read_log(prefix: Path, *, lag: bool, retries: bool) -> list[Line]:
 
 
 def read_aggregates(prefix: Path) -> list[Aggregate]:
-    """Every line of every worker's log of intervals."""
+    """Returns every line of every worker's log of intervals."""
     found = []
     for worker, path in _files(prefix):
         for text in path.read_text().splitlines():
@@ -171,13 +171,15 @@ def read_aggregates(prefix: Path) -> list[Aggregate]:
 
 
 def percentile(values: Sequence[float], quantile: float) -> float:
-    """The smallest value that a share of `quantile` of all does not exceed, as HDR histograms count it."""
+    """Returns the smallest value that is not less than a share of `quantile` of all values, as HDR histograms define
+    it.
+    """
     ordered = sorted(values)
     return ordered[max(0, math.ceil(quantile * len(ordered)) - 1)]
 
 
 def merged(blobs: Iterable[str]) -> HdrHistogram:
-    """Histograms of events added up."""
+    """Returns the sum of the events' histograms."""
     whole = HdrHistogram(1, 3600 * 10**9, 3)
     for blob in blobs:
         whole.decode_and_add(blob.encode())
@@ -189,7 +191,7 @@ def merged(blobs: Iterable[str]) -> HdrHistogram:
 
 @dataclass
 class Load:
-    """A load that has ended."""
+    """The output of a load that has ended."""
 
     exit_code: int
     stdout: str
@@ -197,7 +199,7 @@ class Load:
     folder: Path
     events: list[Event]
     end: Event
-    """What --json has."""
+    """The end event, as --json prints it."""
     lines: list[Line] = field(default_factory=list)
     aggregates: list[Aggregate] = field(default_factory=list)
     aggregated: bool = False
@@ -221,12 +223,14 @@ class Load:
 
     @property
     def ended_with_client(self) -> int:
-        """Failed transactions that have no line in the log: their client gave up, and pgbench counts them nowhere."""
+        """Failed transactions without a line in the log, because their client aborted; pgbench does not count them
+        either.
+        """
         logged = sum(not line.succeeded and not line.skipped for line in self.lines)
         return int(self.end["failed"]) - logged
 
     def verify(self) -> Counts:
-        """Fails unless all that the load says of itself agrees; its counts."""
+        """Asserts that all results of the load agree; returns its counts."""
         check_sum(self.end)
         self.check_events()
         if self.aggregated:
@@ -237,7 +241,9 @@ class Load:
         return self.counts
 
     def check_events(self) -> None:
-        """The stream is whole, and its intervals add up to its end, which --json has as well."""
+        """Asserts that the stream is complete, that its intervals add up to its end, and that --json has the same
+        end.
+        """
         kinds = [event["event"] for event in self.events]
         assert (kinds[0], kinds[1], kinds[-1]) == ("start", "connected", "end"), kinds
         said = {name: value for name, value in self.events[-1].items() if name not in ("event", "t_us")}
@@ -258,7 +264,7 @@ class Load:
                 assert math.isclose(sums, script["latency_ns"]["sum"], rel_tol=1e-9)
 
     def check_log(self) -> None:
-        """One line for each transaction that ended, of the right script, in the order of its client."""
+        """Asserts one log line for each ended transaction, with the right script, in the order of its client."""
         by_script = {script["script"]: script for script in self.end["scripts"]}
         assert {line.script for line in self.lines} <= set(by_script)
         for number, script in by_script.items():
@@ -293,7 +299,7 @@ class Load:
         assert sure <= late <= perhaps
 
     def check_latencies(self) -> None:
-        """Percentiles and moments follow from the log's lines."""
+        """Asserts that percentiles and moments follow from the log's lines."""
         latencies_ns = [line.latency_us * 1000 for line in self.lines if line.succeeded]
         said = self.end["latency_ns"]
         if not latencies_ns:
@@ -312,9 +318,10 @@ class Load:
         assert abs(said["stddev"] - deviation) <= LOG_RESOLUTION_NS + 1e-4 * deviation
 
     def check_aggregates(self) -> None:
-        """Lines of intervals, one a stretch and worker without a gap; all that was counted up to the last of them.
+        """Asserts one line for each interval and worker without a gap, and that the lines add up to the transactions
+        until the last line.
 
-        The last stretch, if it did not come to its end, has no line: what is in it may be missing, and nothing else.
+        The last interval has no line if it is incomplete; only its transactions may be missing.
         """
         counts = self.counts
         for _, own in itertools.groupby(self.aggregates, lambda line: line.worker):
@@ -326,7 +333,7 @@ class Load:
 
 
 def check_sum(end: Event) -> None:
-    """The sum that every end event keeps, for the run and through its scripts."""
+    """Asserts the total of every end event, for the run and for its scripts."""
     assert end["scheduled"] == end["succeeded"] + end["failed"] + end["skipped"] + end["in_flight"]
     assert total(Counts.of(script) for script in end["scripts"]) == Counts.of(end)
     assert end["late"] <= end["succeeded"]
@@ -336,7 +343,7 @@ def check_sum(end: Event) -> None:
 
 
 def check_lag(lines: Sequence[Line], said: dict[str, float] | None) -> None:
-    """The schedule lag that was told is that of the succeeded transactions in the log."""
+    """Asserts that the reported schedule lag is that of the succeeded transactions in the log."""
     lags_ns = [line.lag_us * 1000 for line in lines if line.succeeded]
     if said is None:
         assert not any(lags_ns)
@@ -348,14 +355,14 @@ def check_lag(lines: Sequence[Line], said: dict[str, float] | None) -> None:
 
 @dataclass
 class Running:
-    """A load that runs."""
+    """A load that is running."""
 
     process: subprocess.Popen[str]
     folder: Path
     aggregated: bool
 
     def wait_for_intervals(self, count: int) -> None:
-        """Returns when it has told of so many seconds; the events file grows as it runs."""
+        """Returns once it has reported that many seconds; the events file grows during the load."""
         file = self.folder / "events.jsonl"
         while self.process.poll() is None:
             if file.exists() and file.read_text().count('"event":"interval"') >= count:
@@ -367,7 +374,7 @@ class Running:
         raise AssertionError(f"the load ended by itself: {self.process.communicate()}")
 
     def finish(self) -> Load:
-        """Waits for its end, and reads what it wrote."""
+        """Waits for its end, and reads its output."""
         stdout, stderr = self.process.communicate(timeout=TIMEOUT_S)
         result = self.folder / "end.json"
         assert result.exists(), f"no load was made: {stderr}"
@@ -384,9 +391,9 @@ class Running:
 
 
 def start_load(environment: Mapping[str, str], folder: Path, *args: str, launcher: Sequence[str] = ()) -> Running:
-    """Starts pgdrive with a log, events and JSON in `folder`, which is made and must be empty.
+    """Starts pgdrive with log, events and JSON in the new or empty `folder`.
 
-    `launcher` is the beginning of the command, before the program.
+    `launcher` is a command prefix.
     """
     folder.mkdir(parents=True, exist_ok=True)
     assert not any(folder.iterdir())
@@ -403,15 +410,15 @@ def start_load(environment: Mapping[str, str], folder: Path, *args: str, launche
 
 
 def run_load(environment: Mapping[str, str], folder: Path, *args: str) -> Load:
-    """A load from its start to its end."""
+    """Runs a load to its end."""
     return start_load(environment, folder, *args).finish()
 
 
 def assert_p99_of(histogram: HdrHistogram, value_ns: float) -> None:
-    """`value_ns` is the 99th percentile of the histogram, by any tool's rule.
+    """Asserts that `value_ns` is the 99th percentile of the histogram by the rule of any tool.
 
-    Tools differ in the end of a bucket that they name, within the three digits that HDR keeps, and in which of two
-    neighbours has the rank: the values on both sides of it bound all answers.
+    Tools report different ends of a bucket, within HDR's three digits, and choose different neighbours of the rank. The
+    values on both sides of the rank bound all of these results.
     """
     one = 100 / histogram.get_total_count()
     low, high = (histogram.get_value_at_percentile(min(99 + by * one, 100)) for by in (-1.5, 1.5))

@@ -19,10 +19,10 @@ KEYS = {"AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE", "AWS_SECRET_ACCESS_KEY": "n
 
 
 class Bucket:
-    """The bucket, as somebody else sees it."""
+    """Access to the bucket independent of pgdyno."""
 
     def __init__(self, url: str) -> None:
-        """At the server of `url`."""
+        """Connects to the server of `url`."""
         self.url = url
         self._client = boto3.client("s3", endpoint_url=url)
         # moto's memory is that of this process: another server of it may have had one
@@ -51,7 +51,7 @@ class Bucket:
 
     @contextmanager
     def closed(self) -> Iterator[None]:
-        """Nobody is let in."""
+        """Denies all access until the block ends."""
         self._asks_from("0")
         try:
             yield
@@ -66,7 +66,7 @@ class Bucket:
 
 @contextmanager
 def object_storage() -> Iterator[Bucket]:
-    """An empty bucket; boto3 finds the way to it through the environment."""
+    """Creates an empty bucket, which boto3 finds by environment variables."""
     # each request would be a line
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
@@ -82,7 +82,7 @@ def object_storage() -> Iterator[Bucket]:
 
 @contextmanager
 def environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """With `variables`; boto3 reads them when a client is made."""
+    """Sets `variables`, which boto3 reads when it creates a client."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     service.cache_clear()

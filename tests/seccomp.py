@@ -2,7 +2,7 @@
 
     python tests/seccomp.py EPERM io_uring_enter epoll_pwait2 -- pgdrive …
 
-`refusing` makes that command.
+`refusing` returns the beginning of that command.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 SYSTEM_CALLS = {"io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "epoll_pwait2": 441}
-"""Numbers that all machines share; others are added by machine."""
+"""Numbers that are equal on all architectures; `OF_MACHINES` has the others."""
 OF_MACHINES = {"x86_64": {"timerfd_create": 283}, "aarch64": {"timerfd_create": 85}}
 
 PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 22, 38
@@ -33,12 +33,12 @@ class Filter(ctypes.Structure):
 
 
 def refusing(error: str, *calls: str) -> tuple[str, ...]:
-    """The beginning of a command: a program is to follow, for which `calls` fail with `error`."""
+    """Returns the beginning of a command, to which a program must be added; its `calls` fail with `error`."""
     return (sys.executable, str(Path(__file__).resolve()), error, *calls, "--")
 
 
 def refuse(error: int, numbers: list[int]) -> None:
-    """For this process and all that it starts."""
+    """Refuses the calls for this process and its children."""
     # the number is the first word that a filter sees; from each comparison to the last instruction, or to the next
     program = struct.pack("HBBI", LOAD_WORD, 0, 0, 0)
     for index, number in enumerate(numbers):
@@ -54,7 +54,7 @@ def refuse(error: int, numbers: list[int]) -> None:
 
 
 def main() -> None:
-    """Becomes the program."""
+    """Replaces this process by the program."""
     split = sys.argv.index("--")
     error, *calls = sys.argv[1:split]
     known = SYSTEM_CALLS | OF_MACHINES[platform.machine()]

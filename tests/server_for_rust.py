@@ -1,4 +1,4 @@
-"""Runs a command with what the crates' tests need: a folder of PostgreSQL 18's programs, a server, a real pgbench."""
+"""Runs a command with what the crates' tests need: PostgreSQL 18's programs, a server, and a real pgbench."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures that an imported trial may lack, and one of our own never does."""
+"""Figures that an imported trial may lack, but pgdyno's own trials always have."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ T = TypeVar("T")
 
 
 def told(figure: T | None) -> T:
-    """`figure`, which is there."""
+    """Returns `figure`, and asserts that it is not None."""
     assert figure is not None
     return figure

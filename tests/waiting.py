@@ -1,4 +1,4 @@
-"""Waiting for what comes about, however long a machine takes: no test sleeps and hopes."""
+"""Waits for a condition however slow the machine is, so that no test depends on a sleep."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable
 
 PATIENCE_S = 300.0
-"""What only something that hangs takes, however busy the machine."""
+"""Seconds that only a hung program exceeds, however busy the machine is."""
 
 
 def wait_until(true: Callable[[], object], patience_s: float = PATIENCE_S) -> None:
-    """Returns once `true()` is; fails after `patience_s`."""
+    """Returns once `true()` is true; fails after `patience_s`."""
     deadline = time.monotonic() + patience_s
     while not true():
         assert time.monotonic() < deadline, f"it did not come about within {patience_s:g} s"

@@ -1,4 +1,4 @@
-"""Debian's chromium, driven by playwright: offline, and every request and every complaint is kept."""
+"""Debian's Chromium, driven by Playwright: it is offline, and every request and error is recorded."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from playwright.sync_api import Browser, Dialog, Page, sync_playwright
 
 @dataclass
 class Watched:
-    """A page, and what it did that it should not."""
+    """A page with its unwanted requests and errors."""
 
     page: Page
     requests: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
-    """Of the console, of scripts, of dialogs."""
+    """Errors of the console and of scripts, and dialogs."""
 
     def refuse(self, dialog: Dialog) -> None:
-        """No page of ours asks with one."""
+        """Records and dismisses a dialog, which no page of pgdyno opens."""
         self.complaints.append(dialog.message)
         dialog.dismiss()
 
 
 Opens = Callable[..., Watched]
-"""Opens HTML in a window of `width`; further options are of playwright's contexts."""
+"""Opens HTML in a window of `width`; other options are those of Playwright's contexts."""
 
 
 def serious(page: Page) -> list[tuple[str, str]]:
-    """What axe finds on `page` that keeps people out: the rule, and the element."""
+    """Returns axe's accessibility violations on `page` that exclude users: the rule and the element."""
     return [
         (each["id"], node["html"][:200])
         for each in Axe().run(page).response["violations"]
@@ -44,7 +44,7 @@ def serious(page: Page) -> list[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One a file: while playwright goes on, tests of other files could have no event loop of their own."""
+    """One browser per file: while Playwright runs, tests of other files could not have their own event loop."""
     path = shutil.which("chromium")
     if path is None:
         pytest.fail("there is no chromium: make test-packages installs it")
@@ -57,7 +57,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def opened(browser: Browser, tmp_path: Path) -> Iterator[Opens]:
-    """Opens HTML from disk with the network off."""
+    """Opens HTML from disk without a network."""
     contexts = []
 
     def open_page(html: str, width: int = 1280, **options: Any) -> Watched:  # noqa: ANN401 - playwright's own

@@ -1,4 +1,4 @@
-"""The installed programs, run as a user runs them."""
+"""The installed programs, started as a user starts them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """Runs pgdyno or pgdrive in an empty folder; never with the caller's connection settings."""
+    """Runs pgdyno or pgdrive in an empty folder, without the caller's connection settings."""
 
     def call(
         program: str, *args: str, env: dict[str, str] | None = None, stdin: str = ""

@@ -12,10 +12,10 @@ ROOT = Path(__file__).parents[2]
 
 
 def copy_package(folder: Path) -> Path:
-    """Copies pgdyno into `folder`, which goes onto PYTHONPATH; the path of the copy.
+    """Copies pgdyno into `folder`, which must be added to PYTHONPATH; returns the copy's path.
 
-    What Python has compiled is copied too. It stays valid, because the files keep their times of modification; a file
-    that another process is just writing has one more suffix.
+    The compiled files are copied, too. They stay valid, because the copies keep their modification times; temporary
+    files of other processes that are compiling have another suffix.
     """
     package = folder / "pgdyno"
     shutil.copytree(ROOT / "python" / "pgdyno", package, ignore=shutil.ignore_patterns("*.pyc.*"))
@@ -23,7 +23,7 @@ def copy_package(folder: Path) -> Path:
 
 
 def python(folder: Path, *arguments: str, code: int = 0, cwd: Path = ROOT, **variables: str) -> str:
-    """What Python prints that imports pgdyno from `folder`; fails unless it exits with `code`."""
+    """Returns the output of Python with pgdyno from `folder`; asserts that it exits with `code`."""
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=cwd,
@@ -37,5 +37,5 @@ def python(folder: Path, *arguments: str, code: int = 0, cwd: Path = ROOT, **var
 
 
 def pgdyno(folder: Path, *words: str, code: int = 0, cwd: Path = ROOT, **variables: str) -> str:
-    """What a command of that pgdyno prints."""
+    """Returns the output of a command of that pgdyno."""
     return python(folder, "-m", "pgdyno", *words, code=code, cwd=cwd, **variables)

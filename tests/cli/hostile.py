@@ -1,4 +1,4 @@
-"""Servers that misbehave on purpose, and pgdrive against them with its exit, its words and its memory."""
+"""Servers that misbehave on purpose, and pgdrive as their client with its exit code, output and memory."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 GUARD_S = 90
-"""A pgdrive that runs longer hangs: the test fails."""
+"""Seconds after which a pgdrive that still runs is considered hung, and the test fails."""
 
 Misdeed = Callable[["Peer"], None]
 
 
 def find_pgdrive() -> Path:
-    """PGDYNO_PGDRIVE names it; else it is beside Python."""
+    """Returns the program in PGDYNO_PGDRIVE, or the one next to Python."""
     named = os.environ.get("PGDYNO_PGDRIVE")
     return Path(named) if named else Path(sys.executable).parent / "pgdrive"
 
@@ -61,7 +61,7 @@ HELLO = auth(0) + parameter("server_version", "17.4") + message("K", struct.pack
 
 @dataclass
 class Peer:
-    """One connection, from the server's side. Whatever ends it ends the misdeed."""
+    """The server's side of one connection; the end of the connection ends the misbehaviour."""
 
     socket: socket.socket
     number: int
@@ -82,7 +82,7 @@ class Peer:
         self.send(HELLO)
 
     def hear(self) -> None:
-        """Waits until the client says something, and is silent."""
+        """Discards what the client sends, and never answers."""
         while True:
             self.receive()
 
@@ -93,13 +93,13 @@ class Peer:
 
 @dataclass
 class Hostile:
-    """A listener whose every connection is treated alike."""
+    """A listener that treats all connections in the same way."""
 
     port: int
     misdeed: Misdeed
     peers: list[Peer] = field(default_factory=list)
     busy: threading.Event = field(default_factory=threading.Event)
-    """Set by a misdeed when the client is where the test wants it."""
+    """Set once the client has reached the state that the test needs."""
 
     def serve(self, listener: socket.socket) -> None:
         while True:
@@ -147,7 +147,7 @@ class Outcome:
 
 
 def high_water_kib(pid: int) -> int:
-    """The most memory that a process has had, up to now. (What wait4 says counts the parent before exec.)"""
+    """Returns the peak memory of a process so far. wait4 would include the memory of the parent before exec."""
     with contextlib.suppress(OSError):
         found = re.search(r"VmHWM:\s*(\d+)", Path(f"/proc/{pid}/status").read_text())
         return int(found[1]) if found else 0
@@ -156,7 +156,7 @@ def high_water_kib(pid: int) -> int:
 
 @dataclass
 class Drive:
-    """Runs pgdrive in a folder, with a script of one statement unless told otherwise."""
+    """Runs pgdrive in a folder, by default with a script of one statement."""
 
     folder: Path
 

@@ -1,1 +1,1 @@
-"""Hosts of Amazon's as this machine can make them: a Debian with systemd and cloud-init in namespaces."""
+"""EC2 hosts as this machine can imitate them: a Debian with systemd and cloud-init in namespaces."""

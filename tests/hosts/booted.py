@@ -1,8 +1,8 @@
-"""Hosts behind the simulated EC2 that boot: their own systemd and cloud-init, with the very user data they were given.
+"""Hosts that boot at the addresses of the simulated EC2: their own systemd and cloud-init process the real user data.
 
-Each is a set of namespaces over a Debian tree, with loop devices for its volumes, on a bridge of this machine. What
-is not Amazon's: the kernel is this machine's, the network is there beforehand, and what NVMe says of a volume comes
-from nvme.c. Only root can make them.
+Each is a set of namespaces over a Debian tree, with loop devices as volumes, on a bridge of this machine. The
+differences from EC2: the kernel is this machine's, the network exists before the boot, and nvme.c answers for NVMe
+controllers. Only root can create these hosts.
 """
 
 from __future__ import annotations
@@ -27,13 +27,15 @@ from tests.hosts.tree import Image, image
 HERE = Path(__file__).parent
 GIB = 1 << 30
 NETWORK = f"198.18.{os.getpid() % 250}"
-"""Kept free for benchmarks by RFC 2544; another one for each process of tests."""
+"""The range that RFC 2544 reserves for benchmarks; every process of tests uses another network in it."""
 _EBS, _LOCAL = "Amazon Elastic Block Store", "Amazon EC2 NVMe Instance Storage"
 _BYTES, _VENDORS = 4096, 3072
 
 
 def identity(model: str, serial: str, device: str) -> bytes:
-    """What an NVMe controller of Amazon's says of itself: the device asked for stands in the vendor's part."""
+    """Returns the identity data of Amazon's NVMe controller, whose vendor-specific part has the requested device
+    name.
+    """
     own = bytearray(_BYTES)
     own[0:2] = (0x1D0F).to_bytes(2, "little")
     own[4:24] = serial.encode().ljust(20)
@@ -44,18 +46,18 @@ def identity(model: str, serial: str, device: str) -> bytes:
 
 @dataclass
 class Booted:
-    """One host."""
+    """One host that has booted."""
 
     folder: Path
     address: str
     process: subprocess.Popen[bytes]
     metadata: Path
-    """Files that its metadata service tells."""
+    """The folder of files that its metadata service serves."""
     telling: subprocess.Popen[bytes] | None = None
-    """Its metadata service."""
+    """The process of its metadata service."""
 
     def end(self) -> None:
-        """As when the plug is pulled."""
+        """Kills the host without a shutdown."""
         for process in (self.process, self.telling):
             if process is not None:
                 process.kill()
@@ -63,29 +65,29 @@ class Booted:
 
     @property
     def changed(self) -> Path:
-        """What it has written."""
+        """The folder with the files that it has written."""
         return self.folder / "changed"
 
     @property
     def init(self) -> int:
-        """Its first process, as this machine counts."""
+        """The PID of its first process on this machine."""
         (child,) = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         return int(child)
 
     def run(self, command: str, *, check: bool = True) -> str:
-        """What a command of its root prints."""
+        """Returns the output of a command that root runs on the host."""
         enter = ["nsenter", "-t", str(self.init), "-a", "-r", "-w", "bash", "-c", command]
         done = subprocess.run(enter, capture_output=True, text=True, check=False, timeout=300)
         assert not check or done.returncode == 0, f"{command}: {done.stdout}{done.stderr}\n{self.log()}"
         return (done.stdout + done.stderr).strip()
 
     def log(self) -> str:
-        """What setup.sh said."""
+        """Returns the log of setup.sh."""
         file = self.changed / "var/log/pgdyno-setup.log"
         return file.read_text() if file.exists() else ""
 
     def has_ended(self, within_s: float = 120) -> bool:
-        """Waits until it is off."""
+        """Waits until the host is off."""
         try:
             self.process.wait(within_s)
         except subprocess.TimeoutExpired:
@@ -95,21 +97,21 @@ class Booted:
 
 @dataclass
 class BootedHosts(Hosts):
-    """All of an account."""
+    """The hosts of one account."""
 
     image: Image
     folder: Path
     mirror: Mirror
     bridge: str
     gateway: str = f"{NETWORK}.1"
-    """This machine's address for them."""
+    """This machine's address in the hosts' network."""
     known: dict[str, Booted] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)
     """Devices that are never attached."""
     prepare: dict[str, str | bytes] = field(default_factory=dict)
-    """Files that the images have besides, by path."""
+    """Additional files of the images, by path."""
     kept: dict[str, Path] = field(default_factory=dict)
-    """Folders of hosts, also of those that are gone."""
+    """Folders of all hosts, including removed ones."""
     _loops: dict[str, list[str]] = field(default_factory=dict)
 
     def booted(self, machine: Machine) -> str:
@@ -137,7 +139,6 @@ class BootedHosts(Hosts):
         self._end(machine.id)
 
     def stop(self) -> None:
-        """Ends all."""
         for each in [*self.known]:
             self._end(each)
 
@@ -149,18 +150,18 @@ class BootedHosts(Hosts):
             _do("losetup", "-d", loop)
 
     def _group(self, id_: str) -> str:
-        """The control group of a host."""
+        """Returns the name of a host's control group."""
         return f"{self.bridge}-{id_}"
 
     def tagged(self, machine: Machine) -> None:
-        """Its metadata service tells the tags that it has now."""
+        """Makes the metadata service serve the host's current tags."""
         place = self.folder / machine.id / "metadata/meta-data/tags/instance"
         place.mkdir(parents=True, exist_ok=True)
         for name, value in machine.tags.items():
             (place / name).write_text(value)
 
     def _own(self, machine: Machine, folder: Path) -> None:
-        """What makes this host of the tree."""
+        """Writes the files in which this host differs from the tree."""
         seed = "var/lib/cloud/seed/nocloud"
         preload = '#!/bin/sh\nLD_PRELOAD=/usr/local/lib/nvme.so exec /usr/sbin/nvme "$@"\n'
         way = f'Acquire::http::Proxy "{self.mirror.url}";\nAcquire::https::Proxy "DIRECT";\n'
@@ -182,7 +183,7 @@ class BootedHosts(Hosts):
         (folder / "own/etc/ebs").mkdir(parents=True)
 
     def _volumes(self, machine: Machine, folder: Path) -> Iterator[str]:
-        """Lines of boot.sh: where each is to be found, in an order that is not the order's."""
+        """Returns lines of boot.sh that attach the volumes, in another order than the request's."""
         asked = machine.asked["BlockDeviceMappings"]
         root, others = asked[0], [each for each in asked[1:] if each["DeviceName"] not in self.absent]
         # local storage of the instance stands before what was asked for, which comes the other way round
@@ -223,7 +224,7 @@ class BootedHosts(Hosts):
 
 @contextmanager
 def booted_hosts(home: Home, folder: Path, release: str = "bookworm") -> Iterator[BootedHosts]:
-    """None yet; all are gone behind the block."""
+    """Yields an account without hosts, and removes all hosts after the block."""
     made = image(home, release)
     with ExitStack() as stack:
         bridge = f"pgd{os.getpid() % 100_000}"
@@ -238,7 +239,7 @@ def booted_hosts(home: Home, folder: Path, release: str = "bookworm") -> Iterato
 
 
 def _remove_group(name: str) -> None:
-    """Those of its systemd's units are below it; the last of its processes may take a moment to be gone."""
+    """Removes the group and those of systemd's units below it; its last processes may still be ending."""
     mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
     places = [Path(place) / name for _, place, kind, *_ in mounts if kind == "cgroup2"]
     deadline = time.monotonic() + 60

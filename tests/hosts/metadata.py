@@ -1,6 +1,6 @@
-"""A host's metadata, version 2, from a folder of files: `python metadata.py FOLDER`, within the host's network.
+"""A metadata service (version 2) that serves a folder: `python metadata.py FOLDER`, in the host's network.
 
-Knows nothing of pgdyno: what is changed in the folder is what the host is told next.
+It does not use pgdyno. Changes in the folder take effect at the next request.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _TTL = "X-aws-ec2-metadata-token-ttl-seconds"
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers by the folder."""
+    """Serves the files of the folder."""
 
     folder: Path
 

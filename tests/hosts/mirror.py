@@ -1,4 +1,4 @@
-"""The way of hosts to the packages: a proxy for apt that keeps what it fetched, and that a test can bar."""
+"""A proxy for apt on the hosts, which caches packages and can block hosts."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from urllib.parse import urlsplit
 
 @dataclass
 class Mirror:
-    """What a test says of it, and what was asked."""
+    """The settings of the proxy, and the requests that it received."""
 
     cache: Path
-    """Packages; never lists, which change."""
+    """The cache of packages. Lists are not cached, because they change."""
     url: str = ""
     barred: set[str] = field(default_factory=set)
-    """Names of hosts that cannot be reached."""
+    """Names of hosts that are unreachable."""
     own: dict[str, Path] = field(default_factory=dict)
-    """Folders that stand for hosts, by name."""
+    """Folders that replace hosts, by name."""
     asked: list[str] = field(default_factory=list)
 
     def answer(self, url: str, headers: Mapping[str, str]) -> tuple[int, dict[str, str], bytes]:
-        """Status, headers and body for apt."""
+        """Returns status, headers and body for apt."""
         self.asked.append(url)
         parts = urlsplit(url)
         name = parts.hostname or ""
@@ -65,7 +65,7 @@ def _fetched(url: str, headers: Mapping[str, str]) -> tuple[int, dict[str, str],
 
 @contextmanager
 def mirror(address: str, cache: Path) -> Iterator[Mirror]:
-    """One that listens at `address`, as long as the block lasts."""
+    """Runs a proxy on `address` until the block ends."""
     made = Mirror(cache)
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,7 +1,7 @@
-"""A small repository in the place of the PostgreSQL project's: signed, over TLS, at its name.
+"""A small signed repository that replaces the PostgreSQL project's, over TLS at the same name.
 
-Its packages are Debian's own of PostgreSQL 15 under a version that Debian does not have. Images get the key of this
-one where postgresql-common would put the project's, whose other half nobody has.
+It has Debian's packages of PostgreSQL 15 with a version that Debian does not have. Images get this repository's key in
+the place of the project's, whose private half is not available.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SUITE = "pub/repos/apt/dists/bookworm-pgdg"
 
 @contextmanager
 def pgdg(hosts: BootedHosts, folder: Path, *, known: bool = True) -> Iterator[None]:
-    """Hosts find it as long as the block lasts; `known`: they have its key, and not the project's."""
+    """Serves the repository until the block ends; with `known`, hosts have its key instead of the project's."""
     root = folder / "pgdg"
     _packages(hosts.image, root / "pub/repos/apt")
     key = _signed(root / _SUITE, folder / "gpg")
@@ -68,7 +68,7 @@ class _Quiet(SimpleHTTPRequestHandler):
 
 
 def _packages(image: Image, root: Path) -> None:
-    """Debian's under our version, and their index."""
+    """Writes Debian's packages with the new version, and their index."""
     pool, suite = root / "pool", root / "dists/bookworm-pgdg"
     pool.mkdir(parents=True)
     listed, architecture = [], ""
@@ -97,7 +97,7 @@ def _packages(image: Image, root: Path) -> None:
 
 
 def _signed(suite: Path, folder: Path) -> bytes:
-    """Signs the suite; the public key."""
+    """Signs the suite; returns the public key."""
     folder.mkdir(mode=0o700)
     gpg = ["gpg", "--homedir", str(folder), "--batch", "--quiet"]
     _do(*gpg, "--passphrase", "", "--quick-generate-key", "repository@localhost", "rsa2048", "sign", "never")
@@ -108,7 +108,7 @@ def _signed(suite: Path, folder: Path) -> bytes:
 
 
 def _certificate(file: Path) -> str:
-    """Of the repository's name, with its key in `file`."""
+    """Creates the certificate for the repository's name; its key is in `file`."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, NAME)])
     now = datetime.now(UTC)

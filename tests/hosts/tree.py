@@ -1,4 +1,4 @@
-"""The root file system of a fresh host, as Debian's images for EC2 have it: made once, kept in the tests' home."""
+"""The root file system of a new host, like Debian's images for EC2; it is built once, and stays in the tests' home."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pgdyno.targets import Home, SilentProgress
 PACKAGES = (
     "systemd-sysv udev dbus openssh-server sudo cloud-init netbase iproute2 procps ca-certificates unattended-upgrades"
 )
-"""Of the images those that a host's set-up has to do with."""
+"""The images' packages that matter to the set-up of a host."""
 OPTIONS = (
     '--aptopt=Acquire::Languages "none"',
     "--dpkgopt=path-exclude=/usr/share/man/*",
@@ -22,7 +22,7 @@ OPTIONS = (
     "--dpkgopt=force-unsafe-io",
 )
 SERVER = "postgresql-15 postgresql-client-15"
-"""Of a bookworm: what is offered under another version as the PostgreSQL project's (pgdg.py)."""
+"""Bookworm's packages that pgdg.py offers with another version as those of the PostgreSQL project."""
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 MIRROR = "http://deb.debian.org"
 CLOUD = """\
@@ -35,7 +35,7 @@ locale: C.UTF-8
 
 
 def sources(release: str) -> str:
-    """As Debian's images have them."""
+    """Returns the apt sources of Debian's images."""
     listed = ((f"{MIRROR}/debian", release), (f"{MIRROR}/debian", f"{release}-updates"))
     lines = [f"deb [signed-by={KEYRING}] {url} {suite} main" for url, suite in listed]
     return "\n".join([*lines, f"deb [signed-by={KEYRING}] {MIRROR}/debian-security {release}-security main", ""])
@@ -43,7 +43,7 @@ def sources(release: str) -> str:
 
 @dataclass(frozen=True)
 class Image:
-    """What hosts start from; nobody writes into it."""
+    """A read-only image for hosts."""
 
     place: Path
 
@@ -54,12 +54,12 @@ class Image:
 
     @property
     def packages(self) -> list[Path]:
-        """Those of `SERVER`."""
+        """The folder with the packages of `SERVER`."""
         return sorted(self.place.glob("*.deb"))
 
 
 def image(home: Home, release: str = "bookworm") -> Image:
-    """That of a Debian `release`."""
+    """Returns the image of a Debian `release`."""
     recipe = "\n".join([PACKAGES, SERVER, *OPTIONS, CLOUD, sources(release)])
     name = f"{release}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
     place = home.root / "hosts" / name

@@ -130,7 +130,7 @@ def live_run(home: Home, folder: Path, plan: Path, *options: str) -> Iterator[Li
 
 
 def servers_beside(folder: Path) -> list[int]:
-    """Returns the servers that runs in `folder` have started."""
+    """Returns the process ids of live pages' background servers for runs in `folder`."""
     found = []
     for status in Path("/proc").glob("[0-9]*/cmdline"):
         try:
