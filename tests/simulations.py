@@ -1,8 +1,9 @@
-"""How far the analysis can be trusted, as tables in Markdown: by simulation, with fixed seeds.
+"""Measures the error rates of the analysis by simulation with fixed seeds, as tables in Markdown.
 
-    python -m tests.simulations [RUN...]      # `make simulations`; minutes of one core
+    python -m tests.simulations [RUN...]      # `make simulations`; takes minutes on one core
 
-The tests assert the same with fewer draws. With run folders, dips are planted in the real seconds of their trials.
+The tests assert the same with fewer draws. With run folders, the program plants dips in the real seconds of their
+trials.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ from tests.unit.test_analyse_usl import curve
 
 PAIRS = (6, 10, 20)
 LEAST_S = 45
-"""Seconds of a trial that dips of ten are planted in."""
+"""The shortest trial, in seconds, in which dips of ten seconds are planted."""
 Row = Sequence[object]
 
 
 def coverage(times: int = 6_000) -> Iterator[Row]:
-    """Share of 95 % intervals that hold the true difference, which is 0."""
+    """Yields the share of 95 % intervals that contain the true difference, which is 0."""
     yield ("noise", *(f"n = {n}" for n in PAIRS))
     mean = float(checkpointed(np.random.default_rng(0), (1_000_000,)).mean())
     for name in ("normal", "checkpoint-like", "checkpoint-like in one arm"):
@@ -58,7 +59,7 @@ def coverage(times: int = 6_000) -> Iterator[Row]:
 
 
 def verdicts(times: int = 1_000) -> Iterator[Row]:
-    """What is said of arms that differ by a known effect, with checkpoint-like noise; delta is 1 %."""
+    """Yields the verdicts on arms with a known difference and checkpoint-like noise; delta is 1 %."""
     yield ("true effect", "pairs", *(verdict.value for verdict in Verdict))
     for effect in (0.0, 0.01, 0.02, 0.05, 0.1):
         for n in PAIRS:
@@ -71,9 +72,10 @@ def verdicts(times: int = 1_000) -> Iterator[Row]:
 
 
 def added_pairs(times: int = 5_000) -> Iterator[Row]:
-    """Share called faster where the difference is delta itself: by one look at 6 pairs, and by up to ten looks.
+    """Yields the share of verdicts "faster" if the difference is delta: with one test at 6 pairs, and with up to ten
+    tests.
 
-    Between looks as many pairs are added as would be clear if mean and spread stayed; noise is normal.
+    Before each further test, as many pairs are added as would suffice with the same mean and spread; noise is normal.
     """
     yield ("spread of a pair", "one look", "up to ten looks")
     edge = math.log1p(LEAST_DELTA)
@@ -98,7 +100,7 @@ def added_pairs(times: int = 5_000) -> Iterator[Row]:
 
 
 def capacities(times: int = 2_000) -> Iterator[Row]:
-    """Share of 95 % intervals of searches that hold a planted capacity, by the noise of trials."""
+    """Yields the share of searches whose 95 % interval contains the planted capacity, by the noise of trials."""
     yield ("noise", "repeats", "held the capacity", "width (median)", "trials (mean)")
     for noise_of_trials in (0.02, 0.05, 0.1):
         for repeats in (3, 5):
@@ -121,7 +123,7 @@ def capacities(times: int = 2_000) -> Iterator[Row]:
 
 
 def knees(times: int = 2_000) -> Iterator[Row]:
-    """What is said of the knee of a curve whose true knee is at 16 clients: 8 have 93 % of the peak, 16 have 98 %."""
+    """Yields the knees found in a curve whose true knee is at 16 clients: 8 have 93 % of the peak, 16 have 98 %."""
     yield ("noise", "repeats", "16 clients or more", "fewer: wrong", "not determined")
     shares = (0.2, 0.4, 0.7, 0.93, 0.98, 1.0, 0.99, 0.9)
     for noise_of_trials in (0.005, 0.01, 0.02, 0.05):
@@ -136,7 +138,9 @@ def knees(times: int = 2_000) -> Iterator[Row]:
 
 
 def usl_intervals(times: int = 1_000) -> Iterator[Row]:
-    """Share of the scalability law's 95 % intervals that hold the truth, curves of 8 numbers of clients."""
+    """Yields the share of the scalability law's 95 % intervals that contain the true value, for curves of 8 client
+    counts.
+    """
     yield (
         "contention, coherency",
         "noise",
@@ -166,7 +170,7 @@ def usl_intervals(times: int = 1_000) -> Iterator[Row]:
 
 
 def steadiness(times: int = 300) -> Iterator[Row]:
-    """Share of trials that are not called flat: noise of 2 % alone, and with something in it."""
+    """Yields the share of trials that are not classified as flat, with 2 % of noise alone and with an added effect."""
     shapes: dict[str, Callable[[int], Array]] = {
         "noise alone": lambda n: np.full(n, 0.0),
         "a third 5 % lower": lambda n: np.where(np.arange(n) < n / 3, -50.0, 0.0),
@@ -188,7 +192,7 @@ def steadiness(times: int = 300) -> Iterator[Row]:
 
 
 def steps(times: int = 300) -> Iterator[Row]:
-    """Change points of histories whose runs differ by 2 %, with a step in the middle."""
+    """Yields the change points found in histories whose runs differ by 2 %, with a step in the middle."""
     yield ("runs", "step", "found there, ±1 run, and nothing else", "found anything")
     for runs in (12, 20, 40):
         for step in (0.0, 0.02, 0.04, 0.08):
@@ -203,7 +207,7 @@ def steps(times: int = 300) -> Iterator[Row]:
 
 
 def planted_dips(runs: Sequence[RunSource], times: int = 20) -> Iterator[Row]:
-    """Dips of known depth, planted in the measured seconds of real trials."""
+    """Yields the dips found after dips of known depth were planted in the measured seconds of real trials."""
     yield ("depth", "seconds", "found", "loss as found / as planted (median; middle 90 %)", "others a trial")
     trials = [
         np.array([second.tps for second in trial_timeline(run, trial.number).measured()])
@@ -237,12 +241,12 @@ def _planted(trials: Sequence[Array], depth: float, length: int, times: int) -> 
 
 
 def percent(part: int, whole: int) -> str:
-    """`94.6 %`."""
+    """Returns a percentage such as `94.6 %`."""
     return f"{100 * part / max(whole, 1):.1f} %"
 
 
 def middle(values: Sequence[float]) -> str:
-    """The median, and from where to where the middle 90 % lie."""
+    """Returns the median and the range of the middle 90 %."""
     if not values:
         return "-"
     low, median, high = np.percentile(values, (5, 50, 95))
@@ -250,14 +254,13 @@ def middle(values: Sequence[float]) -> str:
 
 
 def table(rows: Iterator[Row]) -> str:
-    """Markdown, the first row as its head."""
+    """Returns a Markdown table whose first row is the header."""
     head, *body = list(rows)
     lines = [head, ["---"] * len(head), *body]
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
 
 def main(runs: Sequence[str]) -> None:
-    """Prints every table."""
     for title, rows in (
         ("Intervals", coverage()),
         ("Verdicts", verdicts()),

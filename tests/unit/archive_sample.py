@@ -1,4 +1,4 @@
-"""Folders of runs for tests of the archive: records that are made up, written and read by the real code."""
+"""Run folders for tests of the archive: the records are invented, but the real code writes and reads them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tests.unit.events_sample import sample_events
 from tests.unit.store_sample import STARTED, add_trial, sample_manifest
 
 MARKUP = "<script>alert(1)</script>\"'&amp;"
-"""What must be shown as it is, wherever a name or a message is."""
+"""Markup that must be shown literally in names and messages."""
 
 
 def fingerprint(cpu_model: str = "Fast CPU", seed: int = 1) -> Fingerprint:
-    """Of a machine with four cores and nothing else that is special."""
+    """Returns the fingerprint of a machine with four cores and no other peculiarities."""
     host = HostPrint(
         cpu_model=cpu_model, cores=4, memory_bytes=8 << 30, architecture="x86_64", kernel="6.1", os="Debian 12"
     )
@@ -25,7 +25,7 @@ def fingerprint(cpu_model: str = "Fast CPU", seed: int = 1) -> Fingerprint:
 
 
 def run_of(parent: Path, *, hours: int = 0, tps: float = 500, version: str = "18.6", **changes: object) -> RunFolder:
-    """A run of two trials at 4 clients, finished, `hours` after the first of all."""
+    """Returns a finished run of two trials at 4 clients, `hours` after the first of all runs."""
     facts = ServerFacts(
         version=version,
         version_full=f"PostgreSQL {version}",
@@ -43,9 +43,9 @@ def run_of(parent: Path, *, hours: int = 0, tps: float = 500, version: str = "18
 
 
 def many_runs(parent: Path, number: int, *, first: int = 0, like: RunFolder | None = None) -> list[str]:
-    """`number` runs that differ in their times, names and versions; their names, newest first.
+    """Writes `number` runs with different times, names and versions; returns their names, newest first.
 
-    The oldest began `first` hours after the first of all; `like` is what they are copied from, and ends.
+    The oldest started `first` hours after the first of all runs. `like` is the run to copy, and is removed.
     """
     pattern = like or run_of(parent / ".pattern")
     names = []

@@ -1,4 +1,4 @@
-"""Runs whose trials or arms were disturbed: what a probe saw of it, and what it did to throughput."""
+"""Runs with disturbed trials or arms: the probe's samples, and the effect on throughput."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pgdyno.store.tables import SeriesRow
 from tests.unit.audit_sample import FakeRun, changed, each_second, own
 
 NOISE = (1.0, 1.012, 0.991, 1.004, 0.987)
-"""Trials that differ by chance, and do not drift."""
+"""Relative throughput of trials that differ by chance and do not drift."""
 
 
 def on_host(others: float = 0.0, steal: float = 0.0) -> list[SeriesRow]:
-    """A minute of a host of 4 cores: server 40 %, two workers of 30 % of a core each, the probe 0.1 %."""
+    """Returns one minute of a host with 4 cores: server 40 %, two workers with 30 % of a core each, the probe 0.1 %."""
     busy = 0.4 + 2 * 0.3 / 4 + 0.001 + others
     return [
         *each_second(60, "cpu", user=0.6 * busy, system=0.4 * busy, irq=0.0, steal=steal),
@@ -27,7 +27,7 @@ def hits(share: float) -> list[SeriesRow]:
 
 
 def sized(times: float) -> FakeRun:
-    """The data of b are `times` as large."""
+    """Returns a run in which b's data are `times` as large."""
     return changed(
         own(), lambda trial: {"prepare": {"dataset_bytes": round(1e9 * (times if trial.target == "b" else 1))}}
     )
@@ -36,7 +36,7 @@ def sized(times: float) -> FakeRun:
 def ran(
     source: str = "checkpoints", metric: str = "timed", where: str = "", trials: Container[int] = range(99)
 ) -> Callable[[TrialRecord], list[SeriesRow]]:
-    """One checkpoint, vacuum or analyze in those of `trials` whose target is in `where`."""
+    """Returns one checkpoint, vacuum or analyze in each of `trials` whose target is in `where`."""
 
     def rows(trial: TrialRecord) -> list[SeriesRow]:
         quiet = [*each_second(60, "checkpoints", timed=0.0), *each_second(60, "tables", autovacuums=0.0)]
@@ -48,7 +48,7 @@ def ran(
 
 
 def rated(times: Callable[[TrialRecord], float], *, there_and_back: bool = False) -> FakeRun:
-    """Trials with 10,000 tps, `times` so many; in turns a b a b, or there and back: a b b a."""
+    """Returns trials with 10,000 tps multiplied by `times`, in the order a b a b, or a b b a with `there_and_back`."""
 
     def of(trial: TrialRecord) -> dict[str, object]:
         target = {"target": "abba"[(trial.number - 1) % 4]} if there_and_back else {}
@@ -58,12 +58,12 @@ def rated(times: Callable[[TrialRecord], float], *, there_and_back: bool = False
 
 
 def failing(what: str = "failed", a: int = 0, b: int = 0) -> FakeRun:
-    """So many of 600,000 transactions in each trial of each target."""
+    """Returns a run in which so many of 600,000 transactions fail in each trial of the targets a and b."""
     return changed(own(), lambda trial: {"summary": {what: b if trial.target == "b" else a}})
 
 
 def lagging(**fields: float | None) -> FakeRun:
-    """Every trial with one standby."""
+    """Returns a run in which every trial has one standby."""
     told = {"samples": 60, "bytes_last": 1 << 20, "bytes_max": 2 << 20, "write_lag_max_s": 0.1, "flush_lag_max_s": 0.1,
             "replay_lag_max_s": 0.2, "replay_lag_last_s": 0.1, **fields}  # fmt: skip
     lag = ReplicaLag.model_validate({"name": "pgdyno_1", "sync_state": "async", **told})

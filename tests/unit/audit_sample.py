@@ -1,4 +1,6 @@
-"""Runs for rules to look at: a clean one of our own, a printed one, and every way to spoil them."""
+"""Runs for tests of audit rules: a sound run of pgdyno's own, an imported one, and functions that add every kind of
+flaw.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ from pgdyno.store.tables import EventRow, IntervalRow, SeriesRow, SettingRow, St
 from tests.unit.store_sample import STARTED, sample_manifest
 
 ORIGIN_US = 50_000
-"""Where the load begins on the engine's clock."""
+"""The start of the load on the engine's clock, in microseconds."""
 SETTINGS = {
     "fsync": "on", "full_page_writes": "on", "synchronous_commit": "on", "autovacuum": "on",
     "checkpoint_timeout": "300",
@@ -52,12 +54,12 @@ class FakeRun:
     means_ms: Mapping[int, Sequence[tuple[str, float]]] = field(default_factory=dict)
     server: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     workers: Sequence[float] = ()
-    """Share of a core of each, in every trial."""
+    """The fraction of a core that each worker uses in every trial."""
     beside: Sequence[SeriesRow] = ()
-    """What a probe saw beside every trial."""
+    """Samples of a probe during every trial."""
     looks: Sequence[WaitRow] = ()
     of_trials: Mapping[int, Sequence[SeriesRow]] = field(default_factory=dict)
-    """What a probe saw in single trials besides."""
+    """Additional samples of a probe during single trials."""
 
     def intervals(self) -> Sequence[IntervalRow]:
         return [row for course in self.courses.values() for row in course]
@@ -156,7 +158,7 @@ def own(
     leftovers: Mapping[str, Any] | None = None,
     **manifest: object,
 ) -> FakeRun:
-    """Two targets that are alike, each measured `repeats` times; all but what is said is clean."""
+    """Returns a run of two equal targets with `repeats` trials each; everything but the arguments is sound."""
     names = ["a", "b"] * repeats if orders == "abba" else ["a"] * repeats + ["b"] * repeats
     trials, courses, server = [], {}, {}
     for number, name in enumerate(names, start=1):
@@ -190,7 +192,7 @@ def own(
 
 
 def way(trip_us: float, load: str | None = None, server: str | None = None, cpu: str | None = None) -> WayRecord:
-    """To a server that is `trip_us` away; with zones one that was rented."""
+    """Returns the network path to a server with a round trip of `trip_us`; with zones, the server was rented."""
     return WayRecord(
         round_trips=50,
         least_us=trip_us,
@@ -212,7 +214,9 @@ def _watched(trial: TrialRecord, probe: Mapping[str, Any], cached: float) -> Tri
 
 
 def steady_probe(length_s: float, pages: Callable[[float], float] | None = None) -> list[SeriesRow]:
-    """Counters by second; at second `at` a transaction misses `pages(at)` pages, and they come from a device."""
+    """Returns counters by second: at second `at`, a transaction misses `pages(at)` pages, which are read from a
+    device.
+    """
     rows = []
     for second in range(1, int(length_s) + 1):
         missed = 10_000 * (pages(second) if pages else 0.0)
@@ -222,7 +226,7 @@ def steady_probe(length_s: float, pages: Callable[[float], float] | None = None)
 
 
 def each_second(length_s: float, source: str, **values: float) -> list[SeriesRow]:
-    """Figures of one source of the probe, the same in every second."""
+    """Returns samples of one source of the probe with the same values in every second."""
     return [
         SeriesRow(1, ORIGIN_US + second * 1_000_000, 0, 1_000_000, source, metric, "{}", value)
         for second in range(1, int(length_s) + 1)
@@ -231,7 +235,9 @@ def each_second(length_s: float, source: str, **values: float) -> list[SeriesRow
 
 
 def quiet_looks(length_s: float, locked: Sequence[int] = ()) -> list[WaitRow]:
-    """A look a second: two clients compute; in the seconds of `locked` three more wait for a lock."""
+    """Returns one session sample per second: two clients compute, and in the seconds of `locked` three more wait for a
+    lock.
+    """
     rows = []
     for second in range(int(length_s)):
         t_us = ORIGIN_US + second * 1_000_000 + 500_000
@@ -296,7 +302,9 @@ def _facts(version: str, changed: Mapping[str, str]) -> ServerFacts:
 
 
 def changed(run: FakeRun, change: Callable[[TrialRecord], Mapping[str, Any]]) -> FakeRun:
-    """`run` with the fields of each trial that `change` gives; those of `summary` and `prepare` one by one."""
+    """Returns `run` with the fields that `change` returns for each trial; it changes single fields of `summary` and
+    `prepare`.
+    """
     return replace(run, trials=[_changed(trial, change(trial)) for trial in run.trials])
 
 
@@ -310,7 +318,7 @@ def _changed(trial: TrialRecord, fields: Mapping[str, Any]) -> TrialRecord:
 
 
 def probed(run: FakeRun, rows: Callable[[TrialRecord], Sequence[SeriesRow]]) -> FakeRun:
-    """`run` with what the probe saw in each trial besides."""
+    """Returns `run` with additional samples of the probe in each trial."""
     return replace(run, of_trials={trial.number: rows(trial) for trial in run.trials})
 
 
@@ -319,7 +327,7 @@ def probed(run: FakeRun, rows: Callable[[TrialRecord], Sequence[SeriesRow]]) -> 
 
 @dataclass(frozen=True)
 class Row:
-    """A printed trial."""
+    """A trial of an imported document."""
 
     target: str = "a"
     clients: int = 8
@@ -330,12 +338,12 @@ class Row:
     tool: str = "table"
     command: str | None = None
     line: int | None = None
-    """Its number in the run unless given."""
+    """Its line in the document; None: the trial's number."""
     texts: Mapping[str, str] = field(default_factory=dict)
-    """Lines as printed, of figures whose digits matter."""
+    """Printed lines by figure, for figures whose digits matter."""
 
     def but(self, **figures: float) -> Row:
-        """The same with other figures."""
+        """Returns a copy with other figures."""
         return replace(self, figures={**self.figures, **figures})
 
 
@@ -354,7 +362,7 @@ def printed(
     facts: Mapping[str, Sequence[str]] | None = None,
     workload: str = "tpcb-like",
 ) -> FakeRun:
-    """A document with `rows`; equations as (printed, computed) reading `claimed`; lines about settings, by name."""
+    """Returns a document with `rows`. Equations are (printed, computed) pairs; lines about settings are by name."""
     trials = [_printed_trial(number, row, workload) for number, row in enumerate(rows, start=1)]
     told = ImportRecord(
         files=[ImportedFile(path="/x/report.txt", sha256="", trials=len(rows))],
@@ -402,9 +410,9 @@ def _printed_trial(number: int, row: Row, workload: str) -> TrialRecord:
 
 
 def by_hosts(run: FakeRun, *hosts: tuple[int, float, float], late_us: int = 2000, **each: Sequence[object]) -> FakeRun:
-    """`run` with a load of several generators: clients, throughput and the busiest worker's share of each.
+    """Returns `run` with a load of several generators: clients, throughput and the busiest worker's fraction of a core.
 
-    Their seconds came up to `late_us` late; `each` has more fields, a value for each generator.
+    Their intervals arrive up to `late_us` late. `each` has additional fields, with one value for each generator.
     """
     generators = [
         GeneratorHost.model_validate(

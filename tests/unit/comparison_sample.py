@@ -1,4 +1,4 @@
-"""Arms of figures that were drawn, for tests of comparisons: no run folder, no server."""
+"""Arms with random figures for tests of comparisons, without run folder and server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def arms_of(
     paired: bool = True,
     names: tuple[str, str] = ("a", "b"),
 ) -> Arms:
-    """Two arms with the figures of each point, repeats from 1."""
+    """Returns two arms with the figures of each point; repeats count from 1."""
     pairs = tuple(
         PointPairs(
             Message("point", "{count} clients", count=2**at),
@@ -34,14 +34,19 @@ def arms_of(
 
 
 def checkpointed(random: np.random.Generator, shape: tuple[int, ...], share: float = 0.3) -> Array:
-    """Noise of trials as checkpoints make it: normal with 1 %, and a loss of 2 to 5 % in `share` of the trials."""
+    """Returns noise like that of checkpoints: normal with 1 %, and a loss of 2 to 5 % in a fraction of `share` of the
+    trials.
+    """
     losses = random.uniform(0.02, 0.05, shape) * (random.random(shape) < share)
     noise: Array = random.normal(0.0, 0.01, shape) + np.log1p(-losses)
     return noise
 
 
 def pair_of_arms(random: np.random.Generator, n: int, effect: float = 0.0) -> tuple[list[float], list[float]]:
-    """Throughput of `n` pairs; the other arm is better by `effect` (relative), a block's drift is in both."""
+    """Returns throughput of `n` pairs.
+
+    The other arm is better by the relative `effect`, and both arms share the drift of a block.
+    """
     drift = random.normal(0.0, 0.02, n)
     base = 10_000 * np.exp(drift + checkpointed(random, (n,)))
     other = 10_000 * (1 + effect) * np.exp(drift + checkpointed(random, (n,)))

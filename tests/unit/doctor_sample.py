@@ -1,4 +1,4 @@
-"""Made trees of /proc and /sys."""
+"""Artificial trees of /proc and /sys."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 from pgdyno.doctor import System
 
 ONLY_WHERE_ASKED = frozenset({"storage.snapshot", "probe.ssh"})
-"""Checks of what a plan has only where it says so."""
+"""Checks that apply only if the plan requests something."""
 CGROUP_2 = {"proc/self/cgroup": "0::/a/b\n"}
 CGROUP_1 = {"proc/self/cgroup": "3:cpu,cpuacct:/x\n2:memory:/x\n1:pids:/\n0::/\n"}
 
 
 def tree(root: Path, files: Mapping[str, str]) -> System:
-    """A system whose root has these files."""
+    """Creates the tree of a system with these files."""
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -23,7 +23,7 @@ def tree(root: Path, files: Mapping[str, str]) -> System:
 
 
 def meminfo(**values: int) -> dict[str, str]:
-    """/proc/meminfo with these lines: those of kB, and numbers of huge pages."""
+    """Returns /proc/meminfo with these values: in kB, and numbers of huge pages."""
     counts = {"HugePages_Total", "HugePages_Free", "HugePages_Rsvd"}
     lines = [f"{name}: {value:8}{'' if name in counts else ' kB'}" for name, value in values.items()]
     return {"proc/meminfo": "\n".join(lines) + "\n"}

@@ -1,4 +1,4 @@
-"""Documents of the shape in which the published benchmarks were reported, made anew from their figures."""
+"""Documents in the formats of published benchmarks, generated from their figures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CLAIMS = """\
 
 
 def pgbench_report() -> str:
-    """A heading a host, and under it pgbench 11's output for each length of a trial."""
+    """Returns a heading per host, each with pgbench 11's output for each duration of a trial."""
     parts = []
     for target, rows in groupby(published("graviton-pgbench").rows, key=lambda row: row["target"]):
         parts.append(f"#### {target} ####\n")
@@ -45,7 +45,7 @@ def _pgbench(row: Row) -> str:
 
 
 def sweep_report() -> str:
-    """A table of sysbench's results a host."""
+    """Returns a table of sysbench's results per host."""
     columns = ("clients", "duration_s", "reads", "writes", "others", "tps", "qps", "errors")
     latencies = ("latency_min_ms", "latency_mean_ms", "latency_max_ms", "latency_p95_ms")
     parts = []
@@ -59,7 +59,7 @@ def sweep_report() -> str:
 
 
 def statements_report() -> str:
-    """pgbench -r of three ranges of a table, with the scale as a variable."""
+    """Returns the output of pgbench -r for three ranges of a table, with the scale as a variable."""
     parts = []
     for number, row in enumerate(published("hundred-billion").rows, start=1):
         parts.append(
@@ -82,7 +82,7 @@ def statements_report() -> str:
 
 
 def peaks_report() -> str:
-    """Peaks by scale and ratio, with and without connections; a sweep; prices as equations."""
+    """Returns peaks by scale and ratio, with and without connections; a sweep; and prices as equations."""
     rows = published("power8-select-only").rows
     parts = ["5.3 Options\n", "-c clients [2..160]\n", "- Create tmpfs mountpoint size of 50GB.\n"]
     for number, name in enumerate(dict.fromkeys(row["target"] for row in rows if "clients" in row), start=1):
@@ -111,7 +111,7 @@ def _peaks(name: str, rows: Sequence[Row]) -> str:
 
 
 def tpm_report() -> str:
-    """Tables of three services, two sizes, three settings of the checkpoints: many names come twice."""
+    """Returns tables of three services, two sizes and three checkpoint settings, in which many names occur twice."""
     rows = published("pgecons-tprocc").rows
     parts = ["autovacuum\toff\toff\toff\n"]
     tables = [(size, kind) for kind in ("default", "deferred", "retest") for size in ("r5.2xlarge", "r5.12xlarge")]

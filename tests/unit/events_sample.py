@@ -1,4 +1,4 @@
-"""Event streams as an engine would write them (docs/reference/events.md), for tests that need no server."""
+"""Event streams in the engine's format (docs/reference/events.md), for tests that need no server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ERRORS_A_SECOND = 20
 _SPREAD = 0.45
 """Standard deviation of the logarithm of latencies."""
 _QUANTILES = 120
-"""Distinct latencies of a second; each stands for its share of the transactions."""
+"""Distinct latencies in a second; each represents an equal share of the transactions."""
 _SCRIPTS = (
     ("<builtin: select only>", [(1, 2, "SELECT abalance FROM pgbench_accounts WHERE aid = :aid;")]),
     (
@@ -37,7 +37,7 @@ _SCRIPTS = (
 
 @dataclass(frozen=True, slots=True)
 class SampleError:
-    """An error that comes `count` times in one second of the measured part."""
+    """An error that occurs `count` times in one second of the measured part."""
 
     second: int
     sqlstate: str | None = "40001"
@@ -49,7 +49,7 @@ class SampleError:
 
 @dataclass(slots=True)
 class _Record:
-    """What a recorder of the engine knows of some transactions."""
+    """The engine's record of some transactions."""
 
     succeeded: int = 0
     failed: int = 0
@@ -105,10 +105,10 @@ def sample_events(
     *,
     warmup_s: int = 0,
 ) -> list[Event]:
-    """The whole stream of a trial that finished: `seconds` of measuring at about `tps` transactions a second.
+    """Returns the complete stream of a finished trial: `seconds` of measurement at about `tps` transactions per second.
 
-    Latencies are log-normal around `p50_us`, a little different every second; the transactions are spread
-    evenly over 1 or 2 `scripts`. The same arguments give the same stream.
+    Latencies are log-normal around `p50_us` and vary a little by second. The transactions are divided evenly over 1 or
+    2 `scripts`. The same arguments return the same stream.
     """
     random = np.random.default_rng(seed)
     totals = [_Record() for _ in range(scripts)]
@@ -281,7 +281,7 @@ def _script_end(script: int, record: _Record) -> Event:
 
 
 def _shared(latency: Event | None, statements: int) -> Event | None:
-    """A statement's latency when a transaction's is spread over `statements` alike."""
+    """Returns a statement's latency if all `statements` take an equal share of the transaction's."""
     if latency is None or statements == 1:
         return latency
     shared = {

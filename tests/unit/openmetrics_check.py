@@ -1,4 +1,4 @@
-"""OpenMetrics text held against prometheus_client's parser, and a made probe's lines with its catalogue."""
+"""Checks OpenMetrics text with prometheus_client's parser; generates lines of a probe with its catalogue."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ CATALOGUE = Catalogue(DESCRIBED)
 
 
 def probe_lines(seconds: int = 4) -> list[dict[str, object]]:
-    """A probe's, of a trial of so many seconds; t_us is the engine's."""
+    """Returns the lines of a probe for a trial of so many seconds; t_us is on the engine's clock."""
     said: list[dict[str, object]] = []
     wall_us = 1_795_000_000_000_000
 
@@ -75,10 +75,10 @@ def probe_lines(seconds: int = 4) -> list[dict[str, object]]:
 
 
 def parsed(exposed: str) -> dict[str, Metric]:
-    """Families of `exposed` by name. Raises ValueError for what is not OpenMetrics.
+    """Returns the families in `exposed` by name. Raises ValueError if it is not OpenMetrics.
 
-    The parser takes one point of a metric that has several samples a point for all of them (it forgets which
-    samples it has seen only between two metrics): histograms and state sets are given to it a point at a time.
+    In a metric with several samples per point, the parser treats all points as one, because it clears the set of known
+    samples only between metrics. Therefore it gets histograms and state sets point by point.
     """
     assert exposed.endswith(END)
     families: dict[str, Metric] = {}
@@ -100,7 +100,7 @@ def parsed(exposed: str) -> dict[str, Metric]:
 
 
 def _blocks(text: str) -> list[list[str]]:
-    """Lines of each family; one that comes twice is found by whoever counts."""
+    """Returns the lines of each family; asserts that no family occurs twice."""
     blocks: list[list[str]] = []
     for line in text.splitlines():
         if line.startswith("# HELP"):

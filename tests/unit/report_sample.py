@@ -1,4 +1,4 @@
-"""Runs in memory for tests of analysis and report: no store, no server."""
+"""Runs in memory for tests of analysis and report, without store and server."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _QUANTILES = [NormalDist().inv_cdf((at + 0.5) / 200) for at in range(200)]
 
 @dataclass
 class SampleRun:
-    """A RunSource of what it is given."""
+    """A RunSource that returns its arguments."""
 
     manifest: Manifest
     trials: list[TrialRecord] = field(default_factory=list)
@@ -60,7 +60,7 @@ class SampleRun:
 def interval_row(
     trial: int, second: int, phase: str, succeeded: int, *, script: int = 0, p99_ns: int | None = None, end_us: int = 0
 ) -> IntervalRow:
-    """A second of a trial; `end_us` where it is not a whole one."""
+    """Returns one second of a trial, or less if `end_us` is given."""
     return IntervalRow(
         trial=trial,
         second=second,
@@ -91,7 +91,9 @@ def interval_row(
 
 @cache
 def latencies_of(p50_us: float, count: int, tail: float = 1.0) -> tuple[tuple[int, int], ...]:
-    """(nanoseconds, how many), ascending: log-normal around `p50_us`, and a tail to 4 `tail` times the median."""
+    """Returns (nanoseconds, count) in ascending order: log-normal around `p50_us`, with a tail up to 4 `tail` times the
+    median.
+    """
     shares = np.diff(np.linspace(0, count, len(_QUANTILES) + 1).astype(int))
     pairs = [
         (max(1, round(1000 * p50_us * np.exp(0.4 * quantile))), int(share))
@@ -107,7 +109,7 @@ def latencies_of(p50_us: float, count: int, tail: float = 1.0) -> tuple[tuple[in
 
 @cache
 def blob_of(pairs: tuple[tuple[int, int], ...]) -> bytes:
-    """The pairs as an HDR V2 blob in base64."""
+    """Returns the pairs as an HDR V2 histogram in base64."""
     histogram = HdrHistogram(1, 3_600_000_000_000, 3)
     for latency_ns, count in pairs:
         histogram.record_value(latency_ns, count)
@@ -116,7 +118,7 @@ def blob_of(pairs: tuple[tuple[int, int], ...]) -> bytes:
 
 @cache
 def latency_of(pairs: tuple[tuple[int, int], ...]) -> Latency:
-    """The record of the pairs."""
+    """Returns the latency record of the pairs."""
     values, counts = np.array(pairs).T
     reached = np.cumsum(counts)
 
@@ -142,7 +144,7 @@ def latency_of(pairs: tuple[tuple[int, int], ...]) -> Latency:
 def manifest(
     targets: Sequence[str] = ("pg18",), settings: Sequence[dict[str, str]] | None = None, **changes: object
 ) -> Manifest:
-    """A manifest of embedded servers; `changes` replace its fields."""
+    """Returns a manifest of embedded servers; `changes` replace its fields."""
     each = settings or [{"shared_buffers": "32768", "max_wal_size": "4096", "jit": "off"}] * len(targets)
     records = [
         TargetRecord(
@@ -218,7 +220,7 @@ def add_trial(
     point: Point | None = None,
     with_latency: bool = True,
 ) -> TrialRecord:
-    """A trial that finished with exactly `tps` on average; `dips` are seconds of half the throughput."""
+    """Adds a finished trial with a mean of exactly `tps`; throughput halves in the seconds of `dips`."""
     number = len(run.trials) + 1
     random = np.random.default_rng(number)
     rows, blobs = [], []
@@ -281,7 +283,7 @@ def add_failure(
     outcome: Outcome = Outcome.FAILED,
     hint: str | None = "raise max_connections",
 ) -> TrialRecord:
-    """A trial that is no result."""
+    """Adds a failed trial."""
     number = len(run.trials) + 1
     record = TrialRecord(
         number=number,
@@ -302,7 +304,7 @@ def add_failure(
 
 
 def with_knee() -> SampleRun:
-    """Three repeats of 1, 2 and 4 clients; the peak is at 4, and 2 are shown to have 95 % of it."""
+    """Returns three repeats of 1, 2 and 4 clients; the peak is at 4, and 2 clients are shown to reach 95 % of it."""
     run = SampleRun(manifest(trials_planned=9))
     for repeat, share in ((1, 0.995), (2, 1.0), (3, 1.005)):
         for clients, tps in ((1, 100.0), (2, 990.0), (4, 1000.0)):
@@ -311,7 +313,7 @@ def with_knee() -> SampleRun:
 
 
 def saturating(clients: int, peak: float = 71_300, knee: float = 12, retrograde: float = 0.0012) -> float:
-    """Throughput that rises, bends at about `knee` clients, and falls a little after."""
+    """Returns throughput that rises up to about `knee` clients, and then falls a little."""
     return float(peak * 1.32 * clients / (clients + knee * 0.55) / (1 + retrograde * clients**1.25))
 
 
@@ -322,7 +324,7 @@ def sweep(
     seconds: int = 10,
     tps: Callable[[str, int], float] | None = None,
 ) -> SampleRun:
-    """A run that finished: `repeats` of each of `clients` on each of `targets`, deterministic."""
+    """Returns a finished run with `repeats` of each of `clients` on each of `targets`, always with the same figures."""
     run = SampleRun(manifest(targets, trials_planned=len(targets) * len(clients) * repeats))
     random = np.random.default_rng(7)
     for repeat in range(1, repeats + 1):
@@ -337,7 +339,9 @@ def sweep(
 
 
 def swept(points: Sequence[Point], sweep_of_plan: Mapping[str, object] | None = None) -> SampleRun:
-    """Two repeats of each of `points`, more throughput with more clients; `sweep_of_plan` as a manifest has it."""
+    """Returns two repeats of each of `points`, with more throughput at more clients; `sweep_of_plan` is the manifest's
+    sweep.
+    """
     run = SampleRun(manifest(trials_planned=2 * len(points)))
     run.manifest.plan["sweep"] = sweep_of_plan or {}
     for repeat in (1, 2):
@@ -349,10 +353,10 @@ def swept(points: Sequence[Point], sweep_of_plan: Mapping[str, object] | None = 
 
 
 def to_markdown(run: RunSource) -> str:
-    """The table of points of `run`."""
+    """Returns the table of points of `run`."""
     return points_markdown(digest(run))
 
 
 def render_html(run: RunSource, location: str, extras: Extras | None = None) -> str:
-    """The page of `run`; `location` is what it calls the run folder."""
+    """Returns the HTML report of `run`; `location` is the path that it prints for the run folder."""
     return render_digest(digest(run), location, extras or Extras())

@@ -1,4 +1,4 @@
-"""Manifests and trial records for tests of the store, and of those who read from it."""
+"""Manifests and trial records for tests of the store and of its readers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SETTINGS = [("fsync", "on", None, "default"), ("shared_buffers", "32768", "8kB",
 
 
 def sample_manifest(**changes: object) -> Manifest:
-    """A manifest of a run that goes on; `run` is still empty."""
+    """Returns the manifest of a running run; its `run` is empty."""
     host = Host(
         cpu_model="Fast CPU", cores=4, memory_bytes=8 << 30, kernel="6.1", os="Debian 12", architecture="x86_64"
     )
@@ -49,7 +49,7 @@ def sample_manifest(**changes: object) -> Manifest:
 
 
 def sample_record(number: int, events: list[Event], *, target: str = "pg18", repeat: int = 1) -> TrialRecord:
-    """The record of the trial that said `events`."""
+    """Returns the record of the trial with these `events`."""
     start, end = events[0], events[-1]
     return TrialRecord(
         number=number,
@@ -75,7 +75,7 @@ def add_trial(
     target: str = "pg18",
     point: Point | None = None,
 ) -> Path:
-    """Commits a trial to `folder`; gives back where it is."""
+    """Commits a trial to `folder`; returns its location."""
     events = sample_events(4, 2, 500, 900, seed=number) if events is None else events
     record = sample_record(number, events, target=target)
     if point is not None:
@@ -113,6 +113,6 @@ def _latency(value: Event | None) -> Latency | None:
 
 
 def read_cloud(run: RunData, trial: int) -> CloudRecord | None:
-    """What a provider reported of trial number `trial`; None where nobody was asked."""
+    """Returns what a provider reported on the trial `trial`; None if there was no request."""
     slug = next(record.slug for record in run.trials if record.number == trial)
     return stored_cloud(run.folder.trials_path / slug)

@@ -1,4 +1,4 @@
-"""Lines as pgprobe writes them, of a made server."""
+"""Lines in pgprobe's format about an invented server."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ CPU = {"user": 0.5, "system": 0.2, "idle": 0.2, "iowait": 0.05, "irq": 0.0, "ste
 
 
 def second(number: int, name: str = "alice") -> list[Line]:
-    """What a local probe says of the second that ends at `number`."""
+    """Returns the lines of a local probe about the second that ends at `number`."""
     looks = [
         waits(
             number - 1 + at / 10,
@@ -90,7 +90,7 @@ def second(number: int, name: str = "alice") -> list[Line]:
 
 
 def buckets(seconds: int = 3, name: str = "alice", *sessions: Session) -> list[Bucket]:
-    """Seconds with 1,000 commits more in each."""
+    """Returns seconds with 1,000 more commits in each."""
     fold = Fold()
     for each in (start(), connected()):
         fold.take(each)
