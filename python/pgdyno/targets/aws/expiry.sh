@@ -1,6 +1,6 @@
 #!/bin/bash
-# Ends this host for good once it has expired: it is made so that a shutdown removes it. The moment stands in its tag
-# pgdyno:expires, which can be put off, and as it was at first in /etc/pgdyno/expires.
+# Shuts this host down once it has expired; EC2 then terminates the instance. The expiry is in its tag pgdyno:expires,
+# which pgdyno can change. /etc/pgdyno/expires has the original expiry, for when the tag is unavailable.
 set -u
 metadata=http://169.254.169.254/latest
 expires=$(cat /etc/pgdyno/expires)

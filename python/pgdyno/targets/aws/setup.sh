@@ -1,7 +1,7 @@
 #!/bin/bash
-# Makes a database server, or a load generator, of a fresh host. cloud-init runs it once, as root; /etc/pgdyno/host.env
-# says what is wanted. What became of it stands in the file `state` of the account for SSH: ready, or why not. Run again
-# behind a failure it goes on from there, and leaves what is right as it is.
+# Sets up a new host as a database server or a load generator, as /etc/pgdyno/host.env specifies. cloud-init runs it
+# once, as root. It writes its state into the file `state` of the account for SSH: working, ready, or why it failed.
+# After a failure it can run again: it keeps what earlier runs have completed.
 set -Eeuo pipefail
 
 # shellcheck source=/dev/null
@@ -26,15 +26,15 @@ $(tail -n "+$begun" "$log" | grep -v '^[[:space:]]*$' | tail -n 8 | tr -d '\r' |
 }
 trap failed ERR
 
-# begin STEP; its lines of the log are those from here on
+# begin STEP: the step's lines of the log start here.
 begin() {
   step=$1
   begun=$(($(wc -l < "$log") + 1))
   say "working: $step"
 }
 
-# A command of apt's that is tried again while another has its lock, and a few times where it fails otherwise: a network
-# may take a moment, too. apt-get update waits for no lock by itself.
+# Repeats a command of apt's while another process has the lock, for which apt-get update does not wait itself. Repeats
+# it a few times after other errors, because the network may not be up yet.
 patient() {
   local said tries=0 until=$((SECONDS + LOCK_WITHIN_S))
   while ! said=$("$@" 2>&1); do
@@ -52,7 +52,7 @@ lists() { patient apt-get -q -y -o APT::Update::Error-Mode=any update; }
 
 packages() { apt-get -q -y -o "DPkg::Lock::Timeout=$LOCK_WITHIN_S" install --no-install-recommends "$@"; }
 
-# nothing is to wake up while something is measured
+# Timers must not start work during a measurement.
 still() {
   local each
   for each in $(systemctl list-unit-files --no-legend --state=enabled |
@@ -61,7 +61,8 @@ still() {
   done
 }
 
-# the block device that was asked for as $1, such as /dev/sdf: NVMe has it in its identity, Xen calls it xvdf
+# Prints the block device that was requested as $1, such as /dev/sdf: an NVMe volume has that name in its identity data,
+# and Xen names the device xvdf.
 device() {
   local each name until=$((SECONDS + VOLUME_WITHIN_S))
   while true; do
@@ -85,12 +86,12 @@ device() {
   done
 }
 
-# volume PLACE DEVICE FILE_SYSTEM OPTIONS
+# volume PLACE DEVICE FILE_SYSTEM OPTIONS: formats and mounts a volume.
 volume() {
   local place=$1 found
   if ! mountpoint -q "$place"; then
     found=$(device "$2")
-    # what an earlier run has made is taken
+    # The label identifies a file system that an earlier run of this script created.
     if [ "$(blkid -p -s LABEL -o value "$found" || true)" != pgdyno ]; then
       if blkid -p "$found"; then
         echo "the volume $2 ($found) is not empty" >&2
@@ -106,12 +107,12 @@ volume() {
 
 install_server() {
   packages postgresql-common
-  # the cluster is made below, where it belongs
+  # The package must not create a cluster: set_up creates it in its place.
   mkdir -p /etc/postgresql-common/createcluster.d
   echo "create_main_cluster = false" > /etc/postgresql-common/createcluster.d/pgdyno.conf
   if [ "$PACKAGES" = pgdg ]; then
     patient /usr/share/postgresql-common/pgdg/apt.postgresql.org.sh -y
-    # that takes lists that it could not fetch for a warning
+    # The script above only warns if it cannot download the package lists.
     lists
   fi
   packages "postgresql-$VERSION"
@@ -153,11 +154,11 @@ set_up() {
 
   begin "packages of PostgreSQL"
   install_server
-  # those that came with packages
+  # The packages may have added timers.
   still
 
   begin "the cluster"
-  # the account came with the packages
+  # The packages have created the account postgres.
   for each in "$data" "${waldir[@]#--waldir=}"; do install -d -o postgres -g postgres -m 0700 "${each%/*}"; done
   local configuration=/etc/postgresql/$VERSION/main
   if [ ! -f "$configuration/postgresql.conf" ]; then
@@ -170,7 +171,7 @@ set_up() {
     install -o postgres -g postgres -m 0600 /etc/pgdyno/server.crt /etc/pgdyno/server.key "$configuration/"
   fi
 
-  # a server that runs already has them, and does not tell how many
+  # A running server already has its huge pages, and cannot report how many it needs.
   if [ "$HUGE_PAGES" = yes ] && ! systemctl -q is-active "postgresql@$VERSION-main"; then
     begin "huge pages"
     huge_pages "$data" "$configuration"
