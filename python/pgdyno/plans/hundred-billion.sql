@@ -1,4 +1,4 @@
--- TPC-B's statements, with an account from the first :range; accounts in the middle of the range are far more frequent
+-- TPC-B's statements; the account comes from the first :range, those in its middle far more often
 \set aid random_gaussian(1, :range, 10.0)
 \set bid random(1, 1 * :scale)
 \set tid random(1, 10 * :scale)

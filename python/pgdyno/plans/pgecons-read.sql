@@ -1,4 +1,4 @@
--- Counts the balances of 10,001 accounts with consecutive keys
+-- Counts the balances of 10,001 accounts that lie side by side
 \set row_count 10000
 \set aid_max 100000 * :scale - :row_count
 \set aid random(1, :aid_max)
