@@ -177,10 +177,9 @@ def test_after_sigkill_the_next_run_removes_what_was_left(
 ) -> None:
     with running(warm_home, tmp_path, plan(duration="60s")) as process:
         assert engines(warm_home)
+        assert postmasters(warm_home)
         process.kill()
         process.wait()
-        left = postmasters(warm_home)
-        assert left
     # the engine's lease ends with its parent
     deadline = time.monotonic() + 60
     while engines(warm_home) and time.monotonic() < deadline:

@@ -180,7 +180,7 @@ def test_a_host_whose_key_nobody_knows_keeps_no_trial_from_running(
     assert "unknown host key of" in (trial.probe.over_ssh.message or "")
     # the server was asked all the same, and the run says what is missing
     assert (trial.probe.host, trial.probe.server, trial.probe.message) == (False, True, None)
-    assert "not all is known of the database's host: the host key of" in said
+    assert "not all is known of the database's host: unknown host key of" in said
     assert "not all is known of the database's host" in stage.pgdyno(warm_home, tmp_path, "show").stdout
     sources = {row[0] for row in load_run(the_run(tmp_path)).query("SELECT DISTINCT source FROM series").rows}
     assert "database" in sources
