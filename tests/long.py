@@ -36,6 +36,8 @@ LONG = (
     *(FAULTS_OF_ONE_MACHINE if HAS_NAMESPACES else ()),
     r"test_snapshot_ways.py::test_the_cluster_comes_back\[reflink\]",
     r"test_fuzz.py::.*\[long\]",
+    r"test_target_hostile.py::.*falls_silent.*\[(asked for its settings-F|given rows-F|asked to vacuum-T)",
+    r"test_probe_client_waits.py::.*\[13\]",
     r"test_third_party.py::test_the_wheel_carries_them",
 )
 SLOWEST = ("test_aws_hosts_boot.py", "test_generator_hosts.py")
