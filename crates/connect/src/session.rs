@@ -101,7 +101,7 @@ impl Session {
         key.map_or(0, |key| key.pid)
     }
 
-    /// The token for cancelling a statement of this session; `None` when the server gave no key.
+    /// The token that cancels a running statement; `None` if the server sent no cancel key.
     pub fn cancel_token(&self) -> Option<&CancelToken> {
         self.cancel.as_ref()
     }

@@ -30,7 +30,7 @@ impl Ramp {
     }
 
     /// The first fraction of the phase, from `part` on, at which the value is at least `least`;
-    /// None if there is none.
+    /// None if it stays below that.
     fn reaches(self, least: f64, part: f64) -> Option<f64> {
         if self.at(part) >= least {
             Some(part)

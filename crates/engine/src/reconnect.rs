@@ -165,7 +165,7 @@ pub struct Made {
     pub token: usize,
     /// When the worker requested it.
     pub since: Nanos,
-    /// The socket, or why there is none.
+    /// The socket, or the reason for the failure.
     pub result: Result<Transport, Refusal>,
 }
 

@@ -91,7 +91,7 @@ impl<'t> Lexer<'t> {
             .count()
     }
 
-    /// Length of a continuation mark `ahead` bytes from here; 0 if there is none.
+    /// Length of a continuation mark `ahead` bytes from here; 0 without one.
     fn continuation(&self, ahead: usize) -> usize {
         match (self.peek(ahead), self.peek(ahead + 1), self.peek(ahead + 2)) {
             (b'\\', b'\n', _) => 2,

@@ -57,7 +57,7 @@ pub enum StartupError {
     Server(Box<ServerError>),
     /// The server refused as bare text, as the postmaster does when it cannot fork.
     Refused(String),
-    /// The server requests a password and there is none.
+    /// The server requests a password, and none is configured.
     PasswordRequired,
     /// The server requests a method that `require_auth` does not allow, or no authentication.
     AuthNotAllowed {

@@ -15,7 +15,7 @@ impl Client {
         self.pause(Pause::Keying, length, now, shared)
     }
 
-    /// Starts the think time after a transaction; returns None if there is none.
+    /// Starts the think time after a transaction; returns None without a think time.
     pub(super) fn think(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Option<Next> {
         let pause = shared.spec.pacing[self.transaction.script].think;
         let length = pause.draw(&mut self.random.pacing);

@@ -164,7 +164,7 @@ impl Client {
         Next::Wait
     }
 
-    /// Handles the connector's result, a connection or the reason why there is none; `since` is the
+    /// Handles the connector's result, a connection or the reason for the failure; `since` is the
     /// time of the request.
     pub fn reconnected(
         &mut self,

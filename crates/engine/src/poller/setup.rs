@@ -1,4 +1,4 @@
-//! Sets up an io_uring for a load, or explains why there is none.
+//! Sets up an io_uring for a load, or explains why it is not available.
 
 use std::io;
 

@@ -36,7 +36,7 @@ impl KeptSessions {
         self.kept.remove(&number);
     }
 
-    /// Makes session number `number` the current one, a new one if there is none. `session` was
+    /// Makes session `number` the current one, and creates it if it does not exist. `session` was
     /// current before, over the connection `left`.
     pub fn swap(&mut self, number: usize, session: &mut Session, left: Option<Transport>) {
         debug_assert!(!session.awaits_answer(), "it is between two statements");

@@ -281,7 +281,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// An answer and how long it took; None if there is none, which has been reported.
+    /// An answer and how long it took; None after an error, which has been reported.
     fn ask(
         &mut self,
         source: &'static str,
