@@ -37,46 +37,70 @@ _BYTES_RECEIVED = struct.Struct("=128xQ")
 
 
 @contextmanager
+def _cut_when(
+    connection: psycopg.Connection[tuple[Any, ...]],
+    name: str,
+    every_s: float,
+    excess: Callable[[int, threading.Event], str | None],
+) -> Iterator[list[str]]:
+    """Shuts the connection's socket down during the block once `excess` returns a reason, which it adds to the list.
+
+    A thread called `name` calls `excess` every `every_s` with the bytes received since the beginning, and an event that
+    is set at the end of the block.
+    """
+    over, cut = threading.Event(), threading.Lock()
+    reasons: list[str] = []
+    # a duplicate, because psycopg may close its own socket meanwhile
+    own = socket.socket(fileno=os.dup(connection.fileno()))
+
+    def watch() -> None:
+        with own:
+            before = received(own)
+            while not over.wait(every_s):
+                reason = excess(received(own) - before, over)
+                if reason is not None:
+                    # checked under the lock: a session whose answer has arrived after all stays open
+                    with cut, suppress(OSError):
+                        if not over.is_set():
+                            reasons.append(reason)
+                            own.shutdown(socket.SHUT_RDWR)
+                    return
+
+    threading.Thread(target=watch, name=name, daemon=True).start()
+    try:
+        yield reasons
+    finally:
+        with cut:
+            over.set()
+
+
+@contextmanager
 def answering(connection: psycopg.Connection[tuple[Any, ...]]) -> Iterator[None]:
     """Closes the connection if the server exceeds `ANSWER_S` or `ANSWER_BYTES` during the block.
 
     Raises TargetError in this case, and for answers that the block cannot interpret.
     """
-    over = threading.Event()
-    excess: list[str] = []
-    own = socket.socket(fileno=os.dup(connection.fileno()))
-    watcher = threading.Thread(target=_watch, args=(own, over, excess), name="answer bounds", daemon=True)
-    watcher.start()
-    try:
-        yield
-    except psycopg.Error as error:
-        if excess:
-            raise TargetError(excess[0]) from error
-        raise
-    except (ValueError, TypeError, LookupError, AttributeError, AssertionError) as error:
-        # rows with other columns, types or encodings than those of any PostgreSQL
-        raise TargetError(
-            f"the server does not answer as a PostgreSQL does: {error or type(error).__name__}"
-        ) from error
-    finally:
-        over.set()
-
-
-def _watch(own: socket.socket, over: threading.Event, excess: list[str]) -> None:
-    """Shuts the socket down when a limit is exceeded; sets `excess` to the reason before that."""
     end = time.monotonic() + ANSWER_S
-    with own:
-        before = received(own)
-        while not over.wait(min(_LOOK_EVERY_S, ANSWER_S)):
-            if received(own) - before > ANSWER_BYTES:
-                excess.append(f"the server answered with more than {format_bytes(ANSWER_BYTES)} what takes a few rows")
-            elif time.monotonic() > end:
-                excess.append(f"the server did not answer what pgdyno asked within {ANSWER_S:g} s")
-            else:
-                continue
-            with suppress(OSError):
-                own.shutdown(socket.SHUT_RDWR)
-            return
+
+    def excess(size: int, _over: threading.Event) -> str | None:
+        if size > ANSWER_BYTES:
+            return f"the server answered with more than {format_bytes(ANSWER_BYTES)} what takes a few rows"
+        if time.monotonic() > end:
+            return f"the server did not answer what pgdyno asked within {ANSWER_S:g} s"
+        return None
+
+    with _cut_when(connection, "answer bounds", min(_LOOK_EVERY_S, ANSWER_S), excess) as reasons:
+        try:
+            yield
+        except psycopg.Error as error:
+            if reasons:
+                raise TargetError(reasons[0]) from error
+            raise
+        except (ValueError, TypeError, LookupError, AttributeError, AssertionError) as error:
+            # rows with other columns, types or encodings than those of any PostgreSQL
+            raise TargetError(
+                f"the server does not answer as a PostgreSQL does: {error or type(error).__name__}"
+            ) from error
 
 
 def received(own: socket.socket) -> int:
@@ -157,51 +181,27 @@ class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
         if self.look is None:
             yield
             return
-        over, cut = threading.Event(), threading.Lock()
-        reasons: list[str] = []
-        # a duplicate, because psycopg may close its own socket meanwhile
-        own = socket.socket(fileno=os.dup(self.fileno()))
-        arguments = (own, self.info.backend_pid, self.look, over, cut, reasons)
-        threading.Thread(target=_watch_silence, args=arguments, name="silence", daemon=True).start()
-        try:
-            yield
-        except psycopg.Error as error:
-            if reasons:
-                raise SilentServerError(reasons[0], hint=HINT) from error
-            raise
-        finally:
-            with cut:
-                over.set()
-
-
-def _watch_silence(
-    own: socket.socket,
-    pid: int,
-    look: Callable[[int], Look],
-    over: threading.Event,
-    cut: threading.Lock,
-    reasons: list[str],
-) -> None:
-    """Shuts the socket down when no answer can be expected; puts the reason into `reasons` before that."""
-    with own:
-        first = before = received(own)
+        look, pid = self.look, self.info.backend_pid
         quiet = Quiet(lambda: look(pid))
-        while not over.wait(_ASK_EVERY_S):
-            now = received(own)
-            if now != before:
+        before = 0
+
+        def excess(size: int, over: threading.Event) -> str | None:
+            nonlocal before
+            if size != before:
                 quiet.heard()
-            before = now
+            before = size
             reason = quiet.reason(over)
-            if now - first > ANSWER_BYTES:
-                limit = format_bytes(ANSWER_BYTES)
-                reason = f"the server answered one statement with more than {limit}"
-            if reason is not None:
-                # checked under the lock: a session whose answer has arrived after all stays open
-                with cut, suppress(OSError):
-                    if not over.is_set():
-                        reasons.append(reason)
-                        own.shutdown(socket.SHUT_RDWR)
-                return
+            if size > ANSWER_BYTES:
+                return f"the server answered one statement with more than {format_bytes(ANSWER_BYTES)}"
+            return reason
+
+        with _cut_when(self, "silence", _ASK_EVERY_S, excess) as reasons:
+            try:
+                yield
+            except psycopg.Error as error:
+                if reasons:
+                    raise SilentServerError(reasons[0], hint=HINT) from error
+                raise
 
 
 class Quiet:
