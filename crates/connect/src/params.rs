@@ -173,14 +173,7 @@ impl Params {
                 LoadBalance::Disable,
                 LoadBalance::parse,
             )?,
-            keepalives: Keepalives {
-                enabled: integer(&settings, "keepalives")?.is_none_or(|on| on != 0),
-                idle: seconds(&settings, "keepalives_idle")?,
-                interval: seconds(&settings, "keepalives_interval")?,
-                count: positive(&settings, "keepalives_count")?,
-                user_timeout: positive(&settings, "tcp_user_timeout")?
-                    .map(|ms| Duration::from_millis(ms.into())),
-            },
+            keepalives: keepalives(&settings)?,
             require_peer: owned("requirepeer"),
             warnings: Vec::new(),
             interrupt: Interrupt::default(),
@@ -369,6 +362,17 @@ fn integer(settings: &Settings, name: &'static str) -> Result<Option<i32>, Param
 fn positive(settings: &Settings, name: &'static str) -> Result<Option<u32>, ParamError> {
     let number = integer(settings, name)?.and_then(|number| u32::try_from(number).ok());
     Ok(number.filter(|&number| number > 0))
+}
+
+fn keepalives(settings: &Settings) -> Result<Keepalives, ParamError> {
+    let user_timeout = positive(settings, "tcp_user_timeout")?;
+    Ok(Keepalives {
+        enabled: integer(settings, "keepalives")?.is_none_or(|on| on != 0),
+        idle: seconds(settings, "keepalives_idle")?,
+        interval: seconds(settings, "keepalives_interval")?,
+        count: positive(settings, "keepalives_count")?,
+        user_timeout: user_timeout.map(|ms| Duration::from_millis(ms.into())),
+    })
 }
 
 fn seconds(settings: &Settings, name: &'static str) -> Result<Option<Duration>, ParamError> {

@@ -90,27 +90,29 @@ pub(crate) fn read_section(
                 .strip_prefix(service)
                 .is_some_and(|rest| rest.starts_with(']'));
         } else if found {
-            if line.starts_with("ldap") {
-                return fail(format!(
-                    "LDAP lookup is not supported in service file \"{shown}\", line {number}"
-                ));
-            }
-            let syntax = || {
+            read_setting(line, settings).map_err(|wrong| {
                 ParamError::Service(format!(
-                    "syntax error in service file \"{shown}\", line {number}"
+                    "{wrong} in service file \"{shown}\", line {number}"
                 ))
-            };
-            let (name, value) = line.split_once('=').ok_or_else(syntax)?;
-            if name == "service" || name == "servicefile" {
-                return fail(format!(
-                    "nested {name} specifications not supported in service file \"{shown}\", line {number}"
-                ));
-            }
-            let name = keyword::find(name).ok_or_else(syntax)?;
-            settings.set_default(name, value);
+            })?;
         }
     }
     Ok(found)
+}
+
+/// Reads a line of the service's section; an error is the start of a message.
+fn read_setting(line: &str, settings: &mut Settings) -> Result<(), String> {
+    if line.starts_with("ldap") {
+        return Err("LDAP lookup is not supported".to_owned());
+    }
+    let syntax = || "syntax error".to_owned();
+    let (name, value) = line.split_once('=').ok_or_else(syntax)?;
+    if name == "service" || name == "servicefile" {
+        return Err(format!("nested {name} specifications not supported"));
+    }
+    let name = keyword::find(name).ok_or_else(syntax)?;
+    settings.set_default(name, value);
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,18 +1,18 @@
-//! Datasets made by the engine: tables created, filled by COPY, indexed, vacuumed and marked.
+//! Datasets made by the engine: tables created, filled by COPY, indexed, vacuumed and stamped.
 //!
 //! [`Dataset`] describes a dataset. [`load`] creates it, over one connection as pgbench does, or
 //! over several in chunks that are committed one by one, so that an interrupted load can be
-//! resumed. [`mark`] is the dataset stamp that a complete load leaves in the database.
+//! resumed. [`dataset_stamp`] is the dataset stamp that a complete load leaves in the database.
 
 mod chunk;
 mod dataset;
+pub mod dataset_stamp;
 mod ledgered_statement;
 mod load;
 mod load_error;
 mod load_ledger;
 mod load_order;
 mod load_watcher;
-pub mod mark;
 mod parallel_jobs;
 pub mod pgbench;
 mod random_values;
@@ -22,11 +22,11 @@ mod table_filling;
 pub mod tpcc;
 
 pub use dataset::{Dataset, Manner, Part, RowSource, Stages, Table};
+pub use dataset_stamp::Stamp;
 pub use load::load;
 pub use load_error::LoadError;
 pub use load_order::{Beginning, Chunks, Connect, LoadMode, Order, Pieces};
 pub use load_watcher::{Rows, Watcher};
-pub use mark::Mark;
 pub use sbtest::Sbtest;
 pub use step::{STEPS, Step};
 pub use tpcc::Tpcc;

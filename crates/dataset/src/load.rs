@@ -11,12 +11,12 @@ use pgdyno_connect::{Session, SessionError};
 
 use crate::chunk::{Chunk, cut};
 use crate::dataset::{Dataset, Manner, Stages, Table};
+use crate::dataset_stamp;
 use crate::ledgered_statement::Undo;
 use crate::load_error::LoadError;
 use crate::load_ledger::{self, Identity, Ledger, Sent, Writer};
 use crate::load_order::{Beginning, Chunks, Connect, LoadMode, Order, Pieces};
 use crate::load_watcher::Watcher;
-use crate::mark;
 use crate::parallel_jobs::at_once;
 use crate::step::Step;
 use crate::table_filling::Filling;
@@ -135,7 +135,7 @@ impl<W: Watcher> Load<'_, W> {
             }
             Beginning::Anew if self.order.steps.iter().any(|step| step.changes_rows()) => {
                 Ledger::drop_old(self.session)?;
-                if !mark::remove(self.session)? {
+                if !dataset_stamp::remove(self.session)? {
                     let text = "the comment on the database says that it holds another dataset, and only its owner may change it";
                     self.watcher.warning(text);
                 }

@@ -7,9 +7,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use pgdyno_connect::{Env, Params, Session};
-use pgdyno_dataset::mark::Reading;
+use pgdyno_dataset::dataset_stamp::Reading;
 use pgdyno_dataset::{
-    Beginning, Chunks, Dataset, LoadMode, Mark, Order, Pieces, Rows, Sbtest, Step, Watcher, load,
+    Beginning, Chunks, Dataset, LoadMode, Order, Pieces, Rows, Sbtest, Stamp, Step, Watcher, load,
 };
 
 #[derive(Default)]
@@ -62,7 +62,7 @@ const SBTEST: Sbtest = Sbtest {
 
 #[test]
 #[ignore = "wants a server: PGDYNO_TEST_DSN"]
-fn a_load_is_marked_and_the_mark_is_trusted_as_long_as_it_is_true() {
+fn a_load_is_marked_and_the_stamp_is_trusted_as_long_as_it_is_true() {
     let params = params();
     let mut session = Session::connect(&params).expect("a session");
     let connect = || Session::connect(&params);
@@ -72,14 +72,14 @@ fn a_load_is_marked_and_the_mark_is_trusted_as_long_as_it_is_true() {
     load(&mut session, &connect, &SBTEST, &anew, &stop, &mut heard).expect("a load");
     assert_eq!((heard.rows, heard.warnings), (2_100, Vec::new()));
 
-    let Reading::Marked(mark) = Mark::read(&mut session).expect("an answer") else {
-        panic!("no mark");
+    let Reading::Stamped(stamp) = Stamp::read(&mut session).expect("an answer") else {
+        panic!("no stamp");
     };
     assert_eq!(
-        (mark.dataset.as_str(), mark.scale, mark.seed),
+        (stamp.dataset.as_str(), stamp.scale, stamp.seed),
         ("sbtest", 1_050, Some(3))
     );
-    let rows: Vec<u64> = mark.tables.iter().map(|table| table.rows).collect();
+    let rows: Vec<u64> = stamp.tables.iter().map(|table| table.rows).collect();
     assert_eq!(rows, [1_050, 1_050]);
 
     // there is no interrupted load
@@ -101,7 +101,7 @@ fn a_load_is_marked_and_the_mark_is_trusted_as_long_as_it_is_true() {
     session
         .execute("drop table sbtest2; create table sbtest2()")
         .expect("another table");
-    let reading = Mark::read(&mut session).expect("an answer");
+    let reading = Stamp::read(&mut session).expect("an answer");
     let why = "sbtest2 is not the table that was loaded";
     assert_eq!(reading, Reading::Refused(why.to_owned()));
 
@@ -117,8 +117,8 @@ fn a_load_is_marked_and_the_mark_is_trusted_as_long_as_it_is_true() {
     )
     .expect_err("stopped");
     assert_eq!(
-        Mark::read(&mut session).expect("an answer"),
-        Reading::Unmarked
+        Stamp::read(&mut session).expect("an answer"),
+        Reading::Unstamped
     );
     for sql in SBTEST.drop_tables() {
         session.execute(&sql).expect("gone");

@@ -56,10 +56,10 @@ mod timetable;
 mod tls;
 mod transaction;
 mod worker;
-pub mod worker_count;
+pub mod worker_count_search;
 mod worker_message;
 mod worker_pool;
-pub mod worker_tuning;
+pub mod worker_scaling;
 
 pub use error::RunError;
 pub use observer::{Connected, Observer};

@@ -6,7 +6,7 @@ use crate::clock::{Clock, Nanos};
 use crate::error::RunError;
 use crate::interval::{ErrorNote, Merged};
 use crate::outage::OutageNote;
-use crate::worker_tuning::Choice;
+use crate::worker_count_search::Choice;
 
 /// Receives events of the load as they happen.
 pub trait Observer {

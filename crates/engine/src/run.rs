@@ -24,11 +24,11 @@ use crate::spec::{Limit, OnLoss, Sessions, Spec};
 use crate::statement_template::templates;
 use crate::timetable::{Planned, Timetable};
 use crate::worker::{Links, Worker};
-use crate::worker_count::Scaling;
 use crate::worker_message::WorkerMessage;
 use crate::worker_pool::{
     AddedWorker, Channels, Context, LastMessage, PoolParts, WorkerPool, added_worker, links,
 };
+use crate::worker_scaling::Scaling;
 
 /// How many intervals may wait for a slow reader before workers start to merge them.
 const MESSAGES_IN_FLIGHT: usize = 256;
@@ -57,12 +57,7 @@ pub fn run(
     observer: &mut impl Observer,
 ) -> Result<Report, RunError> {
     let templates = templates(&spec.programs, spec.mode).map_err(RunError::Statement)?;
-    let connections = capacity(spec, spec.clients.div_ceil(spec.workers));
-    let (work, added, io): (Work, AddedWorker, _) =
-        match poller::choose(spec.io, connections).map_err(RunError::System)? {
-            poller::Kind::Epoll => (work::<Epoll>, added_worker::<Epoll>, Epoll::NAME),
-            poller::Kind::IoUring => (work::<Uring>, added_worker::<Uring>, Uring::NAME),
-        };
+    let (work, added, io) = thread_functions(spec)?;
     let delay = AtomicU64::new(0);
     let context = Context {
         spec,
@@ -77,10 +72,7 @@ pub fn run(
         let begun = begin_workers(scope, context, work, &messages.0, reconnecting.as_ref())?;
         let connecting = await_all(&begun.readiness, spec.workers, stop)?;
         let timetable = timetable(spec, observer.ready(clock, connecting)?);
-        for start in &begun.starts {
-            // a worker that has ended has reported why
-            let _ = start.send(timetable.clone());
-        }
+        begun.start(&timetable);
         observer.connected(&Connected {
             connecting,
             origin: timetable.origin,
@@ -105,6 +97,17 @@ pub fn run(
     })
 }
 
+/// The main functions of the first and of added workers' threads, with the poller that suits the
+/// load, and that poller's name.
+fn thread_functions(spec: &Spec) -> Result<(Work, AddedWorker, &'static str), RunError> {
+    let connections = capacity(spec, spec.clients.div_ceil(spec.workers));
+    let kind = poller::choose(spec.io, connections).map_err(RunError::System)?;
+    Ok(match kind {
+        poller::Kind::Epoll => (work::<Epoll>, added_worker::<Epoll>, Epoll::NAME),
+        poller::Kind::IoUring => (work::<Uring>, added_worker::<Uring>, Uring::NAME),
+    })
+}
+
 /// Workers that connect their clients.
 struct BegunWorkers {
     /// Pass each worker its start.
@@ -112,6 +115,16 @@ struct BegunWorkers {
     channels: Vec<Channels>,
     /// On which each worker reports that it has connected.
     readiness: Receiver<Ready>,
+}
+
+impl BegunWorkers {
+    /// Lets all workers begin at the origin of `timetable`.
+    fn start(&self, timetable: &Timetable) {
+        for start in &self.starts {
+            // a worker that has ended has reported why
+            let _ = start.send(timetable.clone());
+        }
+    }
 }
 
 /// Starts the threads of the workers that a load begins with.

@@ -86,8 +86,8 @@ pub struct Schedule<'a> {
     drawn: f64,
     next: f64,
     rng: Rng,
-    /// By how much of a gap of the whole engine its starts come later: see [`Schedule::behind`].
-    behind: f64,
+    /// By how much of a gap of the whole engine its starts come later: see [`Schedule::shifted_by`].
+    shift: f64,
 }
 
 impl<'a> Schedule<'a> {
@@ -114,7 +114,7 @@ impl<'a> Schedule<'a> {
             drawn: 0.0,
             next: 0.0,
             rng,
-            behind: 0.0,
+            shift: 0.0,
         };
         schedule.set_part(1.0 / workers as f64);
         schedule
@@ -123,8 +123,8 @@ impl<'a> Schedule<'a> {
     /// Delays evenly spaced starts by the fraction `turn` of a gap of the whole engine, so that
     /// several generators take turns.
     #[must_use]
-    pub fn behind(mut self, turn: f64) -> Self {
-        self.behind = turn;
+    pub fn shifted_by(mut self, turn: f64) -> Self {
+        self.shift = turn;
         self.turn += turn / self.workers as f64;
         self
     }
@@ -243,7 +243,7 @@ impl<'a> Schedule<'a> {
     fn next_of_phases(&mut self, spacing: Spacing) -> Nanos {
         let starts = match spacing {
             Spacing::Regular => {
-                let turn = self.drawn * self.workers as f64 + self.worker as f64 + self.behind;
+                let turn = self.drawn * self.workers as f64 + self.worker as f64 + self.shift;
                 self.drawn += 1.0;
                 turn
             }
@@ -386,7 +386,7 @@ mod tests {
         for (engine, worker) in [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)] {
             let arrivals = Arrivals::Regular { rate_per_s: 100.0 };
             let schedule = Schedule::new(arrivals, None, (worker, 2), Rng::seed(1));
-            let mut schedule = schedule.behind(f64::from(engine) / 3.0);
+            let mut schedule = schedule.shifted_by(f64::from(engine) / 3.0);
             schedule.begin(50);
             starts.extend((0..50).map(|_| schedule.next_start(0)));
         }

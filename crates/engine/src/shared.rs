@@ -109,7 +109,7 @@ fn schedule(worker: usize, spec: &Spec) -> Schedule<'_> {
     let rng = Rng::seed(spec.seeds.arrivals[worker]);
     let place = (worker, spec.workers);
     Schedule::new(spec.arrivals, spec.phases.as_ref(), place, rng)
-        .behind(spec.share.map_or(0.0, LoadShare::turn))
+        .shifted_by(spec.share.map_or(0.0, LoadShare::turn))
 }
 
 impl<'a> Shared<'a> {

@@ -14,7 +14,7 @@ use crate::log_spec::LogSpec;
 use crate::pacing::Pacing;
 use crate::phases::Phases;
 use crate::schedule::{Arrivals, Spacing};
-use crate::worker_count::Scaling;
+use crate::worker_scaling::Scaling;
 
 /// When a client stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -23,9 +23,9 @@ use crate::spec::Spec;
 use crate::statement_template::Template;
 use crate::timetable::Timetable;
 use crate::worker::{Links, Worker};
-use crate::worker_count::{Growth, Rule, Scaling, decide};
+use crate::worker_count_search::{Choice, Step, Tuning};
 use crate::worker_message::{WorkerEnd, WorkerMessage};
-use crate::worker_tuning::{Choice, Step, Tuning};
+use crate::worker_scaling::{Growth, Rule, Scaling, decide};
 
 /// The part of a warm-up in which numbers of workers are tried: before it, connections are not warm
 /// yet, and after it, the load is as it will be measured.
@@ -352,6 +352,11 @@ impl<'scope, 'env> WorkerPool<'scope, 'env> {
         if any_ended || self.context.stop.load(Ordering::Relaxed) {
             return Ok(vec![]);
         }
+        Ok(self.begin(pending, merger))
+    }
+
+    /// Lets the threads of `pending` begin, and redistributes the clients.
+    fn begin(&mut self, pending: Pending, merger: &mut Merger) -> Vec<Added> {
         // no interval that was received ends later than now, but the first one of the new workers
         // does
         let from = self.context.clock.now();
@@ -364,7 +369,7 @@ impl<'scope, 'env> WorkerPool<'scope, 'env> {
         }
         self.arrange(pending.workers);
         let Some(growth) = pending.growth else {
-            return Ok(vec![]);
+            return vec![];
         };
         self.last_added = Some(from);
         let (clients, workers) = (self.context.spec.clients, self.workers);
@@ -374,7 +379,7 @@ impl<'scope, 'env> WorkerPool<'scope, 'env> {
                 .count()
         };
         let added = before..workers.min(clients);
-        Ok(added
+        added
             .map(|worker| Added {
                 worker,
                 at: from,
@@ -382,7 +387,7 @@ impl<'scope, 'env> WorkerPool<'scope, 'env> {
                 clients: clients_of(worker),
                 share: growth.share,
             })
-            .collect())
+            .collect()
     }
 
     /// Orders the first `workers` workers to share the clients.

@@ -133,7 +133,7 @@ fn lower_quartile(mut values: Vec<Nanos>) -> Nanos {
 
 /// How late the first client was woken, for each round.
 fn lateness(io: Io) -> Vec<Nanos> {
-    let server = Server::start();
+    let server = Server::start(Duration::ZERO);
     let drivers = Sleepers::default();
     let late = Arc::clone(&drivers.late);
     let spec = spec(&server, drivers, io);

@@ -19,13 +19,15 @@ use pgdyno_engine::pacing::Pacing;
 use pgdyno_engine::report::{Outcome, Report};
 use pgdyno_engine::schedule::Arrivals;
 use pgdyno_engine::spec::{Io, Limit, Seeds, Sessions, WeightedProgram};
-use pgdyno_engine::worker_count::{Rule, Scaling};
-use pgdyno_engine::worker_tuning::Choice;
+use pgdyno_engine::worker_count_search::Choice;
+use pgdyno_engine::worker_scaling::{Rule, Scaling};
 use pgdyno_engine::{Connected, Observer, Spec, run};
 use pgdyno_script::{QueryMode, Rng, Source, Symbols, compile, parse};
 
 const CLIENTS: usize = 12;
 const WORKERS: usize = 4;
+/// Before each answer of the server.
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// A load for `server` in which every worker is busy enough to give clients away.
 fn spec(server: &Server, io: Io) -> Spec {
@@ -145,16 +147,18 @@ fn check(report: &Report, seen: &Seen) {
     assert!(replies > 0);
 }
 
-fn both(test: impl Fn(Io)) {
-    test(Io::Epoll);
-    // io_uring where it works
-    test(Io::Auto);
+fn both(test: impl Fn(Io) + Sync) {
+    std::thread::scope(|scope| {
+        scope.spawn(|| test(Io::Epoll));
+        // io_uring where it works
+        test(Io::Auto);
+    });
 }
 
 #[test]
 fn clients_go_on_where_they_are_sent() {
     both(|io| {
-        let server = Server::start();
+        let server = Server::start(PAUSE);
         let spec = spec(&server, io);
         let (report, seen) = drive(&server, &spec);
         check(&report, &seen);
@@ -177,7 +181,7 @@ fn clients_go_on_where_they_are_sent() {
 #[test]
 fn every_client_runs_its_transactions() {
     both(|io| {
-        let server = Server::start();
+        let server = Server::start(PAUSE);
         let mut spec = spec(&server, io);
         spec.warmup = Duration::ZERO;
         spec.limit = Limit::Transactions(400);
@@ -192,7 +196,7 @@ fn every_client_runs_its_transactions() {
 #[test]
 fn no_start_is_lost_or_doubled() {
     both(|io| {
-        let server = Server::start();
+        let server = Server::start(PAUSE);
         let mut spec = spec(&server, io);
         spec.arrivals = Arrivals::Regular { rate_per_s: 1000.0 };
         let (report, seen) = drive(&server, &spec);
@@ -210,7 +214,7 @@ fn no_start_is_lost_or_doubled() {
 #[test]
 fn with_a_connection_a_transaction_clients_move_without() {
     both(|io| {
-        let server = Server::start();
+        let server = Server::start(PAUSE);
         let mut spec = spec(&server, io);
         spec.sessions = Sessions::PerTransaction;
         // without a rate there would be a thread for each transaction
@@ -226,7 +230,7 @@ fn with_a_connection_a_transaction_clients_move_without() {
 #[test]
 fn a_script_that_waits_moves_when_it_is_done() {
     both(|io| {
-        let server = Server::start();
+        let server = Server::start(PAUSE);
         let mut spec = spec(&server, io);
         let mut symbols = Symbols::new();
         let source = Source {
@@ -257,7 +261,7 @@ fn a_script_that_waits_moves_when_it_is_done() {
 
 #[test]
 fn every_transaction_is_in_one_log() {
-    let server = Server::start();
+    let server = Server::start(PAUSE);
     let mut spec = spec(&server, Io::Auto);
     spec.arrivals = Arrivals::Poisson { rate_per_s: 1000.0 };
     let files: Vec<_> = (0..WORKERS + 1)
@@ -336,7 +340,7 @@ fn check_tuned(report: &Report, seen: &Seen) {
 #[test]
 fn numbers_of_workers_are_tried_while_warming_up() {
     both(|io| {
-        let server = Server::start();
+        let server = Server::start(PAUSE);
         let spec = tuned(&server, io);
         let (report, seen) = drive(&server, &spec);
         check_tuned(&report, &seen);
@@ -350,7 +354,7 @@ fn numbers_of_workers_are_tried_while_warming_up() {
 #[test]
 fn numbers_are_tried_with_a_connection_a_transaction() {
     both(|io| {
-        let server = Server::start();
+        let server = Server::start(PAUSE);
         let mut spec = tuned(&server, io);
         spec.sessions = Sessions::PerTransaction;
         let (report, seen) = drive(&server, &spec);
@@ -363,7 +367,7 @@ fn numbers_are_tried_with_a_connection_a_transaction() {
 #[test]
 fn a_load_that_is_stopped_while_numbers_are_tried_ends() {
     both(|io| {
-        let server = Server::start();
+        let server = Server::start(PAUSE);
         let mut spec = tuned(&server, io);
         spec.warmup = Duration::from_secs(60);
         let stop = AtomicBool::new(false);
@@ -386,7 +390,7 @@ fn a_load_that_is_stopped_while_numbers_are_tried_ends() {
 
 #[test]
 fn workers_that_were_only_tried_leave_no_log() {
-    let server = Server::start();
+    let server = Server::start(PAUSE);
     let mut spec = tuned(&server, Io::Auto);
     spec.workers = 1;
     let files: Vec<_> = (0..WORKERS)

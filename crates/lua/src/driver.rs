@@ -136,17 +136,7 @@ impl Session {
         let request = match op {
             ask::DONE => Request::Done,
             ask::STOP => Request::Stop,
-            ask::QUERY => {
-                let Value::String(sql) = &a else {
-                    return Err(not_text(&a));
-                };
-                let sql = sql.as_bytes();
-                out.query(&*sql).map_err(mlua::Error::runtime)?;
-                if self.state.by_statement {
-                    out.command(self.state.statements().command(&sql));
-                }
-                Request::Await
-            }
+            ask::QUERY => self.query(&a, out)?,
             ask::PREPARE => return self.prepare(number(&a)?, out),
             ask::EXECUTE => self.execute(number(&a)?, number(&b)?, &[c, d, e, f], out)?,
             ask::EXECUTE_MANY => {
@@ -185,6 +175,18 @@ impl Session {
             _ => Request::Abort(text(&a)),
         };
         Ok(Step::Ask(request))
+    }
+
+    fn query(&self, sql: &Value, out: &mut Outgoing<'_>) -> mlua::Result<Request> {
+        let Value::String(sql) = sql else {
+            return Err(not_text(sql));
+        };
+        let sql = sql.as_bytes();
+        out.query(&*sql).map_err(mlua::Error::runtime)?;
+        if self.state.by_statement {
+            out.command(self.state.statements().command(&sql));
+        }
+        Ok(Request::Await)
     }
 
     /// Forgets the prepared statements, because the current connection is a new one.

@@ -154,13 +154,6 @@ impl State {
         let statements = Arc::new(Mutex::new(Statements::new(commands)));
         let reads_rows = Arc::new(AtomicBool::new(false));
         let engine = engine_table(&lua, making, &statements, &reads_rows)?;
-        let own = |name: &str, text: &str| {
-            lua.load(text)
-                .set_name(format!("=[{name}]"))
-                .into_function()
-        };
-        let place: Function = own("where", WHERE)?.call(())?;
-        engine.set("where", place)?;
         let counted = Arc::new(Counted::default());
         let counting = Arc::clone(&counted);
         let count = lua.create_function(move |_, (kind, count): (u32, u64)| {
@@ -168,26 +161,7 @@ impl State {
             Ok(())
         })?;
         engine.set("count", count)?;
-        let parts = lua.create_table()?;
-        for (name, text) in PARTS {
-            parts.set(name, own(name, text)?)?;
-        }
-        engine.set("parts", parts)?;
-        let random: Table = own("random", RANDOM)?.call(&engine)?;
-        let session: Table = own("session", SESSION)?.call((&engine, &random))?;
-        // LuaJIT stores what all values of ffi need only in this table, and does not mark it itself
-        lua.set_named_registry_value("pgdyno.ffi", library(&lua, "ffi")?)?;
-        engine.set(
-            "searchpath",
-            library(&lua, "package")?.get::<Function>("searchpath")?,
-        )?;
-        if making.allows_system {
-            engine.set("ffi", library(&lua, "ffi")?)?;
-        } else {
-            reading(&lua, &engine, making)?;
-            own("sandbox", SANDBOX)?.call::<()>((&engine, own("c_types", C_TYPES)?))?;
-        }
-        let client: Table = own("client", CLIENT)?.call((&engine, &random, &session))?;
+        let client = run_runtime(&lua, &engine, making)?;
         Ok(Self {
             lua,
             client,
@@ -222,6 +196,38 @@ impl State {
     pub fn coroutine(&self, body: &str) -> mlua::Result<Thread> {
         self.lua.create_thread(self.client.get(body)?)
     }
+}
+
+/// Runs the code of sysbench's API, and shuts the sandbox unless scripts have the user's rights;
+/// returns the table `client`.
+fn run_runtime(lua: &Lua, engine: &Table, making: &Making) -> mlua::Result<Table> {
+    let own = |name: &str, text: &str| {
+        lua.load(text)
+            .set_name(format!("=[{name}]"))
+            .into_function()
+    };
+    let place: Function = own("where", WHERE)?.call(())?;
+    engine.set("where", place)?;
+    let parts = lua.create_table()?;
+    for (name, text) in PARTS {
+        parts.set(name, own(name, text)?)?;
+    }
+    engine.set("parts", parts)?;
+    let random: Table = own("random", RANDOM)?.call(engine)?;
+    let session: Table = own("session", SESSION)?.call((engine, &random))?;
+    // LuaJIT stores what all values of ffi need only in this table, and does not mark it itself
+    lua.set_named_registry_value("pgdyno.ffi", library(lua, "ffi")?)?;
+    engine.set(
+        "searchpath",
+        library(lua, "package")?.get::<Function>("searchpath")?,
+    )?;
+    if making.allows_system {
+        engine.set("ffi", library(lua, "ffi")?)?;
+    } else {
+        reading(lua, engine, making)?;
+        own("sandbox", SANDBOX)?.call::<()>((engine, own("c_types", C_TYPES)?))?;
+    }
+    own("client", CLIENT)?.call((engine, &random, &session))
 }
 
 /// One of Lua's libraries.
@@ -293,11 +299,6 @@ fn engine_table(
         "options_text",
         specs.map_or_else(String::new, sysbench_lines),
     )?;
-    let check = lua.create_function(|_, options: Value| {
-        // returns a text in place of an error, which Lua would wrap
-        Ok(declared(&options).err().map(|wrong| wrong.message))
-    })?;
-    engine.set("check_options", check)?;
     let path = making.script.path.as_ref();
     let shown = path.map_or_else(
         || making.script.name.clone(),
@@ -306,6 +307,18 @@ fn engine_table(
     engine.set("script_path", shown)?;
     engine.set("codes", codes(lua)?)?;
     engine.set("asks", asks(lua)?)?;
+    loading(lua, &engine, making, reads_rows)?;
+    helpers(lua, &engine, making, statements)?;
+    Ok(engine)
+}
+
+/// The functions that compile the script, its modules and its files.
+fn loading(
+    lua: &Lua,
+    engine: &Table,
+    making: &Making,
+    reads_rows: &Arc<AtomicBool>,
+) -> mlua::Result<()> {
     let maker = making.script.maker(lua)?;
     reads_rows.store(maker.reads_rows, Ordering::Relaxed);
     let script = lua.create_function(move |_, ()| maker.function.call::<Function>(()))?;
@@ -316,7 +329,21 @@ fn engine_table(
     };
     let modules = modules(lua, making.script.clone(), reach, Arc::clone(reads_rows))?;
     engine.set("module", modules)?;
-    engine.set("file", files(lua, Arc::clone(reads_rows))?)?;
+    engine.set("file", files(lua, Arc::clone(reads_rows))?)
+}
+
+/// The functions for which Lua is too slow, or which all states share.
+fn helpers(
+    lua: &Lua,
+    engine: &Table,
+    making: &Making,
+    statements: &Arc<Mutex<Statements>>,
+) -> mlua::Result<()> {
+    let check = lua.create_function(|_, options: Value| {
+        // returns a text in place of an error, which Lua would wrap
+        Ok(declared(&options).err().map(|wrong| wrong.message))
+    })?;
+    engine.set("check_options", check)?;
     let fill = lua.create_function(|lua, (template, seed): (LuaString, f64)| {
         let mut out = Vec::new();
         Letters::new(seed as u64).fill(&template.as_bytes(), &mut out);
@@ -341,8 +368,7 @@ fn engine_table(
             .number(&text.as_bytes(), types)
             .map_err(mlua::Error::runtime)
     })?;
-    engine.set("statement", statement)?;
-    Ok(engine)
+    engine.set("statement", statement)
 }
 
 /// The message for a script that exceeds the memory limit of a state.

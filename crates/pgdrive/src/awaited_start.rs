@@ -58,7 +58,7 @@ fn on_clock(epoch_us: u64, clock: Clock) -> Result<Nanos, Refusal> {
         None => {
             let ago = wall.saturating_sub(Duration::from_micros(epoch_us));
             Err(Refusal::Because(format!(
-                "the start instant was {:.3} s ago when it was heard of",
+                "the start instant was {:.3} s ago when it was received",
                 ago.as_secs_f64()
             )))
         }
@@ -79,13 +79,13 @@ mod tests {
 
     #[test]
     fn the_wall_clocks_instant_becomes_the_engines() {
-        let (say, lines) = channel();
+        let (say, received) = channel();
         let clock = Clock::start();
         say.send("alive\n".to_owned()).expect("it is open");
         say.send(format!("start {}\n", epoch_us() + 3_600_000_000))
             .expect("it is open");
         let before = clock.now();
-        let at = awaited(&lines, clock, &AtomicBool::new(false)).expect("an instant");
+        let at = awaited(&received, clock, &AtomicBool::new(false)).expect("an instant");
         let hour = 3_600_000_000_000;
         assert!(at >= before + hour - 1_000_000 && at <= clock.now() + hour);
     }
@@ -93,12 +93,12 @@ mod tests {
     #[test]
     fn what_cannot_be_followed_is_refused() {
         let ask = |lines: &[String], is_stopped| {
-            let (say, heard) = channel();
+            let (say, received) = channel();
             for line in lines {
                 say.send(line.clone()).expect("it is open");
             }
             drop(say);
-            awaited(&heard, Clock::start(), &AtomicBool::new(is_stopped))
+            awaited(&received, Clock::start(), &AtomicBool::new(is_stopped))
         };
         assert_eq!(ask(&[], false), Err(Refusal::Interrupted));
         let later = format!("start {}\n", epoch_us() + 1_000_000);

@@ -14,7 +14,7 @@ use crate::messages::{Failure, Messages};
 use crate::options::Benchmark;
 use crate::phases_file;
 use crate::prepared_load::prepare;
-use crate::run_events::end_without_report;
+use crate::run_events::{Reason, end_without_report};
 use crate::scripts;
 
 /// Runs the load; reports every failure before it returns.
@@ -72,7 +72,11 @@ fn prepare_and_measure(run: &Run<'_>, mut events: Events, start: Option<Receiver
         Err(failure) => failure,
     };
     // the reader of events gets the failure, too; if the reader has ended, standard error has it
-    let _ = end_without_report(events, &failure);
+    let reason = match run.lease.stop.load(Ordering::Relaxed) {
+        true => Reason::Interrupted,
+        false => Reason::NotPrepared,
+    };
+    let _ = end_without_report(events, reason, &failure);
     let exit = refuse(&failure, run.messages);
     if run.lease.stop.load(Ordering::Relaxed) {
         run.lease.exit()

@@ -95,10 +95,10 @@ mod tests {
         };
         health.woke(4);
         health.woke(8);
-        let told = worker(&health);
-        assert_eq!(told["cpu_share"], json!(0.25));
-        assert_eq!(told["replies"], json!({ "mean": 6.0, "max": 8 }));
-        assert_eq!(told["lag_ns"], Value::Null);
+        let event = worker(&health);
+        assert_eq!(event["cpu_share"], json!(0.25));
+        assert_eq!(event["replies"], json!({ "mean": 6.0, "max": 8 }));
+        assert_eq!(event["lag_ns"], Value::Null);
     }
 
     #[test]
@@ -108,9 +108,9 @@ mod tests {
             before_bytes: Some(1000),
             peak_bytes: Some(5000),
         };
-        let told = footprint.memory(4);
+        let event = footprint.memory(4);
         assert_eq!(
-            told,
+            event,
             json!({ "peak_bytes": 5000, "per_connection_bytes": 1000 })
         );
         let unknown = Footprint {

@@ -23,7 +23,7 @@ pub fn text(program: &str) -> String {
         }
     }
     text.push_str(
-        "\nExit status: 0 when all went well; 1 when the load could not begin; 2 when a\n\
+        "\nExit status: 0 on success; 1 when the load could not begin; 2 when a\n\
          client was aborted; 4 when an output could not be written; 130 or 143 after\n\
          SIGINT or SIGTERM, with the summary so far.\n\
          Connection defaults come from the PG* environment variables, as for psql.\n",

@@ -79,22 +79,12 @@ fn load(options: &Initialize, messages: &Messages, events: &mut Events) -> Resul
         end_with_client(&mut session);
         Ok(session)
     };
-    let order = Order {
-        steps: options.steps.clone(),
-        mode: options.mode,
-        program_version: env!("CARGO_PKG_VERSION"),
-    };
-    let mut told = LoadReporter::new(cadence(options), events, messages);
+    let order = order(options);
+    let mut reporter = LoadReporter::new(cadence(options), events, messages);
     let dataset = options.dataset.dataset();
-    let result = pgdyno_dataset::load(
-        &mut session,
-        &further,
-        dataset,
-        &order,
-        &lease.stop,
-        &mut told,
-    );
-    let resumable = told.resumable();
+    let stop = &lease.stop;
+    let result = pgdyno_dataset::load(&mut session, &further, dataset, &order, stop, &mut reporter);
+    let resumable = reporter.resumable();
     let checked = match (&options.check, &result) {
         (Some(check), Ok(_)) => {
             tpcc::check::check(&mut session, check, events, &mut std::io::stderr())
@@ -112,6 +102,14 @@ fn load(options: &Initialize, messages: &Messages, events: &mut Events) -> Resul
                 .map(|is_consistent| exit_of_check(is_consistent, messages))
         }
         Err(error) => end_early(&error, resumable, &lease, messages),
+    }
+}
+
+fn order(options: &Initialize) -> Order {
+    Order {
+        steps: options.steps.clone(),
+        mode: options.mode,
+        program_version: env!("CARGO_PKG_VERSION"),
     }
 }
 

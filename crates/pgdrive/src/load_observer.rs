@@ -9,7 +9,7 @@ use pgdyno_engine::interval::{Consequence, ErrorNote, Merged};
 use pgdyno_engine::observer::Added;
 use pgdyno_engine::outage::OutageNote;
 use pgdyno_engine::spec::{OnLoss, Spec};
-use pgdyno_engine::worker_tuning::{Choice, median};
+use pgdyno_engine::worker_count_search::{Choice, median};
 use pgdyno_engine::{Connected, Observer, RunError};
 use serde_json::{Value, json};
 

@@ -12,7 +12,7 @@ use pgdyno_engine::recorder::CommandRecord;
 use pgdyno_engine::report::Report;
 use pgdyno_engine::schedule::Arrivals;
 use pgdyno_engine::spec::{Limit, Seeds, Sessions, Spec, WeightedProgram};
-use pgdyno_engine::worker_count::Scaling;
+use pgdyno_engine::worker_scaling::Scaling;
 use pgdyno_lua::{OptionValue, Script, ScriptError, Settings, Task, Workload, command_count};
 use pgdyno_script::Program;
 use serde_json::{Value, json};

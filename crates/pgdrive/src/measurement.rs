@@ -31,7 +31,7 @@ use crate::outages::OutageReporter;
 use crate::outputs::{Outputs, unwritten};
 use crate::prepared_load::{Load, summary_out};
 use crate::progress::{Columns, Progress};
-use crate::run_events::{end_event, end_without_report};
+use crate::run_events::{Reason, end_event, end_without_report};
 use crate::summary::{self, SummaryContext};
 use crate::tpcc::tpcc_load::Ready;
 use crate::tpcc::tpcc_result::Figures;
@@ -80,18 +80,28 @@ pub fn measure(
     let mut files = match Files::create(run.options) {
         Ok(files) => files,
         Err(failure) => {
-            let _ = end_without_report(events, &failure);
-            failure.say(run.messages);
+            say_unmeasured(&failure, Reason::NotPrepared, run.messages, events);
             return Exit::NotBegun;
         }
     };
     name_phases(&load.spec, &mut files, events);
     let json = files.json.take();
     let watched = (files.histogram, progress, start);
-    let ended = match drive(run, &load, tpcc.as_ref(), watched, events) {
-        Ok(ended) => ended,
-        Err(exit) => return exit,
-    };
+    match drive(run, &load, tpcc.as_ref(), watched, events) {
+        Ok(ended) => report_results(run, load, tpcc, ended, json, events),
+        Err(exit) => exit,
+    }
+}
+
+/// Reports the results of a load that has ended.
+fn report_results(
+    run: &Run<'_>,
+    mut load: Load,
+    tpcc: Option<Ready>,
+    ended: Ended,
+    json: Option<(String, File)>,
+    events: &mut Events,
+) -> Exit {
     let mut report = ended.report;
     if let Some(workload) = &load.workload {
         lua::name_statements(&mut load.spec, &mut report, workload);
@@ -130,30 +140,40 @@ type Watched = (
     Option<Receiver<String>>,
 );
 
+fn watcher<'a>(
+    run: &Run<'a>,
+    load: &'a Load,
+    tpcc: Option<&'a Ready>,
+    (histogram, (reports, progress), start): Watched,
+    events: &'a mut Events,
+) -> Watcher<'a> {
+    Watcher {
+        events,
+        histogram,
+        verbose_errors: run.options.verbose_errors,
+        outages: OutageReporter::default(),
+        first_aborted: None,
+        progress,
+        reports,
+        messages: run.messages,
+        load,
+        tpcc,
+        stop: &run.lease.stop,
+        start,
+        outputs: Outputs::new(run.messages),
+    }
+}
+
 /// Runs the engine; an error is reported, and returned as an exit.
 fn drive(
     run: &Run<'_>,
     load: &Load,
     tpcc: Option<&Ready>,
-    (histogram, (reports, progress), start): Watched,
+    watched: Watched,
     events: &mut Events,
 ) -> Result<Ended, Exit> {
-    let (options, messages, lease) = (run.options, run.messages, run.lease);
-    let mut watcher = Watcher {
-        events,
-        histogram,
-        verbose_errors: options.verbose_errors,
-        outages: OutageReporter::default(),
-        first_aborted: None,
-        progress,
-        reports,
-        messages,
-        load,
-        tpcc,
-        stop: &lease.stop,
-        start,
-        outputs: Outputs::new(messages),
-    };
+    let (messages, lease) = (run.messages, run.lease);
+    let mut watcher = watcher(run, load, tpcc, watched, events);
     let before_bytes = peak_resident_bytes();
     if let Some(workload) = &load.workload {
         lua::watch(workload, &load.spec, run.clock, &lease.stop, messages);
@@ -176,15 +196,25 @@ fn drive(
         }),
         Err(RunError::Interrupted) if cut.is_some() => Err(cut.unwrap_or(Exit::NotBegun)),
         Err(error) => {
-            let failure = Failure::new(&error);
-            let _ = end_without_report(events, &failure);
-            failure.say(messages);
+            say_unmeasured(
+                &Failure::new(&error),
+                Reason::from(&error),
+                messages,
+                events,
+            );
             Err(match error {
                 RunError::Interrupted => lease.exit(),
                 _ => Exit::NotBegun,
             })
         }
     }
+}
+
+/// Reports why there are no results.
+fn say_unmeasured(failure: &Failure, reason: Reason, messages: &Messages, events: &mut Events) {
+    // Events keeps its own failure
+    let _ = end_without_report(events, reason, failure);
+    failure.say(messages);
 }
 
 /// The reports of a load while it runs (-P): the lines of its Lua script, if there are any, or our

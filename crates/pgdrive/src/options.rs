@@ -1,6 +1,7 @@
 //! The command line, resolved into a complete value.
 
 mod benchmark_options;
+mod benchmark_rows;
 #[cfg(test)]
 mod command_line_tests;
 mod common_options;

@@ -53,6 +53,12 @@ fn section(
         writeln!(out, " - rate: {} per second", span(rate))?;
     }
     writeln!(out, " - clients: {}", span(spec.clients))?;
+    write_counts(out, phase)?;
+    writeln!(out, " - tps = {:.6}", phase.tps())?;
+    write_latency(out, phase)
+}
+
+fn write_counts(out: &mut impl Write, phase: &PhaseReport) -> io::Result<()> {
     let counts = phase.counts();
     writeln!(
         out,
@@ -73,7 +79,11 @@ fn section(
     if counts.late > 0 {
         writeln!(out, " - {} above the latency limit", counts.late)?;
     }
-    writeln!(out, " - tps = {:.6}", phase.tps())?;
+    Ok(())
+}
+
+/// Latency and schedule lag, if there are any.
+fn write_latency(out: &mut impl Write, phase: &PhaseReport) -> io::Result<()> {
     let latency = phase.latency();
     if latency.moments.count > 0 {
         let ms = |quantile| latency.at_quantile(quantile) as f64 / 1e6;

@@ -198,23 +198,13 @@ impl Reader<'_> {
             match key.get_ref().as_ref() {
                 "name" => spec.name = self.name(&field, value),
                 "duration" => spec.duration = self.duration(&field, value),
+                // an invalid rate counts as one, so that the phase is not closed
                 "rate" => {
-                    let right = "write a number from 0 to 1000000000, or { from = 0, to = 500 }";
-                    let rate = self.ramp(&field, value, right, &|value| {
-                        number(value).filter(|rate| (0.0..=HIGHEST_RATE).contains(rate))
-                    });
-                    // an invalid rate counts as one, so that the phase is not closed
+                    let rate = self.rate(&field, value);
                     spec.rate_per_s = Some(rate.unwrap_or(Ramp::constant(1.0)));
                 }
                 "clients" => {
-                    let most = context.clients as f64;
-                    let right = format!(
-                        "write a whole number up to {most} (-c), or {{ from = 1, to = {most} }}"
-                    );
-                    let clients = self.ramp(&field, value, &right, &|value| {
-                        let whole = matches!(value, DeValue::Integer(_));
-                        number(value).filter(|count| whole && (0.0..=most).contains(count))
-                    });
+                    let clients = self.clients(&field, value);
                     spec.clients = clients.unwrap_or(spec.clients);
                 }
                 "mix" => spec.weights = self.mix(&field, value),
@@ -264,6 +254,23 @@ impl Reader<'_> {
                 Duration::from_secs(1)
             }
         }
+    }
+
+    fn rate(&mut self, field: &str, value: &Value<'_>) -> Option<Ramp> {
+        let right = "write a number from 0 to 1000000000, or { from = 0, to = 500 }";
+        self.ramp(field, value, right, &|value| {
+            number(value).filter(|rate| (0.0..=HIGHEST_RATE).contains(rate))
+        })
+    }
+
+    fn clients(&mut self, field: &str, value: &Value<'_>) -> Option<Ramp> {
+        let most = self.context.clients as f64;
+        let right =
+            format!("write a whole number up to {most} (-c), or {{ from = 1, to = {most} }}");
+        self.ramp(field, value, &right, &|value| {
+            let whole = matches!(value, DeValue::Integer(_));
+            number(value).filter(|count| whole && (0.0..=most).contains(count))
+        })
     }
 
     /// Parses one value, or a table of two.
@@ -371,6 +378,22 @@ impl Reader<'_> {
 
     /// Checks what phases require of each other.
     fn together(&mut self, phases: &[Placed]) {
+        self.unique_names(phases);
+        let open = phases.iter().find(|(_, _, spec)| spec.rate_per_s.is_some());
+        match open {
+            Some((_, with_rate, _)) => self.rates(phases, with_rate),
+            None => {
+                let zero = Ramp::constant(0.0);
+                if phases.iter().all(|(_, _, spec)| spec.clients == zero) {
+                    let what = "uses no client in any phase; give one phase clients above 0";
+                    self.problem(0, "", what);
+                }
+            }
+        }
+        self.results(phases);
+    }
+
+    fn unique_names(&mut self, phases: &[Placed]) {
         let mut names: HashMap<&str, &str> = HashMap::new();
         for (at, place, spec) in phases {
             if let Some(first) = names
@@ -386,20 +409,10 @@ impl Reader<'_> {
                 names.insert(&spec.name, place);
             }
         }
-        let open = phases.iter().find(|(_, _, spec)| spec.rate_per_s.is_some());
-        let Some((_, with_rate, _)) = open else {
-            if phases
-                .iter()
-                .all(|(_, _, spec)| spec.clients == Ramp::constant(0.0))
-            {
-                self.problem(
-                    0,
-                    "",
-                    "uses no client in any phase; give one phase clients above 0",
-                );
-            }
-            return self.results(phases);
-        };
+    }
+
+    /// Checks phases of which `with_rate` has a rate.
+    fn rates(&mut self, phases: &[Placed], with_rate: &str) {
         let workers = self.context.workers as f64;
         for (at, place, spec) in phases {
             if spec.rate_per_s.is_none() {
@@ -420,7 +433,6 @@ impl Reader<'_> {
         if phases.iter().all(|(_, _, spec)| spec.rate_per_s == zero) {
             self.problem(0, "", "has no rate above 0; give one phase a rate");
         }
-        self.results(phases);
     }
 
     fn results(&mut self, phases: &[Placed]) {

@@ -12,7 +12,7 @@ use pgdyno_engine::driver::Drivers;
 use pgdyno_engine::load_share::LoadShare;
 use pgdyno_engine::pacing::Pacing;
 use pgdyno_engine::spec::{Initial, Limit, Seeds, Spec, Timing, WeightedProgram};
-use pgdyno_engine::worker_count::Scaling;
+use pgdyno_engine::worker_scaling::Scaling;
 use pgdyno_lua::Workload;
 use pgdyno_script::{Rng, SlotId, Symbols, valid_name};
 use pgdyno_wire::printable;
@@ -26,7 +26,7 @@ use crate::lease::Lease;
 use crate::lua;
 use crate::messages::{Failure, Messages, plain};
 use crate::open_files;
-use crate::options::{Benchmark, EventSink, Origin, Seed, Vacuum};
+use crate::options::{Benchmark, EventSink, Origin, Seed};
 use crate::run_events::start_event;
 use crate::scripts;
 use crate::tpcc;
@@ -121,9 +121,9 @@ pub fn prepare(
     let mut params = resolve_params(&options.connection, messages)?;
     params.interrupt = lease.interrupt();
     let base = seed(options.seed, messages)?;
-    let workers = options.workers;
-    let scaling = workers.scaling(options.clients, &params, options.busy_share);
-    let most_workers = scaling.most(workers.first());
+    let first_workers = options.workers.first();
+    let scaling = (options.workers).scaling(options.clients, &params, options.busy_share);
+    let most_workers = scaling.most(first_workers);
     let random = RandomSeeds::draw(options, base, most_workers);
     let workload = lua::open(options, Some(&params), &random.seeds, lease, messages)?;
     say_start(options, scaling, &scripts, base, events)?;
@@ -131,27 +131,20 @@ pub fn prepare(
     let clock = events.clock();
     let target = look(options, &params, &mut session, (base, clock), messages)?;
     let initial = initial(options, target.scale, &random, &mut scripts.symbols)?;
-    let makes_ledger = scripts.ledger.is_some() && options.part.is_none_or(|part| part.number == 0);
-    change_database(session, options.vacuum, makes_ledger, messages)?;
+    change_database(session, options, scripts.ledger.is_some(), messages)?;
     drop(canceller);
-    let log = match &options.log {
-        Some(log) => Some(log.open(workers.first(), most_workers, options.failures_detailed)?),
-        None => None,
-    };
-    let script_drivers = workload
-        .clone()
-        .map(|workload| workload as Arc<dyn Drivers>);
-    let tpcc_drivers = target.tpcc.as_ref().map(tpcc::tpcc_load::Ready::drivers);
+    let log = options.log.as_ref();
+    let log = log.map(|log| log.open(first_workers, most_workers, options.failures_detailed));
     let mut spec = Spec {
         params,
         programs: scripts.programs,
-        drivers: script_drivers.or(tpcc_drivers),
+        drivers: drivers(workload.as_ref(), &target),
         symbols: Arc::new(scripts.symbols),
         initial,
         scaling,
         pacing: scripts.pacing,
         ledger: scripts.ledger,
-        log,
+        log: log.transpose()?,
         seeds: random.seeds,
         ..settings(options, messages)
     };
@@ -189,16 +182,22 @@ fn connect(
     Ok((session, canceller))
 }
 
-/// Vacuums and creates the ledger's table; ends the session. Of several generators, only the first
-/// one `makes_ledger` for all.
+/// The drivers of the clients: those of the Lua script, or of TPC-C.
+fn drivers(workload: Option<&Arc<Workload>>, target: &Target) -> Option<Arc<dyn Drivers>> {
+    let of_script = workload.map(|workload| Arc::clone(workload) as Arc<dyn Drivers>);
+    of_script.or_else(|| target.tpcc.as_ref().map(tpcc::tpcc_load::Ready::drivers))
+}
+
+/// Vacuums, creates the ledger's table if the load `has_ledger`, and ends the session. Of several
+/// generators, only the first one creates the table, for all.
 fn change_database(
     mut session: Session,
-    vacuum: Vacuum,
-    makes_ledger: bool,
+    options: &Benchmark,
+    has_ledger: bool,
     messages: &Messages,
 ) -> Result<(), Failure> {
-    database_setup::vacuum(&mut session, vacuum, messages);
-    if makes_ledger {
+    database_setup::vacuum(&mut session, options.vacuum, messages);
+    if has_ledger && options.part.is_none_or(|part| part.number == 0) {
         commit_ledger::make_table(&mut session)?;
     }
     // the server logs a TLS session that ends without Terminate; a failure has no other effect

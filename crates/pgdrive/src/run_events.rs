@@ -3,12 +3,13 @@
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use pgdyno_engine::RunError;
 use pgdyno_engine::clock::Clock;
 use pgdyno_engine::pacing::Pacing;
 use pgdyno_engine::report::{Outcome, Report};
 use pgdyno_engine::schedule::{Arrivals, Spacing};
 use pgdyno_engine::spec::{Limit, OnLoss, Pipelining, Spec, Tries, WeightedProgram};
-use pgdyno_engine::worker_count::Scaling;
+use pgdyno_engine::worker_scaling::Scaling;
 use pgdyno_script::QueryMode;
 use serde_json::{Value, json};
 
@@ -244,14 +245,53 @@ fn script_end(spec: &Spec, report: &Report, number: usize, events: &mut Events) 
     script
 }
 
+/// Why a load did not begin, for programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// A script, the dataset or the first connection.
+    NotPrepared,
+    /// A client could not connect.
+    NotConnected,
+    /// A thread, a descriptor or the agreed start.
+    NotStarted,
+    Interrupted,
+}
+
+impl Reason {
+    fn name(self) -> &'static str {
+        match self {
+            Self::NotPrepared => "not-prepared",
+            Self::NotConnected => "not-connected",
+            Self::NotStarted => "not-started",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+impl From<&RunError> for Reason {
+    fn from(error: &RunError) -> Self {
+        match error {
+            RunError::Connect { .. } => Self::NotConnected,
+            RunError::Statement(_) => Self::NotPrepared,
+            RunError::System(_) | RunError::Start(_) => Self::NotStarted,
+            RunError::Interrupted => Self::Interrupted,
+        }
+    }
+}
+
 /// Writes the `end` event of a load that did not begin.
 ///
 /// # Errors
 /// See [`Events::write`].
-pub fn end_without_report(events: &mut Events, failure: &Failure) -> io::Result<()> {
+pub fn end_without_report(
+    events: &mut Events,
+    reason: Reason,
+    failure: &Failure,
+) -> io::Result<()> {
     let fields = json!({
         "outcome": "failed",
         "exit_code": Exit::NotBegun.code(),
+        "reason": reason.name(),
         "message": failure.message,
         "hint": failure.hint,
         "cpu_us": cpu_us(),

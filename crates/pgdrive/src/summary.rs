@@ -6,7 +6,7 @@ use pgdyno_engine::clock::Nanos;
 use pgdyno_engine::recorder::{CommandRecord, Counts, Moments, ScriptRecord};
 use pgdyno_engine::report::Report;
 use pgdyno_engine::spec::{Limit, OnError, OnLoss, Pipelining, Sessions, Spec, Tries};
-use pgdyno_engine::worker_count::Scaling;
+use pgdyno_engine::worker_scaling::Scaling;
 use pgdyno_script::QueryMode;
 
 use crate::database_setup::Partitions;

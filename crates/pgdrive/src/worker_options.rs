@@ -9,7 +9,9 @@ use pgdyno_connect::{Host, Params, Place};
 use pgdyno_engine::clock::SECOND;
 use pgdyno_engine::report::Report;
 use pgdyno_engine::spec::{Io, Spec};
-use pgdyno_engine::worker_count::{Nearness, Rule, Scaling, are_few, even_workers, first_workers};
+use pgdyno_engine::worker_scaling::{
+    Nearness, Rule, Scaling, are_few, even_workers, first_workers,
+};
 
 use crate::called_as::CalledAs;
 use crate::messages::{Failure, Messages};

@@ -23,7 +23,7 @@ pub fn watch(
     stop: &Stop,
     on_line: impl Fn(&str) + Send + 'static,
 ) -> io::Result<()> {
-    let (heard, said) = mpsc::channel();
+    let (renew, renewed) = mpsc::channel();
     let ending = stop.clone();
     thread::Builder::new()
         .name("parent".into())
@@ -34,14 +34,14 @@ pub fn watch(
                 on_line(String::from_utf8_lossy(&line).trim());
                 line.clear();
                 // without a lease, there is no receiver
-                let _ = heard.send(());
+                let _ = renew.send(());
             }
             ending.now();
         })?;
     let Some(lease) = lease else { return Ok(()) };
     let stop = stop.clone();
     thread::Builder::new().name("lease".into()).spawn(move || {
-        if runs_out(&said, lease) {
+        if runs_out(&renewed, lease) {
             stop.now();
             thread::sleep(GRACE);
             std::process::exit(1);
@@ -51,9 +51,9 @@ pub fn watch(
 }
 
 /// Returns true when no line arrived for that time, and false when the sender has ended.
-fn runs_out(said: &Receiver<()>, lease: Duration) -> bool {
+fn runs_out(renewed: &Receiver<()>, lease: Duration) -> bool {
     loop {
-        match said.recv_timeout(lease) {
+        match renewed.recv_timeout(lease) {
             Ok(()) => {}
             Err(RecvTimeoutError::Timeout) => return true,
             Err(RecvTimeoutError::Disconnected) => return false,
@@ -69,10 +69,10 @@ mod tests {
     #[test]
     fn lines_are_heard_and_the_end_of_input_is_the_end() {
         let stop = Stop::default();
-        let (heard, lines) = mpsc::channel();
+        let (sender, lines) = mpsc::channel();
         let input = io::Cursor::new(b"clock 1\n\nclock 2".to_vec());
         watch(input, None, &stop, move |line| {
-            let _ = heard.send(line.to_owned());
+            let _ = sender.send(line.to_owned());
         })
         .expect("a thread");
         assert!(stop.sleep_until(Instant::now() + Duration::from_secs(60)));

@@ -64,10 +64,8 @@ impl Compiler<'_> {
         match &command.kind {
             CommandKind::Sql { sql, capture } => {
                 let statement = self.statement(command, sql)?;
-                self.push(Op::Sql {
-                    statement,
-                    capture: capture.clone(),
-                });
+                let capture = capture.clone();
+                self.push(Op::Sql { statement, capture });
             }
             CommandKind::Set { name, expr } => {
                 let expr = self.expr(expr);
@@ -84,14 +82,9 @@ impl Compiler<'_> {
                 self.push(Op::Shell { args });
             }
             CommandKind::Sleep { amount, unit_us } => {
-                let amount = match amount {
-                    SleepText::Constant(units) => SleepAmount::Const(*units),
-                    SleepText::Variable(name) => SleepAmount::Slot(self.symbols.slot(name)),
-                };
-                self.push(Op::Sleep {
-                    amount,
-                    unit_us: *unit_us,
-                });
+                let amount = self.sleep_amount(amount);
+                let unit_us = *unit_us;
+                self.push(Op::Sleep { amount, unit_us });
             }
             CommandKind::If(expr) => {
                 self.open.push(Condition::default());
@@ -108,6 +101,13 @@ impl Compiler<'_> {
             CommandKind::EndPipeline => self.push(Op::EndPipeline),
         }
         Ok(())
+    }
+
+    fn sleep_amount(&mut self, amount: &SleepText) -> SleepAmount {
+        match amount {
+            SleepText::Constant(units) => SleepAmount::Const(*units),
+            SleepText::Variable(name) => SleepAmount::Slot(self.symbols.slot(name)),
+        }
     }
 
     fn push(&mut self, op: Op) {

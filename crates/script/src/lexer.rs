@@ -163,36 +163,12 @@ impl<'t> Lexer<'t> {
             self.position += 1 + self.run_length(1, is_name_byte);
             return Ok(Token::Variable(&self.text[start + 1..self.position]));
         }
-        let (token, length) = match (first, self.peek(1)) {
-            (b'\n', _) => (Token::End, 1),
-            (b'<', b'>') | (b'!', b'=') => (Token::NotEqual, 2),
-            (b'<', b'=') => (Token::LessEqual, 2),
-            (b'>', b'=') => (Token::GreaterEqual, 2),
-            (b'<', b'<') => (Token::ShiftLeft, 2),
-            (b'>', b'>') => (Token::ShiftRight, 2),
-            (b'<', _) => (Token::Less, 1),
-            (b'>', _) => (Token::Greater, 1),
-            (b'=', _) => (Token::Equal, 1),
-            (b'+', _) => (Token::Plus, 1),
-            (b'-', _) => (Token::Minus, 1),
-            (b'*', _) => (Token::Star, 1),
-            (b'/', _) => (Token::Slash, 1),
-            (b'%', _) => (Token::Percent, 1),
-            (b'|', _) => (Token::Pipe, 1),
-            (b'&', _) => (Token::Ampersand, 1),
-            (b'#', _) => (Token::Hash, 1),
-            (b'~', _) => (Token::Tilde, 1),
-            (b'(', _) => (Token::LeftParen, 1),
-            (b')', _) => (Token::RightParen, 1),
-            (b',', _) => (Token::Comma, 1),
-            _ => {
-                self.position += 1;
-                let detail = char::from(first).to_string();
-                return Err(LexError {
-                    message: "unexpected character",
-                    detail,
-                });
-            }
+        let Some((token, length)) = operator(first, self.peek(1)) else {
+            self.position += 1;
+            return Err(LexError {
+                message: "unexpected character",
+                detail: char::from(first).to_string(),
+            });
         };
         self.position += length;
         self.at_newline = first == b'\n';
@@ -264,6 +240,34 @@ fn keyword(name: &str) -> Option<Token<'static>> {
         .iter()
         .find(|(word, _)| word.eq_ignore_ascii_case(name))
         .map(|(_, token)| *token)
+}
+
+/// The operator that begins with these bytes, and its length. A newline ends an expression.
+fn operator<'t>(first: u8, second: u8) -> Option<(Token<'t>, usize)> {
+    Some(match (first, second) {
+        (b'\n', _) => (Token::End, 1),
+        (b'<', b'>') | (b'!', b'=') => (Token::NotEqual, 2),
+        (b'<', b'=') => (Token::LessEqual, 2),
+        (b'>', b'=') => (Token::GreaterEqual, 2),
+        (b'<', b'<') => (Token::ShiftLeft, 2),
+        (b'>', b'>') => (Token::ShiftRight, 2),
+        (b'<', _) => (Token::Less, 1),
+        (b'>', _) => (Token::Greater, 1),
+        (b'=', _) => (Token::Equal, 1),
+        (b'+', _) => (Token::Plus, 1),
+        (b'-', _) => (Token::Minus, 1),
+        (b'*', _) => (Token::Star, 1),
+        (b'/', _) => (Token::Slash, 1),
+        (b'%', _) => (Token::Percent, 1),
+        (b'|', _) => (Token::Pipe, 1),
+        (b'&', _) => (Token::Ampersand, 1),
+        (b'#', _) => (Token::Hash, 1),
+        (b'~', _) => (Token::Tilde, 1),
+        (b'(', _) => (Token::LeftParen, 1),
+        (b')', _) => (Token::RightParen, 1),
+        (b',', _) => (Token::Comma, 1),
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

@@ -74,31 +74,18 @@ impl<'t> SqlScanner<'t> {
             let from = self.position;
             let mut stop = None;
             match self.peek(0) {
-                b';' => {
-                    self.position += 1;
-                    if self.paren_depth == 0 && self.begin_depth == 0 {
-                        self.identifier_count = 0;
-                        stop = Some(Stop::Semicolon);
-                    }
-                }
+                b';' => stop = self.semicolon(),
                 b'\\' if matches!(self.peek(1), b';' | b':') => {
-                    if self.peek(1) == b';' {
-                        self.identifier_count = 0;
-                    }
                     if sql.is_empty() {
                         start = from;
                     }
-                    sql.push(char::from(self.peek(1)));
-                    self.position += 2;
+                    sql.push(self.escaped());
                     continue;
                 }
                 b'\\' => {
                     self.position += 1;
-                    return Scanned {
-                        sql,
-                        start,
-                        stop: Stop::Backslash,
-                    };
+                    let stop = Stop::Backslash;
+                    return Scanned { sql, start, stop };
                 }
                 first => {
                     let blank = self.token(first);
@@ -115,11 +102,28 @@ impl<'t> SqlScanner<'t> {
                 return Scanned { sql, start, stop };
             }
         }
-        Scanned {
-            sql,
-            start,
-            stop: Stop::End,
+        let stop = Stop::End;
+        Scanned { sql, start, stop }
+    }
+
+    /// Consumes a semicolon; returns a stop unless parentheses or a function's body are open.
+    fn semicolon(&mut self) -> Option<Stop> {
+        self.position += 1;
+        if self.paren_depth > 0 || self.begin_depth > 0 {
+            return None;
         }
+        self.identifier_count = 0;
+        Some(Stop::Semicolon)
+    }
+
+    /// Consumes a backslash and the character after it, which it returns.
+    fn escaped(&mut self) -> char {
+        let escaped = self.peek(1);
+        if escaped == b';' {
+            self.identifier_count = 0;
+        }
+        self.position += 2;
+        char::from(escaped)
     }
 
     /// Consumes one token that begins with `first`; returns true if it is blank.

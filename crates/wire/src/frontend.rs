@@ -135,56 +135,6 @@ pub fn bind<'a>(
     })
 }
 
-/// A value of a parameter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Param<'a> {
-    /// The value NULL.
-    Null,
-    /// A value in text format.
-    Text(&'a [u8]),
-    /// A value in the binary format of its type.
-    Binary(&'a [u8]),
-}
-
-/// Bind: each parameter in its own format, text results out.
-///
-/// # Errors
-/// A name holds a zero byte, a value is too long, or there are more than 65,535 values.
-pub fn bind_params(
-    out: &mut Vec<u8>,
-    portal: &str,
-    statement: &str,
-    params: &[Param<'_>],
-) -> Encoded {
-    let count = u16::try_from(params.len()).map_err(|_| EncodeError::TooLong)?;
-    framed(out, Some(b'B'), |out| {
-        cstr(out, portal)?;
-        cstr(out, statement)?;
-        out.extend_from_slice(&count.to_be_bytes());
-        for param in params {
-            let format = u16::from(matches!(param, Param::Binary(_)));
-            out.extend_from_slice(&format.to_be_bytes());
-        }
-        out.extend_from_slice(&count.to_be_bytes());
-        for param in params {
-            match param {
-                Param::Null => out.extend_from_slice(&(-1i32).to_be_bytes()),
-                Param::Text(bytes) | Param::Binary(bytes) => value(out, bytes)?,
-            }
-        }
-        out.extend_from_slice(&[0, 0]);
-        Ok(())
-    })
-}
-
-/// Describe a prepared statement.
-///
-/// # Errors
-/// The name holds a zero byte.
-pub fn describe_statement(out: &mut Vec<u8>, name: &str) -> Encoded {
-    named(out, b'D', b'S', name)
-}
-
 /// Describe a portal.
 ///
 /// # Errors
@@ -226,17 +176,6 @@ pub fn flush(out: &mut Vec<u8>) {
 /// Terminate: the end of the session.
 pub fn terminate(out: &mut Vec<u8>) {
     bare(out, b'X');
-}
-
-/// CopyData: any piece of the COPY stream, not necessarily whole rows.
-///
-/// # Errors
-/// The data is too long for one message.
-pub fn copy_data(out: &mut Vec<u8>, data: &[u8]) -> Encoded {
-    framed(out, Some(b'd'), |out| {
-        out.extend_from_slice(data);
-        Ok(())
-    })
 }
 
 /// CopyDone: the end of the COPY stream.
@@ -351,7 +290,7 @@ mod tests {
             bare,
             b"S\0\0\0\x04H\0\0\0\x04X\0\0\0\x04c\0\0\0\x04\0\0\0\x08\x04\xd2\x16\x2f"
         );
-        let cases: [(Vec<u8>, &[u8]); 12] = [
+        let cases: [(Vec<u8>, &[u8]); 11] = [
             (
                 encoded(|o| startup(o, [("user", "a")])),
                 b"\0\0\0\x10\0\x03\0\0user\0a\0\0",
@@ -371,7 +310,6 @@ mod tests {
                 encoded(|o| parse(o, "s", "q", &[23])),
                 b"P\0\0\0\x0es\0q\0\0\x01\0\0\0\x17",
             ),
-            (encoded(|o| describe_statement(o, "s")), b"D\0\0\0\x07Ss\0"),
             (encoded(|o| describe_portal(o, "")), b"D\0\0\0\x06P\0"),
             (encoded(|o| close_statement(o, "s")), b"C\0\0\0\x07Ss\0"),
             (encoded(|o| execute(o, "", 2)), b"E\0\0\0\x09\0\0\0\0\x02"),
@@ -380,7 +318,6 @@ mod tests {
         for (bytes, expected) in cases {
             assert_eq!(bytes, expected);
         }
-        assert_eq!(encoded(|o| copy_data(o, b"1\n")), b"d\0\0\0\x061\n");
     }
 
     #[test]
@@ -390,15 +327,6 @@ mod tests {
         assert_eq!(
             listed,
             b"B\0\0\0\x1cp\0s\0\0\0\0\x03\0\0\0\x0212\xff\xff\xff\xff\0\0\0\0\0\0"
-        );
-    }
-
-    #[test]
-    fn every_parameter_has_its_format() {
-        let params = [Param::Text(b"7"), Param::Binary(&[0, 7]), Param::Null];
-        assert_eq!(
-            encoded(|o| bind_params(o, "", "s", &params)),
-            b"B\0\0\0\x22\0s\0\0\x03\0\0\0\x01\0\0\0\x03\0\0\0\x017\0\0\0\x02\0\x07\xff\xff\xff\xff\0\0"
         );
     }
 

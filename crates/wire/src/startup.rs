@@ -321,10 +321,6 @@ fn authenticate(
 ) -> Result<(), StartupError> {
     let (code, data) =
         split_u32(body).ok_or(malformed(b'R', "authentication request without a number"))?;
-    let password = || {
-        let password = params.password.as_ref();
-        password.ok_or(StartupError::PasswordRequired)
-    };
     let state = std::mem::replace(auth, Auth::Done);
     if let (Some(asked), Some(require)) = (AuthMethod::from_code(code), &params.require_auth) {
         let is_finished = matches!(state, Auth::PasswordSent | Auth::ScramVerified);
@@ -336,7 +332,23 @@ fn authenticate(
         *method = Some(asked);
         params.binding.check(asked)?;
     }
-    *auth = match (code, state) {
+    *auth = answer(params, (code, data), state, out)?;
+    Ok(())
+}
+
+/// Answers a request of this code and data in a state that follows from those before; returns the
+/// next state.
+fn answer(
+    params: &StartupParams,
+    (code, data): (u32, &[u8]),
+    state: Auth,
+    out: &mut Vec<u8>,
+) -> Result<Auth, StartupError> {
+    let password = || {
+        let password = params.password.as_ref();
+        password.ok_or(StartupError::PasswordRequired)
+    };
+    Ok(match (code, state) {
         (0, Auth::Start | Auth::PasswordSent | Auth::ScramVerified) => Auth::Done,
         (0, Auth::ScramFirst(_) | Auth::ScramFinal(_)) => {
             let what = "the server did not finish SCRAM, so it may not be the right one";
@@ -354,17 +366,7 @@ fn authenticate(
             frontend::password(out, answer.as_bytes())?;
             Auth::PasswordSent
         }
-        (10, Auth::Start) => {
-            let chosen = params.binding.choose(mechanisms(data)?)?;
-            let mechanism = chosen.mechanism();
-            if let Some(require) = &params.require_auth {
-                require.check_scram(mechanism)?;
-            }
-            let client = ScramClient::new(chosen)?;
-            password()?;
-            frontend::sasl_initial(out, mechanism, client.first().as_bytes())?;
-            Auth::ScramFirst(client)
-        }
+        (10, Auth::Start) => Auth::ScramFirst(begin_scram(params, data, out)?),
         (11, Auth::ScramFirst(mut client)) => {
             let answer = client.answer(data, password()?, params.scram_keys.as_ref())?;
             frontend::sasl_response(out, answer.as_bytes())?;
@@ -381,8 +383,26 @@ fn authenticate(
             let method = AuthMethod::from_code(code).unwrap_or(AuthMethod::Other(code));
             return Err(StartupError::UnsupportedAuth(method));
         }
-    };
-    Ok(())
+    })
+}
+
+/// Chooses one of the server's mechanisms, and sends the first message.
+fn begin_scram(
+    params: &StartupParams,
+    offered: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<ScramClient, StartupError> {
+    let chosen = params.binding.choose(mechanisms(offered)?)?;
+    let mechanism = chosen.mechanism();
+    if let Some(require) = &params.require_auth {
+        require.check_scram(mechanism)?;
+    }
+    let client = ScramClient::new(chosen)?;
+    if params.password.is_none() {
+        return Err(StartupError::PasswordRequired);
+    }
+    frontend::sasl_initial(out, mechanism, client.first().as_bytes())?;
+    Ok(client)
 }
 
 /// The names in the server's list of mechanisms.

@@ -56,7 +56,12 @@ pub(super) fn check(certificate: &[u8], host: &str) -> Result<(), TlsError> {
         }
         seen.push(name.to_owned());
     }
-    wrong(match seen.as_slice() {
+    wrong(mismatch(&seen, host))
+}
+
+/// The message for a certificate with these names, none of which is the host's.
+fn mismatch(names: &[String], host: &str) -> String {
+    match names {
         [] => "could not get server's host name from server certificate".to_owned(),
         [name] => {
             format!("server certificate for \"{name}\" does not match host name \"{host}\"")
@@ -66,7 +71,7 @@ pub(super) fn check(certificate: &[u8], host: &str) -> Result<(), TlsError> {
             others.len(),
             if others.len() == 1 { "" } else { "s" }
         ),
-    })
+    }
 }
 
 fn alternative_names<'a>(

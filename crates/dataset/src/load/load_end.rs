@@ -3,17 +3,17 @@
 use serde_json::{Map, Value};
 
 use super::Load;
+use crate::dataset_stamp::{self, Stamp, StampedTable};
 use crate::load_error::LoadError;
 use crate::load_ledger;
 use crate::load_watcher::Watcher;
-use crate::mark::{self, Mark, MarkedTable};
 
 impl<W: Watcher> Load<'_, W> {
     /// Writes the dataset stamp and drops the ledger, in one transaction.
     pub(super) fn finish(&mut self) -> Result<(), LoadError> {
         self.go_on()?;
-        let mark = match self.filled.take() {
-            Some(counts) => Some(self.mark(&counts)?),
+        let stamp = match self.filled.take() {
+            Some(counts) => Some(self.stamp(&counts)?),
             // all rows were loaded before, and only later steps were missing
             None => match &self.ledger {
                 Some(_) => {
@@ -22,30 +22,30 @@ impl<W: Watcher> Load<'_, W> {
                 None => None,
             },
         };
-        if mark.is_none() {
+        if stamp.is_none() {
             return Ok(());
         }
         // this commit is waited for as the user has configured it, and so are all earlier ones
         self.execute("set synchronous_commit to default")?;
-        let permitted = mark::is_permitted(self.session)?;
+        let permitted = dataset_stamp::is_permitted(self.session)?;
         self.execute("begin")?;
         if self.ledger.is_some() {
             self.execute(load_ledger::DROP)?;
         }
-        match mark {
-            Some(mark) if permitted => mark::write(self.session, &mark)?,
+        match stamp {
+            Some(stamp) if permitted => dataset_stamp::write(self.session, &stamp)?,
             _ => self
                 .watcher
-                .warning("the database is not marked as loaded: only its owner may comment on it"),
+                .warning("the database gets no dataset stamp: only its owner may comment on it"),
         }
         self.execute("commit").map(drop)
     }
 
-    fn mark(&mut self, counts: &[u64]) -> Result<Mark, LoadError> {
+    fn stamp(&mut self, counts: &[u64]) -> Result<Stamp, LoadError> {
         let mut tables = Vec::new();
         for (table, rows) in self.tables.iter().zip(counts) {
-            let oid = mark::read_oid(self.session, &table.name)?;
-            tables.push(MarkedTable {
+            let oid = dataset_stamp::read_oid(self.session, &table.name)?;
+            tables.push(StampedTable {
                 name: table.name.clone(),
                 rows: *rows,
                 oid: oid.unwrap_or_default(),
@@ -61,8 +61,8 @@ impl<W: Watcher> Load<'_, W> {
         let options: Map<String, Value> = options
             .map(|(name, value)| (name.to_owned(), Value::from(value)))
             .collect();
-        let mut mark = Mark {
-            format: mark::FORMAT,
+        let mut stamp = Stamp {
+            format: dataset_stamp::FORMAT,
             dataset: self.dataset.name().to_owned(),
             version: self.dataset.version(),
             scale: self.dataset.scale(),
@@ -75,7 +75,7 @@ impl<W: Watcher> Load<'_, W> {
             loaded_at: loaded_at.unwrap_or_default(),
             wal_level: wal_level.pop().and_then(|mut row| row.pop()?),
         };
-        mark.checksum = mark.checksum_of_counts();
-        Ok(mark)
+        stamp.checksum = stamp.checksum_of_counts();
+        Ok(stamp)
     }
 }

@@ -1,5 +1,4 @@
-//! A minimal server for tests: it accepts every client, answers every query immediately, and
-//! counts.
+//! A minimal server for tests: it accepts every client, answers every query, and counts.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -7,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 const PORT: u16 = 5432;
 /// AuthenticationOk and ReadyForQuery.
@@ -22,8 +22,9 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server in a folder of its own.
-    pub fn start() -> Self {
+    /// Starts a server in a folder of its own, which answers each query after `pause`: without
+    /// one, closed loads use all processors.
+    pub fn start(pause: Duration) -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("pgdyno-engine-{}-{number}", std::process::id());
@@ -38,7 +39,7 @@ impl Server {
                 let count = Arc::new(AtomicU64::new(0));
                 counts.lock().expect("no panic").push(Arc::clone(&count));
                 // the thread ends with its client
-                thread::spawn(move || serve(stream, &count));
+                thread::spawn(move || serve(stream, &count, pause));
             }
         });
         Self { folder, queries }
@@ -65,7 +66,7 @@ impl Drop for Server {
     }
 }
 
-fn serve(mut stream: UnixStream, count: &AtomicU64) -> io::Result<()> {
+fn serve(mut stream: UnixStream, count: &AtomicU64, pause: Duration) -> io::Result<()> {
     let mut length = [0; 4];
     stream.read_exact(&mut length)?;
     skip(&mut stream, length)?;
@@ -79,6 +80,9 @@ fn serve(mut stream: UnixStream, count: &AtomicU64) -> io::Result<()> {
             return Ok(());
         }
         count.fetch_add(1, Ordering::Relaxed);
+        if !pause.is_zero() {
+            thread::sleep(pause);
+        }
         stream.write_all(DONE)?;
     }
 }

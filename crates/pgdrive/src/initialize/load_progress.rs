@@ -256,11 +256,11 @@ mod tests {
     fn due(cadence: Cadence, all: &[Rows<'_>]) -> Vec<bool> {
         let mut events = Events::open(None, Clock::start()).expect("no file");
         let messages = Messages::new("pgdrive");
-        let mut told = LoadReporter::new(cadence, &mut events, &messages);
+        let mut reporter = LoadReporter::new(cadence, &mut events, &messages);
         let answers = all.iter().map(|rows| {
-            told.shown = 0;
-            told.rows(rows);
-            told.shown > 0
+            reporter.shown = 0;
+            reporter.rows(rows);
+            reporter.shown > 0
         });
         answers.collect()
     }

@@ -4,7 +4,8 @@
 //! The parser and the help read the same rows; an option in two sections (`-n`, `-s`) has a row in
 //! each.
 
-use super::benchmark_options::{self, BenchmarkOptions};
+use super::benchmark_options::BenchmarkOptions;
+use super::benchmark_rows;
 use super::common_options::{self, CommonOptions};
 use super::initialize_options::{self, InitializeOptions};
 use super::option_row::{Partner, Row};
@@ -34,8 +35,12 @@ pub(super) struct Given {
 /// The sections, with the options that the program has under this name.
 #[must_use]
 pub fn sections(called_as: CalledAs) -> Vec<Section> {
-    fn section<G>(title: &'static str, rows: &[Row<G>], called_as: CalledAs) -> Section {
-        let known = rows.iter().filter(|row| row.is_known_as(called_as));
+    fn section<G: 'static>(
+        title: &'static str,
+        rows: impl IntoIterator<Item = &'static Row<G>>,
+        called_as: CalledAs,
+    ) -> Section {
+        let known = rows.into_iter().filter(|row| row.is_known_as(called_as));
         let options = known.map(|row| (row.syntax, row.help)).collect();
         Section { title, options }
     }
@@ -45,7 +50,7 @@ pub fn sections(called_as: CalledAs) -> Vec<Section> {
             initialize_options::ROWS,
             called_as,
         ),
-        section("Benchmarking options", benchmark_options::ROWS, called_as),
+        section("Benchmarking options", benchmark_rows::all(), called_as),
         section("TPC-C options", tpcc_options::ROWS, called_as),
         section("Common options", common_options::ROWS, called_as),
     ]
@@ -80,12 +85,12 @@ impl Given {
 
     /// Stores the option `name` with its argument, which is empty without one.
     pub fn take(&mut self, name: &'static str, text: &str) -> Result<(), Failure> {
-        fn take<G>(
-            rows: &[Row<G>],
+        fn take<G: 'static>(
+            rows: impl IntoIterator<Item = &'static Row<G>>,
             given: &mut G,
             (name, text, called_as): (&str, &str, CalledAs),
         ) -> Result<(), Failure> {
-            match rows.iter().find(|row| row.syntax.long == name) {
+            match rows.into_iter().find(|row| row.syntax.long == name) {
                 Some(row) => row.apply(
                     given,
                     &Value {
@@ -100,7 +105,7 @@ impl Given {
         self.names.push(name);
         let value = (name, text, self.called_as);
         take(initialize_options::ROWS, &mut self.initialize, value)?;
-        take(benchmark_options::ROWS, &mut self.load, value)?;
+        take(benchmark_rows::all(), &mut self.load, value)?;
         take(tpcc_options::ROWS, &mut self.tpcc, value)?;
         take(common_options::ROWS, &mut self.common, value)
     }
@@ -122,19 +127,17 @@ impl Given {
 
     /// Whether an option was given that only benchmarking accepts.
     pub fn has_of_benchmarking(&self) -> bool {
-        self.has_of_mode(benchmark_options::ROWS)
+        self.has_of_mode(benchmark_rows::all())
     }
 
-    fn has_of_mode<G>(&self, rows: &[Row<G>]) -> bool {
-        let mut of_mode = rows.iter().filter(|row| row.is_of_its_mode(self.called_as));
+    fn has_of_mode<G: 'static>(&self, rows: impl IntoIterator<Item = &'static Row<G>>) -> bool {
+        let mut of_mode = (rows.into_iter()).filter(|row| row.is_of_its_mode(self.called_as));
         of_mode.any(|row| self.has(row.syntax.long))
     }
 
     /// Refuses options that `partner` excludes.
     pub fn refuse_with(&self, partner: Partner) -> Result<(), Failure> {
-        let mut given = benchmark_options::ROWS
-            .iter()
-            .filter(|row| self.has(row.syntax.long));
+        let mut given = benchmark_rows::all().filter(|row| self.has(row.syntax.long));
         given.try_for_each(|row| row.refuse_with(partner, &self.load))
     }
 }

@@ -113,11 +113,7 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
         ));
     }
     load.tries = tries(&given.load, &load)?;
-    load.arrivals = match (given.load.rate_per_s, load.spacing) {
-        (None, _) => Arrivals::Closed,
-        (Some(rate_per_s), Some(Spacing::Regular)) => Arrivals::Regular { rate_per_s },
-        (Some(rate_per_s), _) => Arrivals::Poisson { rate_per_s },
-    };
+    load.arrivals = arrivals(given.load.rate_per_s, load.spacing);
     load.pacing.check(load.arrivals)?;
     if let Some(tpcc) = &load.tpcc {
         tpcc.agree(load.arrivals, load.phases_file.is_some())?;
@@ -127,12 +123,7 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
     }
     load.workers = workers(&given, &load)?;
     load.drain_limit = load.drain_limit.or(given.called_as.drain_limit());
-    load.vacuum = match (given.load.no_vacuum, given.load.vacuum_all) {
-        _ if load.lua.is_some() || load.tpcc.is_some() => Vacuum::Nothing,
-        (true, _) => Vacuum::Nothing,
-        (false, true) => Vacuum::All,
-        (false, false) => Vacuum::Small,
-    };
+    load.vacuum = vacuum(&given.load, &load);
     load.on_loss = Patience::resolve(given.load.reconnect, load.limit);
     load.parent_lease |= load.lease.is_some();
     Ok(load)
@@ -238,6 +229,25 @@ fn tries(given: &BenchmarkOptions, load: &Benchmark) -> Result<Tries, Failure> {
         ));
     }
     Ok(tries)
+}
+
+/// -R and --arrivals
+fn arrivals(rate_per_s: Option<f64>, spacing: Option<Spacing>) -> Arrivals {
+    match (rate_per_s, spacing) {
+        (None, _) => Arrivals::Closed,
+        (Some(rate_per_s), Some(Spacing::Regular)) => Arrivals::Regular { rate_per_s },
+        (Some(rate_per_s), _) => Arrivals::Poisson { rate_per_s },
+    }
+}
+
+/// -n and -v; workloads with tables of their own are not vacuumed.
+fn vacuum(given: &BenchmarkOptions, load: &Benchmark) -> Vacuum {
+    match (given.no_vacuum, given.vacuum_all) {
+        _ if load.lua.is_some() || load.tpcc.is_some() => Vacuum::Nothing,
+        (true, _) => Vacuum::Nothing,
+        (false, true) => Vacuum::All,
+        (false, false) => Vacuum::Small,
+    }
 }
 
 /// -j and --max-workers

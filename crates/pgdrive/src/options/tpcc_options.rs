@@ -22,7 +22,7 @@ const fn row(long: &'static str, help: &'static str) -> Row<TpccOptions> {
 pub(super) const ROWS: &[Row<TpccOptions>] = &[
     row(
         "tpcc-profile",
-        "go by HammerDB's rules or by the standard's\n\
+        "follow HammerDB's rules or the standard's\n\
          (default: hammerdb)",
     )
     .takes("hammerdb|spec")
@@ -33,8 +33,8 @@ pub(super) const ROWS: &[Row<TpccOptions>] = &[
     .not_in_pgbench(),
     row(
         "tpcc-variant",
-        "how transactions reach the server: functions,\n\
-         procedures, sql or sql-pipelined (default: functions)",
+        "send transactions as functions, procedures, sql or\n\
+         sql-pipelined (default: functions)",
     )
     .takes("VARIANT")
     .set(|given, value| {
@@ -44,8 +44,8 @@ pub(super) const ROWS: &[Row<TpccOptions>] = &[
     .not_in_pgbench(),
     row(
         "warehouses",
-        "warehouses to make (default: 1), or to use (default:\n\
-         all that the database has)",
+        "number of warehouses to create (default: 1) or to use\n\
+         (default: all in the database)",
     )
     .takes("NUM")
     .set(|given, value| {
@@ -53,12 +53,9 @@ pub(super) const ROWS: &[Row<TpccOptions>] = &[
         Ok(())
     })
     .not_in_pgbench(),
-    row(
-        "all-warehouses",
-        "a client draws its warehouse for each transaction",
-    )
-    .flag(|given| &mut given.all_warehouses)
-    .not_in_pgbench(),
+    row("all-warehouses", "choose a warehouse for each transaction")
+        .flag(|given| &mut given.all_warehouses)
+        .not_in_pgbench(),
     row(
         "tpcc-pauses",
         "pause for the standard's keying and think times\n\

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use pgdyno_connect::Session;
 use pgdyno_dataset::tpcc::Profile;
 use pgdyno_dataset::tpcc::conditions::{Condition, Verdict, conditions};
-use pgdyno_dataset::{LoadError, Mark, mark::Reading};
+use pgdyno_dataset::{LoadError, Stamp, dataset_stamp::Reading};
 use pgdyno_engine::clock::Clock;
 use serde_json::json;
 
@@ -152,11 +152,11 @@ fn tell(
 
 /// Warehouses and profile: those requested, otherwise those of the dataset stamp.
 fn expected(session: &mut Session, options: &TpccCheck) -> Result<(u64, Profile), Failure> {
-    let (warehouses, profile) = match Mark::read(session).map_err(|error| failure(&error))? {
-        Reading::Marked(mark) if mark.dataset == "tpcc" => {
-            let profile = mark.options.get("tpcc-profile");
+    let (warehouses, profile) = match Stamp::read(session).map_err(|error| failure(&error))? {
+        Reading::Stamped(stamp) if stamp.dataset == "tpcc" => {
+            let profile = stamp.options.get("tpcc-profile");
             let profile = profile.and_then(|name| Profile::from_name(name.as_str()?));
-            (Some(mark.scale), profile)
+            (Some(stamp.scale), profile)
         }
         _ => (None, None),
     };

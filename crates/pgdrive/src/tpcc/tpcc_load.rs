@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use pgdyno_connect::{Params, Session};
-use pgdyno_dataset::Mark;
-use pgdyno_dataset::mark::Reading;
+use pgdyno_dataset::Stamp;
+use pgdyno_dataset::dataset_stamp::Reading;
 use pgdyno_dataset::tpcc::nurand::{self, c_of_load, c_of_run};
 use pgdyno_dataset::tpcc::{Profile, VERSION};
 use pgdyno_engine::clock::{Clock, Nanos};
@@ -146,10 +146,10 @@ fn rules(
         let message = format!("--warehouses={warehouses}, but the database has {there}");
         return Err(Failure::new(message).hint(LOAD_IT));
     }
-    let last_name_of_load = match read_mark(session)? {
-        Some(mark) => {
-            agree(&mark, load.profile)?;
-            c_of_load(load.profile, mark.seed.unwrap_or(SEED_OF_LOAD))
+    let last_name_of_load = match read_stamp(session)? {
+        Some(stamp) => {
+            agree(&stamp, load.profile)?;
+            c_of_load(load.profile, stamp.seed.unwrap_or(SEED_OF_LOAD))
         }
         None => {
             messages.warning(
@@ -183,23 +183,23 @@ fn warehouses(session: &mut Session) -> Result<u32, Failure> {
     }
 }
 
-fn read_mark(session: &mut Session) -> Result<Option<Mark>, Failure> {
-    let reading = Mark::read(session).map_err(|error| super::check::failure(&error))?;
+fn read_stamp(session: &mut Session) -> Result<Option<Stamp>, Failure> {
+    let reading = Stamp::read(session).map_err(|error| super::check::failure(&error))?;
     Ok(match reading {
-        Reading::Marked(mark) if mark.dataset == "tpcc" => Some(*mark),
+        Reading::Stamped(stamp) if stamp.dataset == "tpcc" => Some(*stamp),
         _ => None,
     })
 }
 
-fn agree(mark: &Mark, profile: Profile) -> Result<(), Failure> {
-    if mark.version != VERSION {
+fn agree(stamp: &Stamp, profile: Profile) -> Result<(), Failure> {
+    if stamp.version != VERSION {
         let message = format!(
             "the database was loaded by another version of the dataset: {}, not {VERSION}",
-            mark.version
+            stamp.version
         );
         return Err(Failure::new(message).hint(LOAD_IT));
     }
-    let loaded = mark
+    let loaded = stamp
         .options
         .get("tpcc-profile")
         .and_then(|name| name.as_str());

@@ -159,7 +159,7 @@ impl Figures {
         self.write_rates(out)?;
         writeln!(
             out,
-            "New-Orders rolled back: {} of {} ({:.3} %, 1 % is asked for)",
+            "New-Orders rolled back: {} of {} ({:.3} %, required: 1 %)",
             self.rolled_back,
             self.committed + self.rolled_back,
             percent(self.rolled_back, self.committed + self.rolled_back)
@@ -276,36 +276,6 @@ impl Figures {
     #[must_use]
     pub fn event(&self, refusal: Option<&str>, spec: &Spec, events: &mut Events) -> Value {
         let c = self.rules.c;
-        let types: Vec<Value> = self
-            .types
-            .iter()
-            .map(|one| {
-                json!({
-                    "name": one.transaction.name(),
-                    "scripts": scripts_of(one.transaction),
-                    "count": one.count,
-                    "percent": percent(one.count, self.transactions),
-                    "asked_percent": self.kinds_of(one.transaction).map(|share| share.asked_percent).sum::<f64>(),
-                    "p90_ns": one.p90.map(|p90| p90.as_nanos() as u64),
-                    "limit_s": one.limit.as_secs(),
-                })
-            })
-            .collect();
-        let mix: Vec<Value> = Kind::ALL
-            .into_iter()
-            .zip(self.shares.iter().zip(&self.counts))
-            .map(|(kind, (share, count))| {
-                json!({
-                    "script": kind as usize,
-                    "name": kind.name(),
-                    "count": count,
-                    "percent": share.percent,
-                    "asked_percent": share.asked_percent,
-                    "chance_percent": share.bounds_percent,
-                    "as_asked": share.is_as_asked(),
-                })
-            })
-            .collect();
         json!({
             "profile": self.rules.profile.name(),
             "variant": self.load.variant.name(),
@@ -322,22 +292,62 @@ impl Figures {
             "tpm": self.a_minute(self.transactions),
             "server": self.server_event(),
             "new_orders": { "committed": self.committed, "rolled_back": self.rolled_back },
-            "types": types,
-            "mix": mix,
+            "types": self.type_events(),
+            "mix": self.mix_events(),
             "refused": refusal,
             "mix_is_one": !phase_summary::has_other_weights(spec),
-            "deferred": self.delivered.as_ref().map(|delivered| json!({
-                "sessions": self.sessions_of_deliveries,
-                "done": delivered.latency.moments.count,
-                "failed": delivered.failed,
-                "left": delivered.left,
-                "p90_ns": p90(&delivered.latency).map(|p90| p90.as_nanos() as u64),
-                "limit_s": deferred::LIMIT.as_secs(),
-                "skipped_percent": delivered.skipped_percent(),
-                "skipped_districts": delivered.skipped_districts,
-                // percentiles of shares cannot be merged, but histograms can
-                "histogram": spec.share.map(|_| events.histogram(&delivered.latency.histogram)),
-            })),
+            "deferred": (self.delivered.as_ref()).map(|delivered| self.deferred_event(delivered, spec, events)),
+        })
+    }
+
+    fn type_events(&self) -> Vec<Value> {
+        self
+            .types
+            .iter()
+            .map(|one| {
+                json!({
+                    "name": one.transaction.name(),
+                    "scripts": scripts_of(one.transaction),
+                    "count": one.count,
+                    "percent": percent(one.count, self.transactions),
+                    "asked_percent": self.kinds_of(one.transaction).map(|share| share.asked_percent).sum::<f64>(),
+                    "p90_ns": one.p90.map(|p90| p90.as_nanos() as u64),
+                    "limit_s": one.limit.as_secs(),
+                })
+            })
+            .collect()
+    }
+
+    fn mix_events(&self) -> Vec<Value> {
+        Kind::ALL
+            .into_iter()
+            .zip(self.shares.iter().zip(&self.counts))
+            .map(|(kind, (share, count))| {
+                json!({
+                    "script": kind as usize,
+                    "name": kind.name(),
+                    "count": count,
+                    "percent": share.percent,
+                    "asked_percent": share.asked_percent,
+                    "chance_percent": share.bounds_percent,
+                    "as_asked": share.is_as_asked(),
+                })
+            })
+            .collect()
+    }
+
+    fn deferred_event(&self, delivered: &Delivered, spec: &Spec, events: &mut Events) -> Value {
+        json!({
+            "sessions": self.sessions_of_deliveries,
+            "done": delivered.latency.moments.count,
+            "failed": delivered.failed,
+            "left": delivered.left,
+            "p90_ns": p90(&delivered.latency).map(|p90| p90.as_nanos() as u64),
+            "limit_s": deferred::LIMIT.as_secs(),
+            "skipped_percent": delivered.skipped_percent(),
+            "skipped_districts": delivered.skipped_districts,
+            // percentiles of shares cannot be merged, but histograms can
+            "histogram": spec.share.map(|_| events.histogram(&delivered.latency.histogram)),
         })
     }
 

@@ -136,9 +136,13 @@ const CHECKPOINTS: Source = of(
         amount(
             "write_time",
             "ms",
-            "spent writing buffers, pauses between them among it; told when done",
+            "spent writing buffers, pauses between them included; reported at the end",
         ),
-        amount("sync_time", "ms", "spent syncing files; told when done"),
+        amount(
+            "sync_time",
+            "ms",
+            "spent syncing files; reported at the end",
+        ),
         amount("buffers", "count", "shared buffers written"),
         amount(
             "slru_buffers",

@@ -66,12 +66,12 @@ fn mount_of<'a>(all: &'a [Mount], folder: &Path) -> Option<&'a Mount> {
 
 /// Fields as in proc_pid_mountinfo(5): the filesystem and its source come after a single dash.
 fn mount(line: &str) -> Option<Mount> {
-    let (before, behind) = line.split_once(" - ")?;
-    let mut behind = behind.split(' ');
+    let (before, after) = line.split_once(" - ")?;
+    let mut after = after.split(' ');
     Some(Mount {
         point: unescaped(before.split(' ').nth(4)?).into(),
-        filesystem: behind.next()?.to_owned(),
-        source: unescaped(behind.next()?),
+        filesystem: after.next()?.to_owned(),
+        source: unescaped(after.next()?),
     })
 }
 

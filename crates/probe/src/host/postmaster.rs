@@ -120,8 +120,8 @@ fn from_titles(files: &Files, name: &str) -> Option<u32> {
 pub fn parent(files: &Files, pid: u32) -> Option<u32> {
     let stat = files.text_if_any(&format!("proc/{pid}/stat"))?;
     // the program's name may contain spaces and parentheses
-    let (_, behind) = stat.rsplit_once(')')?;
-    behind.split_whitespace().nth(1)?.parse().ok()
+    let (_, after) = stat.rsplit_once(')')?;
+    after.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// All children of a process.

@@ -86,9 +86,9 @@ impl Processes {
 
 fn reading(files: &Files, pid: u32, is_postmaster: bool) -> Option<Reading> {
     let stat = files.text_if_any(&format!("proc/{pid}/stat"))?;
-    let (_, behind) = stat.rsplit_once(')')?;
+    let (_, after) = stat.rsplit_once(')')?;
     // from the third field on; see proc_pid_stat(5)
-    let words: Vec<&str> = behind.split_whitespace().collect();
+    let words: Vec<&str> = after.split_whitespace().collect();
     let labels = if is_postmaster {
         vec![("kind", "postmaster".to_owned())]
     } else {

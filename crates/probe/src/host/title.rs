@@ -56,8 +56,8 @@ pub fn read(title: &str) -> Option<Title> {
     }
     // a cluster's name comes first; one that contains ": " cannot be distinguished from a user's
     // name
-    if let Some((_, behind)) = rest.split_once(": ") {
-        return Some(background(behind).unwrap_or_else(|| client(behind)));
+    if let Some((_, after)) = rest.split_once(": ") {
+        return Some(background(after).unwrap_or_else(|| client(after)));
     }
     Some(client(rest))
 }
@@ -86,8 +86,8 @@ fn background(rest: &str) -> Option<Title> {
 }
 
 fn begins(rest: &str, begin: &str) -> bool {
-    let behind = rest.strip_prefix(begin);
-    behind.is_some_and(|behind| behind.is_empty() || behind.starts_with(' '))
+    let after = rest.strip_prefix(begin);
+    after.is_some_and(|after| after.is_empty() || after.starts_with(' '))
 }
 
 /// Parses `user host(port) streaming 0/3000000`.
@@ -116,9 +116,9 @@ fn client(rest: &str) -> Title {
         title.activity = Some(rest.to_owned()).filter(|rest| !rest.is_empty());
         return title;
     };
-    let (names, behind) = words.split_at(place);
-    title.client = behind.first().map(|&word| word.to_owned());
-    title.activity = Some(behind[1..].join(" ")).filter(|activity| !activity.is_empty());
+    let (names, after) = words.split_at(place);
+    title.client = after.first().map(|&word| word.to_owned());
+    title.activity = Some(after[1..].join(" ")).filter(|activity| !activity.is_empty());
     if let Some((database, user)) = names.split_last() {
         title.database = Some((*database).to_owned());
         title.user = Some(user.join(" ")).filter(|user| !user.is_empty());

@@ -5,17 +5,17 @@ use serde_json::{Map, Value};
 /// The fields of a `checkpoint` line; None if the message is not about one.
 #[must_use]
 pub fn read(message: &str) -> Option<Map<String, Value>> {
-    let (kind, behind) = message.split_once(' ')?;
+    let (kind, after) = message.split_once(' ')?;
     let kind = Some(kind).filter(|kind| ["checkpoint", "restartpoint"].contains(kind))?;
     let mut fields = Map::new();
     let mut put = |name: &str, value: Value| fields.insert(name.to_owned(), value);
-    if let Some(reason) = behind.strip_prefix("starting:") {
+    if let Some(reason) = after.strip_prefix("starting:") {
         put("kind", kind.into());
         put("phase", "started".into());
         put("reason", reason.trim().into());
         return Some(fields);
     }
-    let said = behind.strip_prefix("complete:")?;
+    let said = after.strip_prefix("complete:")?;
     put("kind", kind.into());
     put("phase", "completed".into());
     for part in said.split([';', ',']).map(str::trim) {

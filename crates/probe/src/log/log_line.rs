@@ -97,11 +97,11 @@ fn plain(line: &str) -> Option<Entry> {
         Some((at, *severity))
     });
     let (at, severity) = places.min()?;
-    let (prefix, behind) = line.split_at(at);
+    let (prefix, after) = line.split_at(at);
     Some(Entry {
         severity: severity.to_owned(),
         pid: in_brackets(prefix),
-        message: behind[severity.len() + 3..].to_owned(),
+        message: after[severity.len() + 3..].to_owned(),
     })
 }
 
@@ -190,7 +190,7 @@ impl Entry {
 mod tests {
     use super::*;
 
-    fn told(format: Format, line: &str) -> Option<(String, Option<u32>, String)> {
+    fn parsed_line(format: Format, line: &str) -> Option<(String, Option<u32>, String)> {
         let entry = format.read(line)?;
         Some((entry.severity, entry.pid, entry.message))
     }
@@ -204,13 +204,13 @@ mod tests {
         ));
         let message = "server process (PID 9) was terminated by signal 9: Killed";
         let plain = format!("2026-11-21 15:18:42.123 UTC [77] LOG:  {message}");
-        assert_eq!(told(Format::Plain, &plain), expected);
+        assert_eq!(parsed_line(Format::Plain, &plain), expected);
         let csv = format!(
             "2026-11-21 15:18:42.123 UTC,\"a \"\"b\"\", c\",,77,,692,3,,2026-11-21,,0,LOG,00000,\"{message}\",,,,"
         );
-        assert_eq!(told(Format::Csv, &csv), expected);
+        assert_eq!(parsed_line(Format::Csv, &csv), expected);
         let json = format!("{{\"pid\":77,\"error_severity\":\"LOG\",\"message\":\"{message}\"}}");
-        assert_eq!(told(Format::Json, &json), expected);
+        assert_eq!(parsed_line(Format::Json, &json), expected);
         let entry = Format::Json.read(&json).expect("it is one");
         assert_eq!(entry.matter(), Some(Matter::Server));
     }

@@ -269,10 +269,10 @@ mod tests {
         assert_eq!(sample.rows.len(), 1);
         assert_eq!(id(&sample.rows[0].labels), Some("2"));
         let (_, totals) = statements.totals().expect("there are some");
-        let told: Vec<_> = totals
+        let sums: Vec<_> = totals
             .iter()
             .map(|row| (id(&row.labels), value(&row.values, "calls")))
             .collect();
-        assert_eq!(told, [(Some("2"), 4.0), (Some("1"), 2.0)]);
+        assert_eq!(sums, [(Some("2"), 4.0), (Some("1"), 2.0)]);
     }
 }

@@ -22,7 +22,7 @@ const END: &str = "]";
 
 /// What a database contains.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Mark {
+pub struct Stamp {
     /// Version of the stamp.
     pub format: u32,
     /// Name of the dataset.
@@ -38,8 +38,8 @@ pub struct Mark {
     /// Letters of the load's steps.
     pub steps: String,
     /// The tables that were filled.
-    pub tables: Vec<MarkedTable>,
-    /// Protects the counts; see [`Mark::checksum_of_counts`].
+    pub tables: Vec<StampedTable>,
+    /// Protects the counts; see [`Stamp::checksum_of_counts`].
     pub checksum: String,
     /// Version of the program that loaded the database.
     pub pgdyno: String,
@@ -52,7 +52,7 @@ pub struct Mark {
 
 /// A table that was filled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MarkedTable {
+pub struct StampedTable {
     /// Name of the table.
     pub name: String,
     /// Rows when the load ended.
@@ -65,14 +65,14 @@ pub struct MarkedTable {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reading {
     /// It has no stamp.
-    Unmarked,
+    Unstamped,
     /// It has this stamp, which is consistent.
-    Marked(Box<Mark>),
+    Stamped(Box<Stamp>),
     /// It has a stamp that cannot be trusted; the text says why.
     Refused(String),
 }
 
-impl Mark {
+impl Stamp {
     /// SHA-256, in hexadecimal, over lines of `dataset NAME version scale` and, for each table in
     /// its place, `NAME rows`: it detects stamps that were truncated or edited.
     #[must_use]
@@ -94,7 +94,7 @@ impl Mark {
     #[must_use]
     pub fn parse(comment: &str) -> Reading {
         let Some((_, inside, _)) = split(comment) else {
-            return Reading::Unmarked;
+            return Reading::Unstamped;
         };
         let document: Value = match serde_json::from_str(inside) {
             Ok(document) => document,
@@ -108,11 +108,11 @@ impl Mark {
             _ => {}
         }
         match serde_json::from_value::<Self>(document) {
-            Ok(mark) if mark.checksum == mark.checksum_of_counts() => {
-                Reading::Marked(Box::new(mark))
+            Ok(stamp) if stamp.checksum == stamp.checksum_of_counts() => {
+                Reading::Stamped(Box::new(stamp))
             }
             Ok(_) => Reading::Refused("its checksum does not fit its counts".to_owned()),
-            Err(error) => Reading::Refused(format!("it is not a mark: {error}")),
+            Err(error) => Reading::Refused(format!("it is not a stamp: {error}")),
         }
     }
 
@@ -122,24 +122,24 @@ impl Mark {
     /// The server refused a query.
     pub fn read(session: &mut Session) -> Result<Reading, LoadError> {
         let comment = read_comment(session)?;
-        let mark = match Self::parse(comment.as_deref().unwrap_or_default()) {
-            Reading::Marked(mark) => mark,
+        let stamp = match Self::parse(comment.as_deref().unwrap_or_default()) {
+            Reading::Stamped(stamp) => stamp,
             other => return Ok(other),
         };
-        for table in &mark.tables {
+        for table in &stamp.tables {
             if read_oid(session, &table.name)? != Some(table.oid) {
                 let why = format!("{} is not the table that was loaded", table.name);
                 return Ok(Reading::Refused(why));
             }
         }
-        Ok(Reading::Marked(mark))
+        Ok(Reading::Stamped(stamp))
     }
 }
 
-/// A comment with `mark` in place of its stamp, or after the user's own text, which stays.
+/// A comment with `stamp` in place of its stamp, or after the user's own text, which stays.
 #[must_use]
-pub(crate) fn merged(comment: &str, mark: &Mark) -> String {
-    let json = serde_json::to_string(mark).unwrap_or_default();
+pub(crate) fn merged(comment: &str, stamp: &Stamp) -> String {
+    let json = serde_json::to_string(stamp).unwrap_or_default();
     let ours = format!("{BEGIN}{json}{END}");
     match split(comment) {
         Some((before, _, after)) => format!("{before}{ours}{after}"),
@@ -189,9 +189,9 @@ pub(crate) fn remove(session: &mut Session) -> Result<bool, LoadError> {
 }
 
 /// Writes the stamp.
-pub(crate) fn write(session: &mut Session, mark: &Mark) -> Result<(), LoadError> {
+pub(crate) fn write(session: &mut Session, stamp: &Stamp) -> Result<(), LoadError> {
     let comment = read_comment(session)?.unwrap_or_default();
-    write_comment(session, &merged(&comment, mark))
+    write_comment(session, &merged(&comment, stamp))
 }
 
 /// The OID of a table; None if there is no table with this name.
@@ -235,8 +235,8 @@ fn write_comment(session: &mut Session, comment: &str) -> Result<(), LoadError> 
 mod tests {
     use super::*;
 
-    fn mark() -> Mark {
-        let mut mark = Mark {
+    fn stamp() -> Stamp {
+        let mut stamp = Stamp {
             format: FORMAT,
             dataset: "pgbench".into(),
             version: 1,
@@ -244,7 +244,7 @@ mod tests {
             seed: None,
             options: Map::from_iter([("tablespace".to_owned(), Value::from("a]b'\\\""))]),
             steps: "dtgvp".into(),
-            tables: vec![MarkedTable {
+            tables: vec![StampedTable {
                 name: "pgbench_branches".into(),
                 rows: 3,
                 oid: 16_400,
@@ -254,30 +254,30 @@ mod tests {
             loaded_at: "2026-11-21T03:00:00Z".into(),
             wal_level: Some("minimal".into()),
         };
-        mark.checksum = mark.checksum_of_counts();
-        mark
+        stamp.checksum = stamp.checksum_of_counts();
+        stamp
     }
 
     #[test]
-    fn a_mark_is_found_in_what_is_written() {
+    fn a_stamp_is_found_in_what_is_written() {
         for own in ["", "mine", "two\nlines", "ends with ]", "[pgdyno is fine"] {
-            let comment = merged(own, &mark());
+            let comment = merged(own, &stamp());
             assert!(comment.starts_with(own));
-            assert_eq!(Mark::parse(&comment), Reading::Marked(Box::new(mark())));
+            assert_eq!(Stamp::parse(&comment), Reading::Stamped(Box::new(stamp())));
             assert_eq!(removed(&comment).as_deref(), Some(own));
-            assert_eq!(Mark::parse(own), Reading::Unmarked);
+            assert_eq!(Stamp::parse(own), Reading::Unstamped);
             assert_eq!(removed(own), None);
         }
     }
 
     #[test]
-    fn a_second_mark_replaces_the_first() {
-        let mut second = mark();
+    fn a_second_stamp_replaces_the_first() {
+        let mut second = stamp();
         second.scale = 9;
         second.checksum = second.checksum_of_counts();
-        let comment = format!("{}\nsaid later", merged("said before", &mark()));
+        let comment = format!("{}\nsaid later", merged("said before", &stamp()));
         let comment = merged(&comment, &second);
-        assert_eq!(Mark::parse(&comment), Reading::Marked(Box::new(second)));
+        assert_eq!(Stamp::parse(&comment), Reading::Stamped(Box::new(second)));
         assert_eq!(
             removed(&comment).as_deref(),
             Some("said before\nsaid later")
@@ -285,19 +285,19 @@ mod tests {
     }
 
     #[test]
-    fn marks_that_cannot_be_trusted_are_refused() {
-        let whole = merged("", &mark());
+    fn stamps_that_cannot_be_trusted_are_refused() {
+        let whole = merged("", &stamp());
         for (text, why) in [
             (whole.replace("\"rows\":3", "\"rows\":4"), "checksum"),
             (
                 whole.replace("\"format\":1", "\"format\":2"),
                 "later than 1",
             ),
-            (whole.replace("\"scale\":3,", ""), "not a mark"),
+            (whole.replace("\"scale\":3,", ""), "not a stamp"),
             (whole.replace("{\"format\"", "{format"), "not JSON"),
         ] {
             assert_ne!(text, whole);
-            let Reading::Refused(said) = Mark::parse(&text) else {
+            let Reading::Refused(said) = Stamp::parse(&text) else {
                 panic!("{text}");
             };
             assert!(said.contains(why), "{said}");
@@ -305,9 +305,9 @@ mod tests {
     }
 
     #[test]
-    fn marks_of_earlier_versions_do_not_say_the_wal_level() {
-        let old = merged("", &mark()).replace(",\"wal_level\":\"minimal\"", "");
-        let Reading::Marked(read) = Mark::parse(&old) else {
+    fn stamps_of_earlier_versions_do_not_say_the_wal_level() {
+        let old = merged("", &stamp()).replace(",\"wal_level\":\"minimal\"", "");
+        let Reading::Stamped(read) = Stamp::parse(&old) else {
             panic!("{old}");
         };
         assert_eq!(read.wal_level, None);
@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn the_checksum_is_that_of_the_documented_lines() {
         // computed by: printf 'pgbench 1 3\npgbench_branches 3\n' | sha256sum
-        let sum = mark().checksum_of_counts();
+        let sum = stamp().checksum_of_counts();
         assert_eq!(sum.len(), 64);
         assert_eq!(
             sum,

@@ -1,6 +1,6 @@
 //! How many workers carry a load: twice as many when the busiest one is close to using a full core.
 //!
-//! The warm-up measures which number gives the most throughput ([`crate::worker_tuning`]); these rules
+//! The warm-up measures which number gives the most throughput ([`crate::worker_count_search`]); these rules
 //! decide which numbers are tried, with how many workers a load begins, and when to add workers
 //! later.
 

@@ -1,0 +1,118 @@
+//! Ends that the kernel may not report, and the end of the kernel's requests.
+
+use std::io;
+
+use io_uring::cqueue;
+use io_uring::types::{CancelBuilder, SubmitArgs, Timespec};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
+
+use super::super::handler::{Handler, Poller as _};
+use super::super::request::{Request, RequestKind};
+use super::{LOOK_EVERY, Uring};
+use crate::clock::{Nanos, SECOND};
+
+/// After how many rounds without the end of a request the memory of the remaining ones is leaked.
+const LAST_ROUNDS: usize = 100;
+
+impl Uring {
+    /// Checks the sockets that have been silent since the last check. After an answer, an end may
+    /// go unnoticed that the next send does not detect either, because the peer still reads: a
+    /// proxy that passes on the end of its server ends only its own direction.
+    pub(super) fn look_for_ends(&mut self, now: Nanos, handler: &mut impl Handler) {
+        self.next_look = now + LOOK_EVERY;
+        for token in 0..self.connections.len() {
+            if let Some(connection) = &mut self.connections[token]
+                && std::mem::replace(&mut connection.is_quiet, true)
+            {
+                self.look_for_end(token, handler);
+            }
+        }
+    }
+
+    /// Checks a socket for its end. If bytes and the end arrive almost together, they are one event
+    /// for a multishot receive, which then takes the bytes and waits forever (observed with Linux
+    /// 6.18). By the time that we have the bytes, the socket knows of the end. For a client that
+    /// sends next, the send or the next check detects it; for one that waits for more, the socket
+    /// is checked immediately.
+    pub(super) fn look_for_end(&mut self, token: usize, handler: &mut impl Handler) {
+        let Some(Some(connection)) = self.connections.get(token) else {
+            return;
+        };
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let why = match recv(&connection.socket, &mut [0; 1], flags) {
+            Ok((_, 0)) => None,
+            Ok(_) | Err(Errno::AGAIN | Errno::INTR) => return,
+            Err(error) => Some(error.into()),
+        };
+        self.close(token);
+        handler.closed(token, why);
+    }
+
+    /// Ends the receive of `token`, if there is one, and waits for the kernel's confirmation.
+    pub(super) fn end_receive(
+        &mut self,
+        token: usize,
+        handler: &mut impl Handler,
+    ) -> io::Result<()> {
+        let moment = SECOND / 100;
+        let timeout = Timespec::new().nsec(moment as u32);
+        for _ in 0..LAST_ROUNDS {
+            let Some(Some(connection)) = self.connections.get(token) else {
+                return Ok(());
+            };
+            if !connection.is_armed {
+                return Ok(());
+            }
+            let request = Request {
+                kind: RequestKind::Receive,
+                generation: connection.generation,
+                token: token as u32,
+            };
+            let receive = CancelBuilder::user_data(request.user_data());
+            // fails if the receive has ended by itself or after the time limit: then try again
+            let _ = self
+                .ring
+                .submitter()
+                .register_sync_cancel(Some(timeout), receive);
+            self.enter(1, Some(moment), handler)?;
+            self.complete(handler);
+        }
+        Err(io::Error::other("io_uring did not end a receive"))
+    }
+
+    /// Ends every request and waits for the kernel's confirmation of each; returns false if it does
+    /// not come.
+    pub(super) fn end_requests(&mut self) -> bool {
+        if self.is_broken {
+            return false;
+        }
+        // this ends every receive and every send that waits; a cancel request to the ring instead
+        // searches all requests for each, which takes a minute with 10,000
+        for connection in self.connections.iter().flatten() {
+            let _ = shutdown(&connection.socket, Shutdown::Both);
+        }
+        let timeout = Timespec::new().nsec(10_000_000);
+        let mut idle_rounds = 0;
+        while self.receives > 0 || !self.copies.is_empty() {
+            let submitter = self.ring.submitter();
+            // fails after the time limit: then try again
+            let _ = submitter.submit_with_args(1, &SubmitArgs::new().timespec(&timeout));
+            let before = (self.receives, self.copies.len());
+            for completion in self.ring.completion() {
+                let request = Request::of(&completion);
+                if request.kind == RequestKind::Receive && !cqueue::more(completion.flags()) {
+                    self.receives -= 1;
+                }
+                self.copies.remove(&request.user_data());
+            }
+            if (self.receives, self.copies.len()) == before {
+                idle_rounds += 1;
+                if idle_rounds == LAST_ROUNDS {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}

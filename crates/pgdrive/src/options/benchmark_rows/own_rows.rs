@@ -1,0 +1,277 @@
+//! Benchmarking options that only pgdrive has.
+
+use pgdyno_engine::spec::Pipelining;
+
+use super::super::benchmark_options::BenchmarkOptions;
+use super::super::lua_options::{Check, LuaSource, script_option};
+use super::super::option_row::{Conflict, Partner, Row};
+use super::super::option_values::{EventSink, I32, io, part, spacing, timer_tick};
+use super::super::pause_options::PauseChoice;
+use super::super::reconnect_option::{Patience, is_patience};
+use crate::getopt::no_word;
+use crate::percentiles::{self, Percentiles};
+
+const PAUSES: Conflict<BenchmarkOptions> = Conflict::new(
+    Partner::Phases,
+    "phases say how many clients are in use, or a rate",
+)
+.called("--keying-time and --think-time");
+
+const fn row(long: &'static str, help: &'static str) -> Row<BenchmarkOptions> {
+    Row::new(long, help)
+}
+
+pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
+    row(
+        "percentiles",
+        "show latency percentiles (default:\n\
+         50,90,95,99,99.9,99.99), with -r also per statement",
+    )
+    .may_take("[=LIST]", percentiles::is_list)
+    .set(|given, value| {
+        given.load.percentiles = Some(Percentiles::parse(value.text)?);
+        Ok(())
+    }),
+    row(
+        "histogram",
+        "write an HdrHistogram interval log, a line per second",
+    )
+    .takes("FILE")
+    .text(|given| &mut given.load.histogram),
+    row(
+        "lua",
+        "run a Lua script of sysbench: a file, or the name of\n\
+         an installed one (oltp_read_write)",
+    )
+    .takes("SCRIPT")
+    .set(|given, value| {
+        given.lua.add(LuaSource::File(value.text.to_owned()));
+        Ok(())
+    })
+    .not_in_pgbench(),
+    row(
+        "lua-command",
+        "run (default), prepare, cleanup, prewarm, help or\n\
+         a command of the script",
+    )
+    .takes("COMMAND")
+    .text(|given| &mut given.lua.command)
+    .not_in_pgbench(),
+    row("lua-opt", "set an option of the script")
+        .takes("NAME=VALUE")
+        .set(|given, value| {
+            given.lua.options.push(script_option(value.text)?);
+            Ok(())
+        })
+        .not_in_pgbench(),
+    row(
+        "allow-lua-system",
+        "trust the Lua script: let it start programs, write\n\
+         files and call C",
+    )
+    .flag(|given| &mut given.lua.allows_system)
+    .not_in_pgbench(),
+    row(
+        "workload",
+        "run a workload of sysbench on dataset sbtest\n\
+         (oltp-read-write, oltp-point-select...; with --tables\n\
+         and --table-size), or tpcc: see TPC-C options",
+    )
+    .takes("NAME")
+    .set(|given, value| {
+        match value.text {
+            "tpcc" => given.tpcc = true,
+            name => given.lua.add(LuaSource::Workload(name.to_owned())),
+        }
+        Ok(())
+    })
+    .not_in_pgbench(),
+    row("json", "write the results to FILE as a JSON object")
+        .takes("FILE")
+        .text(|given| &mut given.load.json),
+    row("warmup", "run the load for SECONDS before measuring begins")
+        .takes("SECONDS")
+        .set(|given, value| {
+            given.load.warmup = value.seconds_or_zero()?;
+            Ok(())
+        })
+        .not_with(
+            Conflict::new(Partner::Phases, "put a phase with result = false first")
+                .unless(|given| given.load.warmup.is_zero()),
+        ),
+    row(
+        "auto-pipeline",
+        "send statements that need no earlier result in one\n\
+         round trip",
+    )
+    .call(|given| given.load.pipelining = Pipelining::Auto)
+    .not_with(Conflict::new(
+        Partner::Lua,
+        "A Lua script waits for every answer.",
+    ))
+    .not_in_pgbench(),
+    row(
+        "keying-time",
+        "pause before every transaction (100ms, 2s, fixed:2s,\n\
+         exponential:12s), of all scripts or one by name or\n\
+         number; latency counts from its end",
+    )
+    .takes("[SCRIPT=]TIME")
+    .set(|given, value| {
+        given
+            .load
+            .pacing
+            .keying
+            .push(PauseChoice::parse(value.text, "--keying-time")?);
+        Ok(())
+    })
+    .not_with(PAUSES)
+    .not_in_pgbench(),
+    row(
+        "think-time",
+        "pause after every transaction, as for --keying-time",
+    )
+    .takes("[SCRIPT=]TIME")
+    .set(|given, value| {
+        given
+            .load
+            .pacing
+            .think
+            .push(PauseChoice::parse(value.text, "--think-time")?);
+        Ok(())
+    })
+    .not_with(PAUSES)
+    .not_in_pgbench(),
+    row(
+        "drain-limit",
+        "abort clients still busy SECONDS after -T\n\
+         (default: 60)",
+    )
+    .takes("SECONDS")
+    .set(|given, value| {
+        given.load.drain_limit = Some(value.seconds_or_zero()?);
+        Ok(())
+    }),
+    row("io", "use this interface of the kernel (default: auto)")
+        .takes("auto|epoll|io_uring")
+        .set(|given, value| {
+            given.load.io = io(value.text)?;
+            Ok(())
+        }),
+    row(
+        "reconnect",
+        "reconnect clients that lose their connection, and\n\
+         abort them after TIME (60s, 500ms; default: the end\n\
+         of the run, with -t 60s)",
+    )
+    .may_take("[=TIME]", is_patience)
+    .set(|given, value| {
+        given.reconnect = Some(Patience::parse(value.text)?);
+        Ok(())
+    }),
+    row(
+        "ledger",
+        "store the number of every write transaction in table\n\
+         pgdyno_ledger, and report which were acknowledged",
+    )
+    .flag(|given| &mut given.load.ledger)
+    .not_in_pgbench(),
+    row("arrivals", "set the spacing of starts (default: poisson)")
+        .takes("poisson|regular")
+        .set(|given, value| {
+            given.load.spacing = Some(spacing(value.text)?);
+            Ok(())
+        })
+        .not_in_pgbench(),
+    row(
+        "timer-tick",
+        "wake sleeping clients at multiples of TIME (\"1ms\"):\n\
+         less CPU, more schedule lag (default: exact times)",
+    )
+    .takes("TIME")
+    .set(|given, value| {
+        given.load.timer_tick = timer_tick(value.text)?;
+        Ok(())
+    })
+    .not_in_pgbench(),
+    row(
+        "phases",
+        "change rate, clients and scripts over time as the\n\
+         TOML file defines",
+    )
+    .takes("FILE")
+    .text(|given| &mut given.load.phases_file)
+    .not_in_pgbench(),
+    row(
+        "events",
+        "write events as JSON Lines (\"-\": to standard output,\n\
+         and the summary to standard error)",
+    )
+    .takes("FILE")
+    .set(|given, value| {
+        given.load.events = Some(match value.text {
+            "-" => EventSink::Stdout,
+            path => EventSink::File(path.to_owned()),
+        });
+        Ok(())
+    })
+    .in_any_mode(),
+    row(
+        "max-workers",
+        "limit the automatic number of threads (default: the\n\
+         CPU cores, or half of them if the server is local)",
+    )
+    .takes("NUM")
+    .set(|given, value| {
+        given.max_workers = Some(value.integer(1, I32)? as usize);
+        Ok(())
+    }),
+    row(
+        "worker-busy",
+        "add a thread, or print a warning, when one uses more\n\
+         than this percentage of a core (default: 70)",
+    )
+    .takes("PERCENT")
+    .set(|given, value| {
+        given.load.busy_share = value.integer(1, 100)? as f64 / 100.0;
+        Ok(())
+    }),
+    row(
+        "check",
+        "read and compile the scripts, then exit; with execute\n\
+         also run a Lua script's top level and its init()",
+    )
+    .may_take("[=execute]", no_word)
+    .set(|given, value| {
+        given.load.check = Some(Check::parse(value.text)?);
+        Ok(())
+    }),
+    row("parent-lease", "stop when standard input closes")
+        .flag(|given| &mut given.load.parent_lease)
+        .in_any_mode(),
+    row("lease", "also stop when no line has arrived for SECONDS")
+        .takes("SECONDS")
+        .set(|given, value| {
+            given.load.lease = Some(value.seconds()?);
+            Ok(())
+        })
+        .not_in_pgbench(),
+    row(
+        "part",
+        "run as generator K of N of one load, with a share of\n\
+         the clients (-c) and of the rate",
+    )
+    .takes("K/N")
+    .set(|given, value| {
+        given.part = Some(part(value.text)?);
+        Ok(())
+    })
+    .not_in_pgbench(),
+    row(
+        "await-start",
+        "wait for a line \"start INSTANT\" on standard input\n\
+         when connected (in microseconds since 1970)",
+    )
+    .flag(|given| &mut given.load.await_start)
+    .not_in_pgbench(),
+];

@@ -1,0 +1,273 @@
+//! Benchmarking options that pgbench has too.
+
+use std::time::Duration;
+
+use pgdyno_engine::spec::{OnError, Sessions};
+
+use super::super::benchmark_options::BenchmarkOptions;
+use super::super::option_row::{Conflict, Partner, Row};
+use super::super::option_values::{
+    I32, Information, Origin, ScriptChoice, definition, latency_limit, protocol, rate_per_s,
+    sampling_rate, script, seed, tries,
+};
+use crate::called_as::CalledAs;
+
+const SCRIPTS: Conflict<BenchmarkOptions> =
+    Conflict::new(Partner::Lua, "A Lua script is the only script of its load.")
+        .called("-f/--file and -b/--builtin");
+
+const fn row(long: &'static str, help: &'static str) -> Row<BenchmarkOptions> {
+    Row::new(long, help)
+}
+
+pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
+    row(
+        "builtin",
+        "add builtin script NAME weighted at W (default: 1)\n\
+         (use \"-b list\" to list available scripts)",
+    )
+    .short('b')
+    .takes("NAME[@W]")
+    .set(|given, value| {
+        if value.text == "list" {
+            given.information = Some(Information::Builtins);
+        } else {
+            given
+                .load
+                .scripts
+                .push(script(value.text, Origin::Builtin)?);
+        }
+        Ok(())
+    })
+    .not_with(SCRIPTS),
+    row("file", "add script FILENAME weighted at W (default: 1)")
+        .short('f')
+        .takes("FILENAME[@W]")
+        .set(|given, value| {
+            given.load.scripts.push(script(value.text, Origin::File)?);
+            Ok(())
+        })
+        .not_with(SCRIPTS),
+    row(
+        "skip-some-updates",
+        "skip updates of pgbench_tellers and pgbench_branches\n\
+         (same as \"-b simple-update\")",
+    )
+    .short('N')
+    .call(|given| {
+        given
+            .load
+            .scripts
+            .push(ScriptChoice::builtin("simple-update"))
+    })
+    .not_with(SCRIPTS),
+    row(
+        "select-only",
+        "perform SELECT-only transactions\n\
+         (same as \"-b select-only\")",
+    )
+    .short('S')
+    .call(|given| {
+        given
+            .load
+            .scripts
+            .push(ScriptChoice::builtin("select-only"))
+    })
+    .not_with(SCRIPTS),
+    row(
+        "client",
+        "number of concurrent database clients (default: 1)",
+    )
+    .short('c')
+    .takes("NUM")
+    .set(|given, value| {
+        given.load.clients = value.integer(1, I32)? as usize;
+        Ok(())
+    }),
+    row("connect", "establish new connection for each transaction")
+        .short('C')
+        .call(|given| given.load.sessions = Sessions::PerTransaction),
+    row("define", "define variable for use by custom script")
+        .short('D')
+        .takes("VARNAME=VALUE")
+        .set(|given, value| {
+            given.load.variables.push(definition(value.text)?);
+            Ok(())
+        })
+        .not_with(Conflict::new(
+            Partner::Lua,
+            "Give options of the script with --lua-opt NAME=VALUE.",
+        )),
+    row(
+        "jobs",
+        "number of threads (default: automatic; 1 under the\n\
+         name pgbench)",
+    )
+    .short('j')
+    .takes("NUM")
+    .set(|given, value| {
+        given.jobs = Some(value.integer(1, I32)? as usize);
+        Ok(())
+    }),
+    row("log", "write transaction times to log file")
+        .short('l')
+        .flag(|given| &mut given.log.wanted),
+    row(
+        "latency-limit",
+        "count transactions lasting more than NUM ms as late",
+    )
+    .short('L')
+    .takes("NUM")
+    .set(|given, value| {
+        given.load.latency_limit = Some(latency_limit(value)?);
+        Ok(())
+    }),
+    row(
+        "protocol",
+        "protocol for submitting queries (default: simple)",
+    )
+    .short('M')
+    .takes("simple|extended|prepared")
+    .set(|given, value| {
+        given.load.mode = protocol(value.text)?;
+        Ok(())
+    })
+    .not_with(Conflict::new(
+        Partner::Lua,
+        "The script decides which statements are prepared.",
+    )),
+    row("no-vacuum", "do not run VACUUM before tests")
+        .short('n')
+        .flag(|given| &mut given.no_vacuum)
+        .in_any_mode(),
+    row("progress", "show thread progress report every NUM seconds")
+        .short('P')
+        .takes("NUM")
+        .set(|given, value| {
+            given.load.progress_s = Some(value.integer(1, I32)? as u64);
+            Ok(())
+        }),
+    row(
+        "report-per-command",
+        "report latencies, failures, and retries per command",
+    )
+    .short('r')
+    .flag(|given| &mut given.load.per_command),
+    row("rate", "target rate in transactions per second")
+        .short('R')
+        .takes("NUM")
+        .set(|given, value| {
+            given.rate_per_s = Some(rate_per_s(value)?);
+            Ok(())
+        })
+        .not_with(Conflict::new(
+            Partner::Phases,
+            "give each phase its rate in the file",
+        )),
+    row(
+        "scale",
+        "scaling factor: with -i, of the tables; otherwise\n\
+         reported for custom scripts",
+    )
+    .short('s')
+    .takes("NUM")
+    .set(|given, value| {
+        given.load.scale = Some(value.integer(1, I32)?);
+        Ok(())
+    })
+    .in_any_mode(),
+    row(
+        "transactions",
+        "number of transactions each client runs (default: 10)",
+    )
+    .short('t')
+    .takes("NUM")
+    .set(|given, value| {
+        given.transactions = Some(value.integer(1, I32)? as u64);
+        Ok(())
+    })
+    .not_with(Conflict::new(
+        Partner::Phases,
+        "the duration of the run is the sum of its phases",
+    )),
+    row("time", "duration of benchmark test in seconds")
+        .short('T')
+        .takes("NUM")
+        .set(|given, value| {
+            given.duration = Some(match value.called_as {
+                CalledAs::Pgbench => Duration::from_secs(value.integer(1, I32)? as u64),
+                CalledAs::Pgdrive => value.seconds()?,
+            });
+            Ok(())
+        })
+        .not_with(Conflict::new(
+            Partner::Phases,
+            "the duration of the run is the sum of its phases",
+        )),
+    row("vacuum-all", "vacuum all four standard tables before tests")
+        .short('v')
+        .flag(|given| &mut given.vacuum_all),
+    row("aggregate-interval", "aggregate data over NUM seconds")
+        .takes("NUM")
+        .set(|given, value| {
+            given.log.interval_s = Some(value.integer(1, I32)? as u64);
+            Ok(())
+        }),
+    row("continue-on-error", "continue running after an SQL error")
+        .call(|given| given.load.on_error = OnError::Continue),
+    row("exit-on-abort", "exit when any client is aborted")
+        .flag(|given| &mut given.load.exit_on_abort),
+    row(
+        "failures-detailed",
+        "report the failures grouped by basic types",
+    )
+    .flag(|given| &mut given.load.failures_detailed),
+    row(
+        "log-prefix",
+        "prefix for transaction time log file\n\
+         (default: \"pgbench_log\")",
+    )
+    .takes("PREFIX")
+    .text(|given| &mut given.log.prefix),
+    row(
+        "max-tries",
+        "max number of tries to run transaction (default: 1)",
+    )
+    .takes("NUM")
+    .set(|given, value| {
+        given.tries = Some(tries(value)?);
+        Ok(())
+    }),
+    row(
+        "progress-timestamp",
+        "use Unix epoch timestamps for progress",
+    )
+    .flag(|given| &mut given.load.progress_timestamp),
+    row(
+        "random-seed",
+        "set random seed (\"time\", \"rand\", integer)",
+    )
+    .takes("SEED")
+    .set(|given, value| {
+        given.load.seed = seed(value.text, "--random-seed option")?;
+        Ok(())
+    })
+    .in_any_mode_of_pgdrive(),
+    row(
+        "sampling-rate",
+        "fraction of transactions to log (e.g., 0.01 for 1%)",
+    )
+    .takes("NUM")
+    .set(|given, value| {
+        given.log.sampling_rate = Some(sampling_rate(value)?);
+        Ok(())
+    }),
+    row("show-script", "show builtin script code, then exit")
+        .takes("NAME")
+        .set(|given, value| {
+            given.information = Some(Information::Script(value.text.to_owned()));
+            Ok(())
+        }),
+    row("verbose-errors", "print messages of all errors")
+        .flag(|given| &mut given.load.verbose_errors),
+];
