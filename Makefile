@@ -10,7 +10,7 @@ CATALOGUES := $(wildcard python/pgdyno/report/languages/*/LC_MESSAGES/*.po)
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 SOURCES := $(shell find crates -name '*.rs' -o -name '*.lua' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo build messages check test test-packages test-binaries test-long test-tap test-rust test-python lint lint-source advisories format bench bench-probe bench-packages simulations fuzz fuzz-python engines pins kills clean
+.PHONY: help demo build docs messages check test test-packages test-binaries test-long test-tap test-rust test-python lint lint-source advisories format bench bench-probe bench-packages simulations fuzz fuzz-python fuzz-rust static-programs engines dist wheels dist-check image-check lint-workflows pins kills clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -20,8 +20,8 @@ demo: build ## measure a PostgreSQL 18 here: a sweep of clients, a table, an HTM
 
 build: $(PROGRAMS) .venv/.installed $(CATALOGUES:.po=.mo) ## .venv/bin/pgdyno, target/release/pgdrive, pgprobe and pgnull
 
-# the programs' last step is one thread's: the tests' binaries are compiled beside it
-test: test-packages ## every test but the long ones; CI runs it, and make lint
+# linking the programs uses one thread: meanwhile, make compiles the binaries of the tests
+test: test-packages ## every test but the long ones (installs missing Debian packages with apt); CI runs it, and make lint
 	$(MAKE) --no-print-directory --jobs=2 build test-binaries
 	$(MAKE) --no-print-directory test-rust test-python
 
@@ -41,6 +41,9 @@ lint-source: build
 	$(BIN)/ruff check $(PYTHON)
 	$(BIN)/mypy
 
+lint-workflows: ## GitHub's workflows and actions, by actionlint (needs Go)
+	go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+
 # RustSec's database is a repository on GitHub. The checks of `make lint` need no network once the crates are there
 advisories: target/tools/bin/cargo-deny ## known vulnerabilities of the crates (fetches RustSec's database)
 	@target/tools/bin/cargo-deny --locked fetch db || { \
@@ -57,7 +60,7 @@ format: build ## put the source in shape
 	$(BIN)/ruff format $(PYTHON)
 	$(BIN)/ruff check --fix $(PYTHON)
 
-bench: build ## pgdrive beside pgbench, sysbench and a bare loop on one server, interleaved; loading; the probe
+bench: build ## compare pgdrive with pgbench, sysbench and a bare loop on one server, interleaved; loading; the probe
 	$(CARGO) build --release --locked --quiet --package pgdyno-engine --example bare_loop
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/throughput.py
@@ -70,32 +73,75 @@ bench-probe: build ## throughput with and without pgprobe, A B B A; its CPU and 
 simulations: build ## how far the analysis can be trusted: tables by simulation, minutes of one core (RUNS="folder...")
 	$(BIN)/python -m tests.simulations $(RUNS)
 
-# one after the other, nicely; a finding ends it
+# one after the other, nicely; a finding ends it. Naming targets of one language leaves out those of the other.
+# FUZZ_SEED=0: libFuzzer chooses its seed and prints it; the Python targets count theirs up from 0
 FUZZ_SECONDS ?= 600
-FUZZ_TARGETS := exchange startup client script conninfo pollers
-fuzz: fuzz-python target/tools/bin/cargo-fuzz ## each fuzz target for ten minutes (FUZZ_SECONDS=600)
+FUZZ_SEED ?= 0
+ifdef FUZZ_TARGETS
+FUZZ_PYTHON ?=
+else ifdef FUZZ_PYTHON
+FUZZ_TARGETS ?=
+endif
+FUZZ_TARGETS ?= exchange startup client script conninfo pollers
+FUZZ_PYTHON ?= plans records tables bytes_of_a_run imports events journals requests
+fuzz: fuzz-python fuzz-rust ## each fuzz target for ten minutes (FUZZ_SECONDS=600 FUZZ_TARGETS=script FUZZ_PYTHON=plans FUZZ_SEED=0)
+
+fuzz-python: build
+	for target in $(FUZZ_PYTHON); do \
+	  FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) nice -n 19 \
+	    $(BIN)/pytest -q -s "tests/fuzz/test_fuzz.py::test_$$target[long]" || exit; done
+
+fuzz-rust: $(if $(strip $(FUZZ_TARGETS)),target/tools/bin/cargo-fuzz)
 	cd fuzz && for target in $(FUZZ_TARGETS); do found=../target/fuzz/$$target; mkdir -p $$found; \
 	  PATH="$(CURDIR)/target/tools/bin:$$PATH" nice -n 19 \
 	    $(CARGO) +nightly fuzz run $$target $$found corpus/$$target -- \
-	    -max_total_time=$(FUZZ_SECONDS) -timeout=60 -rss_limit_mb=1024 \
+	    -max_total_time=$(FUZZ_SECONDS) -seed=$(FUZZ_SEED) -timeout=60 -rss_limit_mb=1024 \
 	    $$(test -f $$target.dict && echo -dict=$$target.dict) || exit; done
-
-fuzz-python: build ## those of Python alone (FUZZ_SEED=0: where their seeds begin)
-	FUZZ_SECONDS=$(FUZZ_SECONDS) nice -n 19 $(BIN)/pytest -q -s tests/fuzz/test_fuzz.py -k long
 
 target/tools/bin/cargo-fuzz:
 	$(CARGO) install cargo-fuzz --locked --quiet --root target/tools
 
-# for hosts that the load is sent from: zig brings a C compiler for each, and the C library is linked in. LuaJIT's
-# build also links a program of its own for that host, which wants the unwinder by name, and which nobody strips
-ENGINE_MACHINES := x86_64 aarch64
-ENGINES := .venv/share/pgdyno/engines
-engines: .venv/.installed target/tools/zig/.installed ## pgdrive and pgprobe for hosts of x86_64 and of aarch64
-	for machine in $(ENGINE_MACHINES); do target=$$machine-unknown-linux-musl; \
+# programs for any Linux: zig brings a C compiler for each machine, and the C library is linked in. LuaJIT's build
+# also links a helper program for that host, which needs the unwinder by name and is not stripped
+MACHINES := x86_64 aarch64
+static-programs: target/tools/zig/.installed
+	for machine in $(MACHINES); do target=$$machine-unknown-linux-musl; \
 	  if command -v rustup >/dev/null; then rustup --quiet target add $$target || exit; fi; \
 	  PATH="$(CURDIR)/target/tools/zig/bin:$$PATH" TARGET_LIBS=-lunwind TARGET_STRIP=true CARGO_PROFILE_RELEASE_STRIP=debuginfo \
-	    $(CARGO) zigbuild --release --locked --target $$target --package pgdrive --package pgdyno-probe || exit; \
-	  install -D -t $(ENGINES)/$$machine target/$$target/release/pgdrive target/$$target/release/pgprobe || exit; done
+	    $(CARGO) zigbuild --release --locked --target $$target \
+	      --package pgdrive --package pgdyno-probe --package pgdyno-nullserver || exit; done
+
+ENGINES := .venv/share/pgdyno/engines
+engines: .venv/.installed static-programs ## pgdrive and pgprobe for hosts of x86_64 and of aarch64
+	for machine in $(MACHINES); do release=target/$$machine-unknown-linux-musl/release; \
+	  install -D -t $(ENGINES)/$$machine $$release/pgdrive $$release/pgprobe || exit; done
+
+# a wheel for each machine, the source, and the programs alone for hosts without Python
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+dist: wheels ## wheels, source distribution and archives of pgdrive, for release, in dist/ (10 minutes)
+	$(BIN)/uv build --quiet --sdist --out-dir dist
+	for machine in $(MACHINES); do release=target/$$machine-unknown-linux-musl/release; \
+	  tar --create --gzip --file=dist/pgdrive-$(VERSION)-$$machine-linux.tar.gz --owner=0 --group=0 --numeric-owner \
+	    --mtime=@$(SOURCE_DATE_EPOCH) --transform='s,^.*/,,' --transform='s,^,pgdrive-$(VERSION)/,' \
+	    $$release/pgdrive $$release/pgprobe $$release/pgnull $$release/THIRD-PARTY-NOTICES.txt LICENSE || exit; done
+	cd dist && rm -f .gitignore && sha256sum -- * > SHA256SUMS
+
+wheels: .venv/bin/uv static-programs ## wheels alone (MACHINES="x86_64 aarch64")
+	rm -rf dist
+	for machine in $(MACHINES); do \
+	  PGDYNO_WHEEL_TARGET=$$machine-unknown-linux-musl $(BIN)/uv build --quiet --wheel --out-dir dist || exit; done
+
+# the wheel of this machine is installed where nothing else is; no Rust, no compiler and no PostgreSQL on the path
+dist-check: .venv/.installed ## what dist/ holds: metadata, static programs, and a minute's run from the wheel
+	$(BIN)/uv sync --locked --quiet --inexact --group release
+	$(BIN)/twine check --strict dist/*.whl dist/pgdyno-*.tar.gz
+	for wheel in dist/*.whl; do $(BIN)/auditwheel show $$wheel | grep -q "requires no external shared libraries" || exit; done
+	$(BIN)/python -m tests.release dist
+
+# no daemon and no registry: its last stage, run by chroot in a Debian of mmdebstrap
+image-check: .venv/.installed ## the steps of the Dockerfile, with the wheel in dist/ (as root)
+	$(BIN)/python -m tests.image
 
 target/tools/zig/.installed:
 	python3 -m venv target/tools/zig
@@ -106,7 +152,7 @@ KILLS ?= 200
 kills: build ## ends runs and resumes at random moments, and counts what was lost (KILLS=200, minutes)
 	$(BIN)/python -m tests.kills $(KILLS)
 
-pins: .venv/.installed ## digests of embedded servers: adds the newest releases to python/pgdyno/targets/pins.txt
+pins: .venv/.installed ## digests of embedded servers: adds the newest releases to python/pgdyno/targets/embedded/pins.txt
 	$(BIN)/python -m tests.pin_archives
 
 clean: ## what was built here; not the cache of servers
@@ -144,10 +190,10 @@ test-binaries:
 
 # the crates' own tests, among them those that need a server: its path is passed to them
 test-rust: build
-	$(BIN)/python tests/server_for_rust.py $(CARGO) test --workspace --locked -- --include-ignored
+	$(BIN)/python -m tests.server_for_rust $(CARGO) test --workspace --locked -- --include-ignored
 
-# files side by side, in the order of tests/conftest.py: most tests wait for servers, not for processors
-# (PYTEST_WORKERS=6: so many at once); in the end those that took longest are named
+# run files in parallel, in the order of tests/conftest.py: most tests wait for servers, not for processors
+# (PYTEST_WORKERS=6: six at a time); pytest then lists the slowest tests
 PYTEST_WORKERS ?= 4
 SIDE_BY_SIDE := --numprocesses=$(PYTEST_WORKERS) --dist=loadfile --no-loadscope-reorder --durations=20
 test-python: build
@@ -159,7 +205,7 @@ test-long: build test-packages ## what `make test` leaves out for its length (te
 
 # a source tree of PostgreSQL is too much to fetch for every `make test`
 test-tap: build ## PostgreSQL's own tests of pgbench, run with pgdrive (SOURCE=/path/to/postgresql-18)
-	@test -n "$(SOURCE)" || { echo "say where PostgreSQL's source tree is: make test-tap SOURCE=/path/to/postgresql-18"; exit 1; }
+	@test -n "$(SOURCE)" || { echo "name PostgreSQL's source tree: make test-tap SOURCE=/path/to/postgresql-18"; exit 1; }
 	@missing=; \
 	$(call need,perl -MIPC::Run -e 1,libipc-run-perl,PostgreSQL's tests are written with it) \
 	$(call need,command -v psql,postgresql-client,PostgreSQL's tests call it) \
@@ -173,6 +219,10 @@ $(PROGRAMS) &: $(SOURCES)
 # one run compiles all of them
 $(CATALOGUES:.po=.mo) &: $(CATALOGUES) translations.py .venv/.installed
 	$(BIN)/python translations.py compile
+
+docs: .venv/bin/uv ## the documentation as a site, in site/ (to read it: python3 -m http.server --directory site)
+	$(BIN)/uv sync --locked --quiet --inexact --only-group docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 messages: build ## bring the reports' texts in other languages up to date with the source (.po), and compile them
 	$(BIN)/python translations.py

@@ -1,4 +1,8 @@
-"""Puts the engine into the wheel: builds it with cargo, ships it beside the `pgdyno` command, with others' notices."""
+"""Builds the engine with cargo and adds it to the wheel, next to the `pgdyno` command, with third-party notices.
+
+`make dist` builds the programs itself, for each machine, and names them by PGDYNO_WHEEL_TARGET: such a wheel runs on
+any Linux of that machine, because its programs are linked statically.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 import third_party
 import translations
 
+TARGET = "PGDYNO_WHEEL_TARGET"
+"""Environment variable: `x86_64-unknown-linux-musl`, whose programs are in target/x86_64-unknown-linux-musl/release."""
+
 
 class EngineHook(BuildHookInterface[Any]):
     """Runs for wheels and editable installs; a source distribution has the crates instead."""
@@ -27,16 +34,32 @@ class EngineHook(BuildHookInterface[Any]):
         if self.target_name != "wheel":
             return
         translations.compile_all()
-        cargo = [os.environ.get("CARGO", "cargo"), "build", "--release", "--locked"]
-        cargo += [argument for crate in third_party.PROGRAMS.values() for argument in ("--package", crate)]
-        subprocess.run(cargo, cwd=self.root, check=True)
-        target = Path(os.environ.get("CARGO_TARGET_DIR", Path(self.root) / "target")) / "release"
-        build_data["shared_scripts"] = {str(target / program): program for program in third_party.PROGRAMS}
+        folder = Path(os.environ.get("CARGO_TARGET_DIR", Path(self.root) / "target"))
+        target = os.environ.get(TARGET)
+        if target:
+            folder = folder / target / "release"
+            missing = [program for program in third_party.PROGRAMS if not (folder / program).is_file()]
+            if missing:
+                raise FileNotFoundError(f"{TARGET}={target}: no {missing[0]} in {folder}; make dist builds it")
+        else:
+            folder = folder / "release"
+            cargo = [os.environ.get("CARGO", "cargo"), "build", "--release", "--locked"]
+            cargo += [argument for crate in third_party.PROGRAMS.values() for argument in ("--package", crate)]
+            subprocess.run(cargo, cwd=self.root, check=True)
+        build_data["shared_scripts"] = {str(folder / program): program for program in third_party.PROGRAMS}
         build_data["pure_python"] = False
         if version == "standard":
-            notices = target / third_party.NAME
-            notices.write_text(third_party.notices(Path(self.root)), encoding="utf-8")
+            notices = folder / third_party.NAME
+            notices.write_text(third_party.notices(Path(self.root), target), encoding="utf-8")
             build_data["force_include"][str(notices)] = f"pgdyno/{third_party.NAME}"
         # any Python 3 on this platform: the programs don't link to it
-        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
-        build_data["tag"] = f"py3-none-{platform}"
+        build_data["tag"] = f"py3-none-{platforms(target)}"
+
+
+def platforms(target: str | None) -> str:
+    """The platforms of the wheel's name: those of programs that need no C library, or this one."""
+    if target:
+        machine = target.partition("-")[0]
+        # the oldest that pip knows of each C library
+        return f"manylinux_2_17_{machine}.manylinux2014_{machine}.musllinux_1_1_{machine}"
+    return sysconfig.get_platform().replace("-", "_").replace(".", "_")

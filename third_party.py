@@ -22,6 +22,15 @@ NAME = "THIRD-PARTY-NOTICES.txt"
 LINKED_BY_BUILD = {"luajit-src": ["luajit2/COPYRIGHT"]}
 """Build dependencies that bring code which is linked, and its texts: all others only help the compiler."""
 
+ZIG = "target/tools/zig"
+"""Where `make` installs the package ziglang."""
+
+LINKED_BY_ZIG = (
+    ("musl", "MIT", "https://musl.libc.org", "libc/musl/COPYRIGHT"),
+    ("libunwind", "Apache-2.0 WITH LLVM-exception", "https://llvm.org", "libunwind/LICENSE.TXT"),
+)
+"""Name, licence, source and the text's place in zig's folder of libraries."""
+
 ASSET_LICENCE = "-LICENSE.txt"
 """Ends the name of the licence beside a script or a font of others: `uPlot-LICENSE.txt`."""
 
@@ -45,9 +54,12 @@ class Component:
     texts: tuple[str, ...]
 
 
-def notices(root: Path) -> str:
-    """The whole file: every component with its licence, then each text once."""
-    components = [*crates(root), *assets(root)]
+def notices(root: Path, target: str | None = None) -> str:
+    """The whole file: every component with its licence, then each text once.
+
+    `target` is that of programs which are linked statically by `make dist`; None is this platform. Raises NoticeError.
+    """
+    components = [*crates(root, target), *assets(root), *(linked(root) if target else [])]
     numbers: dict[str, int] = {}
     lines = [
         "pgdyno carries the following software of others: crates within pgdrive, pgprobe and",
@@ -62,14 +74,26 @@ def notices(root: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def crates(root: Path) -> list[Component]:
-    """Crates that the programs are compiled with on this platform, by name. Raises NoticeError."""
-    packages = json.loads(_cargo(root, "metadata", "--format-version=1", f"--filter-platform={_host(root)}"))[
-        "packages"
+def linked(root: Path) -> list[Component]:
+    """What zig links into static programs: the C library and the unwinder. Raises NoticeError."""
+    folders = list((root / ZIG).glob("lib/python3*/site-packages/ziglang"))
+    if not folders:
+        raise NoticeError(f"no zig in {root / ZIG}, whose libraries static programs are linked with; run make dist")
+    [record] = folders[0].parent.glob("ziglang-*.dist-info")
+    version = record.name.removesuffix(".dist-info").split("-")[1]
+    return [
+        Component(name, f"of zig {version}", licence, source, (_text(folders[0] / "lib" / text),))
+        for name, licence, source, text in LINKED_BY_ZIG
     ]
+
+
+def crates(root: Path, target: str | None = None) -> list[Component]:
+    """Crates that the programs are compiled with for `target` or this platform, by name. Raises NoticeError."""
+    target = target or _host(root)
+    packages = json.loads(_cargo(root, "metadata", "--format-version=1", f"--filter-platform={target}"))["packages"]
     found = {(package["name"], package["version"]): package for package in packages if package["source"] is not None}
     # crates of ours have a path, and no source
-    return [_component(found[each], packages) for each in sorted(_compiled(root)) if each in found]
+    return [_component(found[each], packages) for each in sorted(_compiled(root, target)) if each in found]
 
 
 def assets(root: Path) -> list[Component]:
@@ -95,12 +119,14 @@ def _asset_version(folder: Path, files: Sequence[str]) -> str:
     return "of unknown version"
 
 
-def _compiled(root: Path) -> set[tuple[str, str]]:
+def _compiled(root: Path, target: str) -> set[tuple[str, str]]:
     """Names and versions in the programs. `cargo metadata` has features, too, that only tests ask for."""
     programs = [f"--package={crate}" for crate in PROGRAMS.values()]
     found = set()
     for edges in ("normal", "normal,build"):
-        lines = _cargo(root, "tree", f"--edges={edges}", "--prefix=none", "--format={p}", *programs).splitlines()
+        lines = _cargo(
+            root, "tree", f"--target={target}", f"--edges={edges}", "--prefix=none", "--format={p}", *programs
+        ).splitlines()
         each = {(words[0], words[1].removeprefix("v")) for words in map(str.split, lines) if words}
         found |= each if edges == "normal" else {crate for crate in each if crate[0] in LINKED_BY_BUILD}
     return found

@@ -20,7 +20,7 @@ from babel.messages.pofile import read_po, write_po
 ROOT = Path(__file__).parent
 PACKAGE = ROOT / "python" / "pgdyno"
 LANGUAGES = PACKAGE / "report" / "languages"
-MESSAGES_OF = ("analyse", "audit", "experiment", "fingerprint")
+MESSAGES_OF = ("analyse", "audit", "experiment/search", "fingerprint")
 """Packages of which reports translate the messages."""
 ARGUMENTS = {
     "gettext": slice(0, 1),
@@ -151,9 +151,11 @@ def _of_messages(path: Path) -> Iterator[Text]:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Message":
             # the first argument is the id
             texts = [tuple(_alternatives(each, f"{where}:{node.lineno}")) for each in node.args[1:]]
-            for one in texts[0]:
+            # where both are conditional expressions, each alternative has its own plural
+            plurals = texts[1] if len(texts) > 1 else (None,)
+            for at, one in enumerate(texts[0]):
                 if _PLACEHOLDER.sub("", one).strip(": "):
-                    yield Text(one, texts[1][0] if len(texts) > 1 else None, where)
+                    yield Text(one, plurals[at if len(plurals) == len(texts[0]) else 0], where)
 
 
 _PLACEHOLDER = re.compile(r"\{[^}]*\}")
@@ -173,10 +175,10 @@ def _alternatives(node: ast.expr, where: str) -> Iterator[str]:
 def _of_values() -> Iterator[Text]:
     """What the page's scripts say, and words that other packages have as values."""
     from pgdyno.analyse.comparison import Verdict
-    from pgdyno.analyse.dip_evidence import Cause
+    from pgdyno.analyse.over_time.dip_evidence import Cause
     from pgdyno.analyse.pairs import Metric
     from pgdyno.audit import RULES, Severity
-    from pgdyno.fingerprint.comparison import Severity as Weight
+    from pgdyno.fingerprint.differences import Severity as Weight
     from pgdyno.records import Outcome
     from pgdyno.report.sections.timelines import script_texts
 

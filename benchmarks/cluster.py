@@ -15,7 +15,7 @@ from typing import Any
 
 from places import null_server
 
-from pgdyno.generators.lifecycle import Cluster, opened
+from pgdyno.generators.generator_lifecycle import Cluster, opened
 from pgdyno.plan.hosts import generators
 from pgdyno.run import find_engine
 

@@ -82,7 +82,7 @@ def server_of(folder: Path) -> int:
             words = file.read_bytes().split(b"\0")
         except OSError:
             continue
-        if b"pgdyno.live.background_server" in words and words[-2].startswith(os.fsencode(folder)):
+        if b"pgdyno.live.server.background_server" in words and words[-2].startswith(os.fsencode(folder)):
             return int(file.parent.name)
     sys.exit("no server beside the run")
 

@@ -25,7 +25,7 @@ from programs import Programs
 
 from pgdyno.host import describe_host
 from pgdyno.prepare import Dataset
-from pgdyno.prepare.dataset import load_dataset, read_comment, read_mark
+from pgdyno.prepare.dataset import load_dataset, read_comment, read_stamp
 from pgdyno.prepare.steps import Steps, minimal_wal
 from pgdyno.programs import find_engine
 from pgdyno.targets import Home, Server, SilentProgress, open_target
@@ -182,7 +182,7 @@ def own_load(way: str, server: Server, programs: Programs, scale: int) -> OwnSam
 
     with minimal_wal(server, steps):
         steps.do("load", "", load)
-    mark = read_mark(read_comment(server))
+    mark = read_stamp(read_comment(server))
     if mark is None or mark.wal_level != "minimal":
         raise SystemExit(f"the load was not without WAL: {steps.done}")
     (load_s,) = (step.seconds for step in steps.done if step.name == "load")

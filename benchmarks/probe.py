@@ -29,7 +29,7 @@ from pgdyno.analyse.pairs import Arms, Metric, PointPairs
 from pgdyno.host import describe_host
 from pgdyno.messages import Message
 from pgdyno.plan.sections import ProbeSpec
-from pgdyno.probe import Beside
+from pgdyno.probe import LocalProbe
 from pgdyno.records import PlacedLines, Point
 from pgdyno.report.answers.comparison import comparison_lines
 from pgdyno.run import find_engine
@@ -133,7 +133,7 @@ class Load:
         log = self._folder / "probe.log"
         assert self._server.machine is not None
         where = lines or self._folder / "none"
-        with Beside(spec, self._environment, self._server.machine.data_directory, where, log) as probe:
+        with LocalProbe(spec, self._environment, self._server.machine.data_directory, where, log) as probe:
             text = run_measured(self._command(workload, seconds), self._environment).out
         if probe.problem is not None:
             sys.exit(probe.problem)

@@ -37,7 +37,7 @@ from pgdyno.records import (
 )
 from pgdyno.store import HistogramRow, IntervalRow, RunFolder, SettingRow, TrialTables, load_run
 from pgdyno.store.parquet import connect, quoted
-from pgdyno.store.tables import TOTAL, EventRow
+from pgdyno.store.trial_tables import TOTAL, EventRow
 
 STARTED = datetime(2026, 11, 20, 10, 15, tzinfo=UTC)
 TARGETS = {"pg17": 1.0, "pg18": 1.06}
@@ -249,6 +249,20 @@ def build(run: Path, page: Path) -> None:
     )
 
 
+GOALS = {18: (1.5, 500), 1280: (5.0, 500)}
+"""Most seconds of CPU and MB of memory that a report may take, by the trials of its run."""
+
+
+def judged(trials: int, said: str) -> bool:
+    """Says whether the goals for so many trials are reached; without goals they are."""
+    if trials not in GOALS:
+        return True
+    found, (seconds, megabytes) = json.loads(said), GOALS[trials]
+    is_reached = bool(found["cpu_seconds"] <= seconds and found["peak_memory_mb"] <= megabytes)
+    print(f"{'reached' if is_reached else 'missed'}: at most {seconds} s of CPU and {megabytes} MB")
+    return is_reached
+
+
 def first_paint_ms(page: Path) -> float:
     """Median of five times that a new browser window opens `page` from disk."""
     from playwright.sync_api import sync_playwright
@@ -283,9 +297,12 @@ def main() -> None:
         page = options.page or Path(temporary) / "report.html"
         # a process of its own: its memory is the report's alone
         command = [sys.executable, __file__, "--run", str(run), "--page", str(page)]
-        print(subprocess.run(command, check=True, capture_output=True, text=True).stdout, end="")
+        said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        print(said, end="")
+        is_reached = judged(options.trials, said)
         if shutil.which("chromium"):
             print(f"first paint: {first_paint_ms(page.resolve()):.0f} ms")
+    sys.exit(0 if is_reached else 1)
 
 
 if __name__ == "__main__":

@@ -16,12 +16,14 @@ from pgdyno.cli import app
 HEAD = """\
 # Commands of pgdyno
 
-This page lists the arguments and options of each command, as `pgdyno COMMAND --help` prints them. See also \
-[exit codes](exit-codes.md) and [environment variables](../guides/targets.md#variables). The engine, pgdrive, has \
-[its own command line](pgdrive.md).
+This page lists the arguments and options of each command, as `pgdyno COMMAND --help` prints them. Wheels install the \
+same as one manual page, `man pgdyno`, with a section for each command: separate pages would only repeat `--help`, and \
+so would pages of pgdrive and pgprobe. See also [exit codes](exit-codes.md) and [environment variables and the \
+configuration file](environment.md). The engine, pgdrive, has [its own command line](pgdrive.md).
 
-`pgdyno --version` prints the versions of pgdyno and pgdrive; `--install-completion` installs shell completion for \
-commands and options, `--show-completion` prints what it would install. Every command has `--help`, or `-h`.
+`pgdyno --version`, or `-V`, prints the versions of pgdyno and pgdrive; `--install-completion` installs shell \
+completion for commands, options, plans and runs, `--show-completion` prints what it would install. Every command has \
+`--help`, or `-h`.
 """
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.long import LONG, SLOWEST
 
 # its assertions tell what they compared, too
-pytest.register_assert_rewrite("tests.recount")
+pytest.register_assert_rewrite("tests.load_recount")
 
 # a job in the background is started with SIGINT ignored, and all its children inherit that: then no test could
 # press Ctrl-C; a handler of ours is reset to the default in programs that tests start

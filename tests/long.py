@@ -13,7 +13,13 @@ HAS_NAMESPACES = os.geteuid() == 0 and not subprocess.run(["unshare", "-n", "tru
 """Whether test_generator_hosts.py can test what happens when a generator is lost."""
 FAULTS_OF_ONE_MACHINE = (r"test_cluster.py::test_a_(frozen_node|killed_node|driver_that_is_killed)",)
 LONG = (
-    r"test_target_versions.py::.*\[(10-vacuum|10-template|13-vacuum|13-snapshot|18-template|18-snapshot)\]",
+    r"test_cluster_analysis.py::test_pages_are_the_same",
+    r"test_without_amazon.py::test_what_is_not_about_amazon_passes",
+    r"test_sbtest.py::test_every_way_brings_the_same_rows_back\[snapshot\]",
+    r"test_tpcc_plan.py::test_every_trial_begins_with_the_rows_of_the_load\[template\]",
+    r"test_sweep_runs.py::test_a_kept_plan_comes_to_the_same_trials",
+    r"test_pgbench_init.py::test_chunks_over_many_connections_make_the_same\[-s 3 -F 70\]",
+    r"test_target_versions.py::.*\[(10-vacuum|10-template|10-snapshot|13-vacuum|13-snapshot|18-template|18-snapshot)\]",
     r"test_events.py::test_clients_follow_a_replica_that_takes_over\[(13|10)\]",
     r"test_reset_runs.py::test_a_later_run_finds_what_an_earlier_one_made\[template\]",
     r"test_reset_runs.py::test_a_run_ended_in_the_midst_loses_nothing\[(template-copying|reload).*\]",
@@ -24,7 +30,7 @@ LONG = (
     r"test_probe.py::.*\[13\]",
     r"test_aws_runs.py::(test_a_run_that_is_terminated|test_selftest)",
     r"test_aws_ec2_runs.py::test_selftest_of_a_host",
-    r"test_aws_hosts_boot.py::test_(what_stops_the_set_up|debians_own)",
+    r"test_aws_hosts_boot.py::",
     r"test_target_build.py::test_a_server_by_meson",
     r"test_resume.py::test_(another_kernel|failed_trials|a_run_that_was_killed_behind_its_last|a_script_that_was)",
     r"test_analyse_compare_rates.py::test_95_of_100.*\[(normal-10|normal-20|checkpoints-6|checkpoints-20)\]",
@@ -34,11 +40,21 @@ LONG = (
     r"test_generator_hosts.py::test_runs_are_analysed",
     r"test_generator_hosts.py::test_a_host_that_cannot_be_one_says_why\[(keyless|closed|rayless)",
     *(FAULTS_OF_ONE_MACHINE if HAS_NAMESPACES else ()),
-    r"test_snapshot_ways.py::test_the_cluster_comes_back\[reflink\]",
+    r"test_snapshot_methods.py::test_the_cluster_comes_back\[reflink\]",
     r"test_fuzz.py::.*\[long\]",
-    r"test_target_hostile.py::.*falls_silent.*\[(asked for its settings-F|given rows-F|asked to vacuum-T)",
+    r"test_store_azure.py::",
+    r"test_pool.py::",
+    r"test_docs_commands.py::.*\[(tutorial|latency|sysbench|compare-settings)\]",
+    r"test_target_hostile.py::.*falls_silent.*\[(asked for its settings-F|given rows-|asked to vacuum-)",
+    r"test_probe_versions.py::test_every_source_of_every_version_answers\[1[1-7]\]",
+    r"test_aws_ec2_runs.py::test_the_load_comes_from_a_host_of_its_own",
+    r"test_audit_runs.py::test_a_standby_that_does_not_replay_is_seen\[ALTER",
+    r"test_events.py::test_a_crash_takes_away_only_what_was_not_yet_on_disk\[on\]",
     r"test_probe_client_waits.py::.*\[13\]",
+    r"test_gate_confirm.py::test_a_regression_is_confirmed",
     r"test_third_party.py::test_the_wheel_carries_them",
+    r"test_minimal_wal.py::test_a_load_leaves_the_same_with_and_without_wal\[tpcc\]",
+    r"test_minimal_wal.py::test_a_kept_cluster_whose_run_is_killed_while_it_loads\[pgdyno and its server\]",
 )
-SLOWEST = ("test_aws_hosts_boot.py", "test_generator_hosts.py")
+SLOWEST = ("test_generator_hosts.py",)
 """Files of few tests that take minutes. They start first, so that none of them runs alone at the end."""

@@ -15,29 +15,29 @@ ROOT = Path(__file__).parents[1] / "python" / "pgdyno"
 HEAD = """\
 # Message ids
 
-Findings and warnings in JSON carry their `id` and `parameters`, so that no program has to take a sentence apart: the \
-`id` stays the same from version to version, the sentence may become a better one. The tables show each message as its \
-template: `{trials}` stands for the parameter `trials`, and what follows a colon (`{share:.0%}`) is how it is shown, \
-in [Python's notation](https://docs.python.org/3/library/string.html#format-specification-mini-language).
+Findings, warnings and notes in JSON carry their `id` and `parameters`, so that programs need not parse sentences: ids \
+do not change between versions, sentences may. The tables show each message as its template: `{trials}` stands for the \
+parameter `trials`, and the text after a colon (`{share:.0%}`) is its format, in \
+[Python's notation](https://docs.python.org/3/library/string.html#format-specification-mini-language).
 
-Parameters are numbers in the unit at the end of their name, shares of one (`0.05` is 5 %), or strings. Some are not \
-shown by the sentence. A message with several templates says the same in other words: its parameters decide which.
+Parameters are numbers in the unit at the end of their name, shares of one (`0.05` is 5 %), or strings. The sentence \
+does not show all of them. If a message has several templates, its parameters decide which of them applies.
 
-They are in `pgdyno audit --json` (each finding), `pgdyno show --json` (`notes` of the analysis, and `warnings` of \
+Messages are in `pgdyno audit --json` (each finding), `pgdyno show --json` (`notes` of the analysis, and `warnings` of \
 curves and points, whose `code` is the `id` under its older name), `pgdyno analyse --json` (`usl` if no law was \
 fitted), `pgdyno compare --json` (`confounders`; `warning_details`, `note_details` and `reason_details`, next to the \
-sentences in `warnings`, `notes` and `reason`; `refused` of a noise floor), and in the manifest of a run with a search \
-(`messages`).
+sentences in `warnings`, `notes` and `reason`; `refused` of a noise floor), and in the manifest of a run \
+(`note_details`, next to the sentences in `notes`; `messages` of a search).
 
 A parameter may itself be a message: `NAME` is its sentence, `NAME_id` its id, and its parameters are among those of \
-the whole. So a rule of the [audit](audit.md) that lacks its input has the id of the rule followed by `-not-checked`, \
+the whole. For example, an [audit](audit.md) rule without its input has the id of the rule followed by `-not-checked`, \
 and the parameters `reason` and `reason_id`.
 """
 
 SECTIONS = {
     "audit": "Findings of the audit",
     "analyse": "Warnings of the analysis and of comparisons",
-    "experiment": "What a search found",
+    "experiment": "Notes of a run, and what a search found",
     "fingerprint": "How two fingerprints differ",
     "commands": "Why two runs are not compared",
 }

@@ -21,10 +21,10 @@ from pathlib import Path
 
 from pgdyno.errors import TargetError
 from pgdyno.targets import Home, SilentProgress
-from pgdyno.targets.account import Account
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.embedded.kind import find_embedded
 from pgdyno.targets.embedded.schema import EmbeddedTarget
+from pgdyno.targets.server_user import Account
 
 ROOT = Path(__file__).parents[1]
 PGDRIVE = Path(sys.executable).parent / "pgdrive"

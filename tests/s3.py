@@ -11,7 +11,7 @@ from urllib.request import Request, urlopen
 import boto3
 from moto.server import ThreadedMotoServer
 
-from pgdyno.store.object_storage.address import service
+from pgdyno.store.object_storage.services import bucket_store
 
 BUCKET = "bench"
 REGION = "eu-central-1"
@@ -66,7 +66,7 @@ class Bucket:
 
 @contextmanager
 def object_storage() -> Iterator[Bucket]:
-    """Creates an empty bucket, which boto3 finds by environment variables."""
+    """Creates an empty bucket, which pgdyno and boto3 find by environment variables."""
     # each request would be a line
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
@@ -82,10 +82,10 @@ def object_storage() -> Iterator[Bucket]:
 
 @contextmanager
 def environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Sets `variables`, which boto3 reads when it creates a client."""
+    """Sets `variables`, which pgdyno reads when it first uses a bucket."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
-    service.cache_clear()
+    bucket_store.cache_clear()
     try:
         yield
     finally:
@@ -93,4 +93,4 @@ def environment(variables: Mapping[str, str]) -> Iterator[None]:
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
-        service.cache_clear()
+        bucket_store.cache_clear()

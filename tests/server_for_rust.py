@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 
 from pgdyno.targets import Home, SilentProgress, open_target
 from pgdyno.targets.embedded.kind import find_embedded
 from pgdyno.targets.embedded.schema import EmbeddedTarget
+from tests.conninfo import conninfo
+from tests.postgres.pgbench_words import installed_pgbench
 
 
 def main() -> int:
-    pgbench = shutil.which("pgbench")
-    if pgbench is None:
-        sys.exit("the tests compare with the real pgbench, which is not here: run make test-packages as root")
     spec = EmbeddedTarget(kind="embedded", version="18", settings={"fsync": "off"})
     home, progress = Home.locate(), SilentProgress()
     programs = find_embedded(spec, home, progress).bin
@@ -24,8 +22,8 @@ def main() -> int:
             **os.environ,
             **server.environment(),
             "PGDYNO_TEST_PG_BIN": str(programs),
-            "PGDYNO_TEST_PGBENCH": pgbench,
-            "PGDYNO_TEST_DSN": server.address.conninfo(server.dbname),
+            "PGDYNO_TEST_PGBENCH": installed_pgbench(),
+            "PGDYNO_TEST_DSN": conninfo(server),
         }
         return subprocess.run(sys.argv[1:], env=environment, check=False).returncode
 

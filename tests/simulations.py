@@ -18,14 +18,17 @@ import numpy as np
 
 from pgdyno.analyse.capacity import capacity_interval
 from pgdyno.analyse.comparison import LEAST_DELTA, Verdict, compare
-from pgdyno.analyse.dips import dips
 from pgdyno.analyse.history import change_points
-from pgdyno.analyse.intervals import paired_interval, t_quantile
+from pgdyno.analyse.intervals import instances_interval, paired_interval, t_quantile
+from pgdyno.analyse.over_time.dips import dips
+from pgdyno.analyse.over_time.steady_state import SteadyClass, steady_state
+from pgdyno.analyse.over_time.timeline import RunSource, trial_timeline
 from pgdyno.analyse.scaling import UslFit, fit_usl, knee, usl
-from pgdyno.analyse.steady_state import SteadyClass, steady_state
-from pgdyno.analyse.timeline import RunSource, trial_timeline
-from pgdyno.experiment.search.capacity import Capacity, RateSpan, next_rate
+from pgdyno.experiment.search.capacity_steps import Capacity, RateSpan, next_rate
 from pgdyno.store import find_run, load_run
+from tests.simulated_confirmation import confirmations
+from tests.simulated_endurance import endurance
+from tests.simulated_stopping import as_run, same_claims, trials_saved, wrong_claims
 from tests.unit.comparison_sample import Array, arms_of, checkpointed, pair_of_arms
 from tests.unit.test_analyse_history import noisy
 from tests.unit.test_analyse_steady import noise
@@ -206,6 +209,37 @@ def steps(times: int = 300) -> Iterator[Row]:
             yield (runs, f"{100 * step:g} %", percent(right, times) if step else "", percent(some, times))
 
 
+def instances(times: int = 20_000, trials: int = 4) -> Iterator[Row]:
+    """Yields how often 95 % intervals of two equal targets contain the true difference, 0.
+
+    An instance has `trials` trials; `share` is the part of a trial's variance that its instance causes. In the last
+    column the instances of one target scatter three times as much.
+    """
+    shares = (0.0, 0.25, 0.5, 0.9)
+    yield ("instances", "unit", *(f"share {100 * share:g} %" for share in shares), "unequal scatter")
+    for count in (2, 3, 5, 8):
+        held: dict[str, list[str]] = {"trial": [], "instance": []}
+        for share, factor in (*((share, 1.0) for share in shares), (0.5, 3.0)):
+            random = np.random.default_rng(count)
+            inside = Counter[str]()
+            for _ in range(times):
+                base, other = (
+                    random.normal(0, math.sqrt(share), (count, 1))
+                    + random.normal(0, math.sqrt(1 - share), (count, trials))
+                    for _ in range(2)
+                )
+                other *= factor
+                for unit, found in (
+                    ("trial", paired_interval(list((other - base).T.ravel()), 0.95, 0)),
+                    ("instance", instances_interval(list(base.mean(axis=1)), list(other.mean(axis=1)), 0.95)),
+                ):
+                    inside[unit] += found is not None and found.low <= 0 <= found.high
+            for unit, cells in held.items():
+                cells.append(percent(inside[unit], times))
+        for unit, cells in held.items():
+            yield (count, unit, *cells)
+
+
 def planted_dips(runs: Sequence[RunSource], times: int = 20) -> Iterator[Row]:
     """Yields the dips found after dips of known depth were planted in the measured seconds of real trials."""
     yield ("depth", "seconds", "found", "loss as found / as planted (median; middle 90 %)", "others a trial")
@@ -265,11 +299,18 @@ def main(runs: Sequence[str]) -> None:
         ("Intervals", coverage()),
         ("Verdicts", verdicts()),
         ("Pairs that are added", added_pairs()),
+        ("Wrong claims of runs that stop when decided", wrong_claims()),
+        ("Trials saved by stopping when decided", trials_saved()),
+        ("The same, when stopping", same_claims()),
+        ("Runs that stop when decided, as pgdyno compares", as_run()),
+        ("Instances", instances()),
         ("Capacities", capacities()),
         ("Knees", knees()),
         ("Scalability law", usl_intervals()),
         ("Steadiness", steadiness()),
         ("Change points", steps()),
+        ("Endurance", endurance()),
+        ("Confirmation", confirmations()),
     ):
         print(f"## {title}\n\n{table(rows)}\n", flush=True)
     if runs:

@@ -11,10 +11,22 @@ from typing import NoReturn
 
 from pgdyno.commands.termination import Termination
 from pgdyno.errors import ExitCode, PgdynoError, PlanError
+from pgdyno.process_exit import leave
 
 
 def main() -> NoReturn:
     """Runs the command line; exits with a documented code."""
+    try:
+        _run()
+    except SystemExit as end:
+        # every other type of code is a text for standard error, which Python's own exit prints
+        if not isinstance(end.code, int):
+            raise
+        leave(end.code)
+
+
+def _run() -> NoReturn:
+    """Runs the command line. Raises SystemExit with a documented code."""
     if sys.argv[1:] == ["generator-node"]:
         # internal: a driver calls this over SSH on the host of a generator
         from pgdyno.generators.ray_node import main as hold
@@ -24,11 +36,14 @@ def main() -> NoReturn:
     termination.install()
     try:
         try:
-            from pgdyno.cli import app
-            from pgdyno.terminal import guard_streams
+            from pgdyno.cli import app, configured
+            from pgdyno.terminal import flush_output, guard_streams
 
             guard_streams()
-            app(standalone_mode=True)
+            try:
+                app(standalone_mode=True, default_map=configured())
+            finally:
+                flush_output()
         finally:
             termination.finish()
     except PgdynoError as error:
@@ -59,7 +74,7 @@ def _say(error: PgdynoError) -> None:
     if isinstance(error, PlanError):
         from pgdyno.plan.show import problem_lines
 
-        for line in problem_lines(error):
+        for line in problem_lines(error, console.room):
             console.print(line)
     if error.hint:
         console.print("hint: ", style="dim", end="")

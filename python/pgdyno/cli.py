@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from pgdyno.commands.shell import analysis, measurement, planning, rental, stored_runs
-from pgdyno.commands.shell.options import Command
+from pgdyno.commands.arguments import analysis, measurement, planning, rental, stored_runs
+from pgdyno.commands.arguments.options import Command
+from pgdyno.user_config import config_path, defaults, read_config
 
 app = typer.Typer(
     name="pgdyno",
@@ -20,6 +21,7 @@ app = typer.Typer(
 )
 COMMANDS: dict[str, Callable[..., None]] = {
     "run": measurement.run,
+    "ab": measurement.ab,
     "doctor": measurement.doctor,
     "watch": measurement.watch,
     "import": stored_runs.import_,
@@ -42,6 +44,11 @@ app.add_typer(planning.app, name="plan")
 app.add_typer(rental.app, name="target")
 
 
+def configured() -> dict[str, dict[str, str]]:
+    """Returns the user's own defaults, by command. Raises UsageError."""
+    return defaults(read_config(config_path()), COMMANDS)
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         from pgdyno import __version__
@@ -57,7 +64,9 @@ def _version(wanted: bool) -> None:
 def _root(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Print the versions of pgdyno and pgdrive."),
+        typer.Option(
+            "--version", "-V", callback=_version, is_eager=True, help="Print the versions of pgdyno and pgdrive."
+        ),
     ] = False,
 ) -> None:
     del version

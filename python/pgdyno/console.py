@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import IO, Any
 
 from rich import console as rich_console
 from rich.segment import Segment
 from rich.status import Status
+from rich.table import Table
 from rich.text import Text
 
-from pgdyno.terminal import visible
+from pgdyno.terminal import visible, writing
+
+UNLIMITED = 100_000
+"""Width of a file or a pipe."""
 
 
 class Console(rich_console.Console):
@@ -18,6 +27,45 @@ class Console(rich_console.Console):
 
     def __init__(self, *, stderr: bool = False, soft_wrap: bool = False) -> None:
         super().__init__(stderr=stderr, soft_wrap=soft_wrap, markup=False, emoji=False, highlight=False)
+
+    @property
+    def room(self) -> int:
+        """Return the width for prose: the terminal's; a file or a pipe has no lines to fit into."""
+        return self.width if self.is_terminal else UNLIMITED
+
+    def print(self, *objects: Any, **options: Any) -> None:  # noqa: ANN401 - rich's own options
+        """Prints as rich does, but wraps no text in a file or a pipe."""
+        if not self.is_terminal and all(isinstance(each, str | Text) for each in objects):
+            options.setdefault("soft_wrap", True)
+        super().print(*objects, **options)
+
+    def print_table(self, table: Table) -> None:
+        """Prints `table` in the terminal's width; to a file or a pipe, each row is one line and no name is broken."""
+        if self.is_terminal:
+            self.print(table)
+            return
+        self.width = UNLIMITED
+        with self.capture() as captured:
+            self.print(table)
+        for line in captured.get().splitlines():
+            self.print(line.rstrip(), soft_wrap=True)
+
+    @contextmanager
+    def paged(self) -> Iterator[None]:
+        """Shows what the block prints with the program in PAGER, if it is longer than the terminal.
+
+        PAGER="" or "cat" shows it directly, as do pipes and files.
+        """
+        pager = shlex.split(os.environ.get("PAGER", "less"))
+        if not (self.is_terminal and sys.stdin.isatty()) or self.is_dumb_terminal or pager in ([], ["cat"]):
+            yield
+            return
+        with self.capture() as captured:
+            yield
+        text = captured.get()
+        if text.count("\n") < self.height or not _shown_by(pager, text):
+            self.file.write(text)
+            self.file.flush()
 
     @property
     def file(self) -> IO[str]:
@@ -31,6 +79,15 @@ class Console(rich_console.Console):
     def file(self, new_file: IO[str]) -> None:
         self._file = new_file
 
+    def _check_buffer(self) -> None:
+        # rich's own code writes to the raw stream, past the guard that reports a full disk
+        with writing(self.file):
+            super()._check_buffer()
+
+    def on_broken_pipe(self) -> None:
+        """rich would exit with 1."""
+        raise BrokenPipeError
+
     def render_str(self, text: str, **options: Any) -> Text:  # noqa: ANN401 - rich's own options
         return super().render_str(visible(text), **options)
 
@@ -43,3 +100,20 @@ class Console(rich_console.Console):
     def status(self, status: rich_console.RenderableType, **options: Any) -> Status:  # noqa: ANN401 - likewise
         """A status line that does not parse markup."""
         return super().status(Text(status) if isinstance(status, str) else status, **options)
+
+
+def _shown_by(pager: list[str], text: str) -> bool:
+    """Returns whether the program `pager` could be started; it may end before it has read all of `text`."""
+    environment = {"LESS": "FRX", "LV": "-c"} | os.environ
+    try:
+        process = subprocess.Popen(pager, stdin=subprocess.PIPE, env=environment, encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    assert process.stdin is not None
+    with suppress(BrokenPipeError), process.stdin as stream:
+        stream.write(text)
+    while True:
+        # Ctrl-C belongs to the pager
+        with suppress(KeyboardInterrupt):
+            process.wait()
+            return True

@@ -22,14 +22,16 @@ class Message:
     """A stable ID in kebab-case, which programs read with the parameters instead of the sentence."""
     template: str
     plural: str | None
-    """The template unless the parameter `count` is 1; None where there is one template for every number."""
+    """The template unless the number is 1: the parameter `count`, or `trials` without one. None where there is one
+    template for every number.
+    """
     items: tuple[tuple[str, Parameter | Message], ...]
     """Hashable pairs of names and values; a message within another is translated with it."""
 
     def __init__(
         self, id_: str, template: str, plural: str | None = None, /, **parameters: Parameter | Message
     ) -> None:
-        """Requires a parameter `count` if there is a `plural`."""
+        """Requires a parameter `count` or `trials` if there is a `plural`."""
         object.__setattr__(self, "id", id_)
         object.__setattr__(self, "template", template)
         object.__setattr__(self, "plural", plural)
@@ -48,9 +50,15 @@ class Message:
         return plain | {name: value for name, value in self.items if not isinstance(value, Message)}
 
     @property
+    def number(self) -> int:
+        """The number that chooses between template and plural."""
+        values = dict(self.items)
+        return int(str(values.get("count", values.get("trials", 0))))
+
+    @property
     def english(self) -> str:
-        """The template for the parameter `count`."""
-        return self.template if self.plural is None or dict(self.items)["count"] == 1 else self.plural
+        """The template for the number."""
+        return self.template if self.plural is None or self.number == 1 else self.plural
 
     def __str__(self) -> str:
         """The English sentence."""

@@ -1,6 +1,6 @@
-"""The packages that extend pgdyno: one line per kind of target, cloud provider and object storage client.
+"""What extends pgdyno: one line per kind of target, cloud provider, source of credentials and search.
 
-No other module outside of a package names it. Packages are imported when they are first needed; pgdyno works without a
+No other module outside of a package names it. Modules are imported when they are first needed; pgdyno works without a
 missing one.
 """
 
@@ -17,8 +17,10 @@ class Kind(NamedTuple):
 
     schema: str
     """Module and class of its section of a plan (`pgdyno.plan.targets.TargetSpec`)."""
-    where: Literal["here", "elsewhere", "rented"]
-    """Where its servers run: on this machine, on a host that pgdyno does not know, or at a cloud provider."""
+    where: Literal["here", "elsewhere", "borrowed", "rented"]
+    """Where its servers run: on this machine, on a host that pgdyno does not know, on one that it borrows, or at a
+    cloud provider.
+    """
 
 
 KINDS = {
@@ -26,6 +28,7 @@ KINDS = {
     "local": Kind("pgdyno.targets.local.schema:LocalTarget", "here"),
     "build": Kind("pgdyno.targets.build.schema:BuildTarget", "here"),
     "dsn": Kind("pgdyno.targets.dsn.schema:DsnTarget", "elsewhere"),
+    "pool": Kind("pgdyno.targets.pool.schema:PoolTarget", "borrowed"),
     "ec2": Kind("pgdyno.targets.aws.schema:Ec2Target", "rented"),
     "rds": Kind("pgdyno.targets.aws.schema:RdsTarget", "rented"),
     "aurora": Kind("pgdyno.targets.aws.schema:AuroraTarget", "rented"),
@@ -33,10 +36,32 @@ KINDS = {
 """By the name in plans, in the order in which errors list them."""
 GENERATORS = {"ec2": "pgdyno.targets.aws.schema:Ec2Generator"}
 """Module and class of rented generators (`pgdyno.plan.targets.RentedHosts`), by kind."""
-PROVIDERS = {"aws": "pgdyno.targets.aws.provider"}
+PROVIDERS = {"aws": "pgdyno.targets.aws.provider", "pool": "pgdyno.targets.pool.provider"}
 """Modules with an object `PROVIDER` (`pgdyno.targets.provider.Provider`)."""
-OBJECT_STORAGE = {"s3": "pgdyno.targets.aws.s3"}
-"""Modules with a client for addresses of each scheme (`pgdyno.store.object_storage.address.Service`)."""
+STORAGE_CREDENTIALS = {"s3": "pgdyno.targets.aws.s3"}
+"""Modules with `found`: credentials that a provider's own library finds (`pgdyno.store.object_storage.services`)."""
+
+
+class Search(NamedTuple):
+    """A search, which replaces the grid of a sweep."""
+
+    arm: str
+    """Module and class (`pgdyno.experiment.search.search_arm.Arm`)."""
+    axis: Literal["clients", "rate"]
+    """The parameter that it varies."""
+    goal: str
+    """What it finds, for `pgdyno plan show`."""
+    meets_latency: bool = False
+    """Whether its goal is a latency target, which the plan then must have."""
+
+
+SEARCHES = {
+    "peak": Search("pgdyno.experiment.search.peak_search:PeakSearch", "clients", "the peak of throughput"),
+    "capacity": Search(
+        "pgdyno.experiment.search.capacity_search:CapacitySearch", "rate", "the capacity", meets_latency=True
+    ),
+}
+"""By `search.find` of a plan."""
 
 
 def kinds_that_are(where: str) -> tuple[str, ...]:

@@ -6,10 +6,17 @@ All output passes `visible`: `print` through the streams that `guard_streams` in
 
 from __future__ import annotations
 
+import atexit
+import os
 import re
 import sys
-from collections.abc import Iterable
-from typing import Any, TextIO
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import IO, Any, TextIO
+
+from pgdyno.errors import ExitCode, StoreError
+
+STANDARD_ERROR = 2
 
 _STEERING = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)"  # control characters, including the second table of ISO 6429
@@ -23,6 +30,41 @@ def visible(text: str) -> str:
     return _STEERING.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
+@contextmanager
+def writing(stream: IO[str]) -> Iterator[None]:
+    """Ends the program with success if the reader of its output, such as `head`, has closed the pipe.
+
+    Raises StoreError if output cannot be written, for instance to a full disk. Nothing that happens to standard error
+    ends the program. Libraries would exit with the code of an error.
+    """
+    try:
+        yield
+    except OSError as error:
+        # the interpreter's last flush must not fail, either
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)
+        if stream.fileno() == STANDARD_ERROR:
+            return
+        if isinstance(error, BrokenPipeError):
+            raise SystemExit(ExitCode.OK) from None
+        reason = (error.strerror or str(error)).lower()
+        raise StoreError(f"cannot write to standard output: {reason}") from error
+
+
+def flush_output() -> None:
+    """Writes what is buffered for standard output. Raises as `writing`."""
+    if isinstance(sys.stdout, _Guarded):
+        sys.stdout.flush()
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, _Guarded):
+            with suppress(SystemExit, OSError, ValueError, StoreError):
+                stream.flush()
+
+
 class _Guarded:
     """A text stream whose writes pass `visible`."""
 
@@ -31,8 +73,13 @@ class _Guarded:
         self.rich_proxied_file = stream
 
     def write(self, text: str) -> int:
-        self.rich_proxied_file.write(visible(text))
+        with writing(self.rich_proxied_file):
+            self.rich_proxied_file.write(visible(text))
         return len(text)
+
+    def flush(self) -> None:
+        with writing(self.rich_proxied_file):
+            self.rich_proxied_file.flush()
 
     def writelines(self, lines: Iterable[str]) -> None:
         for each in lines:
@@ -51,6 +98,7 @@ def guard_streams() -> None:
         stream = getattr(sys, name)
         if stream is None or isinstance(stream, _Guarded):
             continue
+        atexit.register(_flush)
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
         setattr(sys, name, _Guarded(stream))
@@ -59,7 +107,8 @@ def guard_streams() -> None:
 def print_utf8(pieces: Iterable[bytes]) -> None:
     """Writes text as UTF-8 whatever the terminal's encoding, through `visible`."""
     sys.stdout.flush()
-    binary = getattr(sys.stdout, "rich_proxied_file", sys.stdout).buffer
-    for each in pieces:
-        binary.write(visible(each.decode()).encode())
-    binary.flush()
+    stream = getattr(sys.stdout, "rich_proxied_file", sys.stdout)
+    with writing(stream):
+        for each in pieces:
+            stream.buffer.write(visible(each.decode()).encode())
+        stream.buffer.flush()

@@ -48,6 +48,15 @@ def format_duration(seconds: float) -> str:
     return f"{minutes}m{secs:02d}s" if minutes else f"{secs}s"
 
 
+def duration_words(seconds: float) -> str:
+    """Formats `seconds` for a sentence, in the same units as `format_duration`: "5 s", "11 min 40 s", "2 h 05 min"."""
+    return _LETTER.sub(lambda unit: f" {_WORDS[unit[0]]} ", format_duration(seconds)).strip()
+
+
+_LETTER = re.compile("[hms]")
+_WORDS = {"h": "h", "m": "min", "s": "s"}
+
+
 def format_significant(number: float, digits: int = 3) -> str:
     """Formats `number` with at least `digits` significant digits and thousands separators: 71,300 or 0.0213."""
     if number == 0:
@@ -63,6 +72,16 @@ def format_significant(number: float, digits: int = 3) -> str:
         size /= 10
         decimals -= 1
     return f"{number:,.{max(decimals, 0)}f}"
+
+
+def format_size(count: float) -> str:
+    """Formats `count` bytes in decimal units, as reports and pages do: 14.3 MB."""
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 999.5:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{format_significant(size)} {unit}"
+        size /= 1000
+    return f"{format_significant(size)} TB"
 
 
 def format_bytes(count: int) -> str:

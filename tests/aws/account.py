@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import warnings
@@ -10,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from botocore.loaders import Loader, create_loader
 
 from pgdyno.commands.cost import Consent
 from pgdyno.commands.target import up as bring_up
@@ -30,6 +32,11 @@ PAUSES: list[float] = []
 """Seconds that boto3 would have slept before each repetition of a request."""
 
 
+@functools.cache
+def _loader(search_path: str | None = None) -> Loader:
+    return create_loader(search_path)
+
+
 @pytest.fixture
 def amazon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Simulator]:
     """A simulated account without real servers."""
@@ -39,12 +46,23 @@ def amazon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Simulato
             monkeypatch.setenv(name, value)
         monkeypatch.delenv("AWS_PROFILE", raising=False)
         monkeypatch.setattr(life, "wait_until_it_answers", lambda *_: None)
-        # the simulator's phases are counted in looks, not in time
-        monkeypatch.setattr(api, "FIRST_S", 0.01)
+        monkeypatch.setattr(api, "time", simulator.clock)
         monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=PAUSES.append))
+        # each session would parse the services' models again, which takes a third of these tests
+        monkeypatch.setattr("botocore.session.create_loader", _loader)
         SAID.clear()
         PAUSES.clear()
         yield simulator
+
+
+CERTIFICATE = "-----BEGIN CERTIFICATE-----\n"
+"""The certificate of every host without a real server."""
+
+
+def without_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes pgdyno believe that a host is set up once it is known by its key: nothing answers at its address."""
+    monkeypatch.setattr("pgdyno.targets.aws.hosts.ec2.wait_until_set_up", lambda *_: None)
+    monkeypatch.setattr("pgdyno.targets.aws.hosts.ec2.ask", lambda *_: CERTIFICATE)
 
 
 @pytest.fixture
@@ -55,12 +73,12 @@ def root(tmp_path: Path) -> Path:
     return file
 
 
-def rental(tmp_path: Path, *targets: str) -> Rental:
-    return begin(plan(tmp_path, *targets), tmp_path / "home", SAID.append, 3600)
+def rental(tmp_path: Path, *targets: str, repeats: int = 1) -> Rental:
+    return begin(plan(tmp_path, *targets, repeats=repeats), tmp_path / "home", SAID.append, 3600)
 
 
-def plan(tmp_path: Path, *targets: str) -> Plan:
-    return load_plan(write_plan(tmp_path / "plan", *targets)).plan
+def plan(tmp_path: Path, *targets: str, repeats: int = 1) -> Plan:
+    return load_plan(write_plan(tmp_path / "plan", *targets, repeats=repeats)).plan
 
 
 def failed(tmp_path: Path, *targets: str) -> TargetError:
@@ -79,7 +97,10 @@ def failed_blindly(tmp_path: Path, *targets: str) -> TargetError:
 
 
 def kill_at(amazon: Simulator, call: str, up: Callable[[], None], nth: int = 1) -> None:
-    """Runs `up` in a child process, and kills it after the execution of its nth `call`, before the response."""
+    """Runs `up` in a child process, and kills it after the execution of its nth `call`, before the response.
+
+    Requests that it sent in parallel are executed, too.
+    """
     with warnings.catch_warnings():
         # the simulator's threads are not needed in the child
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -99,4 +120,5 @@ def kill_at(amazon: Simulator, call: str, up: Callable[[], None], nth: int = 1) 
 
     amazon.on_call = kill
     _, status = os.waitpid(pid, 0)
+    amazon.settle()
     assert os.WIFSIGNALED(status), f"it was not killed at {call}"

@@ -1,4 +1,4 @@
-"""Versions, parameters and prices of the simulated services, which are a selection of the real ones."""
+"""Versions and prices of the simulated services, which are a selection of the real ones."""
 
 from __future__ import annotations
 
@@ -11,32 +11,20 @@ VERSIONS = {
     "postgres": ["12.20", "16.3", "17.2", "17.4", "18.1"],
     "aurora-postgresql": ["12.9", "16.4", "17.4", "18.1"],
 }
-PAGE = 4
-_BOTH = {
-    "autovacuum": ("boolean", True),
-    "effective_cache_size": ("integer", True),
-    "fsync": ("boolean", False),
-    "max_connections": ("integer", True),
-    "random_page_cost": ("float", True),
-    "shared_buffers": ("integer", True),
-    "ssl": ("boolean", False),
-    "work_mem": ("integer", True),
-}
-_RDS_ONLY = {
-    "checkpoint_timeout": ("integer", True),
-    "max_wal_size": ("integer", True),
-    "wal_compression": ("boolean", True),
-}
 _PRICES = (
     ("Database Instance", "PostgreSQL", "db.m7g.large", "InstanceUsage:db.m7g.large", "Hrs", 0.2),
     ("Database Instance", "PostgreSQL", "db.m7g.large", "Multi-AZUsage:db.m7g.large", "Hrs", 9.9),
     ("Database Instance", "PostgreSQL", "db.m8g.large", "InstanceUsage:db.m8g.large", "Hrs", 0.3),
     ("Database Instance", "Aurora PostgreSQL", "db.r8g.large", "InstanceUsage:db.r8g.large", "Hrs", 0.3),
     ("Database Instance", "Aurora PostgreSQL", "db.r8g.large", "InstanceUsageIOOptimized:db.r8g.large", "Hrs", 0.4),
+    ("ServerlessV2", "Aurora MySQL", "", "Aurora:ServerlessV2Usage", "ACU-Hr", 9.9),
+    ("ServerlessV2", "Aurora PostgreSQL", "", "Aurora:ServerlessV2Usage", "ACU-Hr", 0.14),
+    ("ServerlessV2", "Aurora PostgreSQL", "", "Aurora:ServerlessV2IOOptimizedUsage", "ACU-Hr", 0.18),
     ("Database Storage", "MySQL", "", "RDS:GP3-Storage", "GB-Mo", 9.9),
     ("Database Storage", "PostgreSQL", "", "RDS:GP3-Storage", "GB-Mo", 0.1),
     ("Database Storage", "Aurora PostgreSQL", "", "Aurora:StorageUsage", "GB-Mo", 0.12),
     ("Database Storage", "Any", "", "Aurora:IO-OptimizedStorageUsage", "GB-Mo", 0.25),
+    ("System Operation", "Any", "", "Aurora:StorageIOUsage", "IOs", 0.2e-6),
     ("Database Instance", "PostgreSQL", "db.t4g.micro", "InstanceUsage:db.t4g.micro", "Hrs", 0.02),
     ("Compute Instance", "", "m7g.large", "BoxUsage:m7g.large", "Hrs", 0.1),
     ("Compute Instance", "", "m8g.large", "BoxUsage:m8g.large", "Hrs", 0.2),
@@ -57,7 +45,6 @@ _PRICES = (
 """Family, engine, instance class, usage type, unit, and an invented price in USD."""
 _PLAIN = ("operatingSystem", "tenancy", "preInstalledSw", "capacitystatus")
 """Attributes that are the same for all products of this list."""
-_CLUSTER = {"autovacuum": ("boolean", True), "rds.logical_replication": ("boolean", True), "ssl": ("boolean", False)}
 
 
 def versions(engine: str | None) -> list[dict[str, Any]]:
@@ -75,20 +62,6 @@ def check_version(parameters: dict[str, Any]) -> None:
     engine, version = parameters.get("Engine"), parameters.get("EngineVersion")
     if version is not None and version not in VERSIONS[str(engine)]:
         raise RefusedError("InvalidParameterCombination", f"Cannot find version {version} for {engine}")
-
-
-def page(parameters: dict[str, Any], *, cluster: bool) -> dict[str, Any]:
-    """Returns one page of the parameters of a family."""
-    family = parameters["DBParameterGroupFamily"]
-    known = _CLUSTER if cluster else _BOTH if family.startswith("aurora") else _BOTH | _RDS_ONLY
-    names = sorted(known)
-    at = int(parameters.get("Marker", "0"))
-    listed = [
-        {"ParameterName": name, "DataType": known[name][0], "IsModifiable": known[name][1], "ApplyType": "dynamic"}
-        for name in names[at : at + PAGE]
-    ]
-    answer: dict[str, Any] = {"DBParameterGroupFamily": family, "Parameters": listed}
-    return answer | ({"Marker": str(at + PAGE)} if at + PAGE < len(names) else {})
 
 
 def products(wanted: dict[str, str]) -> list[str]:

@@ -14,10 +14,11 @@ from typing import Any
 
 import psycopg
 
+from pgdyno.remote.connect import new_key
 from pgdyno.targets.cluster.installation import Installation
-from tests.aws.behind import Hosts
 from tests.aws.ec2 import Machine
-from tests.postgres.tls_server import OWNER
+from tests.aws.host_interface import Hosts
+from tests.postgres.tls_server import OWNER, Certificates
 from tests.ssh.sshd import start_sshd
 
 _HERE = count(2)
@@ -67,7 +68,10 @@ class Ec2Hosts(Hosts):
         address, folder = f"127.0.{number // 250}.{number % 250 + 2}", self.folder / machine.id
         (folder / "home").mkdir(parents=True)
         folder.chmod(0o755)
-        (folder / "host").write_text(data["ssh_keys"]["ed25519_private"])
+        assert data["ssh_genkeytypes"] == ["ed25519"]
+        private, public = new_key("host")
+        (folder / "host").write_text(private)
+        (folder / "host.pub").write_text(public)
         (folder / "host").chmod(0o600)
         (folder / "authorized").write_text("\n".join(data["users"][0]["ssh_authorized_keys"]))
         told = files["/etc/ssh/sshd_config.d/10-pgdyno.conf"].splitlines()
@@ -86,6 +90,9 @@ class Ec2Hosts(Hosts):
         (folder / "home" / "state").write_text("ready\n")
         return address
 
+    def console(self, machine: Machine) -> str:
+        return machine.console(" ".join((self.folder / machine.id / "host.pub").read_text().split()[:2]))
+
     def ended(self, machine: Machine) -> None:
         self.known.pop(machine.id).stop()
 
@@ -103,11 +110,15 @@ class Ec2Hosts(Hosts):
         told = dict(line.split("=", 1) for line in files["/etc/pgdyno/host.env"].splitlines())
         host.port, data, own = int(told["PORT"]), host.folder / "data", host.folder / "own"
         own.mkdir()
-        for name in ("hba.conf", "settings.conf", "server.key", "server.crt"):
+        if told["TLS"] == "yes":
+            Certificates(own).issue_itself("server", "pgdyno")
+            shutil.copy(own / "server.crt", host.home)
+        for name in ("hba.conf", "settings.conf"):
             if f"/etc/pgdyno/{name}" in files:
                 text = files[f"/etc/pgdyno/{name}"].replace(f"/etc/postgresql/{told['VERSION']}/main", str(own))
                 (own / name).write_text(text)
-                (own / name).chmod(0o600)
+        for each in own.iterdir():
+            each.chmod(0o600)
         if OWNER:
             for path in (host.folder, own, *own.iterdir()):
                 shutil.chown(path, OWNER["user"], OWNER["group"])

@@ -81,6 +81,8 @@ def _value(shape: Any, key: str, form: Form, *, ec2: bool) -> Any:
     match shape.type_name:
         case "integer" | "long":
             return int(text)
+        case "float" | "double":
+            return float(text)
         case "boolean":
             return {"true": True, "false": False}[text]
         case "timestamp":
@@ -104,11 +106,15 @@ def read_json_request(service: str, target: str, body: str) -> tuple[str, dict[s
     prefix, _, name = target.partition(".")
     if prefix != model.metadata["targetPrefix"] or name not in model.operation_names:
         raise ShapeError(f"{service} has no operation {target}")
-    parameters: dict[str, Any] = json.loads(body)
-    shape = model.operation_model(name).input_shape
-    _known(f"{service}:{name}", parameters, shape)
-    _validate(f"{service}:{name}", parameters, shape)
-    return name, parameters
+    return name, read_json_parameters(service, name, json.loads(body))
+
+
+def read_json_parameters(service: str, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Returns `parameters`. Raises ShapeError if they do not match the model."""
+    shape = service_model(service).operation_model(operation).input_shape
+    _known(f"{service}:{operation}", parameters, shape)
+    _validate(f"{service}:{operation}", parameters, shape)
+    return parameters
 
 
 def checked_json(service: str, operation: str, found: dict[str, Any]) -> bytes:
@@ -217,7 +223,7 @@ def _write(element: ET.Element, shape: Any, value: Any) -> None:
 
 def is_json(service: str) -> bool:
     """Returns whether boto3 uses JSON for the service."""
-    return str(service_model(service).resolved_protocol) == "json"
+    return str(service_model(service).resolved_protocol) in ("json", "rest-json")
 
 
 def write_error(service: str, code: str, message: str) -> bytes:

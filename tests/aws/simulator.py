@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -25,10 +25,18 @@ from moto.ec2.models import ec2_backends
 from moto.moto_api._internal.models import moto_api_backend
 from moto.rds.models import rds_backends
 
-from tests.aws import catalogue
-from tests.aws.behind import Hosts
+from pgdyno.targets.aws.policy import policy
+from tests.aws import catalogue, schedules
+from tests.aws.clock import Clock
+from tests.aws.credentials import Credentials
 from tests.aws.ec2 import Machines, references
+from tests.aws.endpoint import serving
+from tests.aws.host_interface import Hosts
+from tests.aws.identity import ACCOUNT, REGION, in_policies, judged
+from tests.aws.offers import Offers
+from tests.aws.parameters import check_change, page
 from tests.aws.refusal import RefusedError
+from tests.aws.schedules import Schedules
 from tests.aws.shapes import (
     ShapeError,
     checked_json,
@@ -39,15 +47,15 @@ from tests.aws.shapes import (
     write_error,
     write_reply,
 )
-from tests.aws.telling import Telling
+from tests.aws.simulated_metrics import Telling
+from tests.aws.visibility import Visibility
 
-ACCOUNT = "123456789012"
-REGION = "eu-central-1"
-KEY_ID, KEY = "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
-ENVIRONMENT = {"AWS_ACCESS_KEY_ID": KEY_ID, "AWS_SECRET_ACCESS_KEY": KEY, "AWS_DEFAULT_REGION": REGION}
+__all__ = ["ACCOUNT", "REGION", "Fault", "Simulator", "simulated"]
 POLLS = 1
 """The number of requests for a resource's description during which a state lasts."""
 MADE = {"creating", "deleting"}
+_SIGNED = {"monitoring": "cloudwatch", "servicequotas": "service-quotas"}
+"""Names of services in botocore, where they sign with others."""
 _SCOPE = re.compile(r"Credential=([^/]+)/\d+/([^/]+)/([^/]+)/aws4_request")
 
 
@@ -72,6 +80,8 @@ class Simulator:
     hosts: Hosts = field(default_factory=Hosts)
     calls: list[str] = field(default_factory=list)
     """Actions such as `rds:CreateDBInstance`, in the order of the requests."""
+    dry_runs: list[str] = field(default_factory=list)
+    """Actions of requests that only ask whether they would succeed, which `calls` lacks and faults leave alone."""
     parameters: list[dict[str, Any]] = field(default_factory=list)
     """The parameters of each of `calls`."""
     faults: list[Fault] = field(default_factory=list)
@@ -82,38 +92,69 @@ class Simulator:
     on_call: Callable[[str, int], None] = lambda _action, _number: None
     """Called after each executed request and before its response, with the number of such requests so far."""
     telling: Telling = field(default_factory=Telling)
+    credentials: Credentials = field(default_factory=Credentials)
+    schedules: Schedules = field(default_factory=Schedules)
+    clock: Clock = field(default_factory=Clock)
+    backs_up: bool = True
+    """Whether a backup of a restored server begins just when it is about to be changed."""
+    initializes: bool = False
+    """Whether restored servers go on loading their blocks from Amazon S3."""
+    settle: Callable[[], None] = lambda: None
+    """Returns once every request that has been sent is executed, such as those of a killed process."""
     url: str = ""
+    region: str = REGION
+    policy: dict[str, Any] = field(default_factory=policy)
+    """The IAM policy of the identity: by default what `pgdyno target policy` prints."""
+    administrator: bool = False
+    """Whether the identity may do everything."""
+    role: bool = True
+    """Whether the account has the service-linked role of RDS; a fresh account has none."""
+    offers: Offers = field(init=False)
     machines: Machines = field(init=False)
+    visibility: Visibility = field(init=False)
     _left: dict[tuple[str, str], int] = field(default_factory=dict)
     """How many more descriptions a state lasts, by describing operation and resource name."""
     _counts: Counter[str] = field(default_factory=Counter)
+    _key: str = ""
+    """The id of the key that signed the current request."""
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
-        self.machines = Machines(RefusedError, self.hosts.booted, self.hosts.ended, self._zone)
+        self.visibility = Visibility(self.clock)
+        self.offers = Offers(self.region)
+        self.machines = Machines(
+            RefusedError, self.hosts.booted, self.hosts.ended, self._zone, self.offers.check_host,
+            self.hosts.console, self.clock,
+        )  # fmt: skip
 
     def _zone(self, subnet: str) -> str:
-        return str(ec2_backends[ACCOUNT][REGION].get_subnet(subnet).availability_zone)
+        return str(ec2_backends[ACCOUNT][self.region].get_subnet(subnet).availability_zone)
 
     @property
     def environment(self) -> dict[str, str]:
         """Environment variables with credentials that direct boto3 to the simulator."""
-        return {**ENVIRONMENT, "AWS_ENDPOINT_URL": self.url, "AWS_EC2_METADATA_DISABLED": "true"}
+        where = {"AWS_DEFAULT_REGION": self.region, "AWS_ENDPOINT_URL": self.url, "AWS_EC2_METADATA_DISABLED": "true"}
+        return {**self.credentials.environment, **where}
 
     @property
     def rds(self) -> Any:
         """moto's RDS backend."""
-        return rds_backends[ACCOUNT][REGION]
+        return rds_backends[ACCOUNT][self.region]
 
-    def answer(self, headers: dict[str, str], body: str) -> tuple[int, bytes]:
+    @property
+    def _groups(self) -> dict[str, Any]:
+        """Security groups by id."""
+        return {key: each for of in ec2_backends[ACCOUNT][self.region].groups.values() for key, each in of.items()}
+
+    def answer(self, headers: dict[str, str], body: str, method: str = "POST", path: str = "/") -> tuple[int, bytes]:
         """Returns status and body of the response to one request."""
         with self._lock:
             service = "sts"
             try:
-                service, action, parameters = self._understood(headers, body)
+                service, action, parameters = self._understood(headers, body, method, path)
                 return self._carried_out(service, action, parameters, headers, body)
             except RefusedError as refused:
-                return 400, write_error(service, refused.code, refused.message)
+                return refused.status, write_error(service, refused.code, refused.message)
             except ShapeError as problem:
                 self.problems.append(str(problem))
                 return 400, write_error(service, "ValidationError", str(problem))
@@ -121,30 +162,37 @@ class Simulator:
                 self.problems.append(traceback.format_exc())
                 return 500, write_error(service, "InternalFailure", "see the simulator's problems")
 
-    def _understood(self, headers: dict[str, str], body: str) -> tuple[str, str, dict[str, Any]]:
+    def _understood(
+        self, headers: dict[str, str], body: str, method: str, path: str
+    ) -> tuple[str, str, dict[str, Any]]:
         scope = _SCOPE.search(headers.get("Authorization", ""))
         if scope is None:
             raise RefusedError("MissingAuthenticationToken", "the request is not signed")
-        if scope[1] != KEY_ID:
-            raise RefusedError("InvalidClientTokenId", "The security token included in the request is invalid.")
-        if "X-Amz-Target" in headers:
-            # CloudWatch signs under the name of before
-            service = {"monitoring": "cloudwatch"}.get(scope[3], scope[3])
+        service = _SIGNED.get(scope[3], scope[3])
+        if service == schedules.SERVICE:
+            operation, parameters = self.schedules.understood(method, path, body)
+        elif "X-Amz-Target" in headers:
             operation, parameters = read_json_request(service, headers["X-Amz-Target"], body)
-            return service, operation, parameters
-        form = dict(parse_qsl(body, keep_blank_values=True))
-        operation, parameters = read_request(scope[3], form)
-        return scope[3], operation, parameters
+        else:
+            operation, parameters = read_request(service, dict(parse_qsl(body, keep_blank_values=True)))
+        self._key = scope[1]
+        return service, operation, parameters
 
     def _carried_out(
         self, service: str, operation: str, parameters: dict[str, Any], headers: dict[str, str], body: str
     ) -> tuple[int, bytes]:
-        action = f"{service}:{operation}"
-        self.calls.append(action)
-        self.parameters.append(parameters)
-        if action in self.denied:
+        action = f"{in_policies(service)}:{operation}"
+        if parameters.get("DryRun"):
+            self.dry_runs.append(action)
+        else:
+            self.calls.append(action)
+            self.parameters.append(parameters)
+        self.clock.request()
+        self.credentials.check(service, operation, self._key)
+        denied = action if action in self.denied else self._not_permitted(service, operation, parameters)
+        if denied is not None:
             code = {"ec2": "UnauthorizedOperation", "pi": "NotAuthorizedException"}.get(service, "AccessDenied")
-            raise RefusedError(code, f"User is not authorized to perform: {action}")
+            raise RefusedError(code, f"User is not authorized to perform: {denied}")
         fault = next((each for each in self.faults if _means(each, operation, parameters)), None)
         if fault is not None:
             fault.times -= 1
@@ -155,11 +203,55 @@ class Simulator:
         self.on_call(action, self._counts[operation])
         return (status, reply) if fault is None else (fault.status, write_error(service, fault.code, fault.message))
 
+    def _not_permitted(self, service: str, operation: str, parameters: dict[str, Any]) -> str | None:
+        """Returns the first action of the request that the policy does not allow; None if it allows all."""
+        if self.administrator:
+            return None
+        for each in judged(service, operation, parameters, self._tags_of(parameters)):
+            if each.action in self.denied or not each.allowed(self.policy):
+                return each.action
+        return None
+
+    def _tags_of(self, parameters: dict[str, Any]) -> dict[str, str]:
+        """Returns the tags of the existing resource that a request names."""
+        named = (
+            ("DBInstanceIdentifier", self.rds.databases),
+            ("DBClusterIdentifier", self.rds.clusters),
+            ("DBParameterGroupName", self.rds.db_parameter_groups),
+            ("DBClusterParameterGroupName", self.rds.db_cluster_parameter_groups),
+        )
+        for key, known in named:
+            if key in parameters and parameters[key] in known:
+                return {each["Key"]: each["Value"] for each in known[parameters[key]].tags}
+        if "ResourceName" in parameters:
+            *_, name = parameters["ResourceName"].split(":")
+            found = [known[name] for _, known in named if name in known]
+            return {each["Key"]: each["Value"] for of in found for each in of.tags}
+        named_one = [parameters["InstanceId"]] if "InstanceId" in parameters else []
+        resources = [*named_one, *parameters.get("InstanceIds", ()), *parameters.get("Resources", ())]
+        for each in resources:
+            machine = self.machines.all.get(each) or self.machines.with_volume(each)
+            if machine is not None:
+                return machine.tags
+        for each in self.machines.placements.values():
+            if each["GroupName"] == parameters.get("GroupName") or each["GroupId"] in resources:
+                return {tag["Key"]: tag["Value"] for tag in each["Tags"]}
+        group = next((each for each in (parameters.get("GroupId"), *resources) if each in self._groups), None)
+        return {} if group is None else dict(ec2_backends[ACCOUNT][self.region].tags.get(group, {}))
+
     def _done(
         self, service: str, operation: str, parameters: dict[str, Any], headers: dict[str, str], body: str
     ) -> tuple[int, bytes]:
-        own = getattr(self, f"_{operation}", None) or self._told(operation) or getattr(self.machines, operation, None)
+        self.visibility.check(operation, parameters)
+        own = (
+            getattr(self, f"_{operation}", None)
+            or self._told(operation)
+            or getattr(self.machines, operation, None)
+            or getattr(self.schedules, operation, None)
+        )
         found = None if own is None else own(parameters)
+        if found is not None:
+            self.visibility.made(operation, parameters, found)
         if found is not None and is_json(service):
             return 200, checked_json(service, operation, found)
         if found is not None:
@@ -169,6 +261,7 @@ class Simulator:
         if status >= 300:
             return status, reply
         found = read_reply(service, operation, reply)
+        self.visibility.made(operation, parameters, found)
         if service == "rds":
             self._behind(operation, parameters)
             return status, write_reply(service, operation, self._as_phase_allows(operation, found))
@@ -190,7 +283,7 @@ class Simulator:
         signed = HTTPHeaders()
         for name, value in headers.items():
             signed[name] = value
-        host = "sts.amazonaws.com" if service == "sts" else f"{service}.{REGION}.amazonaws.com"
+        host = "sts.amazonaws.com" if service == "sts" else f"{service}.{self.region}.amazonaws.com"
         signed["Host"] = host
         # moto knows no storage of Aurora's
         body = re.sub(r"&StorageType=aurora[a-z0-9-]*", "", body)
@@ -212,14 +305,65 @@ class Simulator:
             self._refuse_while_used(parameters["GroupId"])
         elif operation in ("DeleteDBParameterGroup", "DeleteDBClusterParameterGroup"):
             self._refuse_group_in_use(next(iter(parameters.values())))
-        elif operation in ("CreateDBInstance", "CreateDBCluster"):
+        elif operation in (*_MAKE_INSTANCE, *_MAKE_CLUSTER):
+            self._check_database(operation, parameters)
+        elif operation == "ModifyDBParameterGroup":
+            group = self.rds.db_parameter_groups[parameters["DBParameterGroupName"]]
+            check_change(group.family, parameters, cluster=False)
+        elif operation == "ModifyDBClusterParameterGroup":
+            group = self.rds.db_cluster_parameter_groups[parameters["DBClusterParameterGroupName"]]
+            check_change(group.db_parameter_group_family, parameters, cluster=True)
+        elif operation in ("ModifyDBInstance", "RebootDBInstance"):
+            self._refuse_while_backed_up(self.rds.databases[parameters["DBInstanceIdentifier"]], "DBInstance")
+        elif operation == "ModifyDBCluster":
+            self._refuse_while_backed_up(self.rds.clusters[parameters["DBClusterIdentifier"]], "DBCluster")
+
+    def _check_database(self, operation: str, parameters: dict[str, Any]) -> None:
+        """Refuses a server that the service does not offer, or that the account may not have.
+
+        RDS creates its role with the first server, and may refuse that server all the same: see "Using service-linked
+        roles for Amazon RDS" and aws-samples/eks-workshop-v2, issue 1609.
+        """
+        if "Engine" in parameters:
             catalogue.check_version(parameters)
+        if not self.role:
+            request = {"AWSServiceName": "rds.amazonaws.com"}
+            self.role = all(
+                each.allowed(self.policy) and each.action not in self.denied
+                for each in judged("iam", "CreateServiceLinkedRole", request, {})
+            )
+            said = "Verify that you have permission to create service linked role. Otherwise wait and try again later"
+            raise RefusedError("InvalidParameterValue", f"Unable to create the resource. {said}")
+        if parameters.get("DBInstanceClass") == "db.serverless":
+            # "Requirements and limitations for Aurora Serverless v2" in the Aurora user guide
+            cluster = self.rds.clusters[parameters["DBClusterIdentifier"]]
+            if not cluster.serverless_v2_scaling_configuration:
+                said = "Set the Serverless v2 scaling configuration on the parent DB cluster before creating"
+                raise RefusedError("InvalidDBClusterStateFault", f"{said} a Serverless v2 DB instance.")
+        if operation in _MAKE_INSTANCE:
+            self.offers.check_database(parameters, len(self.rds.databases))
+
+    def _refuse_while_backed_up(self, found: Any, what: str) -> None:
+        """Refuses a change while a backup runs.
+
+        A first backup begins by itself once a restored server is available, even if somebody has just seen it available
+        (hashicorp/terraform-provider-aws, issue 14785).
+        """
+        before = found.simulated
+        if getattr(found, "backup_due", False):
+            found.backup_due, found.simulated = False, "backing-up"
+        elif before == "backing-up":
+            # It is over by the next request.
+            found.simulated = getattr(found, "comes_up", "available")
+        if "backing-up" in (before, found.simulated) or before in MADE:
+            code = {"DBInstance": "InvalidDBInstanceState", "DBCluster": "InvalidDBClusterStateFault"}[what]
+            raise RefusedError(code, f"{what} is not in available state.")
 
     def _step(self, kind: str, known: dict[str, Any], remove: Callable[..., Any]) -> None:
         for name, each in list(known.items()):
             if kind == "cluster" and getattr(each, "simulated", None) is None:
                 continue
-            if each.simulated not in MADE:
+            if each.simulated not in (*MADE, "backing-up"):
                 continue
             left = self._left.get((kind, name), POLLS)
             self._left[kind, name] = left - 1
@@ -230,8 +374,9 @@ class Simulator:
                 remove(name, skip_final_snapshot=True) if kind == "instance" else remove(name)
                 self._remove_backups(name)
                 self.hosts.removed(name)
+                self.visibility.forget(name)
             else:
-                each.simulated = "available"
+                each.simulated = getattr(each, "comes_up", "available")
 
     def _remove_backups(self, name: str) -> None:
         """Removes the automatic backups of a removed server.
@@ -244,7 +389,7 @@ class Simulator:
 
     def _refuse_while_used(self, group: str) -> None:
         users = [*self.rds.databases.values(), *self.rds.clusters.values()]
-        known = {key: each for of in ec2_backends[ACCOUNT][REGION].groups.values() for key, each in of.items()}
+        known = self._groups
         used = any(group in each.vpc_security_group_ids for each in users) or any(references(known, group))
         if used or any(group in each.groups for each in self.machines.there()):
             raise RefusedError("DependencyViolation", f"resource {group} has a dependent object")
@@ -262,7 +407,10 @@ class Simulator:
         origin = next((value for key, value in parameters.items() if key in _ORIGINS), None)
         if operation in _MAKE_INSTANCE:
             made = self.rds.databases[name]
-            made.simulated = "creating"
+            made.simulated, made.zone = "creating", parameters.get("AvailabilityZone", f"{self.region}a")
+            if origin is not None:
+                made.backup_due = self.backs_up
+                made.comes_up = "storage-initialization" if self.initializes else "available"
             changed = self._changed(made.db_parameter_group_name)
             if made.db_cluster_identifier is None:
                 self.hosts.made(name, made.master_username, parameters.get("MasterUserPassword"), origin, changed)
@@ -272,6 +420,7 @@ class Simulator:
         elif operation in _MAKE_CLUSTER:
             made = self.rds.clusters[name]
             made.simulated = "creating"
+            made.backup_due = self.backs_up and origin is not None
             self.hosts.made(name, made.master_username, parameters.get("MasterUserPassword"), origin, {})
         elif operation in ("ModifyDBInstance", "ModifyDBCluster") and "MasterUserPassword" in parameters:
             known = self.rds.databases if operation == "ModifyDBInstance" else self.rds.clusters
@@ -288,6 +437,8 @@ class Simulator:
         for each in [*found.get("DBInstances", []), *([found["DBInstance"]] if "DBInstance" in found else [])]:
             state = getattr(self.rds.databases.get(each["DBInstanceIdentifier"]), "simulated", "available")
             each["DBInstanceStatus"] = state
+            known = self.rds.databases.get(each["DBInstanceIdentifier"])
+            each["AvailabilityZone"] = getattr(known, "zone", f"{self.region}a")
             self.telling.described(each)
             if state == "creating":
                 each.pop("Endpoint", None)
@@ -307,7 +458,7 @@ class Simulator:
             raise RefusedError("DBInstanceNotFound", f"DBInstance {name} not found.")
         if not parameters.get("SkipFinalSnapshot"):
             raise RefusedError("InvalidParameterCombination", "FinalDBSnapshotIdentifier is required")
-        if found.simulated != "available":
+        if found.simulated in ("backing-up", *MADE):
             raise RefusedError("InvalidDBInstanceState", f"Instance {name} is {found.simulated}.")
         found.simulated = "deleting"
         return {"DBInstance": {"DBInstanceIdentifier": name, "DBInstanceStatus": "deleting"}}
@@ -318,7 +469,7 @@ class Simulator:
         if found is None:
             raise RefusedError("DBClusterNotFoundFault", f"DBCluster {name} not found.")
         members = [each for each in self.rds.databases.values() if each.db_cluster_identifier == name]
-        if found.simulated != "available" or members:
+        if found.simulated in ("backing-up", *MADE) or members:
             raise RefusedError("InvalidDBClusterStateFault", f"cluster {name} is {found.simulated} or has instances")
         found.simulated = "deleting"
         return {"DBCluster": {"DBClusterIdentifier": name, "Status": "deleting"}}
@@ -329,10 +480,36 @@ class Simulator:
         return {"DBEngineVersions": catalogue.versions(parameters.get("Engine"))}
 
     def _DescribeEngineDefaultParameters(self, parameters: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
-        return {"EngineDefaults": catalogue.page(parameters, cluster=False)}
+        return {"EngineDefaults": page(parameters, cluster=False)}
 
     def _DescribeEngineDefaultClusterParameters(self, parameters: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
-        return {"EngineDefaults": catalogue.page(parameters, cluster=True)}
+        return {"EngineDefaults": page(parameters, cluster=True)}
+
+    def _DescribeOrderableDBInstanceOptions(self, parameters: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
+        return self.offers.orderable(parameters)
+
+    def _DescribeAccountAttributes(self, _parameters: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
+        known = self.rds.databases.values()
+        return self.offers.account(len(known), sum(int(each.allocated_storage or 0) for each in known))
+
+    def _GetServiceQuota(self, parameters: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
+        return self.offers.quota(parameters)
+
+    def _DescribeInstanceTypeOfferings(self, parameters: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
+        return self.offers.offerings(parameters)
+
+    def _GetRole(self, parameters: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
+        name = parameters["RoleName"]
+        if not self.role:
+            raise RefusedError("NoSuchEntity", f"The role with name {name} cannot be found.", 404)
+        return {"Role": _role(name)}
+
+    def _CreateServiceLinkedRole(self, _parameters: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
+        self.role = True
+        return {"Role": _role("AWSServiceRoleForRDS")}
+
+    def _DescribeRegions(self, _parameters: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
+        return {"Regions": [{"RegionName": name} for name in (REGION, "us-east-1")]}
 
     def _GetProducts(self, parameters: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
         wanted = {each["Field"]: each["Value"] for each in parameters["Filters"]}
@@ -340,17 +517,32 @@ class Simulator:
 
     # ---- for tests ----
 
+    def time_comes(self, now: datetime) -> None:
+        """Lets schedules whose time has come at `now` remove databases, until nothing changes any more."""
+        look = {"instance": self.rds.databases, "cluster": self.rds.clusters}
+        for _ in range(8):
+            self.schedules.come(now, lambda operation, asked: getattr(self, f"_{operation}")(asked))
+            for kind, known in look.items():
+                self._step(kind, known, getattr(self.rds, f"delete_db_{kind}"))
+
     def left(self) -> list[str]:
         """Returns all resources that cost money or have a name of pgdyno's."""
-        groups = ec2_backends[ACCOUNT][REGION].groups.values()
         return [
             *(each.tags["Name"] for each in self.machines.there()),
             *self.rds.databases,
             *self.rds.clusters,
             *(each for each in self.rds.db_parameter_groups if not each.startswith("default.")),
             *(each for each in self.rds.db_cluster_parameter_groups if not each.startswith("default.")),
-            *(each.name for of_vpc in groups for each in of_vpc.values() if each.name.startswith("pgdyno-")),
+            *self.schedules.all,
+            *self.machines.placements,
+            *(each.name for each in self._groups.values() if each.name.startswith("pgdyno-")),
         ]
+
+
+def _role(name: str) -> dict[str, Any]:
+    path = "/aws-service-role/rds.amazonaws.com/"
+    arn = f"arn:aws:iam::{ACCOUNT}:role{path}{name}"
+    return {"Path": path, "RoleName": name, "RoleId": "A" * 16, "Arn": arn, "CreateDate": datetime.now(UTC)}
 
 
 _ORIGINS = ("DBSnapshotIdentifier", "SnapshotIdentifier", "SourceDBClusterIdentifier")
@@ -359,47 +551,15 @@ _MAKE_CLUSTER = ("CreateDBCluster", "RestoreDBClusterFromSnapshot", "RestoreDBCl
 
 
 def _means(fault: Fault, operation: str, parameters: dict[str, Any]) -> bool:
-    return fault.operation == operation and fault.times > 0 and fault.when(parameters)
-
-
-def _handler(simulator: Simulator) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            length = int(self.headers.get("Content-Length", 0))
-            body = self.rfile.read(length)
-            if len(body) < length:
-                # who asks was killed before it had asked
-                self.close_connection = True
-                return
-            status, reply = simulator.answer(dict(self.headers.items()), body.decode())
-            self.send_response(status)
-            self.send_header("Content-Type", "text/xml")
-            self.send_header("Content-Length", str(len(reply)))
-            self.end_headers()
-            self.wfile.write(reply)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    return Handler
+    return fault.operation == operation and fault.times > 0 and not parameters.get("DryRun") and fault.when(parameters)
 
 
 @contextmanager
-def simulated(hosts: Hosts | None = None) -> Iterator[Simulator]:
+def simulated(hosts: Hosts | None = None, region: str = REGION) -> Iterator[Simulator]:
     """Simulates an account that has only its default VPC, until the block ends."""
     moto_api_backend.reset()
-    simulator = Simulator(hosts or Hosts())
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(simulator))
-    server.daemon_threads = True
-    simulator.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
+    simulator = Simulator(hosts or Hosts(), region=region)
+    with serving(simulator.answer, simulator.problems.append) as endpoint:
+        simulator.url, simulator.settle = endpoint.url, endpoint.settle
         yield simulator
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
     assert not simulator.problems, "\n".join(simulator.problems)

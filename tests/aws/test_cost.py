@@ -15,8 +15,9 @@ import pytest
 from pgdyno.commands.cost import Consent, agree, as_json, lines
 from pgdyno.errors import UsageError
 from pgdyno.plan import Plan, load_plan
-from pgdyno.targets.aws.cost import estimate
-from pgdyno.targets.aws.prices import INSTANCES, Prices, Usage, list_prices
+from pgdyno.targets.aws.pricing.cost import estimate
+from pgdyno.targets.aws.pricing.duration import hours_of
+from pgdyno.targets.aws.pricing.prices import INSTANCES, Prices, Usage, list_prices
 from pgdyno.targets.estimate import HOURS_A_MONTH, Origin, price_list
 from tests.aws.plans import aurora, rds, write_plan
 from tests.aws.simulator import REGION, Simulator, simulated
@@ -66,6 +67,40 @@ def test_instances_and_storage_by_the_hour(amazon: Simulator, tmp_path: Path) ->
     assert amazon.calls.count("pricing:GetProducts") == 7
 
 
+def test_a_serverless_instance_costs_its_most_capacity(amazon: Simulator, tmp_path: Path) -> None:
+    del amazon
+    root = tmp_path / "root.pem"
+    for storage, amount in (("standard", 0.14), ("io-optimized", 0.18)):
+        serverless = aurora(
+            root, instance='"db.serverless"', capacity="{ min = 0.5, max = 64 }", storage_type=f'"{storage}"'
+        )
+        found = estimate(plan(tmp_path, serverless), Prices(tmp_path), REGION, 2.0)
+        (item,) = [each for each in found.items if each.what == "db.serverless"]
+        assert item.words == "64 ACU of db.serverless"
+        assert item.hourly == pytest.approx(64 * amount)
+        assert found.most is not None
+        assert found.most >= 2 * 64 * amount
+
+
+def test_each_instance_of_a_target_is_paid_for(amazon: Simulator, tmp_path: Path) -> None:
+    root, several = tmp_path / "root.pem", {"instances": "3"}
+    root.touch()
+    one = estimate(plan(tmp_path, rds(root)), Prices(tmp_path), REGION, 2.0)
+    asked = amazon.calls.count("pricing:GetProducts")
+    three = load_plan(write_plan(tmp_path / "plan", rds(root, **several), repeats=3)).plan
+    found = estimate(three, Prices(tmp_path), REGION, 2.0)
+    assert {each.target for each in found.items} == {"rds.1", "rds.2", "rds.3"}
+    assert amazon.calls.count("pricing:GetProducts") == asked
+    assert one.hourly is not None
+    assert found.hourly == pytest.approx(3 * one.hourly)
+    # a trial runs on one of them
+    listed, listed_one = price_list(three, found), price_list(plan(tmp_path, rds(root)), one)
+    assert listed is not None
+    assert listed_one is not None
+    assert listed.target == listed_one.target
+    assert hours_of(three) == pytest.approx(hours_of(three.from_resolved(three.as_resolved())))
+
+
 def test_without_an_answer_what_was_said_before_counts_and_says_when(
     amazon: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,7 +131,7 @@ CATALOGUE = {
     "graviton-pgbench": 11.8532,
     "aurora-sysbench": 5.1028,
     "pgecons-queries": 4.2544,
-    "pgecons-tprocc": 4.2572,
+    "pgecons-tprocc": 3.8874,
 }
 """USD an hour by the package's list, which knows all of it."""
 
@@ -118,7 +153,7 @@ def test_the_package_knows_what_the_catalogue_rents(amazon: Simulator, tmp_path:
 
 
 def test_every_listed_price_has_its_date_and_public_sources() -> None:
-    read = tomllib.loads((files("pgdyno.targets.aws") / "list_prices.toml").read_text())
+    read = tomllib.loads((files("pgdyno.targets.aws.pricing") / "list_prices.toml").read_text())
     keys = [f"{each['region']} {each['engine']} {kind}" for each in read["list"] for kind in each["usd"]]
     assert len(set(keys)) == len(keys) == len(list_prices())
     for each in read["list"]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import subprocess
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
@@ -14,19 +15,20 @@ import pytest
 from pgdyno.errors import PlanError
 from pgdyno.plan import load_plan
 from pgdyno.targets.aws.api import CapacityError, NotThereError
-from pgdyno.targets.aws.cost import estimate
 from pgdyno.targets.aws.hosts.ec2 import wait_until_set_up
 from pgdyno.targets.aws.hosts.user_data import verifier
 from pgdyno.targets.aws.observe.cloudwatch import asking_of_host, cloudwatch_figures, host
 from pgdyno.targets.aws.observe.reports import whole
 from pgdyno.targets.aws.policy import actions
-from pgdyno.targets.aws.prices import Prices
+from pgdyno.targets.aws.pricing.cost import estimate
+from pgdyno.targets.aws.pricing.prices import Prices
 from pgdyno.targets.aws.removal import Reaper
 from pgdyno.targets.aws.rental_journal import Kind, journals
 from pgdyno.targets.estimate import price_list
 from pgdyno.targets.provider import Wanted
 from pgdyno.targets.rental import SECOND_US, Span, stamp
-from tests.aws.account import SAID, amazon, failed, kill_at, plan, rental
+from tests.aws.account import CERTIFICATE, SAID, amazon, failed, kill_at, plan, rental, without_hosts
+from tests.aws.ec2 import CONSOLE_LATE_S, CONSOLE_POSTED_S, Machine
 from tests.aws.plans import ec2, generator, write_plan
 from tests.aws.simulator import REGION, Fault, Simulator
 
@@ -41,7 +43,7 @@ VOLUMES = {
 def no_hosts(monkeypatch: pytest.MonkeyPatch, amazon: Simulator) -> None:
     """Nothing stands behind the addresses of hosts."""
     del amazon
-    monkeypatch.setattr("pgdyno.targets.aws.hosts.ec2.wait_until_set_up", lambda *_: None)
+    without_hosts(monkeypatch)
 
 
 def test_a_host_comes_up_as_asked_and_goes_without_a_trace(amazon: Simulator, tmp_path: Path) -> None:
@@ -73,15 +75,18 @@ def test_a_host_comes_up_as_asked_and_goes_without_a_trace(amazon: Simulator, tm
     keys = rented.journal.keys
     assert {each.stat().st_mode & 0o077 for each in keys.iterdir() if each.name != "known_hosts"} == {0}
     password = rented.journal.passwords.read_text().strip().rpartition(":")[2]
-    assert password not in base64.b64decode(machine.asked["UserData"]).decode()
-    public = machine.user_data["ssh_keys"]["ed25519_public"].split()[1]
-    assert f"{machine.address} ssh-ed25519 {public}\n" == (keys / "known_hosts").read_text()
+    sent = base64.b64decode(machine.asked["UserData"]).decode()
+    assert password not in sent
+    assert not re.search("PRIVATE|BEGIN [A-Z]", sent)
+    # the host has made its own, and is known by what its console shows
+    assert f"{machine.address} ssh-ed25519 {'A' * 68}\n" == (keys / "known_hosts").read_text()
+    assert (keys / "ec2.crt").read_text() == CERTIFICATE
     connection = rented.connection("ec2")
     assert "sslmode=verify-ca" in connection.dsn
     assert connection.ssh is not None
     assert (connection.ssh.host, connection.ssh.user) == (machine.address, "pgdyno")
     # opened to this machine and to its own members
-    (opened,) = [each for each in amazon.parameters if "IpPermissions" in each]
+    *_, opened = [each for each in amazon.parameters if "IpPermissions" in each]
     assert [(each.get("FromPort"), each.get("IpRanges")) for each in opened["IpPermissions"]] == [
         (5432, [{"CidrIp": "203.0.113.7/32"}]),
         (22, [{"CidrIp": "203.0.113.7/32"}]),
@@ -163,22 +168,84 @@ def test_killed_at_any_call_nothing_is_left_that_cannot_be_found(amazon: Simulat
     assert list(journals(tmp_path / "home")) == []
 
 
+def test_generators_on_spot_instances(amazon: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pgdyno.targets.aws.hosts.generator.check_reach", lambda *_: None)
+    here = "c7i.large" if os.uname().machine == "x86_64" else "m8g.large"
+    rented = rental(tmp_path, ec2(instance=f'"{here}"'), generator(instance=f'"{here}"', spot="true"))
+    rented.up()
+    markets = [each.asked.get("InstanceMarketOptions") for each in amazon.machines.all.values()]
+    # a one-time request ends with its instance; the server is never on one
+    one_time = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"}
+    assert markets == [None, {"MarketType": "spot", "SpotOptions": one_time}]
+    assert rented.down() == []
+    assert amazon.left() == []
+
+
+def test_servers_and_generators_are_placed_close_together(
+    amazon: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pgdyno.targets.aws.hosts.generator.check_reach", lambda *_: None)
+    here = "c7i.large" if os.uname().machine == "x86_64" else "m8g.large"
+    placed = generator(instance=f'"{here}"') + '[cloud]\nplacement = "cluster"\n'
+    rented = rental(tmp_path, ec2(instance=f'"{here}"'), placed)
+    rented.up()
+    (group,) = amazon.machines.placements
+    assert [each.asked["Placement"] for each in amazon.machines.all.values()] == [{"GroupName": group}] * 2
+    until = datetime.now(UTC) + timedelta(hours=9)
+    rented.prolong(until)
+    assert {"Key": "pgdyno:expires", "Value": stamp(until)} in amazon.machines.placements[group]["Tags"]
+    # found by its tag, and after its hosts
+    assert Kind.PLACEMENT_GROUP in {each.kind for each in Reaper(tmp_path / "another home").find(Wanted())}
+    assert rented.down() == []
+    assert amazon.left() == []
+    # found by its name alone, and not found without the permission, which keeps nothing else from being removed
+    rented = rental(tmp_path, ec2(instance=f'"{here}"'), placed)
+    rented.journal.release()
+    kill_at(amazon, "ec2:CreatePlacementGroup", rented.up)
+    amazon.on_call = lambda _action, _number: None
+    amazon.denied = {"ec2:DescribePlacementGroups"}
+    assert Reaper(tmp_path / "home").find(Wanted()) == []
+    amazon.denied = set()
+    assert Reaper(tmp_path / "home").reap(Wanted(), SAID.append).left == []
+    assert amazon.left() == []
+
+
+@pytest.mark.parametrize(
+    ("instance", "hosts", "said"),
+    [("t4g.large", 2, "t4g.large cannot be in a cluster placement group"), ("m7g.large", 1, "fewer than two")],
+)
+def test_what_cannot_be_placed_close_together_makes_nothing(
+    amazon: Simulator, tmp_path: Path, instance: str, hosts: int, said: str
+) -> None:
+    targets = [ec2(instance=f'"{instance}"').replace("target.ec2", f"target.host{each}") for each in range(hosts)]
+    error = failed(tmp_path, "".join(targets) + '[cloud]\nplacement = "cluster"\n')
+    assert said in error.message
+    assert not [each for each in amazon.calls if "Create" in each or "Run" in each]
+
+
 def test_killed_at_any_call_of_its_generators_nothing_is_left_that_cannot_be_found(
     amazon: Simulator, tmp_path: Path
 ) -> None:
-    """Their group is made before the server's, they behind the server."""
+    """Their group is made before the server's, they after the server and in parallel, so that a kill at the request for
+    the first may come before or after that for the second.
+    """
     here = "c7i.large" if os.uname().machine == "x86_64" else "m8g.large"
     asked = ec2(instance=f'"{here}"'), generator(instance=f'"{here}"', count="2")
+    # the pauses of a child process are not those of the account's clock
+    amazon.machines.console_late_s = 0
     killed: dict[str, tuple[int, int]] = {}
-    for call, nth, groups, hosts in (
-        ("ec2:CreateSecurityGroup", 1, 1, 0),
-        ("ec2:AuthorizeSecurityGroupIngress", 1, 1, 0),
-        ("ec2:RunInstances", 2, 2, 2),
-        ("ec2:RunInstances", 3, 2, 3),
+    for call, nth, groups, possible in (
+        ("ec2:CreateSecurityGroup", 1, 1, {0}),
+        ("ec2:AuthorizeSecurityGroupIngress", 1, 1, {0}),
+        ("ec2:RunInstances", 2, 2, {2, 3}),
+        ("ec2:RunInstances", 3, 2, {3}),
     ):
         rented = rental(tmp_path, *asked)
         rented.journal.release()
+        before = len(amazon.machines.there())
         kill_at(amazon, call, rented.up, nth)
+        hosts = len(amazon.machines.there()) - before
+        assert hosts in possible
         killed[rented.journal.run] = groups, hosts
     amazon.on_call = lambda _action, _number: None
     for home in ("home", "another home"):
@@ -279,7 +346,7 @@ def test_an_answer_that_is_lost_makes_nothing_twice(amazon: Simulator, tmp_path:
     amazon.faults = [
         Fault("RunInstances", "RequestLimitExceeded", status=503),
         Fault("RunInstances", "InternalError", status=500, done=True),
-        Fault("DescribeInstances", "InvalidInstanceID.NotFound"),
+        Fault("DescribeInstances", "InvalidInstanceID.NotFound", when=lambda asked: "InstanceIds" in asked),
     ]
     rented = rental(tmp_path, ec2())
     rented.up()
@@ -380,6 +447,40 @@ def test_a_host_ends_itself_at_the_expiry_of_its_tag(tmp_path: Path) -> None:
     slept, off = did.read_text().splitlines()
     assert 0 < int(slept.split()[1]) <= 500
     assert off == "systemctl poweroff"
+
+
+def test_the_console_is_late_and_on_older_types_later(amazon: Simulator, tmp_path: Path) -> None:
+    for instance, latest in (("m7g.large", True), ("t2.small", False)):
+        rented = rental(tmp_path, ec2(instance=f'"{instance}"', tls="false"))
+        begun_s = amazon.clock.now_s
+        rented.up()
+        asked = [each for each in amazon.parameters if "InstanceId" in each]
+        assert asked[-1].get("Latest", False) == latest
+        assert amazon.clock.now_s - begun_s > (CONSOLE_LATE_S if latest else CONSOLE_POSTED_S)
+        assert rented.down() == []
+
+
+@pytest.mark.parametrize(
+    ("printed", "shown"),
+    [
+        # of an earlier boot or another host, and one that a message of the kernel has cut
+        (f"pgdyno host key {'0' * 32} ssh-ed25519 {'A' * 68}\r\n", "pgdyno host key 000"),
+        ("pgdyno host key NONCE ssh-ed25519 AAAA[  9.1] random: done\r\nAAAA\r\n", "random: done"),
+        ("[  1.0] Kernel panic - not syncing\r\n", "Kernel panic"),
+        ("", "Amazon shows nothing of it"),
+    ],
+)
+def test_a_host_without_its_key_on_the_console_is_given_up(
+    amazon: Simulator, tmp_path: Path, printed: str, shown: str
+) -> None:
+    def console(machine: Machine) -> str:
+        return printed.replace("NONCE", machine.console("").split()[-1])
+
+    amazon.machines.console = console
+    error = failed(tmp_path, ec2())
+    assert "has not printed its SSH key on its console" in error.message
+    assert shown in error.message
+    assert amazon.left() == []
 
 
 def test_a_host_that_cannot_be_set_up(

@@ -10,7 +10,8 @@ import pytest
 from pgdyno.commands.cost import Consent
 from pgdyno.commands.target import up as bring_up
 from pgdyno.errors import TargetError
-from pgdyno.experiment.rented_servers import Renting, rented
+from pgdyno.experiment.rented.rented_servers import Renting, rented
+from pgdyno.messages import Message
 from pgdyno.targets import Home
 from pgdyno.targets.aws import api
 from pgdyno.targets.aws.api import AwsError, CapacityError
@@ -97,16 +98,20 @@ def test_a_removal_that_cannot_be_looked_at_names_the_run_and_hides_no_reason(
     home = Home.locate().root
     (journal,) = journals(home)
     said = capsys.readouterr().err
-    assert f"servers of run {journal.run} may still be there: the permission ec2:DescribeSnapshots is missing" in said
-    assert f"remove them: pgdyno reap --run {journal.run}" in said
+    assert "the permission ec2:DescribeSnapshots is missing" in said
+    assert f"try again: pgdyno reap --run {journal.run}" in said
     amazon.denied = set()
     assert Reaper(home).reap(Wanted(journal.run), SAID.append).left == []
     assert amazon.left() == []
 
 
+def note(message: Message) -> None:
+    SAID.append(str(message))
+
+
 def test_servers_that_stay_shorter_than_asked_for_say_so(amazon: Simulator, tmp_path: Path, root: Path) -> None:
     asked, home = plan(tmp_path, rds(root)), tmp_path / "home"
-    with rented(asked, home, SAID.append, SAID.append, Renting(keep_s=48 * 3600.0)) as found:
+    with rented(asked, home, SAID.append, note, Renting(keep_s=48 * 3600.0)) as found:
         assert found is not None
         until = stamp(found.journal.expires)
         amazon.denied = {"rds:AddTagsToResource"}
@@ -131,7 +136,7 @@ def test_a_run_that_cannot_rent_leaves_nothing(amazon: Simulator, tmp_path: Path
     """As `pgdyno run` does it, at each kind of request."""
     amazon.faults = [Fault(at, "InstanceQuotaExceeded", "DB instances: 40")]
     asked, home = plan(tmp_path, rds(root, parameters='{ work_mem = "4MB" }')), tmp_path / "home"
-    renting = rented(asked, home, SAID.append, SAID.append, Renting())
+    renting = rented(asked, home, SAID.append, note, Renting())
     with pytest.raises(TargetError, match="a quota of the account is used up"), renting:
         pytest.fail("it was rented")
     assert amazon.left() == []
@@ -165,7 +170,8 @@ def test_throttling_is_waited_out_and_a_lost_answer_makes_nothing_twice(
     rented.up()
     assert amazon.calls.count("rds:CreateDBInstance") == 3
     assert amazon.calls.count("ec2:CreateSecurityGroup") == 2
-    assert len(amazon.left()) == 2
+    # the server, its security group, its dead-man switch
+    assert len(amazon.left()) == 3
     assert len(PAUSES) == 4
     assert rented.down() == []
 
@@ -189,7 +195,10 @@ def test_parameters_that_the_service_does_not_take_make_nothing(amazon: Simulato
         (lambda root: rds(root, snapshot='"gone"'), "there is no snapshot gone of an instance in eu-central-1"),
         (lambda root: aurora(root, snapshot='"gone"'), "there is no snapshot gone of a cluster in eu-central-1"),
         (lambda root: aurora(root, clone_of='"gone"'), "there is no database cluster gone in eu-central-1"),
-        (lambda root: rds(root, version='"11"'), "the service has no postgres 11 in eu-central-1"),
+        (
+            lambda root: rds(root, version='"11"', extended_support="true"),
+            "the service has no postgres 11 in eu-central-1",
+        ),
     ],
 )
 def test_what_is_not_there_makes_nothing(
@@ -215,6 +224,6 @@ def test_a_class_without_performance_insights_says_how_to_do_without(
 
 
 def test_what_takes_too_long_is_given_up(amazon: Simulator, tmp_path: Path, root: Path) -> None:
-    error = failed(tmp_path, rds(root, ready_within='"1ms"'))
+    error = failed(tmp_path, rds(root, ready_within='"3s"'))
     assert "is still creating after" in error.message
     assert amazon.left() == []

@@ -15,8 +15,9 @@ from pgdyno.targets.aws.observe.reports import insights_figures
 from pgdyno.targets.aws.observe.server_log import checkpoint_of, line_us, log_part
 from pgdyno.targets.rental import SECOND_US, Span, missing
 from tests.aws.instances import make_instance
+from tests.aws.simulated_metrics import PORTION
 from tests.aws.simulator import REGION, Simulator, simulated
-from tests.aws.telling import PORTION
+from tests.aws.visibility import HIDDEN_S
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "cloud.md"
 AT = 1_763_769_600
@@ -30,7 +31,9 @@ def amazon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulator]:
         for name, value in simulator.environment.items():
             monkeypatch.setenv(name, value)
         monkeypatch.delenv("AWS_PROFILE", raising=False)
+        simulator.administrator = True
         make_instance("mine")
+        simulator.clock.sleep(HIDDEN_S)
         yield simulator
 
 

@@ -18,13 +18,14 @@ from playwright.sync_api import Browser, Dialog, Page, expect
 
 from pgdyno.errors import ExitCode
 from pgdyno.live.app import Access, make_app
-from pgdyno.live.web_server import Address, config_of, url_of
+from pgdyno.live.server.web_server import Address, config_of, url_of
 from pgdyno.report.charts.svg import FONT_SIZE
 from pgdyno.targets import Home
 from tests.browser.conftest import serious
+from tests.forked import PGDYNO
 from tests.postgres.conftest import fresh_home, home, installed, scratch, warm_home
 from tests.postgres.live_run import PATIENCE_S, PLAN, live_run, servers_beside
-from tests.postgres.runs import PGDYNO, environment
+from tests.postgres.runs import environment
 from tests.unit.archive_sample import run_of
 
 __all__ = ["fresh_home", "home", "installed", "scratch", "warm_home"]
@@ -190,3 +191,8 @@ def test_the_archive_behind_a_token(browser: Browser, tmp_path: Path, monkeypatc
         page.set_viewport_size({"width": 400, "height": 900})
         expect(page.locator(".chart.narrow")).to_be_visible()
         assert fits(page)
+        # some browsers hide scroll bars: a table that is cut says so
+        page.goto(url)
+        expect(page.locator(".cue")).to_have_text("More columns: scroll right")
+        page.set_viewport_size({"width": 1280, "height": 900})
+        expect(page.locator(".cue")).to_have_count(0)

@@ -8,17 +8,17 @@ from pgdyno.analyse.comparison import compare
 from pgdyno.analyse.pairs import Metric, within
 from pgdyno.audit import Evidence, Finding, Severity
 from pgdyno.records import ErrorCount
-from pgdyno.report.digest import Beside, Extras
+from pgdyno.report.digest import Extras, ProbeSamples
 from pgdyno.report.sections.timelines import Steps
 from pgdyno.store.probe_queries import ProcessSum, SeriesStep, WaitStep
-from pgdyno.store.tables import StatementRow
+from pgdyno.store.trial_tables import StatementRow
 from tests.browser.conftest import Opens, serious
 from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, render_html, sweep
 
 EVIL = "</script><script>alert('x')</script><img src=x onerror=\"alert(2)\">'\""
 
 
-def beside(number: int, name: str = "sda", steps: int = 12, step_s: float = 1.0) -> Beside:
+def beside(number: int, name: str = "sda", steps: int = 12, step_s: float = 1.0) -> ProbeSamples:
     every = range(steps)
     disk = f"data wal, {name}"
     series = [SeriesStep(number, step, "cpu", kind, "", 0.3003) for step in every for kind in ("user", "system", "irq")]
@@ -27,7 +27,7 @@ def beside(number: int, name: str = "sda", steps: int = 12, step_s: float = 1.0)
     series += [SeriesStep(number, step, "wal_position", "inserted", "", 2.345e7) for step in every]
     series.append(SeriesStep(number, 5, "checkpoints", "timed", "", 1.0))
     waits = [WaitStep(number, step, kind, kind, 3.0) for step in every for kind in ("CPU", "IO", "Lock")]
-    return Beside(step_s, series, waits)
+    return ProbeSamples(step_s, series, waits)
 
 
 def extras(run: SampleRun, text: str) -> Extras:
@@ -109,6 +109,34 @@ def test_the_button_changes_the_ground(opened: Opens, page_text: str) -> None:
     page = opened(page_text).page
     page.get_by_role("button", name="Dark").click()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 26)"
+
+
+def test_answer_picture_noise_and_validity_are_above_the_fold(opened: Opens) -> None:
+    for targets in (("pg18",), ("pg17", "pg18")):
+        run = sweep(targets, clients=(1, 4, 16, 64), repeats=3, seconds=10)
+        page = opened(render_html(run, "here", extras(run, "a name") if len(targets) > 1 else Extras([]))).page
+        page.set_viewport_size({"width": 1280, "height": 800})
+        for place in ("h1", ".proof svg:visible", ".glance", ".four"):
+            box = page.locator(place).last.bounding_box()
+            assert box is not None
+            assert box["y"] + box["height"] <= 800, (targets, place)
+
+
+def test_the_contents_stay_in_view_and_say_where_the_reader_is(opened: Opens, page_text: str) -> None:
+    page = opened(page_text).page
+    page.locator("#setup").scroll_into_view_if_needed()
+    page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
+    box = page.locator("nav").bounding_box()
+    assert box is not None
+    assert 0 <= box["y"] < 50
+    page.wait_for_selector("nav a[aria-current]")
+
+
+def test_a_table_that_is_cut_says_so(opened: Opens, page_text: str) -> None:
+    page = opened(page_text, 400).page
+    assert page.locator(".box.cut + .cue").first.is_visible()
+    page.set_viewport_size({"width": 2560, "height": 900})
+    page.wait_for_function("document.querySelectorAll('#points ~ .box.cut').length === 0")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

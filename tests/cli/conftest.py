@@ -1,4 +1,4 @@
-"""The installed programs, started as a user starts them."""
+"""Runs of the installed programs in an empty folder."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.forked import run_pgdyno
 
 BIN = Path(sys.executable).parent
 
@@ -25,10 +27,13 @@ def run(tmp_path: Path) -> Run:
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "COLUMNS"))}
         # the home of all tests, and locks that no other pgdyno of this host has
         clean |= {name: os.environ[name] for name in ("PGDYNO_HOME", "PGDYNO_LOCKS") if name in os.environ}
+        env = {**clean, "COLUMNS": "80", **(env or {})}
+        if program == "pgdyno":
+            return run_pgdyno(args, cwd=tmp_path, env=env, stdin=stdin)
         return subprocess.run(
             [str(BIN / program), *args],
             cwd=tmp_path,
-            env={**clean, "COLUMNS": "80", **(env or {})},
+            env=env,
             input=stdin,
             capture_output=True,
             text=True,

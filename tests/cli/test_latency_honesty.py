@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_pgnull import Null, message, null_server, session
-from tests.recount import HDR_RELATIVE, PERCENTILES, Line, Load, percentile, start_load
+from tests.load_recount import HDR_RELATIVE, PERCENTILES, Line, Load, percentile, start_load
 
 RATE_PER_S = 400
 CLIENTS = 6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from pathlib import Path
 
@@ -54,6 +55,15 @@ def test_builtins_are_listed_and_shown(run: Run) -> None:
     assert "tpcb-like: <builtin: TPC-B (sort of)>" in listed.stderr
     shown = run("pgdrive", "--show-script=select-only")
     assert "SELECT abalance FROM pgbench_accounts WHERE aid = :aid;" in shown.stderr
+
+
+def test_a_load_that_does_not_begin_has_a_reason_for_programs(run: Run) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = str(taken.getsockname()[1])
+        done = run("pgdrive", "-h", "127.0.0.1", "-p", port, "-U", "u", "-n", "--events=-", "db")
+    end = json.loads(done.stdout.splitlines()[-1])
+    assert (end["event"], end["outcome"], end["reason"]) == ("end", "failed", "not-prepared")
 
 
 def test_a_port_that_nothing_listens_on(run: Run) -> None:

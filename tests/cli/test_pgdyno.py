@@ -105,13 +105,15 @@ def test_a_script_that_does_not_parse_is_a_problem_of_the_plan(run: Run, tmp_pat
     assert "^ error found here" in done.stderr
 
 
-def test_the_catalogue_is_listed_and_can_be_checked(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_catalogue_is_listed_and_can_be_checked(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     listed = run("pgdyno", "plan", "list")
     names = [line.split()[0] for line in listed.stdout.splitlines()[1:] if not line.startswith(" ")]
     assert "quick" in names
     for name in names:
         # as the command does, whose arguments and exit codes are the business of the tests beside this one
-        check(name, [])
+        check(name, [], runs=tmp_path)
         assert f"{name}: the plan is valid\n" in capsys.readouterr().out
         show(name, [], json=False)
         assert "trials, " in capsys.readouterr().out

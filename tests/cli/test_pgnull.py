@@ -21,7 +21,7 @@ import psycopg
 import pytest
 
 from tests.cli.conftest import Run
-from tests.recount import start_load
+from tests.load_recount import start_load
 
 SCALE = 7
 PORT = 5432

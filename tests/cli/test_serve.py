@@ -23,6 +23,7 @@ PATIENCE_S = 120
 @contextmanager
 def serving(folder: Path, listen: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The process and what it printed; all that it says later is in its output."""
+    (folder / "runs").mkdir(exist_ok=True)
     process = subprocess.Popen(
         [str(BIN / "pgdyno"), "serve", "runs", f"--listen={listen}"],
         cwd=folder,

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_pgnull import null_server
-from tests.recount import PGDRIVE, start_load
+from tests.load_recount import PGDRIVE, start_load
 from tests.seccomp import refusing
 
 ROUNDS = 3

@@ -14,6 +14,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout, suppress
+from importlib import resources
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ from pgdyno.plan import load_plan
 from pgdyno.report.full_report import report_html
 from pgdyno.store import RunFolder, list_runs, load_run
 from pgdyno.store.parquet import quoted, write_tables
-from pgdyno.store.tables import SeriesRow, WaitRow
+from pgdyno.store.trial_tables import SeriesRow, WaitRow
 from tests.unit.archive_sample import fingerprint
 from tests.unit.events_sample import sample_events
 from tests.unit.store_sample import SETTINGS, add_trial, sample_manifest, sample_record
@@ -92,10 +93,14 @@ def fuzz(case: Case, examples: int, seconds: float) -> None:
             phases=(Phase.generate, Phase.shrink),
             report_multiple_bugs=False,
         )(seed(number)(wrapped))
-        configured()
+        try:
+            configured()
+        except BaseException:
+            print(f" a finding after {tried:,} inputs; to see it again at once: FUZZ_SEED={number}")
+            raise
         number += 1
     # -s shows it, and `make fuzz`
-    print(f" {tried:,} inputs")
+    print(f" {tried:,} inputs from seeds {FIRST if seconds else 0} to {number - 1}")
 
 
 short_and_long = pytest.mark.parametrize("seconds", [pytest.param(0, id="short"), pytest.param(LONG_S, id="long")])
@@ -302,11 +307,13 @@ def test_imports(tmp_path: Path, seconds: float) -> None:
 
 @short_and_long
 def test_plans(tmp_path: Path, seconds: float) -> None:
-    lines = PLAN.splitlines()
+    # those of the catalogue have every section and kind of target
+    catalogue = sorted(Path(str(resources.files("pgdyno.plans"))).glob("*.toml"))
+    known = [PLAN.splitlines(), *(each.read_text("utf-8").splitlines() for each in catalogue)]
     path = tmp_path / "plan.toml"
 
     def case(data: st.DataObject) -> None:
-        made = list(lines)
+        made = list(data.draw(st.sampled_from(known)))
         for _ in range(data.draw(st.integers(1, 3))):
             at = data.draw(st.integers(0, len(made) - 1))
             name = made[at].partition("=")[0]
@@ -329,13 +336,29 @@ work_mem = "4MB"
 scripts = ["select-only", "tpcb-like@2"]
 scale = 10
 [sweep]
-clients = [1, 2, "4..16 x2"]
+clients = [1, 2, "4..16 doubling"]
 protocol = ["simple"]
+session_settings.jit = "off"
 [trial]
 duration = "10s"
 warmup = "1s"
 repeats = 2
 seed = 1
+[[event]]
+at = "3s"
+do = "restart"
+[reset]
+method = "template"
+[hooks]
+before_trial = ["sync"]
+[probe]
+waits_hz = 10
+[price]
+currency = "EUR"
+date = "2026-03-01"
+years = 3
+[price.target.pg18]
+purchase = [{ name = "server", amount = 12000 }]
 """
 
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgdyno.targets import Home
-from tests.aws.behind import Hosts
 from tests.aws.ec2 import Machine
+from tests.aws.host_interface import Hosts
 from tests.hosts.metadata import ADDRESS as METADATA
 from tests.hosts.mirror import Mirror, mirror
 from tests.hosts.tree import Image, image
@@ -134,6 +134,9 @@ class BootedHosts(Hosts):
         process.stdin.write(b"go\n")
         process.stdin.close()
         return address
+
+    def console(self, machine: Machine) -> str:
+        return (self.folder / machine.id / "console").read_text(errors="replace")
 
     def ended(self, machine: Machine) -> None:
         self._end(machine.id)

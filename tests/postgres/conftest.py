@@ -32,7 +32,7 @@ from pgdyno.targets.cluster.installation import Installation, Release, classifie
 from pgdyno.targets.embedded.kind import find_embedded
 from pgdyno.targets.embedded.maven_repository import GROUP, Mirror
 from pgdyno.targets.embedded.schema import EmbeddedTarget
-from pgdyno.targets.web import Patience
+from pgdyno.targets.http_requests import Patience
 from tests.postgres.own_servers import remove_templates
 
 MAJOR = "18"

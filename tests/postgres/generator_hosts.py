@@ -14,9 +14,10 @@ from pathlib import Path
 
 from pgdyno.targets import Home
 from pgdyno.targets.cluster.installation import Installation
+from tests.forked import PGDYNO
 from tests.postgres.namespaces import LanHost, lan
 from tests.postgres.own_servers import OwnServer
-from tests.postgres.runs import PGDYNO, environment
+from tests.postgres.runs import environment
 from tests.ssh.sshd import Sshd, running_sshd
 from tests.waiting import PATIENCE_S
 

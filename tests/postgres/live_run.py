@@ -17,7 +17,8 @@ from typing import Any
 import httpx2
 
 from pgdyno.targets import Home
-from tests.postgres.runs import PGDYNO, environment
+from tests.forked import PGDYNO
+from tests.postgres.runs import environment
 
 PLAN = """\
 name = "watched"
@@ -137,6 +138,6 @@ def servers_beside(folder: Path) -> list[int]:
             words = status.read_bytes().split(b"\0")
         except OSError:
             continue
-        if b"pgdyno.live.background_server" in words and words[-2].startswith(os.fsencode(folder)):
+        if b"pgdyno.live.server.background_server" in words and words[-2].startswith(os.fsencode(folder)):
             found.append(int(status.parent.name))
     return found

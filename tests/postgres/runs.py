@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,9 +13,8 @@ import pytest
 
 from pgdyno.store import RunFolder, list_runs
 from pgdyno.targets import Home
+from tests.forked import PGDYNO, run_pgdyno
 from tests.waiting import wait_until
-
-PGDYNO = Path(sys.executable).parent / "pgdyno"
 
 
 def environment(home: Home) -> dict[str, str]:
@@ -34,23 +31,12 @@ def without_look(args: Sequence[str]) -> list[str]:
 
 
 def pgdyno(home: Home, tmp_path: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    command = [str(PGDYNO), *without_look(args)]
-    with subprocess.Popen(
-        command,
-        cwd=tmp_path,
+    try:
         # one that hangs says where
-        env={**environment(home), "PYTHONFAULTHANDLER": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            out, err = process.communicate(timeout=300)
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGABRT)
-            out, err = process.communicate()
-            pytest.fail(f"{args} hangs:\n{out[-2000:]}\n{err[-12000:]}")
-    return subprocess.CompletedProcess(command, process.returncode, out, err)
+        env = {**environment(home), "PYTHONFAULTHANDLER": "1"}
+        return run_pgdyno(without_look(args), cwd=tmp_path, env=env)
+    except subprocess.TimeoutExpired as hanging:
+        pytest.fail(f"{args} hangs:\n{str(hanging.stdout)[-2000:]}\n{str(hanging.stderr)[-12000:]}")
 
 
 def the_run(tmp_path: Path) -> RunFolder:

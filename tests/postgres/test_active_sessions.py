@@ -9,7 +9,8 @@ from pathlib import Path
 from pgdyno.store import load_run
 from pgdyno.store.probe_queries import seen_beside
 from pgdyno.targets import Home
-from tests.postgres.runs import PGDYNO, environment, the_run
+from tests.forked import PGDYNO
+from tests.postgres.runs import environment, the_run
 
 PLAN = """\
 name = "saturated"

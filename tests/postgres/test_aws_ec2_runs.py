@@ -25,8 +25,9 @@ from pgdyno.targets.cluster.installation import Installation
 from tests.aws.ec2_hosts import Ec2Hosts
 from tests.aws.plans import ec2, generator, write_plan
 from tests.aws.simulator import Simulator, simulated
+from tests.forked import run_pgdyno
 from tests.ports import EVERYWHERE, reserve_port
-from tests.postgres.runs import PGDYNO, environment, the_run
+from tests.postgres.runs import environment, the_run
 from tests.unit.store_sample import read_cloud
 
 HERE, ELSEWHERE = ("c7i.large", "m8g.large") if os.uname().machine == "x86_64" else ("m8g.large", "c7i.large")
@@ -46,15 +47,8 @@ class Rented:
 
     def pgdyno(self, *args: str, code: int = 0, **more: str) -> str:
         """What it printed; `code` is how it is to end, `more` are variables of its own."""
-        done = subprocess.run(
-            [PGDYNO, *args],
-            cwd=self.folder,
-            env={**environment(self.home), **self.simulator.environment, "PGDYNO_ADDRESS": "203.0.113.7", **more},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        own = {**self.simulator.environment, "PGDYNO_ADDRESS": "203.0.113.7", **more}
+        done = run_pgdyno(args, cwd=self.folder, env=environment(self.home) | own)
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr
 
@@ -76,6 +70,7 @@ def rented(installed: Installation, warm_home: Home, tmp_path: Path) -> Iterator
     hosts = Ec2Hosts(installed, folder)
     try:
         with simulated(hosts) as simulator:
+            simulator.machines.console_late_s = 3
             yield Rented(
                 simulator, hosts, warm_home, tmp_path, reserve_port(hosts, EVERYWHERE), reserve_port(hosts, EVERYWHERE)
             )
@@ -179,7 +174,7 @@ def test_the_load_comes_from_two_hosts_and_one_is_lost(rented: Rented) -> None:
     run = the_run(rented.folder)
     (record,) = run.trials()
     assert (record.outcome, record.failure) == ("finished", None)
-    assert any("is done again: generator 2 of 2 (generator-2) was lost" in each for each in run.manifest.notes)
+    assert any("runs again: generator 2 of 2 (generator-2) was lost" in each for each in run.manifest.notes)
     assert f"the load comes from 2 {HERE} in eu-central-1a" in run.manifest.notes
     assert record.generator is not None
     assert [(each.name, each.clients) for each in record.generator.hosts] == [("generator-1", 2), ("generator-2", 1)]

@@ -18,16 +18,16 @@ from pgdyno.errors import TargetError
 from pgdyno.plan import load_plan
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.remote import RemoteError
-from pgdyno.remote.connect import ask
+from pgdyno.remote.connect import ask, new_key
 from pgdyno.targets import Home
 from pgdyno.targets.aws import api
-from pgdyno.targets.aws.hosts.user_data import new_certificate, new_pair
 from pgdyno.targets.aws.rental import Rental, begin
 from tests.aws.ec2 import Machine
 from tests.aws.plans import ec2, write_plan
 from tests.aws.simulator import Simulator, simulated
 from tests.hosts import pgdg
 from tests.hosts.booted import Booted, BootedHosts, booted_hosts
+from tests.postgres.tls_server import Certificates
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make namespaces: run them as root, as CI does")
 PLAN = {
@@ -76,6 +76,7 @@ def hosts(home: Home, scratch: Path) -> Iterator[BootedHosts]:
 @pytest.fixture
 def amazon(hosts: BootedHosts, monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulator]:
     with simulated(hosts) as simulator:
+        simulator.machines.console_late_s = 3
         for name, value in {**simulator.environment, "PGDYNO_ADDRESS": "203.0.113.7"}.items():
             monkeypatch.setenv(name, value)
         monkeypatch.delenv("AWS_PROFILE", raising=False)
@@ -114,7 +115,7 @@ def cloud_init_has_no_complaint(host: Booted) -> None:
     assert "status: done" in host.run("cloud-init status --wait --long")
     assert "Valid cloud-config" in host.run("cloud-init schema --system")
     assert host.run("grep -c -e WARNING -e Traceback /var/log/cloud-init.log", check=False) == "0"
-    # of the host only the key that it was given
+    # of the kinds of keys only the one that it is known by
     assert host.run("cd /etc/ssh && echo ssh_host_*") == "ssh_host_ed25519_key ssh_host_ed25519_key.pub"
     enabled = host.run("systemctl list-unit-files --state=enabled --no-legend | cut -d' ' -f1").split()
     assert {"pgdyno-expiry.service", "ssh.service"} <= set(enabled)
@@ -174,8 +175,8 @@ def the_server_is_as_asked(dsn: str) -> None:
 
 
 def only_its_user_gets_in(dsn: str, host: Booted, scratch: Path) -> None:
+    Certificates(scratch).issue_itself("other", "pgdyno")
     other = scratch / "other.crt"
-    other.write_text(new_certificate("another server").public)
     for change, said in (
         ({"sslmode": "disable"}, "no encryption"),
         ({"password": "wrong"}, "password authentication failed"),
@@ -190,7 +191,7 @@ def only_its_user_gets_in(dsn: str, host: Booted, scratch: Path) -> None:
 def only_our_key_opens_the_host(ssh: SshSpec, host: Booted, scratch: Path) -> None:
     assert ask(ssh, "id -un; cat ~/state").split() == ["pgdyno", "ready"]
     # what the set-up was told is root's
-    for name in ("role.sql", "server.key", "host.env"):
+    for name in ("role.sql", "settings.conf", "host.env"):
         with pytest.raises(RemoteError, match="Permission denied"):
             ask(ssh, f"cat /etc/pgdyno/{name}")
     with pytest.raises(RemoteError, match="rejects the keys of root"):
@@ -199,7 +200,7 @@ def only_our_key_opens_the_host(ssh: SshSpec, host: Booted, scratch: Path) -> No
     assert {"passwordauthentication no", "permitrootlogin no"} <= set(host.run("sshd -T").splitlines())
     # a host that has another key is not talked to
     known = scratch / "known"
-    known.write_text(f"{ssh.host} {new_pair('another host').public}\n")
+    known.write_text(f"{ssh.host} {new_key('another host')[1]}\n")
     with pytest.raises(RemoteError, match="which is not the one in"):
         ask(ssh.model_copy(update={"known_hosts": str(known)}), "true")
 

@@ -28,12 +28,14 @@ from pgdyno.targets.aws.rental import begin
 from pgdyno.targets.aws.selftest import Tally, checks_of, plan_of, try_restore
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.provider import Tried
+from tests.aws.all_hosts import Everything
 from tests.aws.ec2_hosts import Ec2Hosts
-from tests.aws.everything import Everything
 from tests.aws.plans import aurora, generator, rds, write_plan
 from tests.aws.simulator import REGION, Fault, Simulator, simulated
+from tests.aws.visibility import HIDDEN_S
+from tests.forked import PGDYNO, run_pgdyno
 from tests.ports import EVERYWHERE, reserve_port
-from tests.postgres.runs import PGDYNO, environment, the_run
+from tests.postgres.runs import environment, the_run
 from tests.postgres.tls_server import TlsServer
 from tests.ssh.sshd import FAKETIME
 from tests.unit.store_sample import read_cloud
@@ -82,20 +84,13 @@ class Amazon:
 
     def pgdyno(self, *args: str, code: int = 0) -> str:
         """What it printed; `code` is how it is to end."""
-        done = subprocess.run(
-            [PGDYNO, *args],
-            cwd=self.folder,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        done = run_pgdyno(args, cwd=self.folder, env=self.environment)
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr
 
     def take_snapshot(self, kind: str) -> None:
         """`loaded`, of a server that is none of ours, `theirs`."""
+        self.simulator.administrator = True
         keys = self.simulator.environment
         client = boto3.client(
             "rds",
@@ -107,10 +102,12 @@ class Amazon:
         of = {"EngineVersion": "18.1", "MasterUsername": "pgdyno", "MasterUserPassword": "a password of theirs"}
         if kind == "aurora":
             client.create_db_cluster(DBClusterIdentifier="theirs", Engine="aurora-postgresql", **of)
+            self.simulator.clock.sleep(HIDDEN_S)
             client.create_db_cluster_snapshot(DBClusterIdentifier="theirs", DBClusterSnapshotIdentifier="loaded")
             return
         size = {"DBInstanceClass": "db.m7g.large", "AllocatedStorage": 20}
         client.create_db_instance(DBInstanceIdentifier="theirs", Engine="postgres", **size, **of)
+        self.simulator.clock.sleep(HIDDEN_S)
         client.create_db_snapshot(DBInstanceIdentifier="theirs", DBSnapshotIdentifier="loaded")
 
 
@@ -122,6 +119,7 @@ def amazon(behind: TlsServer, installed: Installation, warm_home: Home, tmp_path
     hosts = Everything(behind, ec2)
     try:
         with simulated(hosts) as simulator:
+            simulator.machines.console_late_s = 3
             yield Amazon(simulator, hosts, behind, warm_home, tmp_path, reserve_port(ec2, EVERYWHERE))
     finally:
         ec2.stop()
@@ -142,6 +140,7 @@ def test_up_status_run_and_down_on_rds(amazon: Amazon) -> None:
         "database instance",
         "parameter group",
         "security group",
+        "schedule",
     ]
     said = amazon.pgdyno("run", plan, "--no-preflight")
     assert "taking the servers that are up" in said

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.generators.lifecycle import Cluster, opened
+from pgdyno.generators.generator_lifecycle import Cluster, opened
 from pgdyno.generators.merge_events import Event
 from pgdyno.plan.hosts import generators
 from pgdyno.programs import find_engine
 from pgdyno.targets import Server
-from tests.postgres.generators_here import generators_here, run_load
+from tests.postgres.generator_agents import generators_here, run_load
 from tests.postgres.test_generators import sessions, wait_for_no_sessions
 
 NODES = 3
@@ -182,7 +182,7 @@ def test_a_cluster_wants_its_token(cluster: Cluster) -> None:
 DRIVER = """
 import sys, json
 from pathlib import Path
-from pgdyno.generators.lifecycle import opened
+from pgdyno.generators.generator_lifecycle import opened
 from pgdyno.plan.hosts import Places
 from pgdyno.programs import find_engine
 options, environment = json.loads(sys.argv[1]), json.loads(sys.argv[2])

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from psycopg import sql
 
 from pgdyno.targets import Server
+from tests.load_recount import Load, run_load, start_load
 from tests.postgres.test_pgdrive import environment
-from tests.recount import Load, run_load, start_load
 
 DATABASE = "counting"
 WAYS = [("epoll", "simple"), ("io_uring", "extended"), ("epoll", "prepared"), ("io_uring", "prepared")]

@@ -17,7 +17,7 @@ from pgdyno.errors import ExitCode, TargetError
 from pgdyno.plan.model import EventSpec
 from pgdyno.records import EventOutcome, EventRecord, Outcome, TrialRecord
 from pgdyno.run.commit_ledger import Page, check_ledger
-from pgdyno.run.inject import Cutoff
+from pgdyno.run.event_injection import Cutoff
 from pgdyno.store import RunFolder, load_run
 from pgdyno.targets import Acts, Home, Server
 from pgdyno.targets.cluster.postmaster import find_postmaster

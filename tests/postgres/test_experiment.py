@@ -16,7 +16,7 @@ from pgdyno.records import Outcome, Stage
 from pgdyno.store import load_run
 from pgdyno.targets import Home
 from tests.postgres.runs import engines, pgdyno, postmasters, running, the_run
-from tests.told import told
+from tests.present import present
 
 PLAN = """\
 name = "small"
@@ -86,7 +86,7 @@ def test_a_run_stores_every_trial_and_reports(warm_home: Home, tmp_path: Path, p
         assert summary is not None
         assert trial.outcome is Outcome.FINISHED
         assert summary.scheduled == sum(
-            told(each) for each in (summary.succeeded, summary.failed, summary.skipped, summary.in_flight)
+            present(each) for each in (summary.succeeded, summary.failed, summary.skipped, summary.in_flight)
         )
         assert summary.tps > 0
     run = load_run(folder)
@@ -130,7 +130,7 @@ def test_a_server_killed_in_a_trial_fails_the_trial_and_the_run_goes_on(
     assert (first.outcome, second.outcome) == (Outcome.FAILED, Outcome.FINISHED)
     assert first.failure is not None
     assert first.failure.stage is Stage.RUN
-    assert "trial 1 is no result" in err
+    assert "trial 1 failed" in err
     assert "went down" in err
     assert "failed: trial 1" in out
     assert the_run(tmp_path).manifest.outcome is Outcome.FAILED

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,9 +13,9 @@ from pgdyno.fingerprint import Severity, comparable
 from pgdyno.records import Fingerprint
 from pgdyno.store import RunFolder, list_runs
 from pgdyno.targets import Home
+from tests.forked import run_pgdyno
+from tests.postgres.runs import environment
 from tests.unit.doctor_sample import ONLY_WHERE_ASKED
-
-PGDYNO = Path(sys.executable).parent / "pgdyno"
 
 PLAN = """\
 name = "kept"
@@ -36,16 +34,7 @@ duration = "0.2s"
 
 
 def pgdyno(home: Home, folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
-    return subprocess.run(
-        [PGDYNO, *args],
-        cwd=folder,
-        env={**clean, "PGDYNO_HOME": str(home.path), "PGDYNO_LOCKS": os.environ["PGDYNO_LOCKS"]},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    return run_pgdyno(args, cwd=folder, env=environment(home))
 
 
 @pytest.fixture

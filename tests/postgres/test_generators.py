@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from pgdyno.analyse.histogram import merge
-from pgdyno.generators.agent import Heard, shared_out
+from pgdyno.generators.agent import EngineOutput, shared_out
 from pgdyno.generators.distributed_load import ClusterLoad, LostError
 from pgdyno.generators.merge_events import Event
 from pgdyno.programs import find_engine
 from pgdyno.run import check_ledger, pages
 from pgdyno.targets import Server
-from tests.postgres.generators_here import Here, generators_here, run_load
+from tests.postgres.generator_agents import Here, generators_here, run_load
 
 OPTIONS = ["--events=-", "--no-vacuum", "--random-seed=7", "--protocol=prepared"]
 CLIENTS, TRANSACTIONS = 7, 40
@@ -126,7 +126,7 @@ def test_a_silent_generator_fails_the_load_and_the_others_stop(tables: Server, t
 
         calls = itertools.count()
 
-        def listen(self, wait_s: float) -> Heard:
+        def listen(self, wait_s: float) -> EngineOutput:
             if next(self.calls) > 3:
                 raise LostError("it did not answer within 3 s")
             return super().listen(wait_s)
@@ -167,7 +167,7 @@ def test_a_driver_that_comes_too_late_has_lost_the_generator(tables: Server, tmp
     class Slow(Here):
         """As one whose driver is kept from speaking for longer than the lease."""
 
-        def listen(self, wait_s: float) -> Heard:
+        def listen(self, wait_s: float) -> EngineOutput:
             heard = super().listen(wait_s)
             if any(b'"interval"' in line for line in heard.lines):
                 wait_for_no_sessions(tables)
@@ -187,7 +187,7 @@ def test_an_engine_that_was_killed_ends_the_load(tables: Server, tmp_path: Path)
     options = [*OPTIONS, "-f", "a.sql", "--client=2", "--time=60"]
 
     class Killed(Here):
-        def listen(self, wait_s: float) -> Heard:
+        def listen(self, wait_s: float) -> EngineOutput:
             heard = super().listen(wait_s)
             if any(b'"interval"' in line for line in heard.lines):
                 assert self._process is not None

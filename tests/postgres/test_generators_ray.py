@@ -17,7 +17,8 @@ from pgdyno.generators.ray_node import GO, descendants
 from pgdyno.generators.ray_start import Node, free_port, order, started_here
 from pgdyno.records import Outcome
 from pgdyno.targets import Home, Server
-from tests.postgres.runs import PGDYNO, environment, the_run
+from tests.forked import PGDYNO
+from tests.postgres.runs import environment, the_run
 from tests.postgres.test_generators import sessions
 
 HERE = "127.0.0.1"
@@ -216,7 +217,7 @@ def test_faults_of_a_cluster_that_is_not_ours(server: Server, warm_home: Home, t
     drop(server)
 
 
-AGAIN = "trial 1 is done again: generator 1 of 2 (load1) was lost: "
+AGAIN = "trial 1 runs again: generator 1 of 2 (load1) was lost: "
 
 
 def wait_for_load(server: Server) -> None:

@@ -14,7 +14,7 @@ from pgdyno.errors import ExitCode
 from pgdyno.records import Outcome, Stage
 from pgdyno.targets import Home
 from tests.postgres.runs import engines, pgdyno, postmasters, running, the_run
-from tests.told import told
+from tests.present import present
 
 PLAN = """\
 name = "limits"
@@ -176,7 +176,7 @@ def test_a_trial_with_too_many_errors_is_stopped_and_stored(
         assert "failed transactions; trial.max_errors is 9; most often: division by zero" in trial.failure.message
         assert trial.failure.sqlstate == "22012"
         assert trial.summary.failed > 9
-        assert told(trial.summary.succeeded) > 0
+        assert present(trial.summary.succeeded) > 0
     assert not engines(warm_home)
 
 
@@ -248,4 +248,4 @@ def test_trials_are_apart_by_the_pause(warm_home: Home, tmp_path: Path, plan: Ca
     assert done.returncode == ExitCode.OK, done.stderr
     assert "pausing 2.5s" in done.stderr
     first, second = the_run(tmp_path).trials()
-    assert (told(second.started_at) - told(first.ended_at)).total_seconds() >= 2.5
+    assert (present(second.started_at) - present(first.ended_at)).total_seconds() >= 2.5

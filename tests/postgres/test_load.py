@@ -367,7 +367,7 @@ def test_without_the_right_to_make_a_schema_it_is_loaded_all_the_same(place: Pla
         theirs = Place({**place.environment, "PGUSER": "pgdyno_plain", "PGPASSWORD": "plain"})
         said = theirs.load("-s", "1", "--load-chunk=30000")
         assert "warning: this load could not be resumed" in said
-        assert "warning: the database is not marked as loaded: only its owner may comment on it" in said
+        assert "warning: the database gets no dataset stamp: only its owner may comment on it" in said
         assert place.query("SELECT count(*) FROM pgbench_accounts") == [(100_000,)]
         assert place.comment() is None
     finally:

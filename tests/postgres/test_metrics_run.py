@@ -11,8 +11,9 @@ from pathlib import Path
 from prometheus_client import Metric
 
 from pgdyno.targets import Home
-from tests.postgres.runs import PGDYNO, environment, pgdyno, the_run
-from tests.told import told
+from tests.forked import PGDYNO
+from tests.postgres.runs import environment, pgdyno, the_run
+from tests.present import present
 from tests.unit.openmetrics_check import parsed
 
 PLAN = """\
@@ -80,7 +81,7 @@ def test_a_run_is_served_exported_and_shown(warm_home: Home, tmp_path: Path) -> 
     families = parsed(done.stdout)
     record = folder.trials()[0]
     assert record.summary is not None
-    succeeded = told(record.summary.succeeded)
+    succeeded = present(record.summary.succeeded)
     by_outcome = {sample.labels["outcome"]: sample.value for sample in families["pgdyno_transactions"].samples}
     # those of the warm-up are among them
     assert by_outcome["succeeded"] >= succeeded
@@ -92,8 +93,8 @@ def test_a_run_is_served_exported_and_shown(warm_home: Home, tmp_path: Path) -> 
         assert abs(float(sample.timestamp) - record.started_at.timestamp()) < PATIENCE_S
 
     shown = pgdyno(warm_home, tmp_path, "show", "latest").stdout
-    (line,) = re.findall(r"^0001-a-c3 .*$", shown, re.MULTILINE)
-    assert re.search(r"\d+ %  .*(KiB|MiB|B)  .*[A-Za-z]+", line), line
+    (line,) = re.findall(r"^3 clients .*$", shown, re.MULTILINE)
+    assert re.search(r"\d+ %  .*(kB|MB|B)  .*[A-Za-z]+", line), line
 
     assert pgdyno(warm_home, tmp_path, "export", "latest").returncode == 2
     taken = pgdyno(warm_home, tmp_path, "run", "metered.toml", "--metrics", "somewhere:1")

@@ -17,10 +17,10 @@ import pytest
 
 import pgdyno.prepare.steps
 from pgdyno.errors import TargetError
-from pgdyno.fingerprint.take import with_mark, with_server
+from pgdyno.fingerprint.collect import with_mark, with_server
 from pgdyno.plan.model import Reset
 from pgdyno.prepare import Dataset, Preparer
-from pgdyno.prepare.dataset import marked_dataset, read_comment, read_mark
+from pgdyno.prepare.dataset import read_comment, read_stamp, stamped_dataset
 from pgdyno.prepare.steps import FROM_BYTES, SETTINGS, VARIABLE, is_worthwhile
 from pgdyno.records import Fingerprint, HostPrint, Preparation
 from pgdyno.run import find_engine
@@ -88,7 +88,7 @@ def number(server: Server, query: str) -> int:
 
 
 def wal_level_of_load(server: Server) -> str | None:
-    mark = read_mark(read_comment(server))
+    mark = read_stamp(read_comment(server))
     assert mark is not None
     return mark.wal_level
 
@@ -318,7 +318,7 @@ def wait_until_held(connect: Callable[[], psycopg.Connection[tuple[Any, ...]]], 
 def assert_loads_anew(server: Server, whole: dict[str, object], settings: dict[str, str]) -> None:
     """Nothing of the load that was broken off counts, and the next leaves what a load leaves."""
     assert in_force(server) == settings
-    assert marked_dataset(server) is None
+    assert stamped_dataset(server) is None
     assert number(server, "SELECT count(*) FROM pgbench_accounts") == 0
     execute(server, *LET_GO)
     assert len(configured(preparer(server, method="none").prepare(SMALL))) == 2

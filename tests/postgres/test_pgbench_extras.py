@@ -11,8 +11,8 @@ from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 
 from pgdyno.targets import Server
+from tests.load_recount import assert_p99_of
 from tests.postgres.test_pgdrive import drive, loaded, value
-from tests.recount import assert_p99_of
 
 __all__ = ["loaded"]
 

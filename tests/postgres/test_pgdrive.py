@@ -15,7 +15,7 @@ import pytest
 from hdrh.histogram import HdrHistogram
 
 from pgdyno.targets import Server
-from tests.recount import assert_p99_of
+from tests.load_recount import assert_p99_of
 from tests.waiting import PATIENCE_S
 
 PGDRIVE = Path(sys.executable).parent / "pgdrive"

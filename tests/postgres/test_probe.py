@@ -14,7 +14,7 @@ import pytest
 
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
-from tests.postgres.probing import Probe, probing, program
+from tests.postgres.probe_process import Probe, probing, program
 from tests.waiting import wait_until
 
 SETTINGS = {"shared_buffers": "32MB", "max_connections": "40", "autovacuum": "off", "checkpoint_timeout": "1h"}

@@ -16,7 +16,7 @@ from pgdyno.prepare import Dataset, Preparer
 from pgdyno.run import find_engine
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
-from tests.postgres.probing import Probe, probing
+from tests.postgres.probe_process import Probe, probing
 
 SETTINGS = {
     "shared_buffers": "64MB",

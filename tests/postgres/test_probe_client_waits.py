@@ -12,8 +12,8 @@ import pytest
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from pgdyno.watch.polling import Polling
-from tests.postgres.probing import Probe, probing
-from tests.postgres.watching import BIN, clean
+from tests.postgres.probe_process import Probe, probing
+from tests.postgres.watch_process import BIN, clean
 from tests.waiting import wait_until
 
 CLIENT_READ = ("Client", "ClientRead")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from tests.postgres.probing import Line, probing
+from tests.postgres.probe_process import Line, probing
 
 SECONDS = 5
 ROUNDED_S = 0.05

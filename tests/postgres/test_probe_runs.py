@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from pgdyno.store import RunFolder, load_run
 from pgdyno.targets import Home
-from tests.postgres.runs import PGDYNO, environment, the_run
+from tests.forked import run_pgdyno
+from tests.postgres.runs import environment, the_run
 
 PLAN = """\
 name = "probed"
@@ -34,15 +34,7 @@ def run(home: Home, tmp_path: Path, probe: str = "", program: Path | None = None
     rate = "rate = 200" if seconds == 1 else ""
     (tmp_path / "probed.toml").write_text(PLAN.format(rate=rate, seconds=seconds) + probe)
     more = {"PGDYNO_PGPROBE": str(program)} if program else {}
-    done = subprocess.run(
-        [PGDYNO, "run", "probed.toml", "--no-preflight"],
-        cwd=tmp_path,
-        env=environment(home) | more,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = run_pgdyno(["run", "probed.toml", "--no-preflight"], cwd=tmp_path, env=environment(home) | more)
     assert done.returncode == 0, done.stderr
     return the_run(tmp_path)
 

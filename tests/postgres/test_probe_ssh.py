@@ -17,9 +17,10 @@ from pgdyno.records import TrialRecord
 from pgdyno.store import load_run
 from pgdyno.targets import Home
 from pgdyno.targets.cluster.installation import Installation
+from tests.forked import PGDYNO
 from tests.postgres.namespaces import ip, namespace
 from tests.postgres.own_servers import OwnServer
-from tests.postgres.runs import PGDYNO, environment, the_run
+from tests.postgres.runs import environment, the_run
 from tests.ssh.sshd import FAKETIME, Sshd, running_sshd
 
 SKEW_S = 3600
@@ -144,11 +145,11 @@ def test_what_the_host_did_is_in_the_generator_s_seconds(stage: Stage, warm_home
     assert abs(clock.offset_us - SKEW_S * 1_000_000) <= clock.uncertainty_us
     data = load_run(the_run(tmp_path))
     succeeded = sum(row.succeeded for row in data.intervals())
-    # an hour of skew is gone from both times
+    # an hour of skew is gone from both times; the wide bounds leave time to a busy machine
     span = "SELECT min(t_us), max(t_us), min(wall_us) FROM series WHERE source = 'cpu'"
     first_us, last_us, wall_us = data.query(span).rows[0]
-    assert first_us < 1e6
-    assert 2e6 < last_us < 60e6
+    assert first_us < SKEW_S * 1e6 / 10
+    assert 2e6 < last_us < SKEW_S * 1e6 / 10
     assert trial.started_at is not None
     assert abs(wall_us / 1e6 - trial.started_at.timestamp()) < 600
     # the load's own backends worked in the load's seconds and in no others, by the cluster's name
@@ -180,8 +181,8 @@ def test_a_host_whose_key_nobody_knows_keeps_no_trial_from_running(
     assert "unknown host key of" in (trial.probe.over_ssh.message or "")
     # the server was asked all the same, and the run says what is missing
     assert (trial.probe.host, trial.probe.server, trial.probe.message) == (False, True, None)
-    assert "not all is known of the database's host: unknown host key of" in said
-    assert "not all is known of the database's host" in stage.pgdyno(warm_home, tmp_path, "show").stdout
+    assert "figures of the database's host are incomplete: unknown host key of" in said
+    assert "figures of the database's host are incomplete" in stage.pgdyno(warm_home, tmp_path, "show").stdout
     sources = {row[0] for row in load_run(the_run(tmp_path)).query("SELECT DISTINCT source FROM series").rows}
     assert "database" in sources
     assert "cpu" not in sources

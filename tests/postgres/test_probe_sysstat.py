@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 
 from pgdyno.targets import Server
-from tests.postgres.probing import Line, Probe, probing
+from tests.postgres.probe_process import Line, Probe, probing
 
 Times = tuple[float, float]
 SECONDS = 5

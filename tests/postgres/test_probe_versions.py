@@ -8,7 +8,7 @@ import pytest
 
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
-from tests.postgres.probing import Probe, probing
+from tests.postgres.probe_process import Probe, probing
 
 PAGE = Path(__file__).parents[2] / "docs/reference/probe.md"
 MAJORS = range(10, 19)

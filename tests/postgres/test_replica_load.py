@@ -15,7 +15,7 @@ from pgdyno.targets import Home, LagWatch, SilentProgress, open_target
 from pgdyno.targets.cluster.processes import servers_in
 from tests.postgres.runs import pgdyno, the_run
 from tests.postgres.test_target_replicas import SMALL, on_replica, preparer, spec, step
-from tests.told import told
+from tests.present import present
 from tests.waiting import wait_until
 
 PLAN = """\
@@ -105,7 +105,7 @@ def test_standbys_are_loaded_while_the_primary_is_measured(home: Home, tmp_path:
         assert each.measured_s < len(by_itself)
         assert each.succeeded > 100
         assert each.latency_ns is not None
-        assert 0 < told(each.latency_ns.p50) <= told(each.latency_ns.p99) <= told(each.latency_ns.max)
+        assert 0 < present(each.latency_ns.p50) <= present(each.latency_ns.p99) <= present(each.latency_ns.max)
         assert each.tps == pytest.approx(each.succeeded / each.measured_s)
         assert (each.failed, each.skipped) == (0, 0)
     lags = {lag.name: lag for lag in trial.replication}
@@ -155,7 +155,7 @@ def test_a_script_that_writes_fails_the_trial_with_the_servers_words(home: Home,
     assert "read-only transaction" in trial.failure.message
     assert trial.failure.sqlstate == "25006"
     # nobody waited for the trial's end, nor began it when that was seen first
-    assert trial.summary is None or told(trial.summary.measured_s) < 3
+    assert trial.summary is None or present(trial.summary.measured_s) < 3
     assert said(folder, trial, 1)[-1]["event"] == "end"
     assert "no result" in shown or "failed" in shown
     assert nothing_is_left(tmp_path)

@@ -18,7 +18,7 @@ from pgdyno.plan.model import Reset
 from pgdyno.prepare import Dataset, Preparer
 from pgdyno.prepare.cache import dataset_relations, page_cache_share, shared_buffers_share
 from pgdyno.prepare.dataset import read_comment
-from pgdyno.prepare.template import find_template
+from pgdyno.prepare.dataset_copies import find_template
 from pgdyno.run import find_engine
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
@@ -145,7 +145,7 @@ def test_a_table_that_a_script_dropped_is_passed_over(own_server: Server) -> Non
     execute(own_server, "DROP TABLE pgbench_history")
     steps = {step.name: step.detail for step in prepare.prepare(SMALL).steps}
     assert steps["vacuum"] == "missing tables: TRUNCATE pgbench_history"
-    assert steps["verify"] == "its mark"
+    assert steps["verify"] == "its dataset stamp"
     checked = prepare.check()
     assert checked is not None
     assert (checked.scope, checked.violations) == ("none", [])

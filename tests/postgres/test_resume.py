@@ -17,7 +17,8 @@ from pgdyno.errors import ExitCode
 from pgdyno.records import Outcome
 from pgdyno.store import RunFolder, load_run
 from pgdyno.targets import Home
-from tests.postgres.runs import PGDYNO, engines, environment, pgdyno, postmasters, running, the_run, without_look
+from tests.forked import PGDYNO
+from tests.postgres.runs import engines, environment, pgdyno, postmasters, running, the_run, without_look
 
 PLAN = """\
 name = "resumed"
@@ -106,7 +107,7 @@ def test_killed_thrice_at_random_moments_no_trial_is_lost_or_doubled(
     assert kills[0] == -signal.SIGKILL, f"seed {seed}"
     done = pgdyno(warm_home, tmp_path, "run", "--resume", folder.name, "--json")
     if done.returncode == ExitCode.STORE:
-        assert "it is closed, all 8 trials are there" in done.stderr
+        assert "it is closed, all 8 trials are stored" in done.stderr
     else:
         assert done.returncode == ExitCode.OK, (seed, done.stderr)
         assert json.loads(done.stdout.splitlines()[-1]) == {"run": str(folder.path), "trials": 8, "failed": 0}
@@ -126,26 +127,24 @@ def test_killed_thrice_at_random_moments_no_trial_is_lost_or_doubled(
     assert list(warm_home.instances.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    "end",
-    [{"ended_at": None, "outcome": None}, {"outcome": "interrupted"}],
-    ids=["killed", "interrupted while its servers stopped"],
-)
-def test_a_run_that_ended_after_its_last_trial_is_closed(
-    warm_home: Home, tmp_path: Path, plan: Path, end: dict[str, str | None]
-) -> None:
+KILLED: dict[str, str | None] = {"ended_at": None, "outcome": None}
+INTERRUPTED_WHILE_ITS_SERVERS_STOPPED: dict[str, str | None] = {"outcome": "interrupted"}
+
+
+def test_a_run_that_ended_after_its_last_trial_is_closed(warm_home: Home, tmp_path: Path, plan: Path) -> None:
     assert pgdyno(warm_home, tmp_path, "run", str(plan)).returncode == ExitCode.OK
     path = the_run(tmp_path).path / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest |= end
-    if "ended_at" in end:
-        manifest["attempts"][0] |= {"ended_at": None, "ended": None}
-    path.write_text(json.dumps(manifest))
-    before = whole(the_run(tmp_path))
-    done = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
-    assert done.returncode == ExitCode.OK, done.stderr
-    assert whole(the_run(tmp_path)) == before
-    assert the_run(tmp_path).manifest.outcome is Outcome.FINISHED
+    ended = path.read_text()
+    for end in (KILLED, INTERRUPTED_WHILE_ITS_SERVERS_STOPPED):
+        manifest = json.loads(ended) | end
+        if end is KILLED:
+            manifest["attempts"][0] |= {"ended_at": None, "ended": None}
+        path.write_text(json.dumps(manifest))
+        before = whole(the_run(tmp_path))
+        done = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
+        assert done.returncode == ExitCode.OK, done.stderr
+        assert whole(the_run(tmp_path)) == before
+        assert the_run(tmp_path).manifest.outcome is Outcome.FINISHED
 
 
 def test_a_run_that_goes_on_cannot_be_resumed_beside_it(warm_home: Home, tmp_path: Path, plan: Path) -> None:
@@ -173,7 +172,7 @@ def test_ctrl_c_is_told_from_a_kill_and_the_rest_is_made(warm_home: Home, tmp_pa
     assert [attempt.ended for attempt in manifest.attempts] == ["was interrupted", "came to its end"]
     again = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
     assert again.returncode == ExitCode.STORE
-    assert "it is closed, all 4 trials are there" in again.stderr
+    assert "it is closed, all 4 trials are stored" in again.stderr
     assert the_run(tmp_path).manifest == manifest
 
 
@@ -189,7 +188,7 @@ def test_failed_trials_are_made_anew_when_that_is_asked_for(warm_home: Home, tmp
     assert failed
     refused = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
     assert refused.returncode == ExitCode.STORE
-    assert f"all 4 trials are there, {len(failed)} of them failed" in refused.stderr
+    assert f"all 4 trials are stored, {len(failed)} of them failed" in refused.stderr
     assert "--redo-failed" in refused.stderr
     done = pgdyno(warm_home, tmp_path, "run", "--resume", "latest", "--redo-failed")
     assert done.returncode == ExitCode.OK, done.stderr

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,8 +17,9 @@ from pgdyno.prepare.dataset import load_dataset
 from pgdyno.run import find_engine
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
+from tests.forked import run_pgdyno
+from tests.postgres.runs import environment
 
-PGDYNO = Path(sys.executable).parent / "pgdyno"
 SMALL = Dataset("sbtest", 2_000, 3)
 SETTINGS = {"fsync": "off", "shared_buffers": "64MB", "autovacuum": "off"}
 
@@ -160,24 +159,16 @@ SCRIPTS = {
 }
 
 
-def run(folder: Path, home: Home, environment: dict[str, str], script: str, settings: str = "") -> tuple[int, str]:
+def run(folder: Path, home: Home, script: str, settings: str = "") -> tuple[int, str]:
     """Exit code, standard error."""
     for name, text in SCRIPTS.items():
         (folder / f"{name}.sql").write_text(text)
     plan = folder / "points.toml"
     plan.write_text(PLAN.format(script=script, settings=settings))
-    variables = {**environment, "PGDYNO_HOME": str(home.path)}
+    variables = environment(home)
     if "PGDYNO_PGDRIVE" in os.environ:
         variables["PGDYNO_PGDRIVE"] = os.environ["PGDYNO_PGDRIVE"]
-    done = subprocess.run(
-        [PGDYNO, "run", str(plan), "--no-preflight"],
-        cwd=folder,
-        env=variables,
-        text=True,
-        capture_output=True,
-        check=False,
-        timeout=120,
-    )
+    done = run_pgdyno(["run", str(plan), "--no-preflight"], cwd=folder, env=variables)
     return done.returncode, done.stderr
 
 
@@ -187,26 +178,24 @@ def record(folder: Path) -> dict[str, Any]:
     return stored
 
 
-def test_a_run_on_sbtest_counts_its_rows(tmp_path: Path, warm_home: Home, child_environment: dict[str, str]) -> None:
-    code, err = run(tmp_path, warm_home, child_environment, "point")
+def test_a_run_on_sbtest_counts_its_rows(tmp_path: Path, warm_home: Home) -> None:
+    code, err = run(tmp_path, warm_home, "point")
     assert code == ExitCode.OK, err
     trial = record(tmp_path)
     assert trial["summary"]["succeeded"] == 100
     assert trial["consistency"]["counts"] == {"sbtest1": 1000, "sbtest2": 1000}
 
 
-def test_a_run_that_adds_rows_fails_loudly(tmp_path: Path, warm_home: Home, child_environment: dict[str, str]) -> None:
-    code, err = run(tmp_path, warm_home, child_environment, "grow")
+def test_a_run_that_adds_rows_fails_loudly(tmp_path: Path, warm_home: Home) -> None:
+    code, err = run(tmp_path, warm_home, "grow")
     assert code == ExitCode.TRIALS_FAILED
     assert "sbtest2 has 1,100 rows, not 1,000" in err
     assert 'for scripts that add or remove rows set reset.consistency to "none"' in err
 
 
-def test_a_server_without_pg_prewarm_is_refused_before_anything_is_loaded(
-    tmp_path: Path, warm_home: Home, child_environment: dict[str, str]
-) -> None:
+def test_a_server_without_pg_prewarm_is_refused_before_anything_is_loaded(tmp_path: Path, warm_home: Home) -> None:
     hidden = ', extension_control_path = "/nowhere"'
-    code, err = run(tmp_path, warm_home, child_environment, "point", hidden)
+    code, err = run(tmp_path, warm_home, "point", hidden)
     assert code == ExitCode.TARGET
     assert "target pg18: cannot prewarm with pg_prewarm: the server does not have this extension" in err
     assert "loading" not in err

@@ -11,7 +11,7 @@ from pgdyno.errors import ExitCode
 from pgdyno.records import Outcome
 from pgdyno.targets import Home
 from tests.postgres.runs import pgdyno, running, the_run
-from tests.told import told
+from tests.present import present
 
 PLAN = """\
 name = "searching"
@@ -89,4 +89,4 @@ def test_the_capacity_of_a_server_that_sleeps_is_known(warm_home: Home, tmp_path
         assert trial.summary is not None
         if trial.point.rate == found.met:
             assert trial.summary.latency_ns is not None
-            assert told(trial.summary.latency_ns.p50) < 100e6
+            assert present(trial.summary.latency_ns.p50) < 100e6

@@ -7,11 +7,11 @@ import subprocess
 from pathlib import Path
 
 from pgdyno.errors import ExitCode
-from pgdyno.report.html import plan_toml
+from pgdyno.report.plan_toml import plan_toml
 from pgdyno.store import load_run
 from pgdyno.targets import Home
 from tests.postgres.runs import pgdyno, the_run
-from tests.told import told
+from tests.present import present
 
 PLAN = """\
 name = "swept"
@@ -61,7 +61,7 @@ def test_trials_run_as_planned(warm_home: Home, tmp_path: Path) -> None:
         assert trial.summary is not None
         assert trial.generator is not None
         # starts of one second at random: five standard deviations
-        assert abs(told(trial.summary.scheduled) - 200) < 5 * 200**0.5
+        assert abs(present(trial.summary.scheduled) - 200) < 5 * 200**0.5
         assert trial.generator.workers == trial.point.workers
     assert done.returncode == ExitCode.TRIALS_FAILED
 

@@ -11,6 +11,7 @@ import pytest
 
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
+from tests.conninfo import conninfo
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root's servers run as another user")
 
@@ -33,13 +34,13 @@ def as_server_user(home: Home) -> Iterator[None]:
 def refused(server: Server, home: Home, user: str = "postgres") -> str:
     """Why the server user's other processes are not let in without a password."""
     with as_server_user(home), pytest.raises(psycopg.OperationalError) as caught:
-        psycopg.connect(server.address.conninfo(server.dbname), passfile="/dev/null", user=user).close()
+        psycopg.connect(conninfo(server), passfile="/dev/null", user=user).close()
     return str(caught.value)
 
 
 def let_in(server: Server) -> bool:
     """Whether we are, without a password."""
-    with psycopg.connect(server.address.conninfo(server.dbname), passfile="/dev/null") as connection:
+    with psycopg.connect(conninfo(server), passfile="/dev/null") as connection:
         return connection.execute("SELECT current_user").fetchone() == ("postgres",)
 
 
@@ -54,7 +55,7 @@ def test_the_servers_user_is_not_let_in(warm_home: Home, keep: bool) -> None:
         assert "no password supplied" in refused(server, warm_home, user="other")
         with as_server_user(warm_home), pytest.raises(psycopg.OperationalError, match="no password supplied"):
             # what a standby asks for, which runs as that user
-            psycopg.connect(server.address.conninfo(server.dbname), passfile="/dev/null", replication="true").close()
+            psycopg.connect(conninfo(server), passfile="/dev/null", replication="true").close()
 
 
 def test_a_cluster_that_trusted_everybody_does_so_no_more(warm_home: Home) -> None:
@@ -66,8 +67,8 @@ def test_a_cluster_that_trusted_everybody_does_so_no_more(warm_home: Home) -> No
         assert "trust" not in hba.read_text()
         assert let_in(server)
         with pytest.raises(psycopg.OperationalError, match="no password supplied"):
-            psycopg.connect(server.address.conninfo(server.dbname), host="127.0.0.1", passfile="/dev/null").close()
-        psycopg.connect(server.address.conninfo(server.dbname), host="127.0.0.1", password=server.password).close()
+            psycopg.connect(conninfo(server), host="127.0.0.1", passfile="/dev/null").close()
+        psycopg.connect(conninfo(server), host="127.0.0.1", password=server.password).close()
 
 
 def test_other_roles_need_their_password(warm_home: Home) -> None:
@@ -75,5 +76,5 @@ def test_other_roles_need_their_password(warm_home: Home) -> None:
         with server.connect() as connection:
             connection.execute("CREATE ROLE other LOGIN PASSWORD 'its own'")
         with pytest.raises(psycopg.OperationalError, match="no password supplied"):
-            psycopg.connect(server.address.conninfo(server.dbname), user="other", passfile="/dev/null").close()
-        psycopg.connect(server.address.conninfo(server.dbname), user="other", password="its own").close()
+            psycopg.connect(conninfo(server), user="other", passfile="/dev/null").close()
+        psycopg.connect(conninfo(server), user="other", password="its own").close()

@@ -40,11 +40,12 @@ from tests.cli.hostile import (
     refusal,
     row,
 )
-from tests.postgres.silent import silent_proxy
+from tests.postgres.silent_proxy import silent_proxy
 
 ROLE_SETTINGS = {
     "statement_timeout": "1ms",
     "lock_timeout": "1ms",
+    "idle_in_transaction_session_timeout": "1ms",
     "row_security": "off",
     "client_encoding": "LATIN1",
     "datestyle": "German",
@@ -110,6 +111,17 @@ def test_a_time_limit_that_is_lifted_is_still_told(theirs: Server, home: Home) -
         with server.connect() as connection:
             assert connection.execute("SHOW statement_timeout").fetchone() == ("0",)
         assert server.facts().settings_changed["statement_timeout"] == "30s"
+
+
+@pytest.mark.parametrize("limit", ["idle_session", "idle_in_transaction_session", "transaction"])
+def test_a_limit_that_ends_sessions_is_lifted_too(theirs: Server, home: Home, limit: str) -> None:
+    limit = f"{limit}_timeout"
+    with theirs.connect("postgres") as connection:
+        connection.execute(f"ALTER ROLE bench SET {limit} = '20s'".encode())
+    with open_target("far", spec(theirs.port), home=home, progress=SilentProgress()) as server:
+        with server.connect() as connection:
+            assert connection.execute(f"SHOW {limit}".encode()).fetchone() == ("0",)
+        assert server.facts().settings_changed[limit] == "20s"
 
 
 def test_a_time_limit_of_the_plan_is_in_force(home: Home) -> None:
@@ -292,6 +304,7 @@ PEAK_MIB = 250
 PROGRAM = """
 import sys
 from pgdyno.errors import TargetError
+from pgdyno.process_exit import leave
 from pgdyno.targets.dsn.schema import DsnTarget
 from pgdyno.targets import Home, SilentProgress, connection, fetch_target, response_limits
 response_limits.ANSWER_S, connection.CONNECT_TIMEOUT_S, connection._PROOF_S = 1.0, 2, 1
@@ -299,6 +312,7 @@ try:
     fetch_target("far", DsnTarget.model_validate_json(sys.argv[1]), home=Home.locate(), progress=SilentProgress())
 except TargetError as error:
     print(error.message)
+leave(0)
 """
 
 
@@ -378,7 +392,7 @@ sys.argv = ["pgdyno", *sys.argv[1:]]
 main()
 """
 SILENT_AT = {
-    "asked for its settings": (b"FROM pg_catalog.pg_settings", Stage.TARGET),
+    "asked for its settings": (b"SELECT name, pg_catalog.current_setting(name)", Stage.TARGET),
     "given rows": (b"from stdin", Stage.PREPARE),
     "asked to vacuum": (b"vacuum", Stage.PREPARE),
     "under load": (b"SELECT abalance", Stage.RUN),

@@ -9,6 +9,7 @@ from pgdyno.errors import TargetError
 from pgdyno.targets import Home, SilentProgress, open_target
 from pgdyno.targets.cluster.processes import servers_in
 from pgdyno.targets.embedded.schema import EmbeddedTarget
+from tests.conninfo import conninfo
 
 
 def kept(**fields: object) -> EmbeddedTarget:
@@ -34,7 +35,7 @@ def test_kept_data_is_used_again(warm_home: Home) -> None:
             # settings are those of this start alone
             assert connection.execute("SHOW shared_buffers").fetchone() == ("24MB",)
         with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
-            psycopg.connect(second.address.conninfo(second.dbname), password=first.password)
+            psycopg.connect(conninfo(second), password=first.password)
         assert (second.data_directory / "postgresql.conf").read_text().count("shared_buffers = '") == 1
         assert str(second.password) not in second.log_path.read_text()
 

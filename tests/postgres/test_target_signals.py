@@ -26,6 +26,7 @@ from tests.waiting import wait_until
 HOLDER = """
 import json, signal, sys, time
 from pathlib import Path
+from psycopg.conninfo import make_conninfo
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from pgdyno.targets import Home, open_target
 
@@ -50,8 +51,8 @@ spec = EmbeddedTarget(
 with open_target("held", spec, home=Home.locate(Path(sys.argv[1])), progress=Shown()) as server:
     with server.connect() as connection:
         connection.execute("CREATE TABLE IF NOT EXISTS loaded AS SELECT 42 AS n")
-    conninfo = server.address.conninfo(server.dbname)
-    facts = {"data": str(server.data_directory), "log": str(server.log_path), "conninfo": conninfo}
+    address = make_conninfo(**{**server.address.parameters, "dbname": server.dbname})
+    facts = {"data": str(server.data_directory), "log": str(server.log_path), "conninfo": address}
     print("ready " + json.dumps(facts), flush=True)
     while True:
         time.sleep(0.05)

@@ -15,12 +15,12 @@ import pytest
 from pgdyno.errors import TargetError
 from pgdyno.targets import Home, SilentProgress, open_target
 from pgdyno.targets import home as home_module
-from pgdyno.targets.account import Account, Relation
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.cluster.processes import PROC, servers_in
 from pgdyno.targets.embedded.kind import find_embedded
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from pgdyno.targets.local.schema import LocalTarget
+from pgdyno.targets.server_user import Account, Relation
 
 if TYPE_CHECKING:
     from tests.postgres.conftest import LocalMirror

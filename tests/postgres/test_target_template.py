@@ -11,6 +11,7 @@ from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.cluster import instance as instance_module
 from pgdyno.targets.cluster.initdb import init_cluster
 from pgdyno.targets.embedded.schema import EmbeddedTarget
+from tests.conninfo import conninfo
 
 
 def spec(**fields: object) -> EmbeddedTarget:
@@ -52,7 +53,7 @@ def test_a_second_cluster_is_a_copy_with_another_password(warm_home: Home, made:
             with second.connect() as connection:
                 assert connection.execute("SELECT to_regclass('only_here')").fetchone() == (None,)
             with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
-                psycopg.connect(second.address.conninfo(second.dbname), password=first.password)
+                psycopg.connect(conninfo(second), password=first.password)
     assert [path.name.count(".partial") for path in warm_home.templates.iterdir()] == [0]
     # initdb's own where it is asked for something else, or where the cluster stays
     for other in (spec(initdb=["--wal-segsize=8"]), spec(keep_data=True)):

@@ -1,4 +1,4 @@
-"""TPC-B's books balance after every load, however it ended: what the engine calls succeeded is in the database.
+"""TPC-B's balances add up after every load, however it ended: what the engine calls succeeded is in the database.
 
 Each transaction moves one amount on an account, a teller and a branch, and writes it into the history: the four sums
 are equal whenever nothing is torn, and the history has a row for every transaction that was committed.
@@ -19,11 +19,11 @@ from psycopg import sql
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.cluster.postmaster import find_postmaster
 from pgdyno.targets.embedded.schema import EmbeddedTarget
+from tests.load_recount import PGDRIVE, Load, run_load, start_load
 from tests.postgres.conftest import FAST, MAJOR
 from tests.postgres.test_pgdrive import environment
-from tests.recount import PGDRIVE, Load, run_load, start_load
 
-DATABASE = "books"
+DATABASE = "balances"
 SUMS = """
 SELECT (SELECT coalesce(sum(abalance), 0) FROM pgbench_accounts), (SELECT sum(tbalance) FROM pgbench_tellers),
        (SELECT sum(bbalance) FROM pgbench_branches), (SELECT coalesce(sum(delta), 0) FROM pgbench_history)
@@ -52,7 +52,7 @@ REPEATABLE_READ = {"PGOPTIONS": "-c default_transaction_isolation=repeatable\\ r
 
 
 @dataclass
-class Books:
+class Balances:
     """pgbench's tables, and how many rows the history had."""
 
     server: Server
@@ -65,7 +65,7 @@ class Books:
         return {**environment(self.server), "PGDATABASE": self.database, **self.extra}
 
     def check(self) -> int:
-        """Fails unless the books balance, once all sessions of loads are gone; transactions since the last time."""
+        """Fails unless the balances add up, once all sessions of loads are gone; transactions since the last time."""
         with self.server.connect(self.database) as connection:
             while connection.execute(SESSIONS).fetchone():
                 connection.execute("SELECT pg_sleep(0.02)")
@@ -80,31 +80,36 @@ class Books:
         return int(since)
 
 
-def load_tables(server: Server, database: str, folder: Path) -> Books:
-    books = Books(server, database)
+def load_tables(server: Server, database: str, folder: Path) -> Balances:
+    balances = Balances(server, database)
     done = subprocess.run(
-        [PGDRIVE, "-i", "-s", "1", "-q"], env=books.environment, cwd=folder, capture_output=True, text=True, check=False
+        [PGDRIVE, "-i", "-s", "1", "-q"],
+        env=balances.environment,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
-    return books
+    return balances
 
 
 @pytest.fixture(scope="module")
-def shared_books(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Books]:
+def shared_balances(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Balances]:
     name = sql.Identifier(DATABASE)
     with server.connect() as connection:
         connection.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(name))
         connection.execute(sql.SQL("CREATE DATABASE {}").format(name))
-    yield load_tables(server, DATABASE, tmp_path_factory.mktemp("books"))
+    yield load_tables(server, DATABASE, tmp_path_factory.mktemp("balances"))
     with server.connect() as connection:
         connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(name))
 
 
 @pytest.fixture
-def books(shared_books: Books) -> Books:
-    shared_books.extra = {}
-    shared_books.check()
-    return shared_books
+def balances(shared_balances: Balances) -> Balances:
+    shared_balances.extra = {}
+    shared_balances.check()
+    return shared_balances
 
 
 def transactions(folder: Path, kind: str) -> tuple[str, ...]:
@@ -133,37 +138,37 @@ some_ways = pytest.mark.parametrize(NAMES, WAYS[3:], ids=["-".join(words) for wo
 @way
 @pytest.mark.parametrize("extra", [(), ("-R", "500", "-L", "5"), ("-C",)], ids=["closed", "rate", "connections"])
 def test_after_a_load_that_ends(
-    books: Books, tmp_path: Path, kind: str, protocol: str, io: str, extra: tuple[str, ...]
+    balances: Balances, tmp_path: Path, kind: str, protocol: str, io: str, extra: tuple[str, ...]
 ) -> None:
     args = (*transactions(tmp_path, kind), "-c", "8", "-j", "2", "-t", "12", "-M", protocol, f"--io={io}", *extra)
-    load = run_load(books.environment, tmp_path / "load", *args)
+    load = run_load(balances.environment, tmp_path / "load", *args)
     assert load.exit_code == 0, load.stderr
-    assert load.verify().succeeded == books.check()
+    assert load.verify().succeeded == balances.check()
 
 
 @way
-def test_after_retries_under_contention(books: Books, tmp_path: Path, kind: str, protocol: str, io: str) -> None:
+def test_after_retries_under_contention(balances: Balances, tmp_path: Path, kind: str, protocol: str, io: str) -> None:
     # one branch, and everybody changes it
-    books.extra = REPEATABLE_READ
+    balances.extra = REPEATABLE_READ
     args = (*transactions(tmp_path, kind), "-c", "16", "-j", "2", "-t", "8", "-M", protocol, f"--io={io}")
-    load = run_load(books.environment, tmp_path / "load", *args, "--max-tries=5", "--failures-detailed")
+    load = run_load(balances.environment, tmp_path / "load", *args, "--max-tries=5", "--failures-detailed")
     assert load.exit_code == 0, load.stderr
     counts = load.verify()
     assert counts.retries > 0
-    assert counts.succeeded == books.check()
+    assert counts.succeeded == balances.check()
 
 
 @way
-def test_after_a_signal(books: Books, tmp_path: Path, kind: str, protocol: str, io: str) -> None:
+def test_after_a_signal(balances: Balances, tmp_path: Path, kind: str, protocol: str, io: str) -> None:
     number = signal.SIGINT if io == "epoll" else signal.SIGTERM
     args = (*transactions(tmp_path, kind), "-c", "8", "-j", "2", "-T", "60", "-M", protocol, f"--io={io}")
-    running = start_load(books.environment, tmp_path / "load", *args)
+    running = start_load(balances.environment, tmp_path / "load", *args)
     running.wait_for_intervals(1)
     running.process.send_signal(number)
     load = running.finish()
     assert load.exit_code == 128 + number
     load.verify()
-    check_history(load, books.check())
+    check_history(load, balances.check())
 
 
 def check_history(load: Load, rows: int) -> None:
@@ -173,10 +178,10 @@ def check_history(load: Load, rows: int) -> None:
 
 
 @some_ways
-def test_after_the_engine_was_killed(books: Books, tmp_path: Path, kind: str, protocol: str, io: str) -> None:
+def test_after_the_engine_was_killed(balances: Balances, tmp_path: Path, kind: str, protocol: str, io: str) -> None:
     clients = 8
     args = (*transactions(tmp_path, kind), "-c", str(clients), "-j", "2", "-T", "60", "-M", protocol, f"--io={io}")
-    running = start_load(books.environment, tmp_path / "load", *args)
+    running = start_load(balances.environment, tmp_path / "load", *args)
     running.wait_for_intervals(1)
     running.process.kill()
     running.process.communicate(timeout=60)
@@ -186,11 +191,11 @@ def test_after_the_engine_was_killed(books: Books, tmp_path: Path, kind: str, pr
         # the last line may be cut
         if line.endswith("\n") and (event := json.loads(line))["event"] == "interval":
             told += sum(script["succeeded"] for script in event["scripts"])
-    assert 0 < told <= books.check()
+    assert 0 < told <= balances.check()
 
 
 @pytest.fixture(scope="module")
-def fragile_books(home: Home, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Books]:
+def fragile_books(home: Home, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Balances]:
     """On a server of their own, that may be killed. The system survives, so nothing need reach the disk."""
     spec = EmbeddedTarget(kind="embedded", version=MAJOR, settings={**FAST, "synchronous_commit": "on"})
     with open_target("fragile", spec, home=home, progress=SilentProgress()) as server:
@@ -198,13 +203,15 @@ def fragile_books(home: Home, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @some_ways
-def test_after_the_server_was_killed(fragile_books: Books, tmp_path: Path, kind: str, protocol: str, io: str) -> None:
-    books = fragile_books
-    books.check()
+def test_after_the_server_was_killed(
+    fragile_books: Balances, tmp_path: Path, kind: str, protocol: str, io: str
+) -> None:
+    balances = fragile_books
+    balances.check()
     args = (*transactions(tmp_path, kind), "-c", "8", "-j", "2", "-T", "60", "-M", protocol, f"--io={io}")
-    running = start_load(books.environment, tmp_path / "load", *args)
+    running = start_load(balances.environment, tmp_path / "load", *args)
     running.wait_for_intervals(1)
-    postmaster = find_postmaster(books.server.data_directory)
+    postmaster = find_postmaster(balances.server.data_directory)
     assert postmaster is not None
     # what `pg_ctl stop -m immediate` sends: no checkpoint, recovery at the next start
     postmaster.send(signal.SIGQUIT)
@@ -212,5 +219,5 @@ def test_after_the_server_was_killed(fragile_books: Books, tmp_path: Path, kind:
     assert load.exit_code == 2
     load.verify()
     assert load.end["clients_aborted"] == 8
-    books.server.restart()
-    check_history(load, books.check())
+    balances.server.restart()
+    check_history(load, balances.check())

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,8 +16,9 @@ from pgdyno.run import find_engine
 from pgdyno.store import RunFolder, list_runs
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
+from tests.forked import run_pgdyno
+from tests.postgres.runs import environment
 
-PGDYNO = Path(sys.executable).parent / "pgdyno"
 SMALL = Dataset("tpcc", 1, profile="spec")
 
 PLAN = """\
@@ -97,15 +96,8 @@ def test_a_condition_that_is_broken_is_told(server: Server) -> None:
 def test_a_plan_runs_it(warm_home: Home, tmp_path: Path) -> None:
     plan = tmp_path / "small.toml"
     plan.write_text(PLAN)
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
-    done = subprocess.run(
-        [PGDYNO, "run", str(plan), "--no-preflight", "--alongside", "--runs", str(tmp_path / "runs")],
-        env={**clean, "PGDYNO_HOME": str(warm_home.path)},
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
+    words = ["run", str(plan), "--no-preflight", "--alongside", "--runs", str(tmp_path / "runs")]
+    done = run_pgdyno(words, cwd=tmp_path, env=environment(warm_home))
     assert done.returncode == 0, done.stdout + done.stderr
     (found,) = list_runs(tmp_path / "runs")
     trials = RunFolder.open(found.path).trials()

@@ -8,20 +8,21 @@ import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, LiteralString
 
 import pytest
 
 from pgdyno.targets import Server
-from tests.postgres.generators_here import generators_here, run_load
+from tests.postgres.generator_agents import generators_here, run_load
 from tests.postgres.test_load import PGDRIVE, Place
 from tests.postgres.test_tpcc_load import check, place_of
 from tests.waiting import wait_until
 
 CLIENTS = 8
-EACH = 400
-"""Transactions of each client: 3,200 have some 14 orders that are to be rolled back."""
+EACH = 300
+"""Transactions of each client: 2,400 have some 11 orders that are to be rolled back."""
 VARIANTS = ("functions", "procedures", "sql", "sql-pipelined")
 
 
@@ -53,8 +54,9 @@ class Loaded:
         assert end["event"] == "end"
         return end
 
-    def consistent(self) -> None:
-        code, out, said = check(self.place, "--thorough")
+    def consistent(self, *args: str) -> None:
+        """Asserts the conditions of the standard's tests; with `--thorough` all of them."""
+        code, out, said = check(self.place, *args)
         assert code == 0, said + out
 
 
@@ -128,17 +130,17 @@ def test_the_database_has_what_the_driver_counted(loaded: Loaded, variant: str) 
 
 def test_inputs_are_the_profiles(loaded: Loaded) -> None:
     place = loaded.place
-    loaded.end("--transactions=2000", "--tpcc-pauses=off")
+    loaded.end("--transactions=800", "--tpcc-pauses=off")
     payments = place.query("""
         SELECT count(*), avg((h_c_w_id <> h_w_id)::int), avg((h_amount <> trunc(h_amount))::int),
                min(h_amount), max(h_amount)
         FROM history WHERE h_date > '2026-01-01 00:00:00+00'""")[0]
-    assert payments[0] > 5_000
-    # a standard deviation of 0.005 at the least of payments
-    assert abs(float(payments[1]) - 0.15) < 0.025
+    assert payments[0] > 2_500
+    # a standard deviation of 0.007 at the least of payments
+    assert abs(float(payments[1]) - 0.15) < 0.035
     assert (payments[2] == 0) == (loaded.profile == "hammerdb")
-    assert 1 <= payments[3] < 10
-    assert 4_990 < payments[4] <= 5_000
+    assert 1 <= payments[3] < 25
+    assert 4_975 < payments[4] <= 5_000
     lines = place.query("""
         SELECT count(*), avg((ol_supply_w_id <> ol_w_id)::int), min(ol_quantity), max(ol_quantity),
                count(*) FILTER (WHERE ol_amount <> ol_quantity * i_price)
@@ -154,7 +156,7 @@ def test_inputs_are_the_profiles(loaded: Loaded) -> None:
             WHERE h_c_w_id = c_w_id AND h_c_d_id = c_d_id AND h_c_id = c_id AND h_date > c_since)""")
     assert bad == [(0,)]
     assert place.query("SELECT max(length(c_data)) <= 500 FROM customer") == [(True,)]
-    # the standard's numbers are uneven: a tenth of the items has far more than a tenth of the lines
+    # the standard's numbers are uneven: a tenth of the items has more of the lines than of as many even ones
     top = place.query("""
         SELECT sum(count) FILTER (WHERE place <= 10000) / sum(count)
         FROM (SELECT count(*), row_number() OVER (ORDER BY count(*) DESC) place
@@ -162,12 +164,15 @@ def test_inputs_are_the_profiles(loaded: Loaded) -> None:
     flat = place.query("""
         SELECT sum(count) FILTER (WHERE place <= 10000) / sum(count)
         FROM (SELECT count(*), row_number() OVER (ORDER BY count(*) DESC) place
-              FROM order_line WHERE ol_o_id <= 3000 AND ol_w_id = 1 AND ol_d_id <= 2 GROUP BY ol_i_id) items""")[0][0]
-    assert (top > flat) == (loaded.profile == "spec"), (top, flat)
+              FROM (SELECT ol_i_id FROM order_line WHERE ol_o_id <= 3000
+                    LIMIT (SELECT count(*) FROM order_line WHERE ol_o_id > 3000)) of_the_load
+              GROUP BY ol_i_id) items""")[0][0]
+    assert (top > flat * Decimal("1.1")) == (loaded.profile == "spec"), (top, flat)
 
 
 def test_figures_of_driver_and_server_agree(loaded: Loaded) -> None:
-    end = loaded.end("--time=4", "--warmup=1", "--tpcc-pauses=off")
+    # at a rate: how fast the server is does not matter
+    end = loaded.end("--time=4", "--warmup=1", "--rate=400", "--tpcc-pauses=off")
     tpcc = end["tpcc"]
     assert tpcc["server"]["seconds"] == pytest.approx(4, abs=0.3)
     assert tpcc["server"]["nopm"] == pytest.approx(tpcc["nopm"], rel=0.05)
@@ -185,7 +190,7 @@ def test_figures_of_driver_and_server_agree(loaded: Loaded) -> None:
 
 
 def test_the_summary_tells_both(loaded: Loaded) -> None:
-    done = loaded.run("--time=2", "--tpcc-pauses=off", "--all-warehouses", "--tpcc-variant=sql-pipelined")
+    done = loaded.run("--transactions=200", "--tpcc-pauses=off", "--all-warehouses", "--tpcc-variant=sql-pipelined")
     assert done.returncode == 0, done.stderr
     out = done.stdout
     assert f"TPC-C: profile {loaded.profile}, variant sql-pipelined, warehouses 2, clients at all warehouses" in out
@@ -379,7 +384,7 @@ def test_generators_together_have_the_users_of_one(loaded: Loaded, tmp_path: Pat
         else:
             assert tpcc["deferred"] is None
     assert seen[0] == seen[1]
-    loaded.consistent()
+    loaded.consistent("--thorough")
 
 
 def test_the_server_counts_until_the_last_generator_has_ended(

@@ -21,8 +21,8 @@ from pgdyno.watch.polling import Connection, Polling
 from tests.cli.hostile import Misdeed, Peer, columns, hostile, row
 from tests.postgres.own_servers import OwnServer
 from tests.postgres.relay import Relay
-from tests.postgres.silent import silent_proxy
-from tests.postgres.watching import BIN, clean, load, objects, terminal
+from tests.postgres.silent_proxy import silent_proxy
+from tests.postgres.watch_process import BIN, clean, load, objects, terminal
 from tests.waiting import PATIENCE_S
 
 LEFT = "\x1b[?1049l"

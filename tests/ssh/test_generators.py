@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.doctor.generator import null_server
-from pgdyno.generators.lifecycle import Cluster
+from pgdyno.generators.generator_lifecycle import Cluster
 from pgdyno.generators.merge_events import Event
 from pgdyno.generators.ssh_hosts import ssh_cluster
 from pgdyno.programs import find_engine

@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 
 from pgdyno.plan.hosts import SshSpec
-from pgdyno.probe import Said
+from pgdyno.probe import ProbeOutput
 from pgdyno.probe.over_ssh import OverSsh, look
 from pgdyno.probe.placed_lines import with_far
 from pgdyno.records import ClockRecord, PlacedLines
 from pgdyno.remote import RemoteError
-from tests.postgres.probing import program
+from tests.postgres.probe_process import program
 from tests.postgres.relay import Relay
 from tests.ssh.sshd import FAKETIME, Sshd, running_sshd
 
@@ -73,14 +73,14 @@ def placed_us(file: PlacedLines, t_us: int) -> float:
     return file.offset_us + file.rate * t_us + file.epoch_us
 
 
-def the_clock(said: Said) -> ClockRecord:
+def the_clock(said: ProbeOutput) -> ClockRecord:
     assert said.record.over_ssh is not None
     assert said.record.over_ssh.message is None
     assert said.record.over_ssh.clock is not None
     return said.record.over_ssh.clock
 
 
-def kinds(said: Said) -> list[str]:
+def kinds(said: ProbeOutput) -> list[str]:
     return [event["event"] for event in said.events]
 
 

@@ -94,6 +94,12 @@ def test_streams_files_variables_and_the_exit_code(sshd: Sshd, tmp_path: Path, p
         process.stdin.write("clock 1\n")
         process.stdin.flush()
         assert until(process, "heard") == ["heard clock 1"]
+        folder = Path(lines[-2])
+        assert (folder / "own.sql").read_text() == "SELECT 1;\n"
+        (kept,) = [each for each in folder.rglob("pass") if each.is_file()]
+        # the passwords of other servers stay here
+        assert kept.read_text() == "10.0.0.7:5432:*:me:secret\n"
+        assert kept.stat().st_mode & 0o077 == 0
         process.stdin.close()
         assert until(process, "closed")
         assert process.wait(60) == 3
@@ -102,11 +108,7 @@ def test_streams_files_variables_and_the_exit_code(sshd: Sshd, tmp_path: Path, p
     assert "PGHOST=10.0.0.7" in lines
     assert not [line for line in lines if "secret" in line or "PGDYNO" in line]
     assert "--lease=60 -f own.sql@2 -c 1" in lines
-    folder = Path(lines[-2])
-    assert (folder / "own.sql").read_text() == "SELECT 1;\n"
-    (kept,) = [each for each in folder.rglob("pass") if each.is_file()]
-    assert kept.read_text() == "10.0.0.7:5432:*:me:secret\nother:5432:*:me:x\n"
-    assert kept.stat().st_mode & 0o077 == 0
+    assert not folder.exists()
 
 
 def test_a_signal_is_handed_on(sshd: Sshd, tmp_path: Path, program: Path) -> None:
@@ -119,14 +121,30 @@ def test_a_signal_is_handed_on(sshd: Sshd, tmp_path: Path, program: Path) -> Non
 
 def test_who_is_killed_leaves_nothing_running_there(sshd: Sshd, tmp_path: Path, program: Path) -> None:
     with relayed(sshd, tmp_path, program) as process:
-        pid = int(until(process, "pid")[-1].split()[1])
+        *_, folder, pid = (line.rpartition(" ")[2] for line in until(process, "pid"))
         process.kill()
         process.wait()
         # loopback: the other host's processes are ours to see
         deadline = time.monotonic() + 120
-        while Path(f"/proc/{pid}").exists():
+        while Path(f"/proc/{pid}").exists() or Path(folder).exists():
             assert time.monotonic() < deadline
             time.sleep(0.05)
+
+
+def test_a_host_learns_no_password_but_that_of_its_server(tmp_path: Path) -> None:
+    file = tmp_path / "pass"
+    lines = ["# mine", "a:5432:*:me:one", "*:*:*:you:two", r"fe80\:\:1:5432:*:me:three", "localhost:*:*:me:four", "x:y"]
+    file.write_text("\n".join(lines))
+
+    def kept(**variables: str) -> list[str]:
+        packed = pack([], {"PGPASSFILE": str(file), **variables}, {"a": "10.0.0.7", "fe80::1": "fe80::2"})
+        return packed.files[packed.environment["PGPASSFILE"]].decode().splitlines()
+
+    assert kept(PGHOST="a", PGUSER="me") == ["10.0.0.7:5432:*:me:one"]
+    assert kept(PGHOST="a", PGUSER="you", PGPORT="5433") == ["*:*:*:you:two"]
+    assert kept(PGHOST="fe80::1", PGUSER="me") == [r"fe80\:\:2:5432:*:me:three"]
+    assert kept(PGHOST="/run/postgresql", PGUSER="me") == ["localhost:*:*:me:four"]
+    assert kept(PGHOST="b") == ["*:*:*:you:two"]
 
 
 def test_what_cannot_go_with_it_is_refused(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pgdyno.plan.hosts import SshSpec
 from pgdyno.remote import RemoteError
 from pgdyno.remote.connect import connected
 from pgdyno.remote.install import Installed, install
-from tests.postgres.probing import program
+from tests.postgres.probe_process import program
 from tests.ssh.sshd import Sshd, keygen, running_sshd
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 
 from pgdyno.records import ReplicaLag, TrialRecord
-from pgdyno.store.tables import SeriesRow
+from pgdyno.store.trial_tables import SeriesRow
 from tests.unit.audit_sample import FakeRun, changed, each_second, own
 
 NOISE = (1.0, 1.012, 0.991, 1.004, 0.987)

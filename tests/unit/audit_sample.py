@@ -32,8 +32,9 @@ from pgdyno.records import (
     TrialRecord,
     WayRecord,
 )
-from pgdyno.store.probe_tables import Metric, Stretches
-from pgdyno.store.tables import EventRow, IntervalRow, SeriesRow, SettingRow, StatementRow, WaitRow
+from pgdyno.store.probe_tables import Metric, Shares, Stretches
+from pgdyno.store.seconds import Seconds, seconds_of
+from pgdyno.store.trial_tables import EventRow, IntervalRow, SeriesRow, SettingRow, StatementRow, WaitRow
 from tests.unit.store_sample import STARTED, sample_manifest
 
 ORIGIN_US = 50_000
@@ -61,8 +62,8 @@ class FakeRun:
     of_trials: Mapping[int, Sequence[SeriesRow]] = field(default_factory=dict)
     """Additional samples of a probe during single trials."""
 
-    def intervals(self) -> Sequence[IntervalRow]:
-        return [row for course in self.courses.values() for row in course]
+    def seconds(self, trial: int) -> Seconds:
+        return seconds_of(self.courses.get(trial, ()))
 
     def statements(self) -> Sequence[StatementRow]:
         return [
@@ -104,6 +105,29 @@ class FakeRun:
             for row in self._seen(trial)
             if (row.source, row.metric) in wanted and any(begin < row.t_us <= end for begin, end in spans)
         ]
+
+    def shares_within(self, stretches: Stretches, wanted: Sequence[Metric]) -> Shares:
+        found = {}
+        for trial, spans in stretches.items():
+            for place, (begin, end) in enumerate(spans):
+                rows = [
+                    row
+                    for row in self._seen(trial)
+                    if (row.source, row.metric) in wanted and begin < row.t_us <= end and row.span_us
+                ]
+                length_us = sum({row.t_us: row.span_us or 0 for row in rows}.values())
+                if length_us:
+                    found[trial, place] = (
+                        float(length_us),
+                        {
+                            metric: sum(
+                                row.value * (row.span_us or 0) for row in rows if (row.source, row.metric) == metric
+                            )
+                            / length_us
+                            for metric in wanted
+                        },
+                    )
+        return found
 
     def _seen(self, trial: int) -> Sequence[SeriesRow]:
         return [*self.beside, *self.of_trials.get(trial, ())]

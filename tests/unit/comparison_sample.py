@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pgdyno.analyse.pairs import Arms, Metric, PointPairs
 from pgdyno.messages import Message
-from pgdyno.records import Point
+from pgdyno.records import Point, StoppingRule
 
 Array = NDArray[np.float64]
 
@@ -19,6 +19,7 @@ def arms_of(
     metric: Metric = Metric.TPS,
     paired: bool = True,
     names: tuple[str, str] = ("a", "b"),
+    stopping: StoppingRule | None = None,
 ) -> Arms:
     """Returns two arms with the figures of each point; repeats count from 1."""
     pairs = tuple(
@@ -30,7 +31,7 @@ def arms_of(
         )
         for at, (base, other) in enumerate(points)
     )
-    return Arms(*names, metric, paired, pairs)
+    return Arms(*names, metric, paired, pairs, stopping=stopping)
 
 
 def checkpointed(random: np.random.Generator, shape: tuple[int, ...], share: float = 0.3) -> Array:

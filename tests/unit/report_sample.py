@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from hdrh.histogram import HdrHistogram
 
-from pgdyno.analyse.timeline import MEASURE, WARM_UP, RunSource
+from pgdyno.analyse.over_time.timeline import RunSource
 from pgdyno.records import (
     ErrorCount,
     Failure,
@@ -30,8 +30,9 @@ from pgdyno.records import (
 )
 from pgdyno.report.digest import Extras, digest
 from pgdyno.report.export import points_markdown
-from pgdyno.report.html import render_digest
-from pgdyno.store.tables import TOTAL, HistogramRow, IntervalRow, StatementRow
+from pgdyno.report.html import render_content, report_content
+from pgdyno.store.seconds import MEASURE, WARM_UP, Seconds, seconds_of
+from pgdyno.store.trial_tables import TOTAL, HistogramRow, IntervalRow, StatementRow
 
 STARTED = datetime(2026, 11, 20, 10, 15, tzinfo=UTC)
 _QUANTILES = [NormalDist().inv_cdf((at + 0.5) / 200) for at in range(200)]
@@ -46,6 +47,9 @@ class SampleRun:
     rows: dict[int, list[IntervalRow]] = field(default_factory=dict)
     blobs: dict[int, list[HistogramRow]] = field(default_factory=dict)
     of_statements: dict[int, list[StatementRow]] = field(default_factory=dict)
+
+    def seconds(self, trial: int) -> Seconds:
+        return seconds_of(self.rows.get(trial, []))
 
     def intervals(self, trial: int) -> Sequence[IntervalRow]:
         return self.rows.get(trial, [])
@@ -359,4 +363,4 @@ def to_markdown(run: RunSource) -> str:
 
 def render_html(run: RunSource, location: str, extras: Extras | None = None) -> str:
     """Returns the HTML report of `run`; `location` is the path that it prints for the run folder."""
-    return render_digest(digest(run), location, extras or Extras())
+    return render_content(report_content(digest(run), location, extras or Extras()))

@@ -65,13 +65,13 @@ def test_the_same_point_is_followed_over_runs_in_their_order() -> None:
     for at in range(14):
         runs.add(1_000 if at < 7 else 1_200)
     runs.add(500, clients=8)
-    (found,) = histories(list(reversed(runs.made)), Metric.TPS)
-    assert [point.run for point in found.points] == [f"run-{at}" for at in range(14)]
+    (found,) = histories({f"folder-{at}": run for at, run in reversed(list(enumerate(runs.made)))}, Metric.TPS)
+    assert [point.run for point in found.points] == [f"folder-{at}" for at in range(14)]
     assert (found.label, found.points[0].trials) == ("pg18, 4 clients, 2 s", 2)
     (change,) = found.changes or ()
     assert change.at == 7
     lines = list(history_lines(found, Metric.TPS, {7: ["server version: 17 before, 18 after"]}))
     assert "throughput of 14 runs" in lines[0]
     assert "+20.0 %" in lines[2]
-    assert "run-7" in lines[2]
+    assert "folder-7" in lines[2]
     assert lines[3].strip() == "server version: 17 before, 18 after"

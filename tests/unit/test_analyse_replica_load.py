@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pgdyno.analyse.replica_load import figures
-from tests.told import told
+from tests.present import present
 from tests.unit.report_sample import blob_of
 
 SECOND = 1_000_000
@@ -59,7 +59,7 @@ def test_only_whole_seconds_within_the_measured_part_count() -> None:
     assert (latency.min, latency.max, latency.mean, latency.stddev) == (4000, 5000, 4500, 500)
     assert latency.p50 == pytest.approx(4000, rel=0.001)
     assert latency.p99 == pytest.approx(5000, rel=0.001)
-    assert told(latency.p9999) <= told(latency.max)
+    assert present(latency.p9999) <= present(latency.max)
 
 
 def test_a_phase_without_a_result_is_a_gap() -> None:

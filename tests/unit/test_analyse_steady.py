@@ -6,11 +6,17 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from pgdyno.analyse.dips import dips, trial_dips
 from pgdyno.analyse.histogram import LatencyHistogram
 from pgdyno.analyse.intervals import percentile_interval, stationary_blocks, statistical_inefficiency
-from pgdyno.analyse.steady_state import SteadyClass, segments_of, steady_start, steady_state, trial_steady_state
-from pgdyno.analyse.timeline import MEASURE
+from pgdyno.analyse.over_time.dips import dips, trial_dips
+from pgdyno.analyse.over_time.steady_state import (
+    SteadyClass,
+    segments_of,
+    steady_start,
+    steady_state,
+    trial_steady_state,
+)
+from pgdyno.store.seconds import MEASURE
 from tests.unit.comparison_sample import Array
 from tests.unit.report_sample import SampleRun, add_trial, interval_row, manifest
 

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import pytest
 
+from pgdyno.analyse.over_time.timeline import trial_timeline
 from pgdyno.analyse.summary import PointSummary, summarise
-from pgdyno.analyse.timeline import MEASURE, WARM_UP, trial_timeline
 from pgdyno.records import ErrorCount, Outcome, Point, TrialRecord
-from pgdyno.store.tables import TOTAL, HistogramRow
-from tests.told import told
+from pgdyno.store.seconds import MEASURE, WARM_UP
+from pgdyno.store.trial_tables import TOTAL, HistogramRow
+from tests.present import present
 from tests.unit.report_sample import SampleRun, add_failure, add_trial, blob_of, interval_row, manifest
 
 
@@ -83,7 +84,7 @@ def test_the_mean_latency_weighs_trials_by_their_transactions() -> None:
     large = add_trial(run, "pg18", 1, 1000, 4000, repeat=2, tail=1, seconds=10)
     (point,) = summarise(run)
     means = [
-        told(trial.summary.latency_ns.mean) for trial in (small, large) if trial.summary and trial.summary.latency_ns
+        present(trial.summary.latency_ns.mean) for trial in (small, large) if trial.summary and trial.summary.latency_ns
     ]
     assert point.latency is not None
     assert point.latency.mean_ns == pytest.approx((means[0] * 100 + means[1] * 10_000) / 10_100)

@@ -9,7 +9,7 @@ import pytest
 
 from pgdyno.audit import RULES, Finding, Severity, audit, worst
 from pgdyno.audit.subject import AuditRun
-from pgdyno.records import Check, CheckVerdict, Fingerprint, HostPrint, Outcome, ScriptSummary
+from pgdyno.records import Check, CheckVerdict, DuetRecord, Fingerprint, HostPrint, Outcome, ScriptSummary
 from tests import audit_page
 from tests.unit.audit_disturbed import NOISE, failing, hits, lagging, on_host, ran, rated, sized
 from tests.unit.audit_sample import (
@@ -439,6 +439,20 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
     ("standby-lag", CAUTION, lagging(bytes_last=80 << 20, replay_lag_last_s=9.0), lagging()),
     ("standby-lag", CAUTION, lagging(samples=0, bytes_last=None), lagging(bytes_last=15 << 20, replay_lag_last_s=9.0)),
     ("standby-lag", NOTE, lagging(replay_lag_max_s=1.4), lagging(replay_lag_max_s=0.9)),
+    ("one-instance", NOTE, own(), changed(own(), lambda trial: {"instance": trial.repeat % 2 + 1})),
+    (
+        "one-instance",
+        CAUTION,
+        own(ways=lambda *_: way(100.0, "eu-1a", "eu-1a")),
+        changed(own(ways=lambda *_: way(100.0, "eu-1a", "eu-1a")), lambda trial: {"instance": trial.repeat % 2 + 1}),
+    ),
+    (
+        "declines",
+        CAUTION,
+        own(seconds=[10_000.0 - second / 2 for second in range(3_600)], length_s=3_600, repeats=1),
+        own(seconds=[10_000.0] * 3_600, length_s=3_600, repeats=1),
+    ),
+    ("duet", NOTE, changed(own(), lambda _: {"duet": DuetRecord(partner=2, processors=[0], tps_ratio=1.1)}), own()),
 ]
 
 
@@ -466,7 +480,7 @@ def test_every_rule_has_a_case() -> None:
 def test_no_rule_fires_on_two_targets_that_are_one() -> None:
     findings = audit(own())
     assert worst(findings) is NOTE
-    assert {finding.rule for finding in findings if finding.checked} == {"generator-on-server"}
+    assert {finding.rule for finding in findings if finding.checked} == {"generator-on-server", "one-instance"}
 
 
 def test_a_rule_without_its_input_says_so() -> None:
@@ -477,7 +491,13 @@ def test_a_rule_without_its_input_says_so() -> None:
     spoken = {finding.rule for finding in audit(bare) if finding.checked}
     # what neither spoke nor asked for input was checked, and is well
     assert spoken == {"no-repeats"}
-    assert {rule.id for rule in RULES} - unchecked - spoken == {"arithmetic", "identical-rows", "errors-one-arm"}
+    assert {rule.id for rule in RULES} - unchecked - spoken == {
+        "arithmetic",
+        "identical-rows",
+        "errors-one-arm",
+        "one-instance",
+        "duet",
+    }
     assert {
         "placement-differs",
         "cache-cold",

@@ -12,7 +12,7 @@ from pgdyno.audit import Severity, audit
 from pgdyno.audit.pairing import Pairing, pairing_between
 from pgdyno.audit.setting_values import setting_value
 from pgdyno.records import TrialRecord, WayRecord
-from pgdyno.store.tables import SeriesRow, SettingRow
+from pgdyno.store.trial_tables import SeriesRow, SettingRow
 from tests.unit.audit_disturbed import hits
 from tests.unit.audit_sample import FakeRun, own, probed, way
 from tests.unit.test_fingerprint import BASE, SERVER
@@ -34,7 +34,7 @@ def test_runs_that_are_alike_have_no_confounder() -> None:
 def test_datasets_of_unequal_size_confound_two_runs() -> None:
     found = paired(own(run="one"), own(run="two", dataset_bytes=110 << 30))
     assert topics(found) == ["dataset size"]
-    assert "100.0 GiB at a of one and 110.0 GiB at a of two" in str(found.confounders[0].message)
+    assert "107 GB at a of one and 118 GB at a of two" in str(found.confounders[0].message)
 
 
 def cached(run: str, a: float, b: float) -> FakeRun:

@@ -7,7 +7,7 @@ import pytest
 from pgdyno.audit import Finding, audit
 from pgdyno.records import Outcome, TrialRecord
 from pgdyno.records.probe import OverSshRecord
-from pgdyno.store.tables import SeriesRow
+from pgdyno.store.trial_tables import SeriesRow
 from tests.unit.audit_disturbed import on_host, ran, rated
 from tests.unit.audit_sample import ROW, FakeRun, changed, each_second, own, printed, probed
 
@@ -55,7 +55,7 @@ def test_without_sizes_asked_for_the_probe_tells_them() -> None:
 
     unasked = changed(own(), lambda _: {"prepare": {"dataset_bytes": None}})
     finding = the("dataset-differs", probed(unasked, tables))
-    assert "has 858.3 MiB at a and 953.7 MiB at b" in finding.message
+    assert "has 900 MB at a and 1.00 GB at b" in finding.message
 
 
 def test_of_a_host_over_ssh_only_steal_is_known() -> None:

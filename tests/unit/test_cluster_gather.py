@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from pgdyno.errors import EngineError
-from pgdyno.generators import lifecycle
+from pgdyno.generators import generator_lifecycle
 
 
 def test_who_is_waited_for_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lifecycle, "GATHER_S", 1.2)
-    monkeypatch.setattr(lifecycle, "SILENT_S", 0.0)
+    monkeypatch.setattr(generator_lifecycle, "GATHER_S", 1.2)
+    monkeypatch.setattr(generator_lifecycle, "SILENT_S", 0.0)
     said: list[str] = []
-    waiting = lifecycle.Cluster(2, list, lambda: None, said.append)
+    waiting = generator_lifecycle.Cluster(2, list, lambda: None, said.append)
     with pytest.raises(EngineError, match="only 0 of 2 generators are available") as raised:
         waiting.gather()
     assert "check the missing hosts" in (raised.value.hint or "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from pgdyno.generators import agent, distributed_load, ray_node
-from pgdyno.generators.agent import Heard, Shared
+from pgdyno.generators.agent import EngineOutput, Shared
 from pgdyno.generators.distributed_load import ClusterLoad, LostError
 
 PROMISED_S = 10.0
@@ -40,10 +41,10 @@ class Stuck:
     def ray_cpu_us(self) -> None:
         pass
 
-    def listen(self, wait_s: float) -> Heard:
+    def listen(self, wait_s: float) -> EngineOutput:
         del wait_s
         self.is_told_to_stop.wait()
-        return Heard([], 0, "")
+        return EngineOutput([], 0, "")
 
     def interrupt(self) -> None:
         self.is_told_to_stop.set()
@@ -68,9 +69,9 @@ class Ready(Stuck):
         self.name, self.broken = name, broken
         self.said = iter([b'{"event": "ready"}\n'])
 
-    def listen(self, wait_s: float) -> Heard:
+    def listen(self, wait_s: float) -> EngineOutput:
         line = next(self.said, None)
-        return super().listen(wait_s) if line is None else Heard([line], None, "")
+        return super().listen(wait_s) if line is None else EngineOutput([line], None, "")
 
     def start(self, epoch_us: int) -> None:
         del epoch_us
@@ -88,6 +89,30 @@ def test_the_one_that_does_not_begin_is_the_one_that_is_lost(broken: int) -> Non
     assert end["lost_generator"] == broken + 1
     name = generators[broken].name
     assert end["message"] == f"generator {broken + 1} of 2 ({name}) was lost: its host is gone"
+
+
+class CutShort(Stuck):
+    """One whose engine ended before its start, for this `reason`."""
+
+    facts: Mapping[str, Any] = {"host": "load1"}
+
+    def __init__(self, reason: str) -> None:
+        super().__init__()
+        self.reason = reason
+
+    def listen(self, wait_s: float) -> EngineOutput:
+        del wait_s
+        end = {"event": "end", "t_us": 9, "outcome": "failed", "exit_code": 1, "message": "any", "reason": self.reason}
+        return EngineOutput([json.dumps(end).encode() + b"\n"], 1, "any")
+
+
+@pytest.mark.parametrize(("reason", "is_lost"), [("interrupted", True), ("not-connected", False)])
+def test_an_engine_that_stops_before_its_start_unasked_is_lost(reason: str, is_lost: bool) -> None:
+    made = ClusterLoad([CutShort(reason)], Shared(1, [], {}, {}), io.BytesIO())
+    made.begin({})
+    (end,) = made.events()
+    assert ("lost_generator" in end) is is_lost
+    assert ("its lease ran out" in end["message"]) is is_lost
 
 
 def test_everything_ends_within_what_is_promised() -> None:

@@ -17,7 +17,7 @@ from pgdyno.generators.distributed_load import Offset, measure_offset
 from pgdyno.generators.merge_events import Event, Merger
 from pgdyno.generators.merge_figures import one_histogram
 from pgdyno.records import Outcome
-from pgdyno.run.trial import judge
+from pgdyno.run.run_trial import judge
 from pgdyno.store.trial_writer import ingest
 from tests.unit.events_sample import SampleError, sample_events
 
@@ -155,10 +155,16 @@ def test_the_first_that_fails_is_the_reason(tmp_path: Path) -> None:
     merger = Merger(3, [0, 0, 0])
     for number in (0, 1, 2):
         list(merger.add(number, streams[number][0]))
-    for number, why in ((1, "connection refused"), (0, "interrupted while connecting"), (2, "interrupted")):
-        list(merger.add(number, {"event": "end", "t_us": 9, "outcome": "failed", "exit_code": 1, "message": why}))
+    end_of_one = {"event": "end", "t_us": 9, "outcome": "failed", "exit_code": 1}
+    for number, why, reason in (
+        (1, "connection refused", "not-connected"),
+        (0, "interrupted while connecting", "interrupted"),
+        (2, "interrupted", "interrupted"),
+    ):
+        list(merger.add(number, {**end_of_one, "message": why, "reason": reason}))
     end = merger.end([HOST] * 3)
     assert end["message"] == "generator 2 of 3 (load1): connection refused"
+    assert end["reason"] == "not-connected"
     # it is known before the others have ended, and is the end where one ends without a word
     another = Merger(3, [0] * 3)
     assert another.failure([HOST] * 3) is None

@@ -21,7 +21,7 @@ from pgdyno.generators.ray_node import GO, wanted
 from pgdyno.generators.ray_start import Node, order, ray_command, refusal, started_here, started_over_ssh
 from pgdyno.plan import PlannedTrial
 from pgdyno.plan.hosts import SshNode, generators
-from pgdyno.records import Failure, Outcome, Stage
+from pgdyno.records import Failure, FailureId, Outcome, Stage
 from pgdyno.run import TrialResult
 
 RAY = """
@@ -195,7 +195,8 @@ def test_generators_that_cannot_be_had_fail_the_trial() -> None:
         raise EngineError("only 2 of 3 generators are available", hint="look")
 
     result = of_run().run(TRIAL, load)
-    assert result.failure == Failure(stage=Stage.RUN, message="only 2 of 3 generators are available", hint="look")
+    message = "only 2 of 3 generators are available"
+    assert result.failure == Failure(stage=Stage.RUN, id=FailureId.NO_GENERATORS, message=message, hint="look")
     with pytest.raises(EngineError):
         of_run(cluster=None).run(TRIAL, load)
 

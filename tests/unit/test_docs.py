@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -11,19 +12,27 @@ import typer
 
 from pgdyno.cli import app
 from pgdyno.plan import Plan, load_plan
-from tests import commands_page, messages_page
+from pgdyno.user_config import KEYS, read_config
+from tests import commands_page, man_page, messages_page
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
+PLAN = re.compile(r'```toml(?: title="(\S+)")?\n(.*?)```', re.DOTALL)
+
+
 def plans() -> list[tuple[str, str]]:
-    blocks = [(page, re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL)) for page in PAGES]
-    return [(f"{page.name}-{number}", text) for page, texts in blocks for number, text in enumerate(texts)]
+    blocks = [(page, PLAN.findall(page.read_text())) for page in PAGES]
+    return [(f"{page.name}-{number}", text) for page, texts in blocks for number, (_, text) in enumerate(texts)]
 
 
 @pytest.mark.parametrize(("name", "text"), plans())
 def test_a_plan_in_the_docs_is_one(name: str, text: str, tmp_path: Path) -> None:
+    page = next(each for each in PAGES if each.name == name.rpartition("-")[0])
+    for title, other in PLAN.findall(page.read_text()):
+        if title:
+            (tmp_path / title).write_text(other)
     document = tomllib.loads(text)
     if "extends" in document:
         (tmp_path / "plan.toml").write_text(text)
@@ -40,6 +49,18 @@ def test_the_readme_has_a_plan() -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)", page.read_text()):
         assert (page.parent / target).exists(), target
+
+
+def test_the_site_has_every_page() -> None:
+    named = re.findall(r"^ +- ([\w/.-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(named) == sorted(str(page.relative_to(ROOT / "docs")) for page in PAGES[1:])
+
+
+def test_links_to_the_repository_lead_somewhere() -> None:
+    form = re.compile(r"\(https://github\.com/pgdyno/pgdyno/blob/main/([^)#]+)\)")
+    named = {path for page in PAGES for path in form.findall(page.read_text())}
+    assert named
+    assert [path for path in named if not (ROOT / path).exists()] == []
 
 
 def anchors(page: Path) -> set[str]:
@@ -60,6 +81,28 @@ def test_the_reference_has_every_command_as_its_help_has_it() -> None:
     written = (ROOT / "docs" / "reference" / "pgdyno.md").read_text()
     # else: python -m tests.commands_page > docs/reference/pgdyno.md
     assert written == commands_page.page()
+
+
+def test_the_manual_page_has_every_command_as_its_help_has_it() -> None:
+    written = (ROOT / "docs" / "reference" / "pgdyno.1").read_text()
+    # else: python -m tests.man_page > docs/reference/pgdyno.1
+    assert written == man_page.page()
+
+
+def test_every_variable_of_the_environment_has_its_line_and_no_other_has() -> None:
+    page = set(re.findall(r"PGDYNO_[A-Z_]+", (ROOT / "docs" / "reference" / "environment.md").read_text()))
+    source: set[str] = set()
+    for file in (ROOT / "python").rglob("*.py"):
+        source |= set(re.findall(r"PGDYNO_[A-Z_]+", file.read_text()))
+    # of a trial, hooks get its fields by their names
+    of_trials = {"PGDYNO_TRIAL", "PGDYNO_TRIAL_NAME", "PGDYNO_TRIAL_DIR", "PGDYNO_TARGET", "PGDYNO_REPEAT"}
+    assert page - {"PGDYNO_CLIENTS", "PGDYNO_SETTINGS_WORK_MEM"} == source | of_trials
+
+
+def test_the_page_of_the_environment_has_the_keys_of_the_configuration_file(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "reference" / "environment.md").read_text()
+    (tmp_path / "config.toml").write_text(re.findall(r"```toml\n(.*?)```", text, re.DOTALL)[0])
+    assert read_config(tmp_path / "config.toml").keys() == KEYS.keys()
 
 
 def test_the_reference_has_every_message_id() -> None:
@@ -97,3 +140,16 @@ def test_every_call_in_the_docs_has_options_that_there_are() -> None:
             wrong.append((page, call))
     assert wrong == []
     assert len(typed()) > 100
+
+
+def test_the_page_of_the_analysis_names_functions_that_exist() -> None:
+    page = (ROOT / "docs" / "reference" / "analysis.md").read_text()
+    named = [
+        name
+        for row in re.findall(r"^\| [^|]+ \| ([^|]+) \| [^|]+ \|$", page, re.MULTILINE)
+        for name in re.findall(r"`([a-z_]+(?:\.[a-z_]+)*\.[A-Za-z_]+)`", row)
+    ]
+    assert len(named) > 15
+    for name in named:
+        module, _, function = name.rpartition(".")
+        assert hasattr(import_module(f"pgdyno.analyse.{module}"), function), name

@@ -9,11 +9,11 @@ from typing import Any, cast
 import pytest
 
 from pgdyno.experiment.generators import GeneratorLostError
-from pgdyno.experiment.trial import TrialRunner
+from pgdyno.experiment.trial_runner import TrialRunner
 from pgdyno.plan import PlannedTrial
 from pgdyno.records import TrialRecord
 
-TRIAL = cast(PlannedTrial, SimpleNamespace(number=7, target="a", slug="0007-a"))
+TRIAL = cast(PlannedTrial, SimpleNamespace(number=7, target="a", server="a", slug="0007-a"))
 STORED = cast(TrialRecord, SimpleNamespace(failure=None))
 
 
@@ -36,11 +36,11 @@ def test_a_trial_without_a_generator_is_repeated_and_its_dataset_not_trusted(mon
     )
     fakes: dict[str, Any] = {
         "context": SimpleNamespace(folder=folder),
-        "progress": SimpleNamespace(note=done.append),
+        "progress": SimpleNamespace(note=lambda message: done.append(str(message))),
         "servers": servers,
         "generators": None,
         "hooks": None,
         "resources": SimpleNamespace(guard=None, rental=None),
     }
     assert TrialRunner(**fakes).run(TRIAL) is STORED
-    assert done == ["abandon 0007-a", "forget a", "trial 7 is done again: generator 2 of 3 (b) was lost"]
+    assert done == ["abandon 0007-a", "forget a", "trial 7 runs again: generator 2 of 3 (b) was lost"]

@@ -8,7 +8,7 @@ from pgdyno.experiment.generators import KnownWorkers
 from pgdyno.plan import load_plan
 from pgdyno.records import GeneratorHost, Outcome, Point, TrialRecord, WorkersTried
 from pgdyno.run.engine import trial_options
-from pgdyno.run.trial import judge
+from pgdyno.run.run_trial import judge
 from tests.unit.audit_sample import own
 from tests.unit.events_sample import sample_events
 

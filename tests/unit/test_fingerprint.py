@@ -8,8 +8,8 @@ import pytest
 
 from pgdyno.doctor import Place
 from pgdyno.fingerprint import Difference, Severity, comparable
-from pgdyno.fingerprint.comparison import RULES
-from pgdyno.fingerprint.take import host_print
+from pgdyno.fingerprint.collect import host_print
+from pgdyno.fingerprint.differences import RULES
 from pgdyno.messages import Message
 from pgdyno.records import Fingerprint, Host, HostPrint, Manifest, ServerPrint
 from tests.unit.doctor_sample import CGROUP_2, tree

@@ -9,7 +9,7 @@ import pytest
 from pgdyno.records import Outcome
 from pgdyno.report.export import to_csv
 from pgdyno.store import load_run
-from tests.told import told
+from tests.present import present
 from tests.unit.report_sample import render_html
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("run-format-*"))
@@ -27,7 +27,7 @@ def test_it_is_read_and_reported(path: Path) -> None:
     for trial in run.trials:
         assert trial.summary is not None
         measured = [row for row in run.intervals(trial.number) if row.phase != "warm-up"]
-        assert sum(row.succeeded for row in measured) == told(trial.summary.succeeded) > 0
+        assert sum(row.succeeded for row in measured) == present(trial.summary.succeeded) > 0
         # it is from before there was a probe
         assert (run.series(trial.number), run.waits(trial.number)) == ([], [])
         assert [row.line for row in run.statements(trial.number)] == [5, 6, 7, 8, 9, 10, 11]

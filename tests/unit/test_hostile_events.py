@@ -13,7 +13,7 @@ import pytest
 from pgdyno.errors import EngineError
 from pgdyno.programs import Engine
 from pgdyno.run.process import Event, read_events
-from pgdyno.run.trial import TrialResult, run_trial
+from pgdyno.run.run_trial import TrialResult, run_trial
 from tests.unit.events_sample import sample_events
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import re
 from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ from pgdyno.fingerprint import fingerprint_of
 from pgdyno.live import archive_index
 from pgdyno.live.app import make_app
 from pgdyno.live.archive_index import Index
-from pgdyno.store import RunFolder
+from pgdyno.report.full_report import report_html
+from pgdyno.store import RunFolder, load_run
+from tests.present import present
 from tests.unit.archive_sample import MARKUP, fingerprint, many_runs, run_of
 
 
@@ -63,6 +66,25 @@ def test_a_run_that_changes_is_read_again(runs: Path, client: TestClient) -> Non
     assert "finished" in client.get("/").text
     folder.update_manifest(outcome="failed")
     assert '<td class="words bad">failed' in client.get("/").text
+
+
+def test_the_list_has_the_answer_of_the_report_and_the_mean_of_the_best_point(runs: Path, client: TestClient) -> None:
+    folder = run_of(runs, tps=500)
+    assert 'class="answer"' not in client.get("/").text
+    best = [trial.summary.tps for trial in folder.trials() if trial.summary]
+    (entry,) = Index(runs).runs()
+    assert entry.answer == ""
+    assert entry.peak_tps == pytest.approx(sum(best) / len(best))
+    assert present(entry.peak_tps) < max(best)
+    (folder.path / "report.html").write_text(report_html([load_run(folder.path)]))
+    assert "PostgreSQL 18.6 reaches" in client.get("/").text
+    # one that somebody else wrote is text, a link is not followed
+    (folder.path / "report.html").write_text(f'<meta name="description" content="{escape(MARKUP)}">')
+    assert MARKUP not in client.get("/").text
+    assert Index(runs).runs()[0].answer == MARKUP
+    (folder.path / "report.html").unlink()
+    (folder.path / "report.html").symlink_to("/etc/passwd")
+    assert Index(runs).runs()[0].answer == ""
 
 
 def test_search(runs: Path, client: TestClient) -> None:

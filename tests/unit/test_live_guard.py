@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from pgdyno.errors import UsageError
 from pgdyno.live.app import Access, make_app
-from pgdyno.live.web_server import Address, access_of, url_of
+from pgdyno.live.server.web_server import Address, access_of, url_of
 
 TOKEN = "a-token-of-192-bits"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from datetime import timedelta
 from html import escape
@@ -48,6 +49,10 @@ def test_where_the_level_changed_and_what_else_did(runs: Path, client: TestClien
     assert f'href="/run/{changed}"' in row
     assert re.search(r"<b>\+(19\.\d|20\.0) %", row)
     assert "Fast CPU before, Faster CPU after" in row
+    # a copy's manifest still has the name of the original
+    shutil.copytree(runs / changed, runs / f"{changed}-copy")
+    shutil.rmtree(runs / changed)
+    assert f'href="/run/{changed}-copy"' in client.get("/history").text
     assert text.count("<circle") == 2 * 14
     assert 'aria-labelledby="history-0-wide-title' in text
     assert "p99 latency over 14 runs" in client.get("/history?metric=p99").text.replace("P99", "p99")

@@ -17,17 +17,18 @@ import pytest
 
 from pgdyno.errors import UsageError
 from pgdyno.live.control import CONTROL, Ask, ask
-from pgdyno.live.guard import may_ask, owner_of
-from pgdyno.live.hub import Hub
+from pgdyno.live.event_hub import Hub
 from pgdyno.live.probe_samples import Sampled, wait_class
 from pgdyno.live.run_journal import JOURNAL, JournalView
 from pgdyno.live.run_reader import Tail, Watched
-from pgdyno.live.start_background import IDLE_S, Idle
+from pgdyno.live.server.request_guard import may_ask, owner_of
+from pgdyno.live.server.start_background import IDLE_S, Idle
 from pgdyno.records import Outcome
 from pgdyno.report.run_events import (
     EngineReported,
     GridTrial,
     IntervalEnded,
+    Looked,
     Noted,
     RunBegan,
     RunEnded,
@@ -114,6 +115,24 @@ def test_only_what_is_new_is_told_again(run: Path) -> None:
         assert [each["tps"] for each in second["seconds"]] == [100.0]
 
 
+def test_the_page_sees_how_the_interval_narrows(run: Path) -> None:
+    watched = Watched(run)
+    with JournalView(QuietView()) as view:
+        view.event(RunBegan(run, TRIALS))
+        for pairs, verdict in ((6, None), (7, None), (7, None), (8, "faster")):
+            half = 0.3 / pairs
+            view.event(Looked("b", "a", MARKUP, "throughput", pairs, 20, 0.05, 0.05 - half, 0.05 + half, 0.01, verdict))
+    new = watched.poll()
+    assert new is not None
+    (seen,) = new["looks"]
+    assert watched.whole()["looks"] == [seen]
+    # a resumed run looks again at the pairs that it has
+    assert [each["pairs"] for each in seen["looks"]] == [6, 7, 8]
+    assert (seen["arm"], seen["base"], seen["point"], seen["most"], seen["verdict"]) == ("b", "a", MARKUP, 20, "faster")
+    (run / JOURNAL).write_text('{"e":"look","t":1,"arm":"b","base":"a","point":"p","metric":"m","pairs":"x"}\n')
+    assert Watched(run).whole()["looks"] == []
+
+
 def test_another_go_at_a_run_goes_on_with_its_journal(run: Path) -> None:
     for numbers in ((1,), (2, 3)):
         with JournalView(QuietView()) as view:
@@ -179,8 +198,8 @@ def test_what_the_probe_saw_by_second() -> None:
             waits(10.6, ("CPU", None, 1), ("IO", "WalSync", 1)),
             {"event": "blockers", "wall_us": 10_600_000, "rows": [{"blocked_by": 7, "state": MARKUP}] * 3},
             sample(10.7, "cpu", {}, user=0.5, system=0.25, iowait=0.0, steal=0.0),
-            sample(10.7, "disk", {"device": "a", "holds": "data"}, utilisation=0.5, written=2 << 20, read=0),
-            sample(10.7, "wal_position", {}, inserted=1 << 20),
+            sample(10.7, "disk", {"device": "a", "holds": "data"}, utilisation=0.5, written=2_000_000, read=0),
+            sample(10.7, "wal_position", {}, inserted=1_000_000),
             sample(10.7, "process", {"pid": "7", "kind": "client backend"}, cpu=250_000),
             sample(10.7, "checkpoints", {}, timed=1, requested=0, written=100),
             sample(10.8, "tables", {}, autovacuums=2, live_rows=7),

@@ -14,11 +14,13 @@ from pgdyno.metrics.text import BOUNDS_S, Buckets
 from pgdyno.programs import locate
 from pgdyno.records import PlacedLines
 from pgdyno.report.answers.limits import limit_lines, limit_of, wait_class
+from pgdyno.report.digest import digest
 from pgdyno.store import RunFolder, load_run
-from pgdyno.store.probe_queries import SeenBeside, counted_waits, seen_beside
+from pgdyno.store.probe_queries import ProbeAverages, counted_waits, seen_beside
 from pgdyno.store.probe_tables import write_probed
 from tests.unit.events_sample import sample_events
 from tests.unit.openmetrics_check import CATALOGUE, parsed, probe_lines
+from tests.unit.report_sample import sweep
 from tests.unit.store_sample import add_trial, sample_manifest
 
 
@@ -112,8 +114,8 @@ def test_what_limited_a_trial(run: RunFolder) -> None:
     assert sum(sessions for _, _, sessions in first.waits) == 1.5
     assert second.trial == 2
     assert [each.trial for each in seen_beside(load_run(run), {2})] == [2]
-    lines = limit_lines([first, second])
-    assert lines[2].split()[:2] == ["0001-pg18-c4", "50"]
+    lines = limit_lines([first, second], digest(load_run(run)))
+    assert lines[2].split()[:3] == ["4", "clients", "50"]
     assert lines[2].endswith("IO:WalSync 1.5  WAL")
     assert max(len(line) for line in lines) <= 80
 
@@ -131,10 +133,10 @@ def test_sessions_on_a_processor_are_those_the_server_counted() -> None:
         assert counted_waits([WORK, LOCK], counted, transactions) == [WORK, LOCK]
 
 
-def seen(**changes: object) -> SeenBeside:
+def seen(**changes: object) -> ProbeAverages:
     figures = {"cpu": 0.5, "steal": 0.0, "waits": (WORK, LOCK)}
     rest = {"wal_bytes_per_s": 1.0, "disk": "vda", "disk_utilisation": 0.1}
-    return SeenBeside(trial=1, slug="0001-a-c1", **{**figures, **rest, **changes})  # type: ignore[arg-type]
+    return ProbeAverages(**{"trial": 1, "slug": "0001-a-c1", **figures, **rest, **changes})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -162,6 +164,17 @@ def test_waits_for_wal_are_a_class_of_their_own() -> None:
     assert wait_class("IPC", "ProcArrayGroupUpdate") == "other"
 
 
-def test_many_trials_are_cut_and_none_are_nothing() -> None:
-    assert limit_lines([]) == []
-    assert limit_lines([seen()] * 30)[-1] == "and 6 more trials"
+def test_points_have_a_row_each_and_many_are_cut() -> None:
+    run = sweep(clients=range(1, 31), repeats=3, seconds=3)
+    every = [seen(trial=trial.number) for trial in run.trials]
+    lines = limit_lines(every, digest(run))
+    assert lines[2].startswith("1 client ")
+    assert lines[-1] == "and 6 more points"
+    assert len(lines) == 2 + 24 + 1
+    assert limit_lines([], digest(run)) == []
+
+
+def test_a_busy_host_is_not_contradicted_by_sessions_between_two_statements() -> None:
+    about = limit_of(seen(cpu=0.99, waits=(("Client", "ClientRead", 9.0), WORK))).about
+    assert about == "host 99 % busy"
+    assert "ClientRead" in limit_of(seen(waits=(("Client", "ClientRead", 9.0), WORK))).about

@@ -23,7 +23,7 @@ def test_a_meter_says_what_the_engine_said(tmp_path: Path) -> None:
     meter.run_began("a-run")
     meter.trial_started(3, "0003-a-c4", probe)
     for event in events:
-        meter.heard(event)
+        meter.handle(event)
     text = b"".join(text_of(meter.collect())).decode()
     families = parsed(text)
     succeeded = sum(

@@ -14,7 +14,7 @@ from pgdyno.cli import app
 from pgdyno.commands.plan import check, show
 from pgdyno.errors import UsageError
 from pgdyno.plan import load_plan
-from pgdyno.plan.checks.answer import FEWEST_PAIRS, answer_warnings
+from pgdyno.plan.checks.question import FEWEST_PAIRS, answer_warnings
 from pgdyno.plan.checks.settings import why_unknown
 from pgdyno.plan.new import write_new_plan
 
@@ -140,12 +140,12 @@ def test_check_and_show_print_the_field_the_line_and_the_remedy_and_end_well(
 
 
 def test_a_budget_leaves_the_pairs_that_a_verdict_needs(plan: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    check(str(plan), ["sweep.clients=[1,2,4,8]"], budget="3m")
+    check(str(plan), ["sweep.clients=[1,2,4,8]"], runs=plan.parent, budget="3m")
     told = " ".join(capsys.readouterr().out.split())
     assert "instead of 4" in told
     assert "pairs are too few for a verdict" not in told
     with pytest.raises(UsageError, match="a budget of 1m10s is too small"):
-        check(str(plan), [], budget="70s")
+        check(str(plan), [], runs=plan.parent, budget="70s")
 
 
 def test_the_plans_that_people_begin_with_can_answer_their_questions(tmp_path: Path) -> None:

@@ -67,6 +67,16 @@ REFUSED = [
         "settings.shared_buffers",
         "takes effect when the server starts",
     ),
+    ("rds", {"instance": '"db.serverless"'}, "instance", "should match"),
+    ("aurora", {"instance": '"db.serverless"'}, "capacity", "is missing"),
+    ("aurora", {"capacity": "{ min = 1, max = 4 }"}, "capacity", "goes only with db.serverless"),
+    ("aurora", {"instance": '"db.serverless"', "capacity": "{ min = 4, max = 2 }"}, "capacity", "above its maximum"),
+    (
+        "aurora",
+        {"instance": '"db.serverless"', "capacity": "{ min = 1, max = 2 }", "instead": '["db.r8g.large"]'},
+        "instead",
+        "the load would differ",
+    ),
     ("rds", {"allow": '["0.0.0.0/0"]'}, "allow[0]", "opens the server to the world"),
     ("rds", {"allow": '["::/0"]'}, "allow[0]", "opens the server to the world"),
     ("rds", {"allow": '["here"]'}, "allow[0]", "is no network"),
@@ -111,3 +121,29 @@ def test_a_reset_that_needs_the_machine(tmp_path: Path, root: Path) -> None:
 )
 def test_values_as_the_service_takes_them(name: str, value: str, taken: str) -> None:
     assert in_own_unit(name, value) == taken
+
+
+@pytest.mark.parametrize(
+    ("volume", "key", "said"),
+    [
+        ('size = "80TB"', "size", "gp3 has at most 64 TiB"),
+        ('size = "400GB", iops = 90000', "iops", "gp3 has at most 80,000 IOPS"),
+        ('size = "20GB", iops = 16000', "iops", "gp3 of 20 GB has at most 10,000 IOPS: 500 for each GiB"),
+        ('size = "100GB", iops = 10000, throughput = 2500', "throughput", "gp3 has at most 2,000 MB/s"),
+        ('size = "100GB", throughput = 1000', "throughput", "gp3 with 3,000 IOPS has at most 750 MB/s"),
+        ('size = "100GB", type = "io1", iops = 6000', "iops", "io1 of 100 GB has at most 5,000 IOPS: 50 for each GiB"),
+        ('size = "300GB", type = "io2", iops = 300000', "iops", "io2 has at most 256,000 IOPS"),
+    ],
+)
+def test_volumes_that_ebs_would_refuse(tmp_path: Path, volume: str, key: str, said: str) -> None:
+    (problem,) = problems(tmp_path, ec2(data=f"{{ {volume} }}"))
+    assert (problem.path, problem.message) == (f"target.ec2.data.{key}", said)
+
+
+def test_volumes_that_ebs_accepts(tmp_path: Path) -> None:
+    for volume in (
+        'size = "1GB", iops = 3000',
+        'size = "160GB", iops = 80000, throughput = 2000',
+        'size = "256GB", type = "io2", iops = 256000',
+    ):
+        load_plan(write_plan(tmp_path / "plan", ec2(data=f"{{ {volume} }}")))

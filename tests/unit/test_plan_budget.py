@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from pgdyno.analyse.series import following
 from pgdyno.errors import UsageError
 from pgdyno.plan import Plan, catalogue, load_plan
-from pgdyno.plan.budget import Room, fit
-from pgdyno.plan.checks.answer import compares_arms
-from pgdyno.plan.costs import needed_s, trial_count
-from pgdyno.plan.reductions import thin
+from pgdyno.plan.checks.question import compares_arms
+from pgdyno.plan.time_budget.budget import Room, fit
+from pgdyno.plan.time_budget.budget_reductions import thin
+from pgdyno.plan.time_budget.time_and_disk import needed_s, trial_count
 from pgdyno.records import Point
 from pgdyno.units import parse_duration_s
 
@@ -86,7 +86,7 @@ def test_points_go_before_a_verdict_between_arms_does(changes: dict[str, object]
     wanted = plan(trial=TRIAL, **changes)
     for time in (900, 400, 150):
         fitted = fit(wanted, room(time)).plan
-        assert fitted.trial.repeats >= 6
+        assert fitted.trial.most_repeats >= 6
         assert seconds(fitted) <= time
         arms = {name for point in fitted.points() for name in point.settings.items()} or fitted.target
         assert len(arms) == 2
@@ -207,7 +207,7 @@ def test_every_plan_of_the_catalogue_fits_into_ten_minutes(name: str) -> None:
     loaded = load_plan(name).plan
     fitted = fit(loaded, room(600)).plan
     assert seconds(fitted) <= 600
-    assert fitted.trial.repeats >= 6 or not compares_arms(fitted, fitted.points())
+    assert fitted.trial.most_repeats >= 6 or not compares_arms(fitted, fitted.points())
 
 
 def test_what_is_computed_from_the_clients_stays_computed() -> None:
@@ -229,7 +229,7 @@ def test_a_search_gets_shorter_trials_and_keeps_its_span() -> None:
     assert [point.clients for point in fitted.plan.points()] == [point.clients for point in wanted.points()]
     assert seconds(fitted.plan) <= 300
     assert (fitted.plan.trial.duration or 0) < 60
-    assert fitted.plan.trial.repeats >= 3
+    assert fitted.plan.trial.most_repeats >= 3
     assert fitted.gave_up[-1].startswith("the search is estimated at ")
     with pytest.raises(UsageError, match="is too small for p") as caught:
         fit(wanted, room(60))

@@ -10,7 +10,7 @@ from pgdyno.errors import PlanError
 from pgdyno.plan import Plan, load_plan
 from pgdyno.plan.show import in_each_trial
 from pgdyno.records import Point
-from pgdyno.report.html import plan_toml
+from pgdyno.report.plan_toml import plan_toml
 from pgdyno.run.engine import trial_options
 
 PLAN = """\

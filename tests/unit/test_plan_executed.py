@@ -9,7 +9,7 @@ import pytest
 
 from pgdyno.errors import PlanError
 from pgdyno.plan import load_plan
-from pgdyno.plan.executed import executed, executed_lines
+from pgdyno.plan.executed_code import executed, executed_lines
 from pgdyno.plan.model import Plan
 from pgdyno.plan.show import show_json
 from pgdyno.run.engine import workload_options
@@ -82,6 +82,30 @@ def test_all_that_runs_code_is_listed_with_its_place(plan: Path) -> None:
         "  code.toml:31: hooks.before_run: ./hook.sh 'a b'",
         "  code.toml:32: hooks.after_trial: /bin/sh -c 'sync; date'",
     ]
+
+
+@pytest.mark.parametrize(
+    ("script", "listed"),
+    [
+        ("SELECT 1; \\shell touch it\n", "\\shell touch it"),
+        ("SELECT 1\\;\\shell touch it\n", "\\shell touch it"),
+        ("/* c */ \\setshell n touch it\n", "\\setshell n touch it"),
+        ("\f\\shell touch it\n", "\\shell touch it"),
+        ("\v\\SetShell n touch it\n", "\\SetShell n touch it"),
+        ("\\shell\\\n touch \\\n it\n", "\\shell touch it"),
+        ("COPY t FROM PROGRAM U&'touch it';\n", "PROGRAM U&'touch it';"),
+        ("COPY t FROM PROGRAM/**/'touch it';\n", "PROGRAM/**/'touch it';"),
+    ],
+)
+def test_no_way_of_writing_hides_a_command(plan: Path, script: str, listed: str) -> None:
+    (plan.parent / "shell.sql").write_text(script)
+    assert [each.what for each in executed(load_plan(plan)) if "scripts" in each.field] == [f"shell.sql:1: {listed}"]
+
+
+@pytest.mark.parametrize("setting", ["basebackup_to_shell.command", "oauth_validator_libraries", "plperl.on_init"])
+def test_settings_of_extensions_are_listed_too(plan: Path, setting: str) -> None:
+    plan.write_text(plan.read_text().replace("archive_command", f'"{setting}"'))
+    assert any(setting in each.field for each in executed(load_plan(plan)))
 
 
 def test_the_list_is_in_json_too(plan: Path) -> None:

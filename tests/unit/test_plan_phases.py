@@ -11,7 +11,7 @@ from pgdyno.errors import PlanError
 from pgdyno.plan import LoadedPlan, load_plan, time_needed_s
 from pgdyno.plan.show import show_json
 from pgdyno.records import Point
-from pgdyno.report.html import plan_toml
+from pgdyno.report.plan_toml import plan_toml
 from pgdyno.run import phases_toml
 from pgdyno.run.engine import trial_options
 

@@ -9,7 +9,7 @@ import pytest
 from pgdyno.errors import PlanError
 from pgdyno.plan import load_plan
 from pgdyno.plan.sections import ProbeSpec
-from pgdyno.probe import Beside
+from pgdyno.probe import LocalProbe
 
 PLAN = """\
 name = "probed"
@@ -33,7 +33,7 @@ def spec(folder: Path, text: str) -> ProbeSpec:
 
 
 def options(spec: ProbeSpec, data: Path | None = Path("/d")) -> set[str]:
-    return set(Beside(spec, {}, data, Path("lines"), Path("log")).options or [])
+    return set(LocalProbe(spec, {}, data, Path("lines"), Path("log")).options or [])
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,20 @@ def test_the_good_plan_is_good(folder: Path) -> None:
     assert load_plan(folder / "mine.toml").plan.name == "mine"
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "path"),
+    [
+        ('scripts = ["select-only"]', 'scripts = ["\\u0000"]', "workload.scripts[0]"),
+        ('scripts = ["select-only"]', 'lua = "a\\u0000.lua"', "workload.lua"),
+        ('version = "18"', 'version = "18"\n[target.pg18.settings]\n"work\\u0000mem" = "4MB"', "target.pg18.settings"),
+        ('version = "18"', 'version = "18"\ndata_dir = "\\u0000"', "target.pg18.data_dir"),
+    ],
+)
+def test_a_nul_character_is_refused_wherever_it_is(folder: Path, old: str, new: str, path: str) -> None:
+    found = the_problem(folder, changed(old, new))
+    assert (found.path, found.message) == (path, "contains a NUL character")
+
+
 SCHEMA = [
     # old, new, path, line, part of the message, part of the hint
     ('name = "mine"\n', "", "name", None, "is missing", 'name = "quick"'),
@@ -76,7 +90,7 @@ SCHEMA = [
     ('"10s"', "10", "trial.duration", 10, "a unit", None),
     ('"10s"', '"10s"\ntransactions = 5', "trial", 9, "not both", None),
     ('duration = "10s"', "", "trial", 9, "give either duration or transactions", None),
-    ('"10s"', '"10s"\norder = "random"', "trial.order", 11, 'or "as-listed", not "random"', '"randomised"'),
+    ('"10s"', '"10s"\norder = "random"', "trial.order", 11, '"as-listed" or "duet", not "random"', '"randomised"'),
     ('["select-only"]', '"select-only"', "workload.scripts", 6, "must be a list", "brackets"),
     (
         "[workload]",

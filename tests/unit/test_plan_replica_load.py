@@ -12,7 +12,7 @@ from pgdyno.plan.sections import shares
 from pgdyno.plan.show import in_each_trial
 from pgdyno.plan.workload import script_files
 from pgdyno.records import Point
-from pgdyno.report.html import plan_toml
+from pgdyno.report.plan_toml import plan_toml
 from pgdyno.run.engine import replica_options
 
 PLAN = """\

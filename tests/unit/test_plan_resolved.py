@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from pgdyno.errors import PlanError
 from pgdyno.plan import Plan, catalogue, load_plan, planned_trials
-from pgdyno.report.html import plan_toml
+from pgdyno.report.plan_toml import plan_toml
 from tests.unit.test_docs import plans
 
 WHOLE = """\

@@ -8,8 +8,8 @@ import pytest
 
 from pgdyno.errors import PlanError
 from pgdyno.plan import LoadedPlan, load_plan, planned_trials
-from pgdyno.plan.costs import dataset_bytes
 from pgdyno.plan.show import before_each_trial
+from pgdyno.plan.time_budget.time_and_disk import dataset_bytes
 from pgdyno.run.engine import trial_options
 
 PLAN = """\

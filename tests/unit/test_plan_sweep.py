@@ -10,7 +10,7 @@ import pytest
 from pgdyno.errors import PlanError, Problem
 from pgdyno.plan import Plan, load_plan
 from pgdyno.records import Point
-from pgdyno.report.html import plan_toml
+from pgdyno.report.plan_toml import plan_toml
 
 HEAD = """\
 name = "mine"

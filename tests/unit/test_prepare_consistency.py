@@ -1,4 +1,4 @@
-"""The rules of TPC-B's books, without a server."""
+"""The rules of TPC-B's balances, without a server."""
 
 from __future__ import annotations
 
@@ -8,13 +8,21 @@ import pytest
 
 from pgdyno.plan import load_plan
 from pgdyno.plan.workload import scripts_that_run
-from pgdyno.prepare.consistency import FULL_UP_TO_SCALE, Books, Rule, check_books, check_counts, rule_for, scope_for
+from pgdyno.prepare.consistency import (
+    FULL_UP_TO_SCALE,
+    Balances,
+    Rule,
+    check_balances,
+    check_counts,
+    rule_for,
+    scope_for,
+)
 from pgdyno.prepare.dataset import Dataset
 from pgdyno.report.run_notes import preparation_line
 from tests.unit.events_sample import sample_events
 from tests.unit.store_sample import sample_record
 
-START = Books(accounts=10, tellers=20, branches=30, history=40, rows={"pgbench_history": 5})
+START = Balances(accounts=10, tellers=20, branches=30, history=40, rows={"pgbench_history": 5})
 
 RULES = [
     ({"tpcb-like"}, Rule.ALL_ALIKE),
@@ -53,8 +61,8 @@ def test_scripts_that_run_are_those_with_a_weight_somewhere(tmp_path: Path) -> N
     assert scripts_that_run(load_plan(path).plan) == {"select-only", "tpcb-like"}
 
 
-def later(accounts: int, tellers: int, branches: int, history: int, rows: int = 1) -> Books:
-    return Books(
+def later(accounts: int, tellers: int, branches: int, history: int, rows: int = 1) -> Balances:
+    return Balances(
         START.accounts + accounts,
         START.tellers + tellers,
         START.branches + branches,
@@ -81,14 +89,14 @@ BOOKS = [
 
 
 @pytest.mark.parametrize(("rule", "after", "holds"), BOOKS)
-def test_changes_against_the_rule(rule: Rule, after: Books, holds: bool) -> None:
-    changes, violations = check_books(START, after, rule)
+def test_changes_against_the_rule(rule: Rule, after: Balances, holds: bool) -> None:
+    changes, violations = check_balances(START, after, rule)
     assert changes["accounts"] == after.accounts - START.accounts
     assert (violations == []) is holds
 
 
 def test_a_violation_names_every_sum() -> None:
-    _, (violation,) = check_books(START, later(8, 7, 7, 7), Rule.ALL_ALIKE)
+    _, (violation,) = check_balances(START, later(8, 7, 7, 7), Rule.ALL_ALIKE)
     assert violation == (
         "the sums changed by accounts +8, tellers +7, branches +7, history +7; "
         "accounts, tellers and branches change by the history's amounts"
@@ -97,7 +105,7 @@ def test_a_violation_names_every_sum() -> None:
 
 def test_counts_go_by_the_scale() -> None:
     dataset = Dataset("pgbench", 3)
-    good = Books.as_loaded(3).rows
+    good = Balances.as_loaded(3).rows
     assert check_counts(dataset, good) == []
     assert check_counts(dataset, {**good, "pgbench_accounts": 299_999}) == [
         "pgbench_accounts has 299,999 rows, not 300,000"
@@ -127,5 +135,5 @@ def test_preparing_in_a_line() -> None:
         )
         for seconds in (1.26, 61.0)
     ]
-    line = "preparing 2 trials took 1m02s (1.3s to 1m01s each; reset: template), checking consistency 0.5s"
+    line = "preparing 2 trials took 1 min 02 s (1.3 s to 1 min 01 s each; reset: template), checking consistency 0.5 s"
     assert preparation_line(made) == line

@@ -12,9 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pgdyno.analyse.scaling import fit_curve
 from pgdyno.report.charts import palette
 from pgdyno.report.charts.labels import Placer, Rect, spread
-from pgdyno.report.charts.page_figures import Figure, curves_figure, latency_figure, spectrum_figure, timeline_figures
+from pgdyno.report.charts.page_figures import (
+    FITTED_UP_TO,
+    Figure,
+    curves_figure,
+    latency_figure,
+    spectrum_figure,
+    timeline_figures,
+)
 from pgdyno.report.charts.palette import Theme
 from pgdyno.report.charts.svg import (
     Drawing,
@@ -37,6 +45,7 @@ LONG = "a-very-long-target-name-that-nobody-would-choose-but-somebody-will-and-i
 RUNS: dict[str, Callable[[], SampleRun]] = {
     "one target": sweep,
     "three targets": lambda: sweep(("pg18", "pg17", "pg16")),
+    "a fitted law": with_knee,
     "one point": lambda: sweep(clients=(8,), repeats=1),
     "three targets at one point": lambda: sweep(("pg18", "pg17", "pg16"), clients=(8,)),
     "eighty clients": lambda: sweep(clients=range(1, 81), repeats=1, seconds=3),
@@ -49,12 +58,16 @@ RUNS: dict[str, Callable[[], SampleRun]] = {
 def figures(run: SampleRun) -> list[Figure]:
     of = digest(run)
     strips = timeline_figures(of)
-    found = [curves_figure(of), latency_figure(of), spectrum_figure(of), *strips.shown, *strips.folded]
+    fits = {curve.series: fit_curve(curve) for curve in of.curves[:FITTED_UP_TO]}
+    found = [curves_figure(of, fits), latency_figure(of), spectrum_figure(of), *strips.shown, *strips.folded]
     return [figure for figure in found if figure is not None]
 
 
 def pictures(run: SampleRun) -> list[ElementTree.Element]:
-    rendered = "".join(figure.wide + (figure.narrow or "") for figure in figures(run))
+    drawn = figures(run)
+    rendered = "".join(figure.wide + (figure.narrow or "") for figure in drawn)
+    # the first screen of one series has two charts side by side
+    rendered += "".join(figure.half for figure in drawn if len(digest(run).curves) == 1)
     return list(ElementTree.fromstring(f"<all>{rendered}</all>"))
 
 

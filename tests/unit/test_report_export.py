@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.analyse.estimate import Estimate
+from pgdyno.analyse.mean_interval import Estimate
 from pgdyno.records import ErrorCount
 from pgdyno.report import numbers
 from pgdyno.report.answers.answer import answer
@@ -19,7 +19,7 @@ from pgdyno.report.digest import NO_EXTRAS, Extras, digest
 from pgdyno.report.export import CSV_HEADER, to_csv, to_json
 from pgdyno.report.several_runs import arms_of, comparisons_of
 from pgdyno.report.terminal.run_report import answer_lines, report_lines
-from tests.told import told
+from tests.present import present
 from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, to_markdown
 
 ROOT = Path(__file__).parents[2]
@@ -78,8 +78,8 @@ def test_csv_rows_are_the_trials() -> None:
     assert float(first["tps"]) == 9000 * 0.99
     latency = run.trials[0].summary.latency_ns if run.trials[0].summary else None
     assert latency is not None
-    assert float(first["p99_ms"]) == pytest.approx(told(latency.p99) / 1e6)
-    assert float(first["p9999_ms"]) == pytest.approx(told(latency.p9999) / 1e6)
+    assert float(first["p99_ms"]) == pytest.approx(present(latency.p99) / 1e6)
+    assert float(first["p9999_ms"]) == pytest.approx(present(latency.p9999) / 1e6)
     assert (last["outcome"], last["tps"], last["p99_ms"]) == ("failed", "", "")
     # a spreadsheet would run what begins with an equals sign
     assert last["failure"] == "'=too many clients already"

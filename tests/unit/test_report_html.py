@@ -8,15 +8,18 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
 
+from pgdyno.analyse.over_time.timeline import latency_heatmap
 from pgdyno.plan.model import Plan
 from pgdyno.records import ErrorCount, Outcome
-from pgdyno.report.html import plan_toml
-from tests.told import told
+from pgdyno.report.plan_toml import plan_toml
+from pgdyno.store.seconds import MEASURE
+from tests.present import present
 from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, render_html, sweep
 
 EVIL = "<script>alert(1)</script>"
@@ -149,6 +152,38 @@ def test_headings_tables_and_pictures_can_be_heard(name: str) -> None:
             assert attributes.get("aria-label")
 
 
+@pytest.mark.parametrize("name", RUNS)
+def test_a_page_has_at_most_eight_sections_and_its_contents_name_them(name: str) -> None:
+    made = page(RUNS[name]())
+    sections = [each["aria-labelledby"] for each in made.all("section")]
+    links = [each["href"].removeprefix("#") for each in made.all("a")]
+    assert 1 <= len(sections) <= 8
+    assert [each for each in links if each in sections][: len(sections)] == sections
+
+
+def test_the_first_screen_has_validity_noise_and_the_picture() -> None:
+    made = page(sweep(clients=(1, 2, 4, 8), repeats=3))
+    source = made.source
+    places = [source.index(text) for text in ('id="scaling"', 'id="latency"', 'class="four"', "<section")]
+    assert places == sorted(places)
+    assert source.count('id="scaling"') == 1
+    assert "noise grade" in made.text("dl")
+    assert "Not in this report" in made.text("p")
+    assert "price of a million" not in made.text("dl")
+
+
+def test_the_heat_map_leaves_out_the_warm_up() -> None:
+    run = sweep(clients=(4,), repeats=1, seconds=10)
+    number = run.trials[0].number
+    blob = run.blobs[number][0]
+    run.blobs[number] += [replace(blob, second=row.second) for row in run.rows[number]]
+    heat = present(latency_heatmap(run, number))
+    measured = [row for row in run.rows[number] if row.phase == MEASURE]
+    assert len(measured) < len(run.rows[number])
+    assert heat.seconds[0] == measured[0].from_us / 1e6
+    assert len(heat.steps) == len(measured)
+
+
 def test_the_policy_allows_the_page_s_own_style_and_script_by_hash_and_nothing_else() -> None:
     source = render_html(sweep(clients=(1,)), "here")
     (policy,) = [
@@ -170,7 +205,7 @@ def test_names_and_messages_are_text_wherever_they_come_from() -> None:
     run = sweep((EVIL, "b"), clients=(1, 4), repeats=1)
     add_failure(run, EVIL, 8, message=EVIL, hint=EVIL)
     add_trial(run, "b", 8, 100, 900, errors=[ErrorCount(sqlstate=EVIL, message=EVIL, count=1)])
-    host = told(run.manifest.host).model_copy(update={"cpu_model": EVIL, "os": EVIL})
+    host = present(run.manifest.host).model_copy(update={"cpu_model": EVIL, "os": EVIL})
     changes = {"host": host, "workload": EVIL, "plan_source": EVIL, "run": EVIL, "notes": [EVIL], "pgdyno": EVIL}
     run.manifest = run.manifest.model_copy(update={**changes, "plan": {"name": EVIL, "description": EVIL, EVIL: EVIL}})
     source = render_html(run, EVIL)
@@ -196,7 +231,7 @@ def test_the_headline_is_computed_from_the_data() -> None:
     assert made.text("h1") == (
         "PostgreSQL 18.6 reaches 71,300 transactions a second at 16 clients (95 %: 70,400 to 72,200, n = 3)"
     )
-    assert "Throughput peaks at 16 clients with 71,300 transactions a second" in made.text("h3")
+    assert "Throughput peaks at 16 clients with 71,300 transactions a second" in made.text("h2")
     assert "peak throughput 71,300 tps at 16 clients, ± 890" in made.text("dl")
 
 

@@ -7,7 +7,7 @@ from pgdyno.report.charts.layout import Layout
 from pgdyno.report.digest import Extras, digest
 from pgdyno.report.numbers import NOTHING
 from pgdyno.report.sections.latency import is_closed, loops_figure
-from tests.told import told
+from tests.present import present
 from tests.unit.report_sample import SampleRun, add_trial, manifest, render_html, sweep
 from tests.unit.test_report_html import Page
 
@@ -25,7 +25,7 @@ def both(rates: tuple[float, ...] = (300.0, 900.0), clients: tuple[int, ...] = (
 
 
 def test_both_are_lines_by_throughput_and_said_where_they_meet() -> None:
-    figure, table = told(loops_figure(digest(both())))
+    figure, table = present(loops_figure(digest(both())))
     assert figure.title.startswith("At about 900 transactions a second, p99 is ")
     assert figure.title.endswith(" ms in a closed loop")
     for layout in Layout:
@@ -43,14 +43,14 @@ def test_both_are_lines_by_throughput_and_said_where_they_meet() -> None:
 
 
 def test_of_rates_alone_the_ends_are_told() -> None:
-    figure, table = told(loops_figure(digest(both(clients=()))))
+    figure, table = present(loops_figure(digest(both(clients=()))))
     assert figure.title.startswith("In an open loop, p99 is ")
     assert " at 300 transactions a second and " in figure.title
     assert len(table.rows) == 2
 
 
 def test_no_throughput_in_common() -> None:
-    figure, _ = told(loops_figure(digest(both(rates=(30.0,), clients=(4,)))))
+    figure, _ = present(loops_figure(digest(both(rates=(30.0,), clients=(4,)))))
     assert figure.title == "p99 in an open and in a closed loop, at different throughputs"
 
 
@@ -64,7 +64,7 @@ def test_without_an_open_loop_the_page_says_so() -> None:
 
 def test_the_page_has_the_picture_and_its_table() -> None:
     page = Page(render_html(both(), "here"))
-    assert "At about 900 transactions a second" in page.text("h3")
+    assert "At about 900 transactions a second" in page.text("h2")
     assert "Latency by throughput; in an open loop" in page.text("caption")
     assert "Closed loop: a client sends" not in page.text("p")
 

@@ -14,7 +14,7 @@ from pgdyno.analyse.pairs import Metric, within
 from pgdyno.analyse.price import Costs, Hourly, PriceList
 from pgdyno.audit import Evidence, Finding, Severity
 from pgdyno.errors import UsageError
-from pgdyno.report.digest import Beside, Extras, digest
+from pgdyno.report.digest import Extras, ProbeSamples, digest
 from pgdyno.report.html import report_content
 from pgdyno.report.paper.typeset import pdf_of, printed, typeset
 from pgdyno.store.probe_queries import SeriesStep, WaitStep
@@ -23,11 +23,11 @@ from tests.unit.report_sample import STARTED, SampleRun, add_failure, sweep
 EVIL = "#panic() $x$ *b* \\ <l> @ref `c` \"'] } // <script>\x01 _u_ https://evil.example/" + "long" * 30
 
 
-def beside(number: int, name: str) -> Beside:
+def beside(number: int, name: str) -> ProbeSamples:
     series = [SeriesStep(number, step, "cpu", "user", "", 0.6) for step in range(8)]
     series += [SeriesStep(number, step, "disk", "utilisation", name, 0.4) for step in range(8)]
     series.append(SeriesStep(number, 4, "checkpoints", "timed", "", 1.0))
-    return Beside(1.0, series, [WaitStep(number, step, "IO", name, 2.0) for step in range(8)])
+    return ProbeSamples(1.0, series, [WaitStep(number, step, "IO", name, 2.0) for step in range(8)])
 
 
 def paper(run: SampleRun, name: str = "sda") -> bytes:

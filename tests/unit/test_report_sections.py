@@ -11,23 +11,24 @@ from collections.abc import Sequence
 import pytest
 
 from pgdyno.analyse.comparison import compare
-from pgdyno.analyse.dip_evidence import Cause, Coincidence, ExplainedDip
-from pgdyno.analyse.dips import Dip
+from pgdyno.analyse.over_time.dip_evidence import Cause, Coincidence, ExplainedDip
+from pgdyno.analyse.over_time.dips import Dip
 from pgdyno.analyse.pairs import Metric, within
 from pgdyno.analyse.price import PriceList
 from pgdyno.audit import RULES, Evidence, Finding, Severity
 from pgdyno.errors import UsageError
 from pgdyno.published import published
 from pgdyno.records import Point
-from pgdyno.report.digest import Beside, Extras, digest
+from pgdyno.report.digest import Extras, ProbeSamples, digest
 from pgdyno.report.export import markdown_of
 from pgdyno.report.sections.dips import TRIES, UNEXPLAINED, dip_section
-from pgdyno.report.sections.key_figures import four_numbers
+from pgdyno.report.sections.key_figures import peak_numbers
 from pgdyno.report.sections.timelines import BYTES, Steps, timeline_data, timeline_json
+from pgdyno.report.sections.validity import validity
 from pgdyno.report.several_runs import Together
-from pgdyno.store.probe_queries import ProcessSum, SeenBeside, SeriesStep, WaitStep
-from pgdyno.store.tables import StatementRow
-from tests.told import told
+from pgdyno.store.probe_queries import ProbeAverages, ProcessSum, SeriesStep, WaitStep
+from pgdyno.store.trial_tables import StatementRow
+from tests.present import present
 from tests.unit.report_sample import SampleRun, add_trial, manifest, render_html, sweep
 from tests.unit.test_report_html import Page
 
@@ -132,6 +133,27 @@ def test_red_strikes_the_claim_through() -> None:
     assert f"{len(RULES)} rules: 1 invalid, 1 caution, 1 note, {len(RULES) - 3} passed; n = 48 trials" in page.text("p")
 
 
+def test_the_line_of_validity_names_what_is_worse_than_a_note() -> None:
+    rules = [rule.id for rule in RULES if rule.id not in ("littles-law", "clock", "errors")]
+    found = [finding(Severity.INVALID), finding(Severity.CAUTION, "clock"), finding(Severity.NOTE, "errors")]
+    told_of = validity(found)
+    assert told_of.line == f"{len(rules)} passed, 1 invalid: littles-law, 1 caution: clock"
+    many = validity([finding(Severity.CAUTION, rule) for rule in rules[:6]])
+    assert many.line == f"{len(RULES) - 6} passed, 6 cautions: {', '.join(rules[:4])}, 2 more"
+
+
+def test_a_comparison_of_many_points_has_its_first_on_the_first_screen() -> None:
+    run = sweep(("pg17", "pg18"), clients=range(1, 13), repeats=2, seconds=3)
+    page = page_of(run, extras_of(run, findings=[]))
+    assert "The first 9 of 12 points" in page.text("h2")
+    ids = [each["id"] for each in page.all("figure")]
+    assert ids[0] == "forest"
+    assert "forest-0" in ids
+    few = page_of(two_arms(), extras_of(two_arms(), findings=[]))
+    assert next(each["id"] for each in few.all("figure")) == "forest-0"
+    assert [each["id"] for each in few.all("figure")].count("forest-0") == 1
+
+
 def test_a_rule_that_could_not_look_is_not_called_passed() -> None:
     run = sweep(clients=(1, 4))
     unchecked = finding(Severity.NOTE, "clock", "not checked: nobody told the time")
@@ -141,7 +163,7 @@ def test_a_rule_that_could_not_look_is_not_called_passed() -> None:
     assert "1 not checked" in page.text("summary")
 
 
-def test_the_four_numbers() -> None:
+def test_the_numbers_of_the_highest_peak() -> None:
     rates = {1: 1000.0, 16: 56_000.0, 32: 71_300.0, 64: 60_000.0}
     run = SampleRun(manifest())
     for clients, tps in rates.items():
@@ -149,11 +171,12 @@ def test_the_four_numbers() -> None:
             add_trial(run, "pg18", clients, tps * share, 10.0 * clients, repeat=repeat, seconds=2)
     peak = next(trial.number for trial in run.trials if trial.point.clients == 32 and trial.repeat == 2)
     waited = (("CPU", "", 14.0), ("IO", "DataFileRead", 4.0))
-    seen = SeenBeside(peak, "", 0.97, 0.0, waited, None, None, None)
+    seen = ProbeAverages(peak, "", 0.97, 0.0, waited, None, None, None)
     of = digest(run)
-    peak_tps, p99, price, limit = four_numbers(of, of.curves[0], Extras(prices=PRICES, limits={peak: seen}))
+    peak_tps, p99, limit, price = peak_numbers(of, of.curves[0], Extras(prices=PRICES, limits={peak: seen}))
     assert (peak_tps.figure, peak_tps.unit) == ("71,300", "tps")
-    assert p99.about == "at 79 % of the peak: 16 clients"
+    assert (p99.name, p99.about) == ("p99 at 79 % of the peak", "at 16 clients")
+    assert len(peak_numbers(of, of.curves[0], Extras(limits={peak: seen}))) == 3
     # 10,000 EUR over 3 years of 71,300 transactions a second
     assert price.figure == "0.00148"
     assert (limit.figure, limit.about) == ("CPU", "78 % of active sessions on CPU, host 97 % busy")
@@ -199,7 +222,7 @@ def test_what_happened_beside_a_trial_is_in_its_timeline() -> None:
         SeriesStep(number, 3, "disk", "utilisation", "data wal, sda", 0.5),
         *busy(0.25),
     ]
-    beside = Beside(1.0, series, waits(("Lock", "tuple", 2.0), ("Lock", "transactionid", 1.0)))
+    beside = ProbeSamples(1.0, series, waits(("Lock", "tuple", 2.0), ("Lock", "transactionid", 1.0)))
     dips = {number: [Dip(4.0, 6.0, 0.5, 900.0)]}
     data = timeline_data(digest(run), {number: beside}, dips, number, Steps(240))
     (trial,) = json.loads(timeline_json(data))["trials"]
@@ -229,14 +252,14 @@ def test_dips_have_evidence_and_a_next_experiment() -> None:
             third: [ExplainedDip(dip, ())],
         },
     )
-    rows = told(found.table).rows
+    rows = present(found.table).rows
     assert [row[2] for row in rows] == ["a checkpoint's sync", "writing and syncing WAL", "unexplained"]
     assert rows[0][3] == "0.80 sessions, 0 in quiet seconds"
     assert "writing and syncing WAL: 6.0 sessions, 0.50 in quiet" in rows[1][3]
     assert "vacuum: 100 % of the time, 10 % in quiet seconds" in rows[1][3]
     assert "3,600 transactions lost" in found.summary
     assert len(found.tries) == 3
-    (blind,) = told(dip_section(digest(run), {first: [dip]}, {}).table).rows
+    (blind,) = present(dip_section(digest(run), {first: [dip]}, {}).table).rows
     assert blind[2:4] == ("unknown", "no probe sampled the server")
 
 

@@ -15,7 +15,7 @@ from pgdyno.report.full_report import judged_run
 from pgdyno.report.terminal.run_report import print_report
 from pgdyno.store import RunFolder
 from pgdyno.store.read_runs import RunData, load_run
-from tests.told import told
+from tests.present import present
 from tests.unit.events_sample import SampleError, sample_events
 from tests.unit.report_sample import render_html, to_markdown
 from tests.unit.store_sample import SETTINGS, sample_manifest, sample_record
@@ -42,7 +42,7 @@ def test_points_are_summarised_from_disk(run: RunData) -> None:
     assert second.tps is not None
     assert second.tps.mean == pytest.approx(1200, rel=0.05)
     assert second.histogram is not None
-    succeeded = [told(trial.summary.succeeded) for trial in run.trials if trial.summary is not None]
+    succeeded = [present(trial.summary.succeeded) for trial in run.trials if trial.summary is not None]
     # both scripts, both repeats, the measured part only
     assert second.histogram.count == succeeded[1] + succeeded[3]
     assert len(second.seconds) == 4

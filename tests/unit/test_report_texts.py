@@ -56,6 +56,17 @@ def test_every_language_has_every_text_with_its_placeholders_and_none_else(langu
     assert [text for text, other in translated.items() if placeholders(text) != placeholders(other)] == []
 
 
+KANA, HANGUL, HAN = "\u3040-\u30ff", "\uac00-\ud7af", "\u4e00-\u9fff"
+FOREIGN = {Language.KOREAN: KANA + HAN, Language.JAPANESE: HANGUL, Language.CHINESE: KANA + HANGUL}
+"""Characters that texts of each language do not have."""
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_texts_are_in_their_own_language(language: Language) -> None:
+    foreign = re.compile(f"[{FOREIGN[language]}]")
+    assert [other for other in ids(po(language)).values() if foreign.search(other)] == []
+
+
 @pytest.mark.parametrize("language", OTHERS)
 def test_the_compiled_texts_are_those_of_the_source(language: Language) -> None:
     compiled = translation.translations(language)

@@ -14,7 +14,7 @@ from pgdyno.errors import UsageError
 from pgdyno.records import Summary
 from pgdyno.report.digest import digest
 from pgdyno.report.numbers import NOTHING
-from pgdyno.report.tables import SWEEP_HEADINGS, sweep_table, text_lines, tpcc_table
+from pgdyno.report.report_tables import SWEEP_HEADINGS, sweep_table, text_lines, tpcc_table
 from pgdyno.report.terminal.run_report import report_lines
 from pgdyno.run.engine import statement_counts, tpcc_figures
 from tests.unit.report_sample import SampleRun, render_html, sweep
@@ -100,7 +100,7 @@ def test_a_server_that_could_not_be_asked_has_a_dash() -> None:
 
 def test_the_page_has_the_tables() -> None:
     orders = render_html(with_figures(sweep(clients=(1,)), tpcc=tpcc_figures({"tpcc": TPCC})), "run")
-    assert ">TPC-C</h2>" in orders
+    assert ">TPC-C</h3>" in orders
     assert "21,000 ABOVE" in orders
     counts = statement_counts({"statements": STATEMENTS})
     page = render_html(with_figures(sweep(clients=(1,)), statements=counts), "run")

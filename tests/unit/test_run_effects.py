@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pgdyno.records import EventOutcome, EventRecord
-from pgdyno.run.effects import with_effects
+from pgdyno.run.event_effects import with_effects
 
 Event = dict[str, Any]
 WARMUP_S = 2

@@ -9,7 +9,7 @@ import pytest
 
 from pgdyno.records import Outcome
 from pgdyno.run.process import without_libpq
-from pgdyno.run.trial import _generator, judge
+from pgdyno.run.run_trial import _generator, judge
 from tests.unit.events_sample import sample_events
 
 START = {"pgdrive": "0.1.0", "workers": 1, "seed": 7}

@@ -12,7 +12,7 @@ import pytest
 from pgdyno.errors import TargetError
 from pgdyno.plan.model import EventSpec
 from pgdyno.records import EventOutcome
-from pgdyno.run.inject import Cutoff, Injector, failure_of_events
+from pgdyno.run.event_injection import Cutoff, Injector, failure_of_events
 from tests.waiting import wait_until
 
 CLOCKS_S = 0.01
@@ -26,8 +26,8 @@ def spec(at: str, do: str = "vacuum") -> EventSpec:
 def begin(injector: Injector, warmup_s: float = 0.0) -> None:
     """As the engine does 50 ms after its start."""
     now_us = time.time() * 1e6
-    injector.heard({"event": "start", "t_us": 0, "epoch_us": now_us - 50_000, "warmup_s": warmup_s})
-    injector.heard({"event": "connected", "t_us": 50_000, "origin_us": 50_000})
+    injector.handle({"event": "start", "t_us": 0, "epoch_us": now_us - 50_000, "warmup_s": warmup_s})
+    injector.handle({"event": "connected", "t_us": 50_000, "origin_us": 50_000})
 
 
 def test_each_comes_at_its_instant_and_a_long_one_delays_no_other() -> None:
@@ -142,6 +142,6 @@ def test_they_stand_among_the_engines_events_in_time() -> None:
 def test_an_engine_that_never_connects_has_no_events() -> None:
     injector = Injector([spec("0s")], fail)
     with injector:
-        injector.heard({"event": "start", "t_us": 0, "epoch_us": 0, "warmup_s": 0})
+        injector.handle({"event": "start", "t_us": 0, "epoch_us": 0, "warmup_s": 0})
     assert injector.put_among([]) == []
     assert injector.records[0].outcome is EventOutcome.NOT_REACHED

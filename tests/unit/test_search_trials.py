@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import PlanError
-from pgdyno.experiment.search.arms import Arm, arms_of, meets
+from pgdyno.experiment.search.capacity_search import meets
+from pgdyno.experiment.search.plan_arms import arms_of
+from pgdyno.experiment.search.search_arm import Arm
 from pgdyno.plan import Plan, load_plan, planned_trials
 from pgdyno.plan.show import search_lines
 from pgdyno.records import Latency, Outcome, Point, ScriptSummary, SearchRecord, Summary, TrialRecord

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -46,6 +48,11 @@ def test_what_needs_no_plan_needs_no_models(argument: str) -> None:
 
 def test_a_plan_is_checked_without_servers_and_figures() -> None:
     assert loaded(TYPED.format(["pgdyno", "plan", "check", "quick"])) & HEAVY == set()
+
+
+def test_runs_are_listed_without_their_tables(tmp_path: Path) -> None:
+    shutil.copytree(Path(__file__).parents[1] / "golden" / "run-format-1", tmp_path / "run-format-1")
+    assert loaded(TYPED.format(["pgdyno", "list", "--runs", str(tmp_path)])) & HEAVY == set()
 
 
 def test_a_run_here_needs_no_ssh() -> None:

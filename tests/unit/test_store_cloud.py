@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.records import CloudGap, CloudRecord, CloudSource, CloudTold, Manifest, WayRecord
+from pgdyno.records import CloudGap, CloudRecord, CloudReport, CloudSource, Manifest, WayRecord
 from pgdyno.report.costs import rent_lines
 from pgdyno.report.full_report import one_trial, report_html
 from pgdyno.store import RunData, RunFolder, load_run
 from pgdyno.store.cloud_metrics import stored_cloud, write_cloud
-from pgdyno.store.tables import CloudEventRow, CloudSeriesRow
+from pgdyno.store.trial_tables import CloudEventRow, CloudSeriesRow
 from tests.unit.events_sample import sample_events
 from tests.unit.store_sample import SETTINGS, read_cloud, sample_manifest, sample_record
 
@@ -50,7 +50,7 @@ def run(tmp_path: Path) -> RunData:
     record = sample_record(1, events).model_copy(update={"way": WAY})
     trial = folder.begin_trial(record.slug).commit(record, events=events, settings=SETTINGS)
     assert stored_cloud(trial) is None
-    told = CloudTold(source=CloudSource.METRICS, period_s=60, figures=6, gaps=[CloudGap(from_s=90, to_s=150)])
+    told = CloudReport(source=CloudSource.METRICS, period_s=60, figures=6, gaps=[CloudGap(from_s=90, to_s=150)])
     # the minute from 90 to 150 never came
     cpu = {30: 0.1, 90: 0.5, 210: 0.9, 270: 0.2}
     series = [*minutes("cpu", cpu, origin_us), *minutes("reads", cpu, origin_us), *load(origin_us)]

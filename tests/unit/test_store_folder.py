@@ -176,6 +176,17 @@ def test_a_damaged_trial_is_named(tmp_path: Path) -> None:
         folder.trials()
 
 
+def test_a_long_trial_of_slow_transactions_is_read(tmp_path: Path) -> None:
+    """Sums of squares of nanoseconds pass 2**64 in a minute of 6,000 transactions a second that take 10 ms each."""
+    folder = RunFolder.create(tmp_path, sample_manifest())
+    path = add_trial(folder, 1)
+    whole = json.loads((path / "trial.json").read_text())
+    week_of_10_000_a_second, latency_ns = 7 * 86_400 * 10_000, 10e9
+    whole["summary"]["latency_ns"]["sum_of_squares"] = week_of_10_000_a_second * latency_ns**2
+    (path / "trial.json").write_text(json.dumps(whole))
+    assert [record.number for record in folder.trials()] == [1]
+
+
 def test_a_run_folder_holds_no_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGPASSWORD", "s3cret-of-the-server")
     folder = RunFolder.create(tmp_path, sample_manifest())

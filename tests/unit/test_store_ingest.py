@@ -12,7 +12,7 @@ from hdrh.histogram import HdrHistogram
 
 from pgdyno.errors import StoreError
 from pgdyno.store.parquet import write_tables
-from pgdyno.store.tables import TABLES, TOTAL, columns
+from pgdyno.store.trial_tables import TABLES, TOTAL, columns
 from pgdyno.store.trial_writer import ingest
 from tests.unit.events_sample import Event, SampleError, sample_events
 

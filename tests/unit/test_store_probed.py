@@ -9,7 +9,7 @@ import duckdb
 
 from pgdyno.records import PlacedLines
 from pgdyno.store.probe_tables import write_probed
-from pgdyno.store.tables import ServerStatementRow, StandbyWaitRow, columns
+from pgdyno.store.trial_tables import ServerStatementRow, StandbyWaitRow, columns
 
 NAMES = ("series", "waits", "standby_series", "standby_waits")
 LABELS = {"query_id": "-7000000000000000001", "user": "ann", "database": "shop"}

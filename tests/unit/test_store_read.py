@@ -10,7 +10,7 @@ from pgdyno.errors import StoreError, UsageError
 from pgdyno.records import Point
 from pgdyno.store import RunFolder, load_run, query
 from pgdyno.store.parquet import quoted
-from pgdyno.store.tables import TABLES, TOTAL, columns
+from pgdyno.store.trial_tables import TABLES, TOTAL, columns
 from pgdyno.store.trial_writer import ingest
 from tests.unit.events_sample import Event, SampleError, sample_events
 from tests.unit.store_sample import add_trial, sample_manifest

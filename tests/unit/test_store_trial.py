@@ -20,7 +20,7 @@ import pytest
 
 from pgdyno.errors import StoreError
 from pgdyno.store import RunFolder, load_run
-from pgdyno.store.tables import TABLES
+from pgdyno.store.trial_tables import TABLES
 from tests.unit.events_sample import sample_events
 from tests.unit.store_sample import SETTINGS, add_trial, sample_manifest, sample_record
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.records import PlacedLines, ProbeRecord
-from pgdyno.report.sections.server_statements import growth_table
+from pgdyno.report.sections.statement_tables import growth_table
 from pgdyno.store import RunData, RunFolder, load_run
 from pgdyno.store.probe_queries import server_statement_sums, table_sums
 from pgdyno.store.probe_tables import write_probed

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import TargetError
-from pgdyno.targets.account import Account, Relation, find_account
+from pgdyno.targets.server_user import Account, Relation, find_account
 
 OTHER = Account("other", 4_000_000, 4_000_000, Relation.OTHER)
 

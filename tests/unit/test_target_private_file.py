@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import TargetError
-from pgdyno.targets.account import Account, Relation, find_account
 from pgdyno.targets.private_file import write_private
+from pgdyno.targets.server_user import Account, Relation, find_account
 
 
 def test_it_is_private_and_replaces_what_is_there(tmp_path: Path) -> None:

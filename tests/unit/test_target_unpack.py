@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import TargetError
+from pgdyno.targets.embedded import fetch_and_unpack
 from pgdyno.targets.embedded.fetch_and_unpack import unpack_archive
 
 Fill = Callable[[tarfile.TarFile], None]
@@ -116,3 +117,55 @@ def test_broken_archives(tmp_path: Path) -> None:
     with pytest.raises(TargetError, match=f"cannot unpack {path}: "):
         unpack_archive(path, tmp_path / "server")
     assert [each.name for each in tmp_path.iterdir()] == ["server.jar"]
+
+
+def looping(inner: tarfile.TarFile) -> None:
+    add_link(inner, "a", "b")
+    add_link(inner, "b", "a")
+
+
+def with_nul(inner: tarfile.TarFile) -> None:
+    member = tarfile.TarInfo("x")
+    member.pax_headers = {"path": "a\0b"}
+    inner.addfile(member)
+
+
+def sparse(inner: tarfile.TarFile) -> None:
+    # 512 bytes that unpack to 10 PB
+    member = tarfile.TarInfo("sparse")
+    size = "9999999999999999"
+    names = {"major": "1", "minor": "0", "name": "sparse", "realsize": size}
+    member.pax_headers = {f"GNU.sparse.{name}": value for name, value in names.items()}
+    member.size = 512
+    inner.addfile(member, io.BytesIO(f"1\n{size}\n0\n".encode().ljust(512, b"\0")))
+
+
+@pytest.mark.parametrize(
+    ("fill", "message"),
+    [
+        (looping, "symlink loop"),
+        (with_nul, "embedded null"),
+        (sparse, "sparse is neither file, folder nor link"),
+        (lambda inner: add_file(inner, "large", bytes(200_000)), "it is larger than 100.0 KiB"),
+    ],
+)
+def test_what_has_no_end_or_no_name_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fill: Fill, message: str
+) -> None:
+    monkeypatch.setattr(fetch_and_unpack._Bounded, "_left", 100 * 1024)
+    monkeypatch.setattr(fetch_and_unpack, "MAX_UNPACKED_BYTES", 100 * 1024)
+    path = archive(tmp_path, fill)
+    with pytest.raises(TargetError, match=message):
+        unpack_archive(path, tmp_path / "server")
+    assert [each.name for each in tmp_path.iterdir()] == ["server.jar"]
+
+
+@pytest.mark.parametrize(("offset", "value"), [(6, 1), (8, 97)], ids=["encrypted", "unknown compression"])
+def test_a_zip_that_cannot_be_read(tmp_path: Path, offset: int, value: int) -> None:
+    path = archive(tmp_path, lambda inner: add_file(inner, "f"))
+    content = bytearray(path.read_bytes())
+    content[content.index(b"PK\3\4") + offset] = value
+    content[content.index(b"PK\1\2") + offset + 2] = value
+    path.write_bytes(content)
+    with pytest.raises(TargetError, match=f"cannot unpack {path}: "):
+        unpack_archive(path, tmp_path / "server")

@@ -26,7 +26,7 @@ def wait():
 def command():
     COMMAND
 
-cli.app = lambda standalone_mode: command()
+cli.app = lambda **_options: command()
 __main__.main()
 """
 SWALLOWED = {

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from pgdyno.watch.buckets import Fold, Session
 from pgdyno.watch.chart import class_of
 from pgdyno.watch.frame import Blocker, Cpu, Disk, Frame, Process, frame_of
 from pgdyno.watch.frame_history import Point, stepped
-from pgdyno.watch.seconds import Fold, Session
 from pgdyno.watch.statements import Statement
 from tests.unit.watch_sample import buckets, connected, history, line, row, sample, second, session, start, waits
 

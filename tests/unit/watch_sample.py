@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pgdyno.watch.buckets import Bucket, Fold, Polled, Session
 from pgdyno.watch.frame_history import History
-from pgdyno.watch.seconds import Bucket, Fold, Polled, Session
 
 Line = dict[str, Any]
 WALL_US = 1_700_000_000_000_000

@@ -9,16 +9,19 @@ keeps the chance of any wrong claim under 5 %.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
 
-from pgdyno.analyse.estimate import CONFIDENCE
-from pgdyno.analyse.intervals import Interval, paired_interval, t_quantile, unpaired_interval
+from pgdyno.analyse.alpha_spending import look_level
+from pgdyno.analyse.intervals import Interval, instances_interval, paired_interval, t_quantile, unpaired_interval
+from pgdyno.analyse.mean_interval import CONFIDENCE
 from pgdyno.analyse.pairs import Arms, Confounder, Metric, PointPairs
 from pgdyno.messages import Message
+from pgdyno.records import StoppingRule
 
 FEWEST_PAIRS = 6
 """Required for a claim."""
@@ -69,10 +72,22 @@ class PointComparison:
     """Trials of both arms that are left out because the audit found them invalid."""
     reason: Message | None = None
     """Why there is no verdict, if all trials of an arm are left out."""
+    instances: int = 1
+    """Instances of the arm that has fewer. With two or more, an instance is one value of the interval."""
+    new_run_instances: int | None = None
+    """Instances of each arm in a new run that reach a verdict, like `new_run_pairs`, which is then None."""
+    fewest: int = FEWEST_PAIRS
+    """Pairs that a claim needs: those before the first look, if the run could stop when decided."""
+    duet: bool = False
+    """Whether the trials of a pair ran at the same time and were compared second by second: `base` and `other` are
+    then figures of half of the processors, and their ratio is not exactly `change`.
+    """
 
     @property
     def change(self) -> float:
-        """Return other / base - 1."""
+        """Return other / base - 1; of a duet, the mean over the seconds."""
+        if self.duet and self.interval is not None:
+            return math.expm1(self.interval.mean)
         return self.other / self.base - 1
 
 
@@ -92,6 +107,8 @@ class Comparison:
     unmatched: tuple[Message, ...]
     warnings: tuple[Message, ...]
     confounders: tuple[Confounder, ...] = ()
+    stopping: StoppingRule | None = None
+    """The rule by which the run could stop before its last repeat; None if the number of repeats was fixed."""
 
     @property
     def judged(self) -> tuple[PointComparison, ...]:
@@ -109,10 +126,11 @@ def compare(all_arms: Sequence[Arms], floor: float = 0.0) -> list[Comparison]:
 
     `floor`: the relative difference that two equal arms show on this set-up (see `noise_floor`).
     """
-    delta = max(LEAST_DELTA, floor)
-    logs = [_logs(pairs, each.paired) for each in all_arms for pairs in each.points]
+    rules = [each.stopping for each in all_arms if each.stopping is not None]
+    delta = max(LEAST_DELTA, floor, *(rule.margin for rule in rules))
+    logs = [_logs(pairs, each) for each in all_arms for pairs in each.points]
     signs = [each.metric.sign for each in all_arms for _ in each.points]
-    judged = iter(_holm(logs, signs, delta))
+    judged = iter(_holm(logs, signs, delta, max((rule.comparisons for rule in rules), default=0)))
     comparisons = []
     for arms in all_arms:
         points = tuple(_of_point(pairs, next(judged), arms, delta) for pairs in arms.points)
@@ -129,14 +147,15 @@ def compare(all_arms: Sequence[Arms], floor: float = 0.0) -> list[Comparison]:
                 unmatched=arms.unmatched,
                 warnings=warnings,
                 confounders=arms.confounders,
+                stopping=arms.stopping,
             )
         )
     return comparisons
 
 
-def verdict_of(interval: Interval | None, pairs: int, delta: float, sign: int) -> Verdict:
+def verdict_of(interval: Interval | None, pairs: int, delta: float, sign: int, fewest: int = FEWEST_PAIRS) -> Verdict:
     """Return the verdict on an interval of log(other / base); `sign` is +1 if more is better, -1 if less is."""
-    if interval is None or pairs < FEWEST_PAIRS:
+    if interval is None or pairs < fewest:
         return Verdict.INCONCLUSIVE
     edge = math.log1p(delta)
     low, high = (interval.low, interval.high) if sign > 0 else (-interval.high, -interval.low)
@@ -154,11 +173,13 @@ def detectable(interval: Interval, delta: float) -> float:
     `t` is the interval's, `t80` Student's 80 % quantile: the usual minimum detectable effect (Bloom 1995), beyond
     delta, because a verdict requires the whole interval there.
     """
-    quantiles = t_quantile(interval.level, interval.freedom) + t_quantile(2 * POWER - 1, interval.freedom)
+    quantiles = t_quantile(interval.quantile_level, interval.freedom) + t_quantile(2 * POWER - 1, interval.freedom)
     return math.expm1(math.log1p(delta) + quantiles * interval.error)
 
 
-def new_run_pairs(interval: Interval | None, pairs: int, delta: float, *, paired: bool) -> int | None:
+def new_run_pairs(
+    interval: Interval | None, pairs: int, delta: float, *, paired: bool, fewest: int = FEWEST_PAIRS
+) -> int | None:
     """Return the pairs of a new run whose interval clears ±delta with a chance of 80 %, if mean and spread stay as they
     are.
 
@@ -166,41 +187,131 @@ def new_run_pairs(interval: Interval | None, pairs: int, delta: float, *, paired
     about delta, and no number of pairs distinguishes it from delta.
     """
     if interval is None:
-        return FEWEST_PAIRS
+        return fewest
     # importing scipy is slow
     from scipy import special
 
     room = abs(abs(interval.mean) - math.log1p(delta))
     spread = interval.error * math.sqrt(pairs)
-    n = np.arange(FEWEST_PAIRS, MOST_PAIRS + 1)
+    n = np.arange(fewest, MOST_PAIRS + 1)
     freedom = n - 1 if paired else 2 * (n - 1)
     quantiles = special.stdtrit(freedom, (1 + interval.level) / 2) + special.stdtrit(freedom, POWER)
     clear = quantiles * spread / np.sqrt(n) < room
     return int(n[np.argmax(clear)]) if clear.any() else None
 
 
+def needed_units(interval: Interval | None, pairs: int, instances: int, delta: float, *, paired: bool) -> int | None:
+    """Return `new_run_pairs`; with two or more instances per arm, the number of instances instead, at least two."""
+    if instances == 1:
+        return new_run_pairs(interval, pairs, delta, paired=paired)
+    return new_run_pairs(interval, instances, delta, paired=paired, fewest=2)
+
+
 @dataclass(frozen=True, slots=True)
 class _Logs:
-    """Logarithms of a point's figures, by arm; if paired, in the same order."""
+    """Logarithms of a point's figures by arm, one per repeat or per instance; if paired, in the same order."""
 
     base: tuple[float, ...]
     other: tuple[float, ...]
     paired: bool
+    pairs: int
+    """Repeats of the arm that has fewer."""
+    by_instance: bool = False
+    differences: tuple[float, ...] | None = None
+    """Log ratios of trials that ran at the same time, in place of the differences between `other` and `base`."""
+    stopping: StoppingRule | None = None
 
     @property
-    def pairs(self) -> int:
-        return min(len(self.base), len(self.other))
+    def fewest(self) -> int:
+        """Return the pairs that a claim needs."""
+        return FEWEST_PAIRS if self.stopping is None else max(FEWEST_PAIRS, self.stopping.fewest)
+
+    @property
+    def instances(self) -> int:
+        """Return the number of instances of the arm that has fewer; 1 if repeats are the unit."""
+        if not self.by_instance:
+            return 1
+        return min(len(self.base), len(self.other)) if self.differences is None else len(self.differences)
 
     def interval(self, level: float) -> Interval | None:
-        if not self.paired:
-            return unpaired_interval(self.base, self.other, level)
-        return paired_interval([b - a for a, b in zip(self.base, self.other, strict=True)], level)
+        if self.stopping is None:
+            return self._at(level)
+        look = look_level(level, self.pairs, self.stopping.fewest, self.stopping.most)
+        found = self._at(look)
+        return None if found is None else replace(found, level=level, look_level=look)
+
+    def _at(self, level: float) -> Interval | None:
+        if self.differences is not None:
+            return paired_interval(self.differences, level)
+        if self.paired:
+            return paired_interval([b - a for a, b in zip(self.base, self.other, strict=True)], level)
+        if self.by_instance:
+            return instances_interval(self.base, self.other, level)
+        return unpaired_interval(self.base, self.other, level)
 
 
-def _logs(pairs: PointPairs, paired: bool) -> _Logs:
-    if paired:
-        return _Logs(_logged(pairs.base, pairs.repeats), _logged(pairs.other, pairs.repeats), paired)
-    return _Logs(_logged(pairs.base, sorted(pairs.base)), _logged(pairs.other, sorted(pairs.other)), paired)
+def _logs(pairs: PointPairs, arms: Arms) -> _Logs:
+    """Return the figures from which the interval is computed.
+
+    Trials of one instance share what is particular to it, so with two or more instances of each arm the mean of an
+    instance is one value. Arms on the same instances, such as two settings, are compared instance by instance.
+    """
+    if arms.paired and pairs.duets:
+        return _of_duets(pairs, arms.stopping)
+    bases, others = (pairs.repeats, pairs.repeats) if arms.paired else (sorted(pairs.base), sorted(pairs.other))
+    count = min(len(bases), len(others))
+    instances = [len(set(each.values())) for each in pairs.instances]
+    if min(instances) > 1 and arms.paired and arms.same_servers:
+        base, other = (
+            _by_instance(figures, numbers, pairs.repeats)
+            for figures, numbers in zip((pairs.base, pairs.other), pairs.instances, strict=True)
+        )
+        common = sorted(base.keys() & other.keys())
+        return _Logs(
+            tuple(base[each] for each in common),
+            tuple(other[each] for each in common),
+            True,
+            count,
+            by_instance=True,
+            stopping=arms.stopping,
+        )
+    if min(instances) > 1:
+        # time affects all instances alike, because repeats take turns at them: pairs add nothing
+        every = [
+            tuple(_by_instance(figures, numbers, repeats).values())
+            for figures, numbers, repeats in zip(
+                (pairs.base, pairs.other), pairs.instances, (bases, others), strict=True
+            )
+        ]
+        return _Logs(every[0], every[1], False, count, by_instance=True, stopping=arms.stopping)
+    return _Logs(_logged(pairs.base, bases), _logged(pairs.other, others), arms.paired, count, stopping=arms.stopping)
+
+
+def _of_duets(pairs: PointPairs, stopping: StoppingRule | None) -> _Logs:
+    """Return the ratios of trials that ran at the same time; of several instances, the mean of each pair of them."""
+    repeats = [each for each in pairs.repeats if each in pairs.duets]
+    base, other = (_logged(figures, repeats) for figures in (pairs.base, pairs.other))
+    found: dict[tuple[int | None, int | None], list[float]] = defaultdict(list)
+    for repeat in repeats:
+        of_base, of_other = (numbers.get(repeat) for numbers in pairs.instances)
+        found[of_base, of_other].append(pairs.duets[repeat])
+    by_instance = min(len(set(numbers.values())) for numbers in pairs.instances) > 1
+    differences = (
+        tuple(math.fsum(each) / len(each) for _, each in sorted(found.items()))
+        if by_instance
+        else tuple(pairs.duets[each] for each in repeats)
+    )
+    return _Logs(base, other, True, len(repeats), by_instance, differences, stopping)
+
+
+def _by_instance(
+    figures: Mapping[int, float], instances: Mapping[int, int], repeats: Sequence[int]
+) -> dict[int, float]:
+    """Return the mean logarithm of each instance."""
+    found: dict[int, list[float]] = defaultdict(list)
+    for repeat in repeats:
+        found[instances[repeat]].append(math.log(figures[repeat]))
+    return {instance: math.fsum(logs) / len(logs) for instance, logs in sorted(found.items())}
 
 
 def _logged(figures: Mapping[int, float], repeats: Sequence[int]) -> tuple[float, ...]:
@@ -214,16 +325,20 @@ class _Judged:
     verdict: Verdict
 
 
-def _holm(points: Sequence[_Logs], signs: Sequence[int], delta: float) -> list[_Judged]:
+def _holm(points: Sequence[_Logs], signs: Sequence[int], delta: float, planned: int = 0) -> list[_Judged]:
     """Return every point with its verdict: each step claims what is clear at 1 - 5 % / (points left), until nothing is.
 
     This makes the same claims as Holm's procedure on ordered p-values: a claim that is clear with m points left stays
-    clear with fewer. Points with too few pairs claim nothing, and are not counted.
+    clear with fewer. Points with too few pairs claim nothing, and are not counted, unless the run could stop when
+    decided: all `planned` points then count at each look, since they may be decided at a later one.
     """
     done: dict[int, _Judged] = {}
-    left = [at for at, logs in enumerate(points) if logs.pairs >= FEWEST_PAIRS]
+    left = [at for at, logs in enumerate(points) if logs.pairs >= logs.fewest]
+    later = 0
+    if any(logs.stopping is not None for logs in points):
+        later = max(planned, len(points)) - len(left)
     while left:
-        level = 1 - (1 - CONFIDENCE) / len(left)
+        level = 1 - (1 - CONFIDENCE) / (len(left) + later)
         judged = {at: _judge(points[at], level, delta, signs[at]) for at in left}
         clear = [at for at in left if judged[at].verdict is not Verdict.INCONCLUSIVE]
         for at in clear or left:
@@ -237,11 +352,11 @@ def _holm(points: Sequence[_Logs], signs: Sequence[int], delta: float) -> list[_
 
 def _judge(logs: _Logs, level: float, delta: float, sign: int) -> _Judged:
     interval = logs.interval(level)
-    return _Judged(logs, interval, verdict_of(interval, logs.pairs, delta, sign))
+    return _Judged(logs, interval, verdict_of(interval, logs.pairs, delta, sign, logs.fewest))
 
 
 def _of_point(pairs: PointPairs, judged: _Judged, arms: Arms, delta: float) -> PointComparison:
-    found = _compared(pairs.label, judged, arms, delta)
+    found = _compared(pairs.label, judged, delta)
     empty = [name for name, figures in ((arms.base, pairs.base), (arms.other, pairs.other)) if not figures]
     return replace(found, removed=sum(pairs.removed), reason=_left_out(empty) if empty else None)
 
@@ -259,9 +374,10 @@ def _left_out(arms: Sequence[str]) -> Message:
     )
 
 
-def _compared(label: Message, judged: _Judged, arms: Arms, delta: float) -> PointComparison:
+def _compared(label: Message, judged: _Judged, delta: float) -> PointComparison:
     logs, interval = judged.logs, judged.interval
     settled = judged.verdict is not Verdict.INCONCLUSIVE
+    needed = None if settled else needed_units(interval, logs.pairs, logs.instances, delta, paired=logs.paired)
     return PointComparison(
         label=label,
         pairs=logs.pairs,
@@ -270,7 +386,11 @@ def _compared(label: Message, judged: _Judged, arms: Arms, delta: float) -> Poin
         interval=interval,
         verdict=judged.verdict,
         detectable=None if interval is None else detectable(interval, delta),
-        new_run_pairs=0 if settled else new_run_pairs(interval, logs.pairs, delta, paired=arms.paired),
+        new_run_pairs=None if logs.by_instance else 0 if settled else needed,
+        instances=logs.instances,
+        new_run_instances=None if not logs.by_instance else 0 if settled else needed,
+        fewest=logs.fewest,
+        duet=logs.differences is not None,
     )
 
 
@@ -287,10 +407,12 @@ def _overall(arms: Arms, delta: float) -> PointComparison | None:
         return None
     base = _means([pairs.base for pairs in points])
     other = _means([pairs.other for pairs in points])
-    logs = _logs(PointPairs(ALL_POINTS, arms.points[0].point, base, other), arms.paired)
+    duets = _mean_logs([pairs.duets for pairs in points])
+    every = PointPairs(ALL_POINTS, arms.points[0].point, base, other, instances=points[0].instances, duets=duets)
+    logs = _logs(every, arms)
     if logs.pairs < 2:
         return None
-    return _compared(ALL_POINTS, _judge(logs, CONFIDENCE, delta, arms.metric.sign), arms, delta)
+    return _compared(ALL_POINTS, _judge(logs, CONFIDENCE, delta, arms.metric.sign), delta)
 
 
 def _means(points: Sequence[Mapping[int, float]]) -> dict[int, float]:
@@ -299,8 +421,16 @@ def _means(points: Sequence[Mapping[int, float]]) -> dict[int, float]:
     return {repeat: _geometric([math.log(point[repeat]) for point in points]) for repeat in sorted(repeats)}
 
 
+def _mean_logs(points: Sequence[Mapping[int, float]]) -> dict[int, float]:
+    """Return the mean over the points, by repeat."""
+    repeats = set.intersection(*(set(point) for point in points))
+    return {repeat: math.fsum(point[repeat] for point in points) / len(points) for repeat in sorted(repeats)}
+
+
 def _warnings(arms: Arms, points: Sequence[PointComparison]) -> list[Message]:
     found = []
+    if arms.stopping is not None:
+        found.append(_looks(arms.stopping, paired=arms.paired))
     if not arms.paired:
         found.append(
             Message(
@@ -317,6 +447,25 @@ def _warnings(arms: Arms, points: Sequence[PointComparison]) -> list[Message]:
         there = ", ".join(map(str, arms.unmatched))
         found.append(Message("only-one-has", "only one of the two has {points}", points=there))
     return found
+
+
+def _looks(rule: StoppingRule, *, paired: bool) -> Message:
+    """Explain the interval of a run whose number of repeats depended on results."""
+    if paired:
+        return Message(
+            "interval-of-looks",
+            "the run looked at the difference after every pair from {fewest} to {most}: the interval is wide enough to "
+            "hold at all these looks together",
+            fewest=rule.fewest,
+            most=rule.most,
+        )
+    return Message(
+        "stopped-by-results",
+        "the number of repeats depended on results: the interval is as wide as if every pair from {fewest} to {most} "
+        "had been looked at",
+        fewest=rule.fewest,
+        most=rule.most,
+    )
 
 
 def few_pairs(points: Sequence[str], *, paired: bool) -> Message:
@@ -352,6 +501,8 @@ class GatePoint:
     verdict: GateVerdict
     new_run_pairs: int | None
     """Pairs of a new run that would settle it, as in `PointComparison`, against the limit."""
+    new_run_instances: int | None = None
+    """Instances of each arm, in place of pairs, if these are the unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,7 +531,9 @@ def gate(arms: Arms, limit: float) -> Gate:
     one at any point. That all points are clear needs no correction (Berger 1982: an intersection-union test), but the
     wider interval is used for both, so that the printed interval is the judged one.
     """
-    (comparison,) = compare([arms], floor=limit)
+    # the limit decides here, in place of the margin for which the run stopped
+    rule = None if arms.stopping is None else arms.stopping.model_copy(update={"margin": 0.0})
+    (comparison,) = compare([replace(arms, stopping=rule)], floor=limit)
     edge = math.log1p(limit)
     return Gate(comparison, limit, tuple(_judged(point, arms, edge, limit) for point in comparison.points))
 
@@ -388,13 +541,14 @@ def gate(arms: Arms, limit: float) -> Gate:
 def _judged(point: PointComparison, arms: Arms, edge: float, limit: float) -> GatePoint:
     verdict = _verdict(point, arms.metric.sign, edge)
     if verdict is not GateVerdict.INCONCLUSIVE:
-        return GatePoint(point, verdict, 0)
-    return GatePoint(point, verdict, new_run_pairs(point.interval, point.pairs, limit, paired=arms.paired))
+        return GatePoint(point, verdict, 0, 0)
+    needed = needed_units(point.interval, point.pairs, point.instances, limit, paired=arms.paired)
+    return GatePoint(point, verdict, needed, None) if point.instances == 1 else GatePoint(point, verdict, None, needed)
 
 
 def _verdict(point: PointComparison, sign: int, edge: float) -> GateVerdict:
     interval = point.interval
-    if interval is None or point.pairs < FEWEST_PAIRS:
+    if interval is None or point.pairs < point.fewest:
         return GateVerdict.INCONCLUSIVE
     best, worst = (-interval.high, -interval.low) if sign > 0 else (interval.low, interval.high)
     if best > edge:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -12,17 +12,22 @@ from itertools import pairwise
 import numpy as np
 
 from pgdyno.analyse.comparison import LEAST_DELTA
+from pgdyno.analyse.intervals import Array
+from pgdyno.analyse.over_time.steady_state import segments_of, without_memory
+from pgdyno.analyse.over_time.timeline import RunSource
 from pgdyno.analyse.pairs import Metric, value_of
 from pgdyno.analyse.series import Series, label, varying
-from pgdyno.analyse.steady_state import segments_of
-from pgdyno.analyse.timeline import RunSource
 
 FEWEST_RUNS = 12
 """Required for change points."""
 PENALTY = 7.0
 """Penalty of a change point, times log n. Runs depend on each other less than seconds do, so it is lower than
-`steady`'s; with it, noise alone shows a change in 4 of 100 histories of 12 runs, and in 1 of 100 of 20 or more.
+`steady`'s; with it, noise alone shows a change in fewer than 1 of 100 histories of 12 to 40 runs.
 """
+NEIGHBOURS = 2
+"""Runs on each side that tell what a run should be: of five runs, three have the level of the middle one."""
+OUTLIER = 4.0
+"""Spreads from the median of its neighbours beyond which a run counts as that far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,7 @@ class HistoryPoint:
     """The figure of one run."""
 
     run: str
+    """Name of its folder: a copy or a renamed folder still has the name of the original in its manifest."""
     started_at: datetime
     figure: float
     """Geometric mean over its trials: transactions per second, or nanoseconds."""
@@ -64,20 +70,23 @@ class History:
     """None below 12 runs, which are too few for change points."""
 
 
-def histories(runs: Sequence[RunSource], metric: Metric) -> list[History]:
-    """Return the history of every point that at least two of `runs` have, in order of occurrence."""
+def histories(runs: Mapping[str, RunSource], metric: Metric, fewest_runs: int = 2) -> list[History]:
+    """Return the history of every point that at least `fewest_runs` of `runs` have, by folder name; in order of
+    occurrence.
+    """
     found: dict[tuple[str, float | None, Series, int], list[HistoryPoint]] = defaultdict(list)
-    for run in sorted(runs, key=lambda each: each.manifest.started_at):
+    for folder, run in sorted(runs.items(), key=lambda each: each[1].manifest.started_at):
         figures: dict[tuple[str, float | None, Series, int], list[float]] = defaultdict(list)
         for trial in run.trials:
-            figure = value_of(trial, metric)
+            # a trial of a duet ran on half of the processors, next to another load
+            figure = value_of(trial, metric) if trial.duet is None else None
             if figure is not None:
                 series = Series.of(trial.target, trial.point)
                 figures[run.manifest.workload, trial.duration_s, series, trial.point.clients].append(math.log(figure))
         for key, logs in figures.items():
             mean = math.exp(math.fsum(logs) / len(logs))
-            found[key].append(HistoryPoint(run.manifest.run, run.manifest.started_at, mean, len(logs)))
-    kept = {key: points for key, points in found.items() if len(points) > 1}
+            found[key].append(HistoryPoint(folder, run.manifest.started_at, mean, len(logs)))
+    kept = {key: points for key, points in found.items() if len(points) >= fewest_runs}
     names = varying([series for _, _, series, _ in kept])
     made = []
     for (workload, length_s, series, clients), points in kept.items():
@@ -91,16 +100,28 @@ def change_points(figures: Sequence[float]) -> tuple[Change, ...] | None:
     """Return where the level of `figures` changed by at least 1 %: PELT on their logarithms; None below 12 of them.
 
     Killick et al. 2012, squared error, penalty 7 s² log n, where s is the spread from run to run without the steps; a
-    level is at least three runs long. It does not test two levels; `compare` does, on the trials of two runs.
+    level is at least three runs long. A run, or two, far from their neighbours are not a level, and count as 4 s from
+    the median of five. Levels that noise explains, if it resembles that of the run before, are one, as in
+    `steady_state`. It does not test two levels; `compare` does, on the trials of two runs.
     """
     if len(figures) < FEWEST_RUNS:
         return None
-    logs = np.log(np.asarray(figures, dtype=np.float64))
+    logs = _without_outliers(np.log(np.asarray(figures, dtype=np.float64)))
     # segments_of takes the least spread from the median, which is 1 here: 0.1 % of throughput
     median = float(np.median(logs))
-    segments = segments_of(logs - median + 1, PENALTY)
+    values = logs - median + 1
+    segments = without_memory(values, segments_of(values, PENALTY))
     return tuple(
         Change(before.end, math.exp(before.level + median - 1), math.exp(after.level + median - 1))
         for before, after in pairwise(segments)
         if abs(after.level - before.level) >= math.log1p(LEAST_DELTA)
     )
+
+
+def _without_outliers(logs: Array) -> Array:
+    differences = np.diff(logs)
+    spread = 1.4826 * float(np.median(np.abs(differences - np.median(differences)))) / math.sqrt(2)
+    reach = OUTLIER * max(spread, 0.001)
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(logs, NEIGHBOURS, mode="edge"), 2 * NEIGHBOURS + 1)
+    middle = np.median(windows, axis=1)
+    return np.asarray(np.clip(logs, middle - reach, middle + reach))

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pgdyno.analyse.alpha_spending import look_level
 from pgdyno.analyse.comparison import FEWEST_PAIRS, LEAST_DELTA, POWER, compare
-from pgdyno.analyse.estimate import CONFIDENCE
 from pgdyno.analyse.intervals import Interval, paired_interval
+from pgdyno.analyse.mean_interval import CONFIDENCE
 from pgdyno.analyse.pairs import Arms
 from pgdyno.messages import Message
 
@@ -123,7 +124,11 @@ def noise_floor(arms: Arms) -> NoiseFloor:
     (comparison,) = compare([arms])
     found, warnings = [], list(comparison.warnings)
     for point, pairs in zip(comparison.points, arms.points, strict=True):
-        noise = _noise(pairs.label, [math.log(pairs.other[each] / pairs.base[each]) for each in pairs.repeats])
+        differences = [pairs.log_ratio(each) for each in pairs.repeats]
+        rule, level = arms.stopping, CONFIDENCE
+        if rule is not None:
+            level = look_level(CONFIDENCE, len(differences), rule.fewest, rule.most)
+        noise = _noise(pairs.label, differences, level)
         if noise is None:
             warnings.append(
                 Message(
@@ -149,8 +154,8 @@ def noise_floor(arms: Arms) -> NoiseFloor:
     return NoiseFloor(arms.base, arms.other, tuple(found), few, tuple(warnings))
 
 
-def _noise(label: Message, differences: Sequence[float]) -> PointNoise | None:
-    interval = paired_interval(differences, CONFIDENCE)
+def _noise(label: Message, differences: Sequence[float], level: float) -> PointNoise | None:
+    interval = paired_interval(differences, level)
     if interval is None:
         return None
     # importing scipy is slow

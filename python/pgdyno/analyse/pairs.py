@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Protocol
 
+from pgdyno.analyse.over_time.timeline import RunSource
 from pgdyno.analyse.series import Series, following, label, text, varying
-from pgdyno.analyse.timeline import RunSource
 from pgdyno.errors import UsageError
 from pgdyno.messages import Message
-from pgdyno.records import Outcome, Point, TrialRecord
+from pgdyno.records import Manifest, Outcome, Point, StoppingRule, TrialRecord
 
 
 class Metric(StrEnum):
@@ -35,15 +37,32 @@ class Metric(StrEnum):
         return {Metric.TPS: "throughput", Metric.P99: "p99 latency", Metric.MEAN: "mean latency"}[self]
 
 
+class Placed(Protocol):
+    """A trial, measured or planned: its target and its point."""
+
+    @property
+    def target(self) -> str:
+        """Return the name of its target."""
+
+    @property
+    def point(self) -> Point:
+        """Return its point."""
+
+
 def usual_metric(run: RunSource) -> Metric:
     """Return the metric by which `run` is compared by default: throughput, or p99 latency in an open loop.
 
     In an open loop, the plan sets the throughput; two servers that keep up differ in latency alone.
     """
-    phases = run.manifest.plan.get("phase") or ()
-    is_open = all(trial.point.rate is not None for trial in run.trials)
+    return metric_of(run.manifest, run.trials)
+
+
+def metric_of(manifest: Manifest, trials: Sequence[Placed]) -> Metric:
+    """Return `usual_metric` of a run with `trials`, which need not have been measured."""
+    phases = manifest.plan.get("phase") or ()
+    is_open = all(trial.point.rate is not None for trial in trials)
     is_open |= bool(phases) and all(phase.get("rate") is not None for phase in phases)
-    return Metric.P99 if run.trials and is_open else Metric.TPS
+    return Metric.P99 if trials and is_open else Metric.TPS
 
 
 def value_of(trial: TrialRecord, metric: Metric) -> float | None:
@@ -85,11 +104,24 @@ class PointPairs:
     other: Mapping[int, float]
     removed: tuple[int, int] = (0, 0)
     """Trials of each arm that are left out because the audit found them invalid."""
+    instances: tuple[Mapping[int, int], Mapping[int, int]] = field(default_factory=lambda: ({}, {}))
+    """The instance that served each repeat, for each arm; empty for an arm of one server."""
+    duets: Mapping[int, float] = field(default_factory=dict)
+    """Logarithm of other / base by repeat, second by second, of trials that ran at the same time; empty for others, and
+    for other metrics than throughput.
+    """
+    key: PointKey | None = None
+    """What the trials of both arms have in common; None for figures that are no trials of a run."""
 
     @property
     def repeats(self) -> list[int]:
         """Return the repeats that both arms have."""
         return sorted(self.base.keys() & self.other.keys())
+
+    def log_ratio(self, repeat: int) -> float:
+        """Return the logarithm of other / base of a repeat that both arms have."""
+        found = self.duets.get(repeat)
+        return math.log(self.other[repeat] / self.base[repeat]) if found is None else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +152,10 @@ class Arms:
     """What else differs between the arms, and may cause the difference."""
     notes: tuple[Message, ...] = ()
     """Remarks on the arms, before those of the comparison itself."""
+    same_servers: bool = False
+    """Whether both arms were measured on the same instances of a target."""
+    stopping: StoppingRule | None = None
+    """The rule by which a run could stop before its last repeat; None if the number of repeats was fixed."""
 
     @property
     def is_empty(self) -> bool:
@@ -132,9 +168,23 @@ def usual_split(run: RunSource) -> str | None:
 
     None if its trials differ in none of these.
     """
-    follow = following(run.manifest.plan, (trial.point for trial in run.trials))
-    names = varying(list(dict.fromkeys(Series.of(trial.target, trial.point, follow) for trial in run.trials)))
+    return split_of(run.manifest, run.trials)
+
+
+def split_of(manifest: Manifest, trials: Sequence[Placed]) -> str | None:
+    """Return `usual_split` of a run with `trials`, which need not have been measured."""
+    follow = following(manifest.plan, (trial.point for trial in trials))
+    names = varying(list(dict.fromkeys(Series.of(trial.target, trial.point, follow) for trial in trials)))
     return next((name for name in names if name not in SELDOM_COMPARED), None)
+
+
+def by_arm(manifest: Manifest, trials: Sequence[Placed], by: str) -> dict[str, list[PointKey]]:
+    """Return the points of every arm, the baseline first. Raises UsageError if `by` is no parameter of `trials`."""
+    arm, key = arm_name(manifest, trials, by), without(by)
+    found: dict[str, dict[PointKey, None]] = {}
+    for trial in sorted(trials, key=_place_in_plan(manifest, trials, by)):
+        found.setdefault(arm(trial), {})[key(trial)] = None
+    return {name: list(keys) for name, keys in found.items()}
 
 
 def within(
@@ -148,17 +198,35 @@ def within(
     `base` is none of them.
     """
     arms: dict[str, list[TrialRecord]] = defaultdict(list)
-    name_of = _arm_name(run, by)
-    for trial in sorted(run.trials, key=_place_in_plan(run, by)):
+    name_of = arm_name(run.manifest, run.trials, by)
+    for trial in sorted(run.trials, key=_place_in_plan(run.manifest, run.trials, by)):
         arms[name_of(trial)].append(trial)
+    if is_duet(run.trials) and by not in ("target", VERSION):
+        raise UsageError(
+            f"run {run.manifest.run} cannot be compared by {by}: only the two targets of a duet ran at the same time",
+            hint="compare by target",
+        )
     if len(arms) < 2:
         only = f": all trials have {next(iter(arms))}" if arms else ""
-        raise UsageError(f"run {run.manifest.run} has nothing to compare by {by}{only}", hint=_varying_hint(run))
+        raise UsageError(f"run {run.manifest.run} has nothing to compare by {by}{only}", hint=_varying_hint(run.trials))
     first = base if base is not None else next(iter(arms))
     if first not in arms:
         raise UsageError(f"{by} {first} is not in run {run.manifest.run}", hint=f"there are {', '.join(arms)}")
+    stopping = run.manifest.stopping
+    if stopping is not None and by != stopping.by:
+        # the widening holds for any comparison of the run, but its points are others
+        stopping = stopping.model_copy(update={"comparisons": 0})
     return [
-        _arms((first, other), (arms[first], trials), metric, _without(by), (removed, removed), paired=True)
+        _arms(
+            (first, other),
+            (arms[first], trials),
+            metric,
+            without(by),
+            (removed, removed),
+            paired=True,
+            same_servers=by not in ("target", VERSION),
+            stopping=stopping,
+        )
         for other, trials in arms.items()
         if other != first
     ]
@@ -174,15 +242,33 @@ def between(
     UsageError if the runs have no point in common.
     """
     single = ["target"] if all(len({trial.target for trial in run.trials}) == 1 for run in (base, other)) else []
-    key = _without(*single, *(each.name for each in differing_parameters(base.trials, other.trials)))
+    for run in (base, other):
+        if is_duet(run.trials):
+            raise UsageError(
+                f"run {run.manifest.run} is a duet: its figures depend on the two targets that ran at the same time",
+                hint="compare its two targets with each other: pgdyno compare with this run alone",
+            )
+    key = without(*single, *(each.name for each in differing_parameters(base.trials, other.trials)))
     names = (base.manifest.run, other.manifest.run)
-    arms = _arms(names, (base.trials, other.trials), metric, key, removed, paired=False)
+    stopping = _widest_rule(base, other)
+    arms = _arms(
+        names, (base.trials, other.trials), metric, key, removed, paired=False, same_servers=False, stopping=stopping
+    )
     if not arms.points:
         raise UsageError(
             f"runs {names[0]} and {names[1]} have no point in common",
             hint="targets are matched by name, points by all their parameters",
         )
     return arms
+
+
+def _widest_rule(base: RunSource, other: RunSource) -> StoppingRule | None:
+    """Return the rule of the run that could have the most looks; neither looked at this comparison, and it ended no
+    run.
+    """
+    rules = [run.manifest.stopping for run in (base, other)]
+    rule = max((each for each in rules if each is not None), key=lambda each: each.most - each.fewest, default=None)
+    return None if rule is None else rule.model_copy(update={"comparisons": 0, "margin": 0.0, "ended": None})
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +294,11 @@ def differing_parameters(base: Sequence[TrialRecord], other: Sequence[TrialRecor
     return found
 
 
+def is_duet(trials: Sequence[TrialRecord]) -> bool:
+    """Return whether some of `trials` ran in pairs, so that their figures mean nothing outside of these."""
+    return any(trial.duet is not None for trial in trials)
+
+
 def _arms(
     names: tuple[str, str],
     trials: tuple[Sequence[TrialRecord], Sequence[TrialRecord]],
@@ -216,11 +307,14 @@ def _arms(
     removed: tuple[Collection[int], Collection[int]],
     *,
     paired: bool,
+    same_servers: bool,
+    stopping: StoppingRule | None,
 ) -> Arms:
     kept = [[trial for trial in of if trial.number not in without] for of, without in zip(trials, removed, strict=True)]
     gone = [[trial for trial in of if trial.number in without] for of, without in zip(trials, removed, strict=True)]
     base, other = (_figures(each, metric, key) for each in kept)
     left_out = [_figures(each, metric, key) for each in gone]
+    base_instances, other_instances = (_instances(each, metric, key) for each in kept)
     keys = list(dict.fromkeys(key(trial) for each in trials for trial in each))
     labels = _labels(keys)
     points = {key(trial): trial.point for each in trials for trial in each}
@@ -237,10 +331,15 @@ def _arms(
                 base.get(each, {}),
                 other.get(each, {}),
                 (len(left_out[0].get(each, ())), len(left_out[1].get(each, ()))),
+                (base_instances.get(each, {}), other_instances.get(each, {})),
+                duets=_duets(kept, each, key) if metric is Metric.TPS else {},
+                key=each,
             )
             for each in both
         ),
         tuple(labels[each] for each in keys if each not in both),
+        same_servers=same_servers,
+        stopping=stopping,
     )
 
 
@@ -256,10 +355,34 @@ def _figures(
     return found
 
 
-def _without(*names: str) -> Callable[[TrialRecord], PointKey]:
+def _duets(
+    arms: Sequence[Sequence[TrialRecord]], point: PointKey, key: Callable[[TrialRecord], PointKey]
+) -> dict[int, float]:
+    """Return the logarithm of other / base of the pairs of a point that ran at the same time, by repeat."""
+    base, other = ([trial for trial in arm if key(trial) == point] for arm in arms)
+    partners = {trial.number for trial in base}
+    return {
+        trial.repeat: math.log(trial.duet.tps_ratio)
+        for trial in other
+        if trial.duet is not None and trial.duet.tps_ratio is not None and trial.duet.partner in partners
+    }
+
+
+def _instances(
+    trials: Sequence[TrialRecord], metric: Metric, key: Callable[[TrialRecord], PointKey]
+) -> dict[PointKey, dict[int, int]]:
+    """Return the instances of finished trials by point and repeat."""
+    found: dict[PointKey, dict[int, int]] = {}
+    for trial in trials:
+        if trial.instance is not None and value_of(trial, metric) is not None:
+            found.setdefault(key(trial), {})[trial.repeat] = trial.instance
+    return found
+
+
+def without(*names: str) -> Callable[[Placed], PointKey]:
     """Return a trial's point without the parameters `names`, which may include the target and its version."""
 
-    def key(trial: TrialRecord) -> PointKey:
+    def key(trial: Placed) -> PointKey:
         point = trial.point
         for by in names:
             group, dot, name = by.partition(".")
@@ -274,47 +397,48 @@ def _without(*names: str) -> Callable[[TrialRecord], PointKey]:
     return key
 
 
-def _arm_name(run: RunSource, by: str) -> Callable[[TrialRecord], str]:
-    """Return the name of the arm that a trial belongs to."""
+def arm_name(manifest: Manifest, trials: Iterable[Placed], by: str) -> Callable[[Placed], str]:
+    """Return the name of the arm that a trial belongs to. Raises UsageError if `by` is no parameter of `trials`."""
     if by == "target":
         return lambda trial: trial.target
     if by == VERSION:
-        versions = {each.name: each.facts.version if each.facts else each.name for each in run.manifest.targets}
+        versions = {each.name: each.facts.version if each.facts else each.name for each in manifest.targets}
         return lambda trial: versions.get(trial.target, trial.target)
-    known = {name for trial in run.trials for name in trial.point.parameters()}
+    trials = list(trials)
+    known = {name for trial in trials for name in trial.point.parameters()}
     if by not in known:
-        raise UsageError(f"cannot compare by {by}: no such parameter", hint=_varying_hint(run))
+        raise UsageError(f"cannot compare by {by}: no such parameter", hint=_varying_hint(trials))
 
-    def name(trial: TrialRecord) -> str:
+    def name(trial: Placed) -> str:
         value = trial.point.parameter(by)
         return "default" if value is None else text(value)
 
     return name
 
 
-def _place_in_plan(run: RunSource, by: str) -> Callable[[TrialRecord], int]:
+def _place_in_plan(manifest: Manifest, trials: Iterable[Placed], by: str) -> Callable[[Placed], int]:
     """Return the position of a trial's arm in the plan: the order of execution may be random, and so defines no
     baseline.
 
     Returns 0 for every trial, which keeps their order, if the plan does not name all arms.
     """
     group, dot, key = by.partition(".")
-    sweep = run.manifest.plan.get("sweep") or {}
+    sweep = manifest.plan.get("sweep") or {}
     values = (sweep.get(group) or {}).get(key) if dot else sweep.get(by)
     if by in ("target", VERSION):
-        values = [target.name for target in run.manifest.targets]
+        values = [target.name for target in manifest.targets]
     places = {text(value): at for at, value in enumerate(values)} if isinstance(values, list) else {}
 
-    def arm(trial: TrialRecord) -> str:
+    def arm(trial: Placed) -> str:
         value = trial.target if by in ("target", VERSION) else trial.point.parameter(by)
         return "default" if value is None else text(value)
 
-    is_whole = all(arm(trial) in places for trial in run.trials)
+    is_whole = all(arm(trial) in places for trial in trials)
     return lambda trial: places[arm(trial)] if is_whole else 0
 
 
-def _varying_hint(run: RunSource) -> str:
-    names = varying(list(dict.fromkeys(Series.of(trial.target, trial.point) for trial in run.trials)))
+def _varying_hint(trials: Iterable[Placed]) -> str:
+    names = varying(list(dict.fromkeys(Series.of(trial.target, trial.point) for trial in trials)))
     return f"its trials differ in {', '.join(names)}" if names else "its trials differ in clients alone"
 
 

@@ -9,8 +9,8 @@ from enum import StrEnum
 from pydantic import BaseModel, ConfigDict
 
 from pgdyno.analyse.comparison import Comparison, PointComparison, Verdict, verdict_of
-from pgdyno.analyse.estimate import Estimate
 from pgdyno.analyse.intervals import Interval
+from pgdyno.analyse.mean_interval import Estimate
 from pgdyno.analyse.pairs import Metric
 from pgdyno.records import Manifest
 from pgdyno.records.price import HOURS_A_YEAR, Costs, Hourly, Monthly, PriceList, Purchase, Subscription
@@ -22,8 +22,8 @@ SECONDS_A_YEAR = HOURS_A_YEAR * 3_600.0
 
 def prices_of(manifest: Manifest) -> PriceList | None:
     """Return the price list of the run's plan, as it was at the start; None without one."""
-    told = manifest.plan.get("price")
-    return None if told is None else PriceList.model_validate(told)
+    prices = manifest.plan.get("price")
+    return None if prices is None else PriceList.model_validate(prices)
 
 
 class Price(BaseModel):

@@ -84,15 +84,15 @@ def _joined(spans: Iterable[Span]) -> list[Span]:
 
 def _latency(scripts: Sequence[Event]) -> Latency | None:
     """Merge latencies: sums are added, percentiles are those of the merged histograms."""
-    told = [script for script in scripts if script.get("latency_ns")]
-    merged = merge(script["histogram"] for script in told)
+    measured = [script for script in scripts if script.get("latency_ns")]
+    merged = merge(script["histogram"] for script in measured)
     if merged is None:
         return None
-    count = sum(script["succeeded"] for script in told)
-    mean = sum(script["latency_ns"]["sum"] for script in told) / count
-    squares = sum(script["latency_ns"]["sum_of_squares"] for script in told) / count
-    least = min(script["latency_ns"]["min"] for script in told)
-    highest = max(script["latency_ns"]["max"] for script in told)
+    count = sum(script["succeeded"] for script in measured)
+    mean = sum(script["latency_ns"]["sum"] for script in measured) / count
+    squares = sum(script["latency_ns"]["sum_of_squares"] for script in measured) / count
+    least = min(script["latency_ns"]["min"] for script in measured)
+    highest = max(script["latency_ns"]["max"] for script in measured)
     at = merged.within(least, highest).percentiles_ns([50, 75, 90, 95, 99, 99.9, 99.99])
     return Latency(
         mean=mean,

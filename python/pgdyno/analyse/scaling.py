@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pgdyno.analyse import summary as warning
-from pgdyno.analyse.estimate import CONFIDENCE, Estimate, two_sided_quantile
 from pgdyno.analyse.intervals import Array, t_quantile
+from pgdyno.analyse.mean_interval import CONFIDENCE, Estimate, two_sided_quantile
 from pgdyno.analyse.series import Series
 from pgdyno.analyse.summary import PointSummary
 from pgdyno.messages import Message
@@ -154,16 +154,6 @@ class NotFitted:
     reason: Message
 
 
-@dataclass(frozen=True, slots=True)
-class UslBand:
-    """The fitted curve between a curve's fewest and most clients, and its 95 % band."""
-
-    clients: Sequence[float]
-    fitted: Sequence[float]
-    low: Sequence[float]
-    high: Sequence[float]
-
-
 def usl(clients: Array, rate: float, contention: float, coherency: float) -> Array:
     """Return X(N) of the law."""
     return rate * clients / (1 + contention * (clients - 1) + coherency * clients * (clients - 1))
@@ -185,6 +175,7 @@ def fit_usl(points: Sequence[tuple[int, Sequence[float]]]) -> UslFit | NotFitted
         return NotFitted(
             Message(
                 "usl-few-clients",
+                "{count} number of clients, but the law needs {least}",
                 "{count} numbers of clients, but the law needs {least}",
                 count=len(ordered),
                 least=FEWEST_COUNTS,
@@ -211,21 +202,12 @@ def fit_curve(curve: ScalingCurve) -> UslFit | NotFitted:
     return fit_usl([(point.clients, point.summary.tps_by_trial) for point in curve.points])
 
 
-def curve_band(curve: ScalingCurve, fit: UslFit | NotFitted, steps: int = 48) -> UslBand | None:
-    """Return the fitted curve with its 95 % band at each of `steps` numbers of clients; None without a fit.
-
-    The same linear approximation as that of the parameters, for each number of clients (Bates and Watts 1988).
-    """
+def fitted_line(curve: ScalingCurve, fit: UslFit | NotFitted, steps: int = 48) -> Sequence[tuple[float, float]]:
+    """Return (clients, throughput) of the fitted law from a curve's fewest clients to its most; empty without a fit."""
     if isinstance(fit, NotFitted):
-        return None
-    tps = [(point.clients, each) for point in curve.points for each in point.summary.tps_by_trial if each > 0]
-    solution = _solve(tps)
-    if solution is None:
-        return None
+        return ()
     at = np.geomspace(curve.points[0].clients, curve.points[-1].clients, steps)
-    fitted = np.array([fit.at(each) for each in at])
-    spread = np.exp([solution.half_at(each) for each in at])
-    return UslBand(at.tolist(), fitted.tolist(), (fitted / spread).tolist(), (fitted * spread).tolist())
+    return [(float(each), float(fit.at(each))) for each in at]
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,11 +234,6 @@ class _Solution:
             return Range(fitted, max(low, 0.0), max(high, 0.0))
         return Range(math.exp(fitted), math.exp(low), _exp(high))
 
-    def half_at(self, clients: float) -> float:
-        """Return half of the interval of log throughput."""
-        row = _row(clients)
-        return self.t * self._error(lambda b: -math.log(float(row @ b)))
-
     def _error(self, value: Callable[[Array], float]) -> float:
         """Return the standard error of a function of b, by its gradient (the delta method)."""
         steps = np.diag(np.abs(self.free) * 1e-5 + 1e-12)
@@ -265,6 +242,7 @@ class _Solution:
 
 
 _SIGMA = 1
+MOST_STEPS, LEAST_STEP = 200, 1e-12
 
 
 def _solve(trials: Sequence[tuple[int, float]]) -> _Solution | None:
@@ -285,19 +263,36 @@ def _solve(trials: Sequence[tuple[int, float]]) -> _Solution | None:
 
 
 def _least_squares(columns: Array, over: Array) -> tuple[Array, Array, float]:
-    """Return the coefficients of `columns` for the logarithm of `over`, the gradient there, and the sum of squares."""
-    # importing scipy is slow, and few reports fit a curve
-    from scipy import optimize
+    """Return the coefficients of `columns` for the logarithm of `over`, the gradient there, and the sum of squares.
 
-    def over_of(b: Array) -> Array:
+    Gauss and Newton's method with halved steps: each step solves the linearised problem (Bates and Watts 1988, section
+    2.2). scipy's solver takes longer to import than the whole fit takes.
+    """
+
+    def residuals(b: Array) -> Array:
         # a step may lead to a point where the law has no throughput
-        return np.maximum(columns @ b, 1e-9 * over)
+        return np.log(np.maximum(columns @ b, 1e-9 * over) / over)
 
-    start, *_ = np.linalg.lstsq(columns / over[:, None], np.ones_like(over))
-    solved = optimize.least_squares(
-        lambda b: np.log(over_of(b) / over), start, jac=lambda b: columns / over_of(b)[:, None], x_scale="jac"
-    )
-    return solved.x, solved.jac, 2 * float(solved.cost)
+    def slopes(b: Array) -> Array:
+        return columns / np.maximum(columns @ b, 1e-9 * over)[:, None]
+
+    b: Array = np.asarray(np.linalg.lstsq(columns / over[:, None], np.ones_like(over))[0], dtype=np.float64)
+    squares = float(np.sum(residuals(b) ** 2))
+    for _ in range(MOST_STEPS):
+        gradient = slopes(b)
+        # columns of similar length, because those of few and of many clients differ by powers of ten
+        scale = np.linalg.norm(gradient, axis=0)
+        step: Array = np.asarray(np.linalg.lstsq(gradient / scale, -residuals(b))[0] / scale, dtype=np.float64)
+        share = 1.0
+        while share > LEAST_STEP and float(np.sum(residuals(b + share * step) ** 2)) > squares:
+            share /= 2
+        if share <= LEAST_STEP:
+            break
+        b = b + share * step
+        before, squares = squares, float(np.sum(residuals(b) ** 2))
+        if before - squares <= 1e-14 * before and np.all(np.abs(share * step) <= 1e-9 * np.abs(b)):
+            break
+    return b, slopes(b), squares
 
 
 def _row(clients: float) -> Array:

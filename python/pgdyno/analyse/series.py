@@ -68,8 +68,9 @@ def following(plan: Mapping[str, Any], points: Iterable[Point]) -> frozenset[str
     """
     sweep = plan.get("sweep") or {}
     items = {name: sweep.get(name) for name in ("workers", "scale", "rate")}
-    for group in ("settings", "variables"):
-        items |= {f"{group}.{name}": values for name, values in (sweep.get(group) or {}).items()}
+    # a point keeps settings of sessions among its settings
+    for group, kept in (("settings", "settings"), ("session_settings", "settings"), ("variables", "variables")):
+        items |= {f"{kept}.{name}": values for name, values in (sweep.get(group) or {}).items()}
     names = [name for name, values in items.items() if isinstance(values, list) and _is_computed(values)]
     different = {point.model_dump_json(): point for point in points}.values()
     changing = frozenset(name for name in names if len({point.parameter(name) for point in different}) > 1)
@@ -77,7 +78,7 @@ def following(plan: Mapping[str, Any], points: Iterable[Point]) -> frozenset[str
     return changing if len(left) == len(different) else frozenset()
 
 
-_A_PARAMETER = re.compile(r"\b(clients|workers|scale|rate)\b|\b(settings|variables)\.")
+_A_PARAMETER = re.compile(r"\b(clients|workers|scale|rate)\b|\b(settings|session_settings|variables)\.")
 
 
 def _is_computed(values: Sequence[object]) -> bool:

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pgdyno.analyse.estimate import Estimate, mean_interval
 from pgdyno.analyse.histogram import HistogramError, LatencyHistogram, merge
+from pgdyno.analyse.mean_interval import Estimate, trials_interval
+from pgdyno.analyse.over_time.timeline import RunSource, trial_timeline
 from pgdyno.analyse.series import Series, following, series_in_order
-from pgdyno.analyse.timeline import RunSource, trial_timeline
 from pgdyno.messages import Message
 from pgdyno.records import ErrorCount, Latency, Outcome, Point, Summary, TrialRecord
 
@@ -178,7 +178,7 @@ def _point(run: RunSource, series: Series, trials: Sequence[TrialRecord]) -> Poi
         point=trials[0].point,
         finished=numbers,
         failed=tuple(trial.number for trial in trials if trial.number not in numbers),
-        tps=mean_interval(rates) if rates else None,
+        tps=trials_interval(rates, [trial.instance for trial, _ in finished]) if rates else None,
         tps_by_trial=rates,
         latency=latency,
         histogram=histogram,
@@ -287,7 +287,7 @@ def _errors(summaries: Sequence[Summary]) -> tuple[ErrorCount, ...]:
 
 def _seconds(run: RunSource, numbers: Sequence[int]) -> tuple[float, ...]:
     """Return the mean of each second over the trials that reached it."""
-    curves = [[second.tps for second in trial_timeline(run, number).measured()] for number in numbers]
+    curves = [trial_timeline(run, number).measured_part.tps.tolist() for number in numbers]
     longest = max((len(curve) for curve in curves), default=0)
     means = []
     for at in range(longest):

@@ -9,8 +9,9 @@ from typing import TypeVar
 
 from pgdyno.audit.subject import AuditRun, Sample, Subject
 from pgdyno.records import Manifest, TargetRecord, TrialRecord
-from pgdyno.store.probe_tables import Metric, Stretches
-from pgdyno.store.tables import EventRow, IntervalRow, SeriesRow, SettingRow, StatementRow, WaitRow
+from pgdyno.store.probe_tables import Metric, Shares, Stretches
+from pgdyno.store.seconds import Seconds
+from pgdyno.store.trial_tables import EventRow, SeriesRow, SettingRow, StatementRow, WaitRow
 
 Arms = Mapping[str, Sequence[Sample]]
 """Finished trials by the name of their arm."""
@@ -49,7 +50,7 @@ def compared_arms(subject: Subject) -> Arms:
     return arms
 
 
-_Row = TypeVar("_Row", IntervalRow, EventRow, SeriesRow)
+_Row = TypeVar("_Row", EventRow, SeriesRow)
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,13 @@ class PairRun:
             for row in self._renumbered(at, self._sides[at].run.series_within(own, wanted))
         ]
 
+    def shares_within(self, stretches: Stretches, wanted: Sequence[Metric]) -> Shares:
+        return {
+            (self._number(at, trial), stretch): shares
+            for at, own in self._own(stretches)
+            for (trial, stretch), shares in self._sides[at].run.shares_within(own, wanted).items()
+        }
+
     # required by the protocol; nothing here uses it
 
     def sessions_within(
@@ -150,8 +158,9 @@ class PairRun:
         """Return None, because no rule about pairs uses waits."""
         return {}
 
-    def intervals(self) -> Sequence[IntervalRow]:
-        return [row for at, side in enumerate(self._sides) for row in self._renumbered(at, side.run.intervals())]
+    def seconds(self, trial: int) -> Seconds:
+        at = int(trial >= self._shift)
+        return self._sides[at].run.seconds(trial - at * self._shift)
 
     def _own(self, stretches: Stretches) -> Iterator[tuple[int, Stretches]]:
         """Yield each side that has some of the `stretches`, with these by its own trial numbers."""

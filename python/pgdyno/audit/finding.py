@@ -78,7 +78,7 @@ class MissingError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class RuleFinding:
     """What a rule's check yields: a finding without the attributes of its rule."""
 
     severity: Severity
@@ -99,18 +99,18 @@ class Rule:
     worst: Severity
     """The highest severity that it reports."""
     source: str
-    check: Callable[[Subject], Iterable[Said]]
+    check: Callable[[Subject], Iterable[RuleFinding]]
     place: int = 1_000
     """Where reports show it: rules with a lower number come first."""
 
     def findings(self, subject: Subject) -> list[Finding]:
         """Run the rule on `subject`."""
         try:
-            said = list(self.check(subject))
+            found = list(self.check(subject))
         except MissingError as missing:
             unchecked = Message(f"{self.id}{NOT_CHECKED}", "not checked: {reason}", reason=missing.reason)
-            said = [Said(Severity.NOTE, unchecked)]
-        for each in said:
+            found = [RuleFinding(Severity.NOTE, unchecked)]
+        for each in found:
             if not each.message.id.startswith(self.id):
                 raise ValueError(f"rule {self.id}: the id {each.message.id} does not begin with the rule's")
         return [
@@ -126,7 +126,7 @@ class Rule:
                 advice=each.advice,
                 source=self.source,
             )
-            for each in said
+            for each in found
         ]
 
 

@@ -28,7 +28,7 @@ from pgdyno.audit.rules import (
 from pgdyno.audit.setting_values import alike, values_at
 from pgdyno.audit.subject import AuditRun, Subject
 from pgdyno.errors import UsageError
-from pgdyno.fingerprint.comparison import (
+from pgdyno.fingerprint.differences import (
     HEAVY_SETTINGS,
     UNKNOWN,
     Difference,
@@ -37,7 +37,7 @@ from pgdyno.fingerprint.comparison import (
     topic_of,
     unknown_of,
 )
-from pgdyno.fingerprint.comparison import Severity as Weight
+from pgdyno.fingerprint.differences import Severity as Weight
 from pgdyno.messages import Message
 from pgdyno.records import Fingerprint, Manifest
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pgdyno.audit.subject import AuditRun
 
 Value = float | str
-Told = Mapping[str, Mapping[str, str]]
+ReportedSettings = Mapping[str, Mapping[str, str]]
 """Settings that are not the default, as SHOW prints them, by target and name."""
 
 _NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)\s*(.*)")
@@ -45,20 +45,22 @@ def values_at(run: AuditRun, names: Collection[str]) -> dict[str, dict[str, Valu
     return found
 
 
-def alike(told: Sequence[str | None], kept: Sequence[Value | None]) -> bool:
-    """Return whether one setting is the same everywhere: `told` as SHOW prints it, None for the default; `kept` as
+def alike(printed: Sequence[str | None], kept: Sequence[Value | None]) -> bool:
+    """Return whether one setting is the same everywhere: `printed` as SHOW prints it, None for the default; `kept` as
     recorded.
     """
-    values = {setting_value(text) if text is not None else value for text, value in zip(told, kept, strict=True)}
+    values = {setting_value(text) if text is not None else value for text, value in zip(printed, kept, strict=True)}
     return None not in values and len(values) == 1
 
 
-def alike_settings(run: AuditRun, told: Told, names: Iterable[str]) -> set[str]:
+def alike_settings(run: AuditRun, printed: ReportedSettings, names: Iterable[str]) -> set[str]:
     """Return those of the settings `names` that have the same value at all targets of `run`."""
     names = list(names)
     kept = values_at(run, names)
     return {
         name
         for name in names
-        if alike([told[target].get(name) for target in told], [kept.get(target, {}).get(name) for target in told])
+        if alike(
+            [printed[target].get(name) for target in printed], [kept.get(target, {}).get(name) for target in printed]
+        )
     }

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, TypeVar
 
-from pgdyno.analyse.dip_evidence import METRICS, ExplainedDip, explained, joined, spans_needed, worker_shares
-from pgdyno.analyse.dips import Dip, dips_of
+from pgdyno.analyse.over_time.dip_evidence import METRICS, ExplainedDip, explained, joined, spans_needed, worker_shares
+from pgdyno.analyse.over_time.dips import Dip, dips_of
+from pgdyno.analyse.over_time.probe_series import Span, SummedProbe, origin_us
+from pgdyno.analyse.over_time.timeline import Timeline, timeline_of
 from pgdyno.analyse.price import PriceList, prices_of
-from pgdyno.analyse.probe_series import Span, SummedProbe, origin_us
-from pgdyno.analyse.timeline import Timeline, timeline_of
 from pgdyno.records import GeneratorHost, ImportedLine, Latency, Manifest, Outcome, Summary, TrialRecord
-from pgdyno.store.probe_tables import Metric, Stretches
-from pgdyno.store.tables import EventRow, IntervalRow, SeriesRow, SettingRow, StatementRow, WaitRow
+from pgdyno.store.probe_tables import Metric, Shares, Stretches
+from pgdyno.store.seconds import Seconds
+from pgdyno.store.trial_tables import EventRow, SeriesRow, SettingRow, StatementRow, WaitRow
 
 _NUMBER = re.compile(r"\d{1,15}(?:\.(\d{1,15}))?")
 READ_ONLY = frozenset(["select-only", "oltp-read-only", "oltp-point-select"])
@@ -31,7 +32,7 @@ class AuditRun(Protocol):
     @property
     def trials(self) -> Sequence[TrialRecord]: ...
 
-    def intervals(self) -> Sequence[IntervalRow]: ...
+    def seconds(self, trial: int) -> Seconds: ...
 
     def statements(self) -> Sequence[StatementRow]: ...
 
@@ -49,6 +50,9 @@ class AuditRun(Protocol):
     def series_within(self, stretches: Stretches, wanted: Sequence[Metric]) -> Sequence[SeriesRow]:
         """Return the probe's samples of some metrics within stretches of trials, by trial and time."""
 
+    def shares_within(self, stretches: Stretches, wanted: Sequence[Metric]) -> Shares:
+        """Return means over time of the probe's shares by trial and number of the stretch; nothing without a sample."""
+
     def sessions_within(self, stretches: Stretches) -> Mapping[tuple[int, int], tuple[int, Sequence[WaitRow]]]:
         """Return the samples of sessions, and their waits summed over them, by trial and number of the stretch."""
 
@@ -60,7 +64,7 @@ ASKED_AMOUNTS: Sequence[Metric] = (
     ("checkpoints", "timed"), ("checkpoints", "requested"), ("checkpoints", "done"),
     ("tables", "vacuums"), ("tables", "autovacuums"), ("tables", "analyzes"),
     ("tables", "autoanalyzes"), ("vacuum", "blocks"),
-    ("database", "blocks_read"), ("database", "blocks_hit"),
+    ("database", "blocks_read"), ("database", "blocks_hit"), ("paging", "read"),
 )  # fmt: skip
 """Counters of the probe that rules use, over the measured part of each trial: one query reads all of them."""
 
@@ -152,7 +156,7 @@ class Sample:
         return self.trial.point.rate is not None or "schedule_lag_ms" in self.figures
 
 
-_Row = TypeVar("_Row", IntervalRow, StatementRow, EventRow, SeriesRow, WaitRow)
+_Row = TypeVar("_Row", StatementRow, EventRow, SeriesRow, WaitRow)
 
 
 def _by_trial(rows: Sequence[_Row]) -> dict[int, list[_Row]]:
@@ -228,8 +232,8 @@ class Subject:
                 found[row.trial][row.name] = row.setting or ""
         return found
 
-    def intervals(self, trial: int) -> Sequence[IntervalRow]:
-        return self._intervals.get(trial, ())
+    def seconds(self, trial: int) -> Seconds:
+        return self.run.seconds(trial)
 
     def statements(self, trial: int) -> Sequence[StatementRow]:
         return self._statements.get(trial, ())
@@ -243,7 +247,7 @@ class Subject:
         """Return the timeline of every finished trial; without p99 if it has several scripts."""
         if self.known_courses is not None:
             return self.known_courses
-        return {each.number: timeline_of(each.number, self.intervals(each.number)) for each in self.samples}
+        return {each.number: timeline_of(each.number, self.seconds(each.number)) for each in self.samples}
 
     @cached_property
     def dips(self) -> Mapping[int, Sequence[Dip]]:
@@ -267,7 +271,7 @@ class Subject:
             known = {span: sums[number, at] for at, span in enumerate(spans[number]) if (number, at) in sums}
             probe = SummedProbe(origin_us(self.events(number)) or 0, (), series.get(number, []), known)
             generator = records[number].generator
-            shares = worker_shares(self.intervals(number), generator.workers if generator is not None else 1)
+            shares = worker_shares(self.seconds(number), generator.workers if generator is not None else 1)
             found[number] = explained(self.courses[number], probe, records[number].events, shares, self.dips[number])
         return found
 
@@ -285,26 +289,38 @@ class Subject:
         """Return the measured part of each trial on the probe's clock, one stretch each; trials without a probe are
         left out.
         """
+        return {number: stretches[:1] for number, stretches in self._parts.items()}
+
+    @cached_property
+    def _parts(self) -> Mapping[int, Sequence[tuple[int, int]]]:
+        """Return the measured part of each trial with a probe, its first and its last fifth."""
         spans: dict[int, list[Span]] = {}
         for sample in self.samples:
-            course = self.courses[sample.number].measured()
-            if sample.trial.probe is not None and course:
-                spans[sample.number] = [(course[0].from_s, course[-1].to_s)]
+            course = self.courses[sample.number].measured_part
+            if sample.trial.probe is not None and len(course):
+                begin, end = float(course.from_s[0]), float(course.to_s[-1])
+                fifth = (end - begin) / 5
+                spans[sample.number] = [(begin, end), (begin, begin + fifth), (end - fifth, end)]
         return self.on_probes_clock(spans)
+
+    @cached_property
+    def _amounts(self) -> Mapping[tuple[int, int], Mapping[Metric, float]]:
+        return self.run.amounts_within(self._parts, ASKED_AMOUNTS)
 
     @cached_property
     def amounts(self) -> Mapping[int, Mapping[Metric, float]]:
         """Return the increase of ASKED_AMOUNTS over the measured part of each trial; a source without a sample is left
         out.
         """
-        found = self.run.amounts_within(self.measured, ASKED_AMOUNTS)
-        return {number: amounts for (number, _), amounts in found.items()}
+        return {number: amounts for (number, part), amounts in self._amounts.items() if part == 0}
+
+    def amounts_of_fifths(self, trial: int) -> Sequence[Mapping[Metric, float]] | None:
+        """Return the increase of ASKED_AMOUNTS over the first and the last fifth of the measured part of a trial; None
+        without a probe.
+        """
+        return [self._amounts.get((trial, part), {}) for part in (1, 2)] if trial in self._parts else None
 
     # read each table once: a file per trial and rule would take seconds for a hundred trials
-
-    @cached_property
-    def _intervals(self) -> Mapping[int, Sequence[IntervalRow]]:
-        return _by_trial(self.run.intervals())
 
     @cached_property
     def _statements(self) -> Mapping[int, Sequence[StatementRow]]:

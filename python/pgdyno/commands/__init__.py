@@ -1,1 +1,1 @@
-"""The work of each command; `pgdyno.commands.shell` reads the arguments."""
+"""The work of each command; `pgdyno.commands.arguments` reads the arguments."""

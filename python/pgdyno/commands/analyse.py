@@ -126,7 +126,9 @@ def audit_run(run: str, runs: Path, *, json: bool) -> ExitCode:
         )
     else:
         imported = data.manifest.imported is not None
-        _print_findings(data.manifest.run, findings, Console(soft_wrap=True), imported=imported)
+        console = Console(soft_wrap=True)
+        with console.paged():
+            _print_findings(data.manifest.run, findings, console, imported=imported)
     return ExitCode.INVALID if worst(findings) is Severity.INVALID else ExitCode.OK
 
 

@@ -12,12 +12,13 @@ from rich.cells import cell_len
 
 from pgdyno.analyse.comparison import Comparison, Gate, GateVerdict, compare, gate
 from pgdyno.analyse.noise_floor import NoiseFloor, noise_floor
+from pgdyno.analyse.noise_grade import grade_against_none
 from pgdyno.commands.compared_runs import Compared, ComparedRuns
 from pgdyno.commands.report_files import write_report_file
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.messages import Message, message_json
-from pgdyno.report.answers.comparison import comparison_lines, confounded_line, noise_lines
+from pgdyno.report.answers.comparison import comparison_lines, confounded_line, noise_lines, stopping_line
 from pgdyno.report.answers.comparison_export import (
     comparison_json,
     gate_json,
@@ -27,6 +28,8 @@ from pgdyno.report.answers.comparison_export import (
     gate_words,
     noise_json,
 )
+from pgdyno.report.answers.noise import noise_json as noise_grade_json
+from pgdyno.report.answers.noise import noise_line
 from pgdyno.report.answers.refusal import (
     Reason,
     reason_lines,
@@ -66,18 +69,34 @@ def compare_runs(what: Compared, *, noise: bool, json: bool) -> ExitCode:
         }
         print(json_module.dumps({"invalid": reasons_json(reasons), **found}, indent=2))
         return ExitCode.OK
-    console = Console()
-    _print_reasons(reasons, console)
-    for at, comparison in enumerate(comparisons):
-        _print_comparison(comparison, console, first=at == 0, struck=bool(reasons))
-        for line in price_comparison_lines(comparison.base, comparison.other, runs.prices(comparison)):
-            console.print(line, soft_wrap=True)
-    _print_notes([*_warnings(comparisons), *map(str, notes)], console, _confounders(comparisons))
+    print_comparisons(comparisons, reasons, list(map(str, notes)), Console(), runs)
     return ExitCode.OK
 
 
-def run_gate(what: Compared, limit: str, *, junit: Path | None, md: Path | None, json: bool) -> ExitCode:
-    """Prints the gate's verdict, writes its files, and returns the exit code. Raises StoreError and UsageError."""
+def print_comparisons(
+    comparisons: Sequence[Comparison],
+    reasons: Sequence[Reason],
+    notes: Sequence[str],
+    console: Console,
+    runs: ComparedRuns | None = None,
+) -> None:
+    """Prints `comparisons` with the reasons against them; with `runs`, what throughput costs, too."""
+    _print_reasons(reasons, console)
+    for at, comparison in enumerate(comparisons):
+        _print_comparison(comparison, console, first=at == 0, struck=bool(reasons))
+        prices = [] if runs is None else runs.prices(comparison)
+        for line in price_comparison_lines(comparison.base, comparison.other, prices):
+            console.print(line, soft_wrap=True)
+    _print_notes([*_warnings(comparisons), *notes], console, _confounders(comparisons))
+
+
+def run_gate(
+    what: Compared, limit: str, *, junit: Path | None, md: Path | None, json: bool, confirm: bool = False
+) -> ExitCode:
+    """Prints the gate's verdict, writes its files, and returns the exit code. Raises StoreError and UsageError.
+
+    With `confirm`, a suspected regression is measured again, and only the new figures decide about it.
+    """
     allowed = _ratio(limit)
     runs = ComparedRuns.of(what)
     reasons = runs.reasons()
@@ -98,6 +117,13 @@ def run_gate(what: Compared, limit: str, *, junit: Path | None, md: Path | None,
         )
     floor = runs.floor_ratio()
     judged = gate(all_arms[0], allowed)
+    if confirm and judged.verdict is GateVerdict.REGRESSION:
+        # it starts servers, which a gate of stored runs does not need
+        from pgdyno.commands.confirm import confirmed
+
+        found_again = confirmed(judged, what, runs, json=json)
+        judged = found_again.judged
+        notes += found_again.notes
     if floor > allowed:
         notes.append(
             Message(
@@ -113,7 +139,8 @@ def run_gate(what: Compared, limit: str, *, junit: Path | None, md: Path | None,
             write_report_file(path, text(judged))
     if json:
         found = {"invalid": reasons_json(reasons), **_notes_json(notes), "removed": runs.removed_json()}
-        print(json_module.dumps({**found, **gate_json(judged)}, indent=2))
+        noise = noise_grade_json(grade_against_none(judged.comparison))
+        print(json_module.dumps({**found, **gate_json(judged), "noise": noise}, indent=2))
     else:
         _print_gate(judged, notes)
     return {
@@ -187,6 +214,9 @@ def _print_gate(judged: Gate, notes: Sequence[Message]) -> None:
     console.print(f"gate: {gate_verdict_words(judged)}", style=style[judged.verdict])
     for point in judged.points:
         _print_wrapped(f"{point.verdict.value}: {gate_words(judged, point)}", console)
+    stopped = stopping_line(judged.comparison)
+    for line in (*([] if stopped is None else [stopped]), noise_line(grade_against_none(judged.comparison))):
+        _print_wrapped(line, console)
     _print_notes([*map(str, judged.comparison.warnings), *map(str, notes)], console, _confounders([judged.comparison]))
 
 
@@ -205,7 +235,7 @@ def _print_notes(notes: Sequence[str], console: Console, confounders: Sequence[s
 
 def _print_wrapped(text: str, console: Console, style: str = "", width: int | None = None) -> None:
     """Prints `text` in lines that fit and keep each figure with its percent sign; lines of tables fit already."""
-    room = width or console.width
+    room = width if width is not None and console.is_terminal else console.room
     for line in wrapped(text, room) if cell_len(text) > room else [text]:
         console.print(line, style=style, soft_wrap=True)
 

@@ -25,7 +25,7 @@ from pgdyno.audit.pairing import (
 )
 from pgdyno.commands.report_files import read_prices
 from pgdyno.errors import UsageError
-from pgdyno.fingerprint.comparison import Difference, topic_of
+from pgdyno.fingerprint.differences import Difference, topic_of
 from pgdyno.messages import Message
 from pgdyno.report.answers.refusal import Grounds, Reason
 from pgdyno.store import RunData, find_run, load_run

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as json_module
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import typer
@@ -14,7 +15,7 @@ from pgdyno.errors import UsageError
 from pgdyno.plan import Plan, load_plan
 from pgdyno.records.price import PriceList
 from pgdyno.targets import Home
-from pgdyno.targets.estimate import CURRENCY, Estimate, Item, Origin, price_list
+from pgdyno.targets.estimate import CURRENCY, ONCE, STALE_DAYS, Estimate, Item, Origin, price_list
 from pgdyno.targets.provider import provider_of, providers
 from pgdyno.units import format_duration
 
@@ -39,6 +40,9 @@ def cost(source: str, overrides: Sequence[str], *, json: bool, on: str | None = 
     if json:
         print(json_module.dumps(as_json(found)))
         return
+    if provider is not None and not found.items:
+        print(f"{provider.title} has no prices: say in [price] what the plan's servers cost")
+        return
     console = Console(soft_wrap=True)
     for line in lines(found):
         console.print(line)
@@ -56,6 +60,9 @@ def agree(plan: Plan, consent: Consent, hours: float | None = None) -> Estimate:
     provider = provider_of(plan)
     assert provider is not None
     found = provider.price(plan, Home.locate().root, hours)
+    if not found.items:
+        # what costs nothing needs no consent
+        return found
     console = Console(stderr=True, soft_wrap=True)
     for line in lines(found):
         console.print(line)
@@ -75,18 +82,24 @@ def agree(plan: Plan, consent: Consent, hours: float | None = None) -> Estimate:
     return found
 
 
-def agree_for_run(plan: Plan, consent: Consent) -> PriceList | None:
+def agree_for_run(plan: Plan, consent: Consent, spent: float = 0.0) -> tuple[PriceList | None, float | None]:
     """Calls `agree` unless the plan rents nothing or its servers are up.
 
-    Returns prices for the reports. Raises PgdynoError.
+    Returns prices for the reports, and the most that the run may cost in USD, None without a limit: --max-cost, or what
+    `agree` called the most in addition to `spent`, the cost of the run's earlier attempts. Raises PgdynoError.
     """
     provider = provider_of(plan)
     if provider is None:
-        return None
+        return None, None
     root = Home.locate().root
     if provider.is_standing(plan, root):
-        return price_list(plan, provider.price(plan, root))
-    return price_list(plan, agree(plan, consent))
+        return price_list(plan, provider.price(plan, root)), consent.max_cost
+    if consent.max_cost is not None and spent >= consent.max_cost:
+        message = f"the run has cost {spent:.2f} {CURRENCY} so far, and --max-cost is {consent.max_cost:g}"
+        raise UsageError(message, hint="raise --max-cost, which counts all attempts at a run")
+    found = agree(plan, consent)
+    most = None if found.most is None else spent + found.most
+    return price_list(plan, found), most if consent.max_cost is None else consent.max_cost
 
 
 def _check_most(found: Estimate, most: float) -> None:
@@ -105,7 +118,10 @@ def lines(found: Estimate) -> list[str]:
     if found.hours is None:
         said.append(f"{least} {found.hourly:.4f} {CURRENCY} an hour; the plan does not say for how long")
     else:
-        said.append(f"{least} {found.hours * found.hourly:.2f} {CURRENCY} for {lasts}, {found.hourly:.4f} an hour")
+        about = found.hours * found.hourly + found.once
+        said.append(f"{least} {about:.2f} {CURRENCY} for {lasts}, {found.hourly:.4f} an hour")
+        if found.most is not None:
+            said.append(f"at most {found.most:.2f} {CURRENCY}: a run stops before it costs more")
     if found.unknown:
         said.append(
             f"the rest is unknown: {found.why_not or f'the price list of {found.provider} has no matching entry'}"
@@ -130,14 +146,18 @@ def _table(items: Sequence[Item]) -> list[str]:
 def _row(each: Item) -> tuple[str, str, str, str]:
     if each.rate is None:
         return each.target, each.words, "unknown", ""
+    amount = f"{each.once:.2f} once" if each.unit in ONCE else f"{each.hourly:.4f}"
     known = f"{each.rate.asked}{', package' if each.rate.origin is Origin.PACKAGE else ''}"
-    return each.target, each.words, f"{each.hourly:.4f}", known
+    return each.target, each.words, amount, known
 
 
 def _sources(found: Estimate) -> list[str]:
     told = [f"prices are {found.source if found.is_listed else f'those of {found.source} on {found.asked}'}"]
     if found.is_listed and not found.unknown and found.why_not is not None:
         told.append(f"{found.provider} was not queried: {found.why_not}")
+    age = found.days_old(datetime.now(UTC).date())
+    if age > STALE_DAYS:
+        told.append(f"warning: the oldest price is {age} days old; current ones may be higher")
     return [*told, f"without {', '.join(found.left_out)}"]
 
 
@@ -149,7 +169,9 @@ def as_json(found: Estimate) -> dict[str, Any]:
         "source": found.source,
         "hours": found.hours,
         "hourly": found.hourly,
+        "once": found.once,
         "total": found.total,
+        "most": found.most,
         "items": [_item_json(each, found.provider) for each in found.items],
         "left_out": list(found.left_out),
     }
@@ -163,6 +185,7 @@ def _item_json(each: Item, provider: str) -> dict[str, object]:
         "count": each.count,
         "unit": each.unit,
         "hourly": each.hourly,
+        "once": each.once,
         "asked": None if rate is None else rate.asked.isoformat(),
         "origin": None if rate is None else (provider if rate.origin is Origin.PROVIDER else rate.origin.value).lower(),
     }

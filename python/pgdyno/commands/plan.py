@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import json as json_module
 import shutil
+import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from rich.table import Table
 
+from pgdyno.commands.expected_noise import ExpectedNoise, expected_noise, expected_noise_json, expected_noise_line
 from pgdyno.console import Console
-from pgdyno.errors import UsageError
+from pgdyno.errors import ExitCode, PlanError, Problem, UsageError
 from pgdyno.host import describe_host
 from pgdyno.plan import BUILTIN_SCRIPTS, LoadedPlan, catalogue, load_plan
-from pgdyno.plan.budget import Room, fit
-from pgdyno.plan.executed import executed_lines
+from pgdyno.plan.checks.question import answer_warnings
+from pgdyno.plan.executed_code import executed, executed_lines
 from pgdyno.plan.json_schema import schema_text
 from pgdyno.plan.new import write_new_plan
+from pgdyno.plan.reading.read_plan import Budget
 from pgdyno.plan.show import show_json, show_lines, total, warning_lines
+from pgdyno.plan.time_budget.budget import Room, fit
 from pgdyno.programs import find_engine
 from pgdyno.run.engine import check_scripts, workload_options
 from pgdyno.units import parse_duration_s
@@ -38,25 +43,69 @@ def within_budget(loaded: LoadedPlan, budget: str | None) -> LoadedPlan:
     there = next(folder for folder in (root, *root.parents) if folder.exists())
     room = Room(seconds, describe_host().memory_bytes, shutil.disk_usage(there).free)
     fitted = fit(loaded.plan, room)
-    return replace(loaded, plan=fitted.plan, gave_up=tuple(fitted.gave_up))
+    return replace(loaded, plan=fitted.plan, gave_up=tuple(fitted.gave_up), budget=Budget(seconds, time.monotonic()))
 
 
-def check(source: str, overrides: Sequence[str], *, budget: str | None = None, on: str | None = None) -> None:
+def check(
+    source: str,
+    overrides: Sequence[str],
+    *,
+    budget: str | None = None,
+    on: str | None = None,
+    runs: Path,
+    json: bool = False,
+) -> ExitCode:
     """Reports that a plan is valid, warns if it may not answer its question, and lists the code that it runs.
 
-    Runs nothing of the plan: a Lua script is only compiled. Raises PlanError with all problems.
+    Prints the noise grade to expect, from the last such run in the folder `runs`.
+
+    Runs nothing of the plan: a Lua script is only compiled. Raises PlanError with all problems; with `json`, prints
+    them as JSON and returns the exit code.
     """
-    loaded = within_budget(load_plan(source, overrides, on), budget)
-    scripts = workload_options(loaded.plan.workload, BUILTIN_SCRIPTS)
-    check_scripts(find_engine(), scripts, loaded.source, loaded.folder)
+    try:
+        loaded = within_budget(load_plan(source, overrides, on), budget)
+        scripts = workload_options(loaded.plan.workload, BUILTIN_SCRIPTS)
+        check_scripts(find_engine(), scripts, loaded.source, loaded.folder)
+    except PlanError as error:
+        if not json:
+            raise
+        _print_check(error.source, error.problems, None, None)
+        return error.exit_code
+    if json:
+        _print_check(loaded.source, [], loaded, _expected_noise(loaded, runs))
+        return ExitCode.OK
     console = Console()
     console.print(f"{loaded.source}: the plan is valid", soft_wrap=True)
     for line in (total(loaded.plan), *(f"to fit the budget: {each}" for each in loaded.gave_up)):
         console.print(line)
-    for line in warning_lines(loaded):
+    if loaded.plan.search is None:
+        noise = _expected_noise(loaded, runs)
+        console.print(expected_noise_line(loaded.plan, runs, noise), soft_wrap=True)
+    for line in warning_lines(loaded, console.room):
         console.print(line, style="yellow", soft_wrap=True)
     for line in executed_lines(loaded):
         console.print(line, soft_wrap=True)
+    return ExitCode.OK
+
+
+def _expected_noise(loaded: LoadedPlan, runs: Path) -> ExpectedNoise | None:
+    """Returns the grade to expect; None for a search, whose number of trials depends on results."""
+    return None if loaded.plan.search is not None else expected_noise(loaded.plan, runs)
+
+
+def _print_check(
+    source: str, problems: Sequence[Problem], loaded: LoadedPlan | None, noise: ExpectedNoise | None
+) -> None:
+    found = {
+        "source": source,
+        "valid": loaded is not None,
+        "problems": [asdict(each) for each in problems],
+        "warnings": [] if loaded is None else [asdict(each) for each in answer_warnings(loaded)],
+        "executes": [] if loaded is None else [asdict(each) for each in executed(loaded)],
+        "gave_up": [] if loaded is None else list(loaded.gave_up),
+        "expected_noise": expected_noise_json(noise),
+    }
+    print(json_module.dumps(found, indent=2, ensure_ascii=False))
 
 
 def show(
@@ -67,7 +116,10 @@ def show(
     if json:
         print(show_json(loaded))
     else:
-        Console().print(show_lines(loaded))
+        console = Console()
+        with console.paged():
+            for part in show_lines(loaded, console.room).renderables:
+                console.print(part)
 
 
 def new(file: Path, kind: str) -> None:
@@ -89,4 +141,4 @@ def list_catalogue() -> None:
     table.add_column("what it measures")
     for entry in catalogue():
         table.add_row(entry.name, entry.description)
-    Console().print(table)
+    Console().print_table(table)

@@ -134,7 +134,7 @@ def write_each(
     asked = Asked(None if price is None else read_prices(price), language, forms.html, forms.csv is not None)
     found = named_runs(named, runs)
     if forms.html is not None:
-        _told_apart(found.places)
+        _distinct_names(found.places)
     unread: list[Unread] = []
     with over(cluster) as way:
         rows = _written(each_run(way, partial(page_of, asked), found.places), unread)
@@ -159,7 +159,7 @@ def _written(pages: Iterator[tuple[str, Page | Unread]], unread: list[Unread]) -
         yield page.rows
 
 
-def _told_apart(places: Sequence[str]) -> None:
+def _distinct_names(places: Sequence[str]) -> None:
     counts = Counter(place.rpartition("/")[2] for place in places)
     twice = [place for place in places if counts[place.rpartition("/")[2]] > 1]
     if twice:

@@ -12,7 +12,7 @@ from pgdyno.errors import StoreError, UsageError
 from pgdyno.plan.reading.plan_document import dotted, key_lines
 from pgdyno.records.price import PriceList
 from pgdyno.store.object_storage.address import Address, is_remote
-from pgdyno.store.safe_files import open_new
+from pgdyno.store.safe_files import open_new, storing
 from pgdyno.terminal import visible
 
 
@@ -29,8 +29,12 @@ def _bytes(content: str | bytes) -> bytes:
 def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
     """Writes `pieces` to `path` atomically without holding all of them in memory.
 
-    Raises StoreError with the reason.
+    What is below /dev, such as /dev/stdout, is written to instead of replaced. Raises StoreError with the reason.
     """
+    if path.parts[:2] == ("/", "dev"):
+        with storing("write", path), path.open("wb") as stream:
+            stream.writelines(pieces)
+        return
     partial = path.with_name(f".{path.name}.partial")
     try:
         with open_new(partial) as file:
@@ -66,14 +70,15 @@ def read_prices(path: Path) -> PriceList:
         return PriceList.model_validate(tomllib.loads(text))
     except OSError as error:
         raise UsageError(f"cannot read the prices in {path}: {(error.strerror or '').lower()}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not valid TOML: {error}") from error
     except ValidationError as error:
         lines = key_lines(text)
         mistakes = "; ".join(_mistake(lines, each["loc"], each["type"], each["msg"]) for each in error.errors())
         raise UsageError(
             f"{path} is not a price list: {mistakes}", hint="see the example in docs/reference/price.md"
         ) from error
+    # after ValidationError, which is a ValueError
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is not valid TOML: {error}") from error
 
 
 _SAID = {"missing": "is missing", "extra_forbidden": "unknown key"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,14 +13,15 @@ from pgdyno.commands.many_runs import checked_places
 from pgdyno.commands.plan import within_budget
 from pgdyno.commands.report_files import write_report_file
 from pgdyno.console import Console
-from pgdyno.errors import ExitCode, UsageError
+from pgdyno.errors import ExitCode, StoreError, UsageError
 from pgdyno.experiment import Finished, resume_experiment, run_experiment
-from pgdyno.experiment.rented_servers import Renting
+from pgdyno.experiment.limits.cost_guard import spent_on
+from pgdyno.experiment.rented.rented_servers import Renting
 from pgdyno.experiment.resume import loaded_of
 from pgdyno.live.run_journal import JournalView
-from pgdyno.live.start_background import serve_beside
+from pgdyno.live.server.start_background import serve_beside
 from pgdyno.plan import LoadedPlan, Plan, load_plan
-from pgdyno.plan.executed import executed
+from pgdyno.plan.executed_code import executed
 from pgdyno.plan.targets import rented_targets
 from pgdyno.records import Stage
 from pgdyno.report.export import to_csv
@@ -72,15 +74,20 @@ class Rent:
     keep: str | None = None
     consent: Consent = field(default_factory=Consent)
 
-    def agreed(self, plan: Plan) -> Renting:
-        """Returns how to rent the servers, once the user has confirmed the cost. Raises UsageError."""
+    def agreed(self, plan: Plan, spent: float = 0.0) -> Renting:
+        """Returns how to rent the servers, once the user has confirmed the cost; `spent` is what the run has cost so
+        far, in USD.
+
+        Raises UsageError.
+        """
         try:
             keep_s = None if self.keep is None else parse_duration_s(self.keep)
         except ValueError as error:
             raise UsageError(f"--keep: {error}") from error
         if keep_s is not None and not rented_targets(plan):
             raise UsageError("--keep applies to rented servers, and the plan rents none")
-        return Renting(keep_s, agree_for_run(plan, self.consent))
+        price, most = agree_for_run(plan, self.consent, spent)
+        return Renting(keep_s, price, most, spent)
 
 
 def generators_override(places: Sequence[str] | None) -> list[str]:
@@ -110,8 +117,23 @@ def run_plan(
     """
     loaded = within_budget(load_plan(source, overrides, on), budget)
     _show_inherited(loaded)
+    check_folder(runs)
     use = Use(loaded.plan.name, when_busy)
     renting = (rent or Rent()).agreed(loaded.plan)
+    experiment = experiment_of(loaded, runs, check_first=check_first, renting=renting, metrics=metrics)
+    return _show(carry_out(output, use, experiment), output)
+
+
+def check_folder(runs: Path) -> None:
+    """Raises StoreError, before anything is measured, if `runs` is there and is no folder."""
+    if os.path.lexists(runs) and not runs.is_dir():
+        raise StoreError(f"{runs} is not a folder", hint="name a folder of runs; pgdyno makes it if it does not exist")
+
+
+def experiment_of(
+    loaded: LoadedPlan, runs: Path, *, check_first: bool, renting: Renting, metrics: str | None = None
+) -> Callable[[JournalView, Use], Finished]:
+    """Returns what runs the plan into a new folder under `runs`."""
 
     def experiment(view: JournalView, use: Use) -> Finished:
         from pgdyno.metrics.endpoint import metered
@@ -119,7 +141,7 @@ def run_plan(
         with metered(view, metrics) as told:
             return run_experiment(loaded, runs, told, use, check_first=check_first, renting=renting, requests=view)
 
-    return _show(output, use, experiment)
+    return experiment
 
 
 def _show_inherited(loaded: LoadedPlan) -> None:
@@ -147,7 +169,7 @@ def resume_run(
         raise UsageError("runs on object storage cannot be resumed", hint="download the run first, with pgdyno copy")
     folder = find_run(run, runs)
     use = Use(folder.name, when_busy)
-    renting = (rent or Rent()).agreed(loaded_of(folder).plan)
+    renting = (rent or Rent()).agreed(loaded_of(folder).plan, spent_on(folder.manifest.rented))
 
     def experiment(view: JournalView, use: Use) -> Finished:
         from pgdyno.metrics.endpoint import metered
@@ -157,16 +179,25 @@ def resume_run(
                 folder.path, told, redo_failed=redo_failed, use=use, renting=renting, requests=view
             )
 
-    return _show(output, use, experiment)
+    return _show(carry_out(output, use, experiment), output)
 
 
-def _show(output: Output, use: Use, experiment: Callable[[JournalView, Use], Finished]) -> ExitCode:
+def carry_out(
+    output: Output,
+    use: Use,
+    experiment: Callable[[JournalView, Use], Finished],
+    around: Callable[[LiveView], LiveView] = lambda view: view,
+) -> Finished:
+    """Runs `experiment` while this host is free for it, and shows its progress; `around` may add to what is shown."""
     # progress is for eyes: standard output is kept for what was measured
     with (
-        _view(output) as view,
+        _view(output, around) as view,
         host_in_use(use, Waiting(view)) as alongside,
     ):
-        finished = experiment(view, replace(use, alongside=alongside))
+        return experiment(view, replace(use, alongside=alongside))
+
+
+def _show(finished: Finished, output: Output) -> ExitCode:
     run = load_run(finished.folder)
     page = output.html or finished.folder.path / "report.html"
     report = whole_report([run])
@@ -178,12 +209,12 @@ def _show(output: Output, use: Use, experiment: Callable[[JournalView, Use], Fin
         print(json_module.dumps(last))
     else:
         print_report(report.of, Console(), report.extras, [f"report: {page}"])
-    return _exit_code(finished)
+    return exit_code(finished)
 
 
-def _view(output: Output) -> JournalView:
+def _view(output: Output, around: Callable[[LiveView], LiveView]) -> JournalView:
     """What suits the terminal, and a journal for browsers; with --live a server, too, that says where it is."""
-    shown = live_view(Console(stderr=True), quiet=output.quiet)
+    shown = around(live_view(Console(stderr=True), quiet=output.quiet))
 
     def began(folder: Path) -> None:
         if output.live:
@@ -193,7 +224,8 @@ def _view(output: Output) -> JournalView:
     return JournalView(shown, began, controlled=output.live)
 
 
-def _exit_code(finished: Finished) -> ExitCode:
+def exit_code(finished: Finished) -> ExitCode:
+    """Returns the exit code of a run that ended in good order."""
     if finished.stopped is not None:
         return ExitCode.STOPPED
     if not finished.failed:

@@ -28,7 +28,7 @@ def keys_of(given: Sequence[str]) -> dict[str, object]:
             raise UsageError(f"--set {each}: there is no value", hint="such as --set 'subnet=\"subnet-0a1b\"'")
         try:
             found[key.strip()] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
+        except (ValueError, RecursionError):
             found[key.strip()] = value
     return found
 

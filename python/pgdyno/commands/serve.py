@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from pgdyno.console import Console
-from pgdyno.live.web_server import Address, serve
+from pgdyno.errors import StoreError
+from pgdyno.live.server.web_server import Address, serve
 
 
 def serve_runs(runs: Path, listen: str | None) -> None:
     """Serves a folder of runs until Ctrl-C. Raises UsageError if the address is not available."""
     address = Address.parse(listen)
+    if not runs.is_dir():
+        raise StoreError(f"folder {runs} does not exist", hint="name a folder of runs; pgdyno run quick makes one")
     console = Console()
 
     def say(url: str) -> None:

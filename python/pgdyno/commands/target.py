@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import typer
+
 from pgdyno.commands.cost import Consent, agree
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, TargetError, UsageError
@@ -90,10 +92,34 @@ def down(source: str, overrides: Sequence[str]) -> ExitCode:
     return ExitCode.TARGET if left else ExitCode.OK
 
 
+def dead_man(*, yes: bool) -> None:
+    """Shows the role with which a provider removes expired databases, and creates it with consent.
+
+    Raises PgdynoError.
+    """
+    console = Console(stderr=True, soft_wrap=True)
+    for provider in needed_providers():
+        role = provider.dead_man_role()
+        if role is None:
+            continue
+        print(json_module.dumps(role.documents, indent=2))
+        console.print(f"role {role.name}, for the schedules that remove expired databases")
+        if not yes:
+            if not console.is_terminal:
+                console.print("it was not created: confirm with --yes, or let an administrator create it")
+                continue
+            if not typer.confirm("Create it?", err=True):
+                raise UsageError("no role was created")
+        console.print(role.create())
+
+
 def print_policy() -> None:
     """Prints the policy as JSON."""
-    for provider in needed_providers():
-        print(json_module.dumps(provider.policy(), indent=2))
+    policies = [policy for provider in needed_providers() if (policy := provider.policy())]
+    if not policies:
+        raise TargetError("no provider needs permissions: the package of a cloud provider is missing")
+    for policy in policies:
+        print(json_module.dumps(policy, indent=2))
 
 
 def _rented_plan(source: str, overrides: Sequence[str]) -> tuple[Plan, Provider]:
@@ -154,20 +180,35 @@ class Asked:
     all: bool
     expired: bool
     regions: tuple[str, ...]
+    all_regions: bool = False
+    yes: bool = False
+    """Also remove what other identities created."""
 
 
 def reap(asked: Asked, *, look: bool) -> ExitCode:
     """Removes leftover resources, or only lists them with `look`; prints what remains. Raises PgdynoError."""
     if (asked.run is not None) + asked.all + asked.expired != 1:
         raise UsageError("no resources selected", hint="use one of --run RUN, --all and --expired")
-    codes = [_of(provider, asked, look=look) for provider in needed_providers()]
+    found = needed_providers()
+    if asked.run is not None:
+        # only a provider that has the run is asked, or all if no journal here knows it
+        found = [each for each in found if each.has_run(Home.locate().root, asked.run)] or found
+    codes, errors = [ExitCode.OK], list[TargetError]()
+    for provider in found:
+        try:
+            codes.append(_of(provider, asked, look=look))
+        except TargetError as error:
+            # the other provider's resources are removed all the same
+            errors.append(error)
+    if errors:
+        raise errors[0]
     return max(codes)
 
 
 def _of(provider: Provider, asked: Asked, *, look: bool) -> ExitCode:
     root = Home.locate().root
     console = Console(stderr=True, soft_wrap=True)
-    reaper = provider.reaper(root, asked.regions)
+    reaper = provider.reaper(root, asked.regions, all_regions=asked.all_regions)
     wanted = Wanted(None if asked.run is None else provider.run_named(root, asked.run), asked.expired)
     for journal in reaper.strangers():
         console.print(f"run {journal.run} belongs to account {journal.account}, which these credentials cannot access")
@@ -176,6 +217,8 @@ def _of(provider: Provider, asked: Asked, *, look: bool) -> ExitCode:
         for line in [*_listed(there), *provider.hourly_lines(there, root)]:
             print(line)
         return ExitCode.OK
+    if not asked.yes and wanted.run is None:
+        _ask_about_others(reaper.of_others(reaper.find(wanted)), console)
     done = reaper.reap(wanted, console.print)
     left = {each.resource.id for each in done.left}
     for each in done.found:
@@ -184,9 +227,22 @@ def _of(provider: Provider, asked: Asked, *, look: bool) -> ExitCode:
     costs = provider.hourly_lines([each.resource for each in done.left], root)
     for line in [*(each.line for each in done.left), *costs]:
         print(line)
-    if not done.found:
+    if not done.found and reaper.places:
         print(f"no resources of pgdyno found ({', '.join(reaper.places)})")
     return ExitCode.TARGET if done.left else ExitCode.OK
+
+
+def _ask_about_others(others: Sequence[Resource], console: Console) -> None:
+    """Asks before what others created is removed. Raises UsageError without consent."""
+    if not others:
+        return
+    for each in others:
+        console.print(f"{each.words}: created by {each.owner}, run {each.run}")
+    count = f"{len(others)} resource{'s' if len(others) != 1 else ''} of others"
+    if not console.is_terminal:
+        raise UsageError(f"removing {count} needs confirmation", hint="confirm with --yes, or name a run: --run RUN")
+    if not typer.confirm(f"Remove {count}?", err=True):
+        raise UsageError("nothing was removed")
 
 
 def _listed(there: Sequence[Resource]) -> Iterator[str]:

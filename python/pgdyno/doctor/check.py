@@ -42,7 +42,7 @@ Values = Mapping[str, float | int | str]
 
 def good(name: str, found: str, measured: Values | None = None, means: str = "") -> Check:
     """Returns a check without objections."""
-    return _said(CheckVerdict.GOOD, name, found, means, "", measured)
+    return _check(CheckVerdict.GOOD, name, found, means, "", measured)
 
 
 def unknown(name: str, found: str, means: str = "", change: str = "") -> Check:
@@ -52,20 +52,20 @@ def unknown(name: str, found: str, means: str = "", change: str = "") -> Check:
 
 def note(name: str, found: str, means: str, change: str = "", measured: Values | None = None) -> Check:
     """Returns a check to know before interpreting results."""
-    return _said(CheckVerdict.NOTE, name, found, means, change, measured)
+    return _check(CheckVerdict.NOTE, name, found, means, change, measured)
 
 
 def warning(name: str, found: str, means: str, change: str = "", measured: Values | None = None) -> Check:
     """Returns a check for a condition that distorts the results."""
-    return _said(CheckVerdict.WARNING, name, found, means, change, measured)
+    return _check(CheckVerdict.WARNING, name, found, means, change, measured)
 
 
 def stop(name: str, found: str, means: str, change: str, measured: Values | None = None) -> Check:
     """Returns a check for a condition under which the plan cannot run."""
-    return _said(CheckVerdict.STOP, name, found, means, change, measured)
+    return _check(CheckVerdict.STOP, name, found, means, change, measured)
 
 
-def _said(verdict: CheckVerdict, name: str, found: str, means: str, change: str, measured: Values | None) -> Check:
+def _check(verdict: CheckVerdict, name: str, found: str, means: str, change: str, measured: Values | None) -> Check:
     return Check(id=name, verdict=verdict, found=found, means=means, change=change, measured=dict(measured or {}))
 
 

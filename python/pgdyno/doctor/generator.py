@@ -146,8 +146,8 @@ def _environment(address: str, folder: str) -> dict[str, str]:
 
 def _find_null(engine: Engine) -> Path:
     """Returns the program that `PGDYNO_PGNULL` names, or else the one next to the engine, or else on the PATH."""
-    beside = engine.path.with_name(PROGRAM)
-    found = os.environ.get(ENVIRONMENT) or (str(beside) if beside.is_file() else shutil.which(PROGRAM))
+    neighbour = engine.path.with_name(PROGRAM)
+    found = os.environ.get(ENVIRONMENT) or (str(neighbour) if neighbour.is_file() else shutil.which(PROGRAM))
     if found is None:
         raise EngineError(f"{PROGRAM} is not installed", hint=f"reinstall pgdyno, or set {ENVIRONMENT} to its path")
     return Path(found)

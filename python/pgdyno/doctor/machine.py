@@ -107,7 +107,7 @@ def open_files(system: System, needs: Needs) -> Check:
         return unknown(name, "the kernel does not report it")
     soft, hard = limits["Max open files"]
     # each load on a standby has its own engine
-    most = max(needs.clients, needs.beside)
+    most = max(needs.clients, needs.replica_clients)
     wanted, tasks = most + SPARE_FILES, system.tasks_limit()
     clients = f"{most} client{'s' if most != 1 else ''}"
     found = f"{_shown(soft)}, at most {_shown(hard)}; {clients} need about {wanted}"

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pgdyno.plan import LoadedPlan, Plan
-from pgdyno.plan.costs import BYTES_A_SCALE, dataset_bytes
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.plan.sections import SnapshotWay
 from pgdyno.plan.targets import TMPFS, OwnTarget
+from pgdyno.plan.time_budget.time_and_disk import BYTES_A_SCALE, dataset_bytes
 from pgdyno.plan.workload import ends, scripts_that_run
 from pgdyno.records import Point
 from pgdyno.targets import Home
@@ -71,7 +71,7 @@ class Needs:
     """The plan's source; empty without a plan."""
     clients: int = 1
     """The largest number of clients of a point."""
-    beside: int = 0
+    replica_clients: int = 0
     """Clients of the plan's [replica_load], on the standbys of one target."""
     workers: int | None = None
     """Engine threads of that point; None: the engine decides."""
@@ -108,7 +108,7 @@ class Needs:
     @property
     def backends(self) -> int:
         """Sessions of all concurrent loads on one target."""
-        return self.clients + self.beside
+        return self.clients + self.replica_clients
 
     @property
     def sessions(self) -> int:
@@ -145,7 +145,7 @@ def needs_of_plan(loaded: LoadedPlan, home: Home, scripts: Sequence[str]) -> Nee
     return Needs(
         plan=loaded.source,
         clients=most.clients,
-        beside=plan.replica_load.clients if plan.replica_load is not None else 0,
+        replica_clients=plan.replica_load.clients if plan.replica_load is not None else 0,
         workers=most.workers,
         protocol=most.protocol,
         tcp=any(spec.connect == "tcp" for spec in started.values()),
@@ -156,7 +156,7 @@ def needs_of_plan(loaded: LoadedPlan, home: Home, scripts: Sequence[str]) -> Nee
         rate_per_s=_rate(plan, points),
         datasets=datasets,
         servers=len(settings),
-        targets_here=len(started),
+        targets_here=sum(spec.instances for spec in started.values()),
         shared_buffers=tuple(size_of(each, "shared_buffers") for each in settings),
         huge_pages=max((each["huge_pages"] for each in settings), key=["off", "try", "on"].index, default="try"),
         places=_places(plan, started, points, home),
@@ -199,8 +199,8 @@ def _is_folder(path: Path) -> bool:
 
 
 def _servers(spec: OwnTarget) -> int:
-    """Returns the number of servers: a primary and its standbys."""
-    return 1 + (spec.replicas.count if spec.replicas else 0)
+    """Returns the number of servers: primaries and their standbys."""
+    return spec.instances * (1 + (spec.replicas.count if spec.replicas else 0))
 
 
 def _settings(asked: Mapping[str, str], points: Sequence[Point]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from pgdyno.doctor.check import good, stop, unknown, warning
 from pgdyno.errors import EngineError, TargetError
 from pgdyno.plan import Plan
 from pgdyno.plan.hosts import SshSpec
-from pgdyno.plan.targets import NetworkTarget, RentedTarget
+from pgdyno.plan.targets import NetworkTarget, RentedTarget, servers_of
 from pgdyno.records import ALIGNED_US, Check
 from pgdyno.remote import RemoteError
 from pgdyno.targets import Found, Home, SilentProgress, Use, WhenBusy
@@ -31,7 +31,7 @@ def reach_servers(plan: Plan, say: Callable[[str], None]) -> tuple[dict[str, dic
     """Connects to a plan's servers; returns their variables, and a check for each that fails."""
     found: dict[str, Found] = {}
     checks: list[Check] = []
-    for name, spec in plan.target.items():
+    for name, spec in servers_of(plan).items():
         # a rented server does not exist yet
         if isinstance(spec, NetworkTarget) and not isinstance(spec, RentedTarget):
             say(f"reaching {name}")
@@ -68,7 +68,7 @@ def judged(target: str, spec: SshSpec, looked: Looked) -> Check:
     ahead = f"{abs(clock.ahead_us) / 1e3:.1f} ms {'ahead' if clock.ahead_us >= 0 else 'behind'}"
     found = (
         f"{target}: {spec.host} reached as {looked.user} in {looked.connect_s:.1f} s, its host key is known, "
-        f"pgprobe {'was copied there and' if looked.copied else 'is there and'} runs; its clock is {ahead}, ± "
+        f"pgprobe {'was copied there and' if looked.copied else 'is installed and'} runs; its clock is {ahead}, ± "
         f"{clock.uncertainty_us / 1e3:.1f} ms"
     )
     values = {

@@ -7,15 +7,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pgdyno import __version__
-from pgdyno.experiment.conditions import check_conditions
-from pgdyno.experiment.rented_servers import Renting
+from pgdyno.experiment.preflight_and_fingerprint import check_conditions
+from pgdyno.experiment.rented.rented_servers import Renting
 from pgdyno.experiment.resources import open_resources
 from pgdyno.experiment.resume import new_attempt
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.experiment.search.search_trials import search_trials
 from pgdyno.experiment.servers import note_rented
+from pgdyno.experiment.stopping import stopping_rule
 from pgdyno.experiment.trial_sequence import Course, Finished
+from pgdyno.messages import Message
 from pgdyno.plan import LoadedPlan, Plan, PlannedTrial, planned_trials, time_needed_s
 from pgdyno.plan.workload import script_files
 from pgdyno.records import Manifest, TargetRecord
@@ -50,6 +52,7 @@ def run_experiment(
         conditions = check_conditions(loaded, resources, seed, check_first=check_first)
         price = renting.price if renting is not None else None
         manifest = _manifest(loaded, resources.engine, trials, seed, price).model_copy(update=conditions)
+        manifest = manifest.model_copy(update={"stopping": stopping_rule(plan, manifest, trials)})
         folder = RunFolder.create(parent, manifest, script_files(plan))
         with folder.locked():
             resources.guard.watch("the run's folder", folder.path)
@@ -58,7 +61,7 @@ def run_experiment(
             course = Course(context, resources, progress)
             progress.show(_begins(plan, folder, len(trials)))
             for less in loaded.gave_up:
-                progress.note(f"for the budget: {less}")
+                progress.note(Message("budget-reduction", "for the budget: {change}", change=less))
             if resources.rental is not None:
                 note_rented(resources.rental, progress)
             return course.follow(trials if plan.search is None else search_trials(plan, folder, progress))
@@ -67,9 +70,10 @@ def run_experiment(
 def _begins(plan: Plan, folder: RunFolder, trials: int) -> str:
     if plan.search is not None:
         return f"searching for the {plan.search.find}, into {folder.path}"
+    at_most = "at most " if plan.trial.stops_when_decided else ""
     needed_s = time_needed_s(plan)
     measuring = "" if needed_s is None else f", {format_duration(needed_s)} of measuring"
-    return f"{trials} trial{'s' if trials != 1 else ''}{measuring}, into {folder.path}"
+    return f"{at_most}{trials} trial{'s' if trials != 1 else ''}{measuring}, into {folder.path}"
 
 
 def _manifest(

@@ -16,6 +16,7 @@ import psycopg
 
 from pgdyno.errors import TargetError
 from pgdyno.experiment.run_progress import RunProgress
+from pgdyno.messages import Message
 from pgdyno.plan import PlannedTrial
 from pgdyno.records import Leftovers, Manifest
 from pgdyno.targets import Server
@@ -87,17 +88,20 @@ def end_leftovers(manifest: Manifest, trial: PlannedTrial, server: Server, progr
         terminated=sum(each.terminated for each in found),
     )
     if leftovers.canceled or leftovers.terminated:
-        progress.note(f"trial {trial.number}: {_words(leftovers)}")
+        progress.note(
+            Message(
+                "trial-earlier-sessions",
+                "trial {trial}: {count} session of an earlier trial had not ended; statements canceled: {canceled}, "
+                "sessions terminated: {terminated}",
+                "trial {trial}: {count} sessions of an earlier trial had not ended; statements canceled: {canceled}, "
+                "sessions terminated: {terminated}",
+                trial=trial.number,
+                count=leftovers.sessions,
+                canceled=leftovers.canceled,
+                terminated=leftovers.terminated,
+            )
+        )
     return leftovers
-
-
-def _words(leftovers: Leftovers) -> str:
-    count = leftovers.sessions
-    sessions = f"{count} session{'s' if count != 1 else ''} of an earlier trial"
-    return (
-        f"{sessions} had not ended; statements canceled: {leftovers.canceled}, "
-        f"sessions terminated: {leftovers.terminated}"
-    )
 
 
 def _end(connection: Connection, pattern: str, progress: RunProgress) -> Leftovers:

@@ -15,14 +15,14 @@ from pgdyno.errors import EngineError
 from pgdyno.plan import LoadedPlan, Plan, PlannedTrial
 from pgdyno.plan.hosts import generators
 from pgdyno.probe.clock import HERE, Ahead
-from pgdyno.records import Failure, Outcome, Point, Stage, TrialRecord
+from pgdyno.records import Failure, FailureId, Outcome, Point, Stage, TrialRecord
 from pgdyno.remote.program_files import lua_files
 from pgdyno.run import TrialResult
 from pgdyno.run.process import Running, running_engine
 
 if TYPE_CHECKING:
     from pgdyno.doctor.needs import Needs
-    from pgdyno.generators.lifecycle import Cluster
+    from pgdyno.generators.generator_lifecycle import Cluster
     from pgdyno.plan.hosts import SshSpec
     from pgdyno.programs import Engine
     from pgdyno.records import Check
@@ -115,7 +115,7 @@ class Generators:
         try:
             result = load()
         except EngineError as error:
-            failure = Failure(stage=Stage.RUN, message=error.message, hint=error.hint)
+            failure = Failure(stage=Stage.RUN, id=FailureId.NO_GENERATORS, message=error.message, hint=error.hint)
             return TrialResult(Outcome.FAILED, [], None, None, failure)
         is_lost = bool(result.events) and result.events[-1].get("lost_generator") is not None
         if is_lost and result.failure is not None and self._repeats[trial.number] < MAX_REPEATS:
@@ -142,7 +142,7 @@ def open_cluster(
         yield None
         return
     # Ray takes a second to load
-    from pgdyno.generators.lifecycle import opened
+    from pgdyno.generators.generator_lifecycle import opened
 
     with opened(generators(plan.generators), say) as cluster:
         yield cluster
@@ -174,7 +174,7 @@ def generator_checks(
     try:
         with open_cluster(plan, engine, None, say) as cluster:
             assert cluster is not None
-            say("driving a server that answers at once from every generator")
+            say("measuring the ceiling of every generator")
             return look(cluster, needs, servers)
     except EngineError as error:
         means = "the plan's load cannot be made by its generators"

@@ -9,12 +9,12 @@ from typing import TypeVar
 import psycopg
 
 from pgdyno.errors import PgdynoError, StoreError
-from pgdyno.experiment.disk_guard import StopRunError
 from pgdyno.experiment.earlier_sessions import sessions_name
+from pgdyno.experiment.limits.disk_guard import StopRunError
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.plan import LoadedPlan, Plan, PlannedTrial
-from pgdyno.records import Failure, LedgerRecord, Manifest, Stage
+from pgdyno.records import Failure, FailureId, LedgerRecord, Manifest, Stage
 from pgdyno.run import Hook, Injector, TrialResult, check_ledger, pages, run_hook
 from pgdyno.store.safe_files import storing
 from pgdyno.targets import Acts, Server, wait_accepting
@@ -115,9 +115,10 @@ def stage(name: Stage, work: Callable[[], T]) -> T:
         # they concern the whole run
         raise
     except PgdynoError as error:
-        raise StageFailedError(Failure(stage=name, message=error.message, hint=error.hint)) from error
+        failure = Failure(stage=name, id=FailureId.STEP, message=error.message, hint=error.hint)
+        raise StageFailedError(failure) from error
     except psycopg.Error as error:
-        failure = Failure(stage=name, message=str(error).strip(), sqlstate=error.sqlstate)
+        failure = Failure(stage=name, id=FailureId.STATEMENT, message=str(error).strip(), sqlstate=error.sqlstate)
         raise StageFailedError(failure) from error
 
 
@@ -129,8 +130,7 @@ def injector_for(loaded: LoadedPlan, server: Server, log: Path) -> Injector:
 def clients_environment(plan: Plan, manifest: Manifest, trial: PlannedTrial, server: Server) -> dict[str, str]:
     """Return the variables with which the load of `trial` finds `server`, and a replica that takes over from it."""
     promotes = any(event.name == "promote" for event in plan.event)
-    environment = server.failover_environment() if promotes else server.environment()
-    return {**environment, "PGAPPNAME": sessions_name(manifest, trial)}
+    return {**server.clients_environment(follows_primary=promotes), "PGAPPNAME": sessions_name(manifest, trial)}
 
 
 def settle(plan: Plan, server: Server, result: TrialResult) -> LedgerRecord | None:

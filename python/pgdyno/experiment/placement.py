@@ -18,7 +18,7 @@ from pgdyno.targets.rental import GENERATOR, Rental
 from pgdyno.targets.round_trip import measure_way
 
 if TYPE_CHECKING:
-    from pgdyno.generators.lifecycle import Cluster
+    from pgdyno.generators.generator_lifecycle import Cluster
 
 Fields = dict[str, int | float | str | None]
 """Fields of a WayRecord."""
@@ -37,7 +37,7 @@ def measure_path(
     cluster are not available.
     """
     ready = rental.journal.ready if rental is not None else {}
-    location, generator = ready.get(trial.target), ready.get(GENERATOR)
+    location, generator = ready.get(trial.server), ready.get(GENERATOR)
     way = measure_way(server)
     found: Fields = {}
     if location is not None:

@@ -9,9 +9,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from pgdyno.experiment.run_progress import RunProgress
+from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.hosts import SshSpec
-from pgdyno.probe import Beside, Said, StandbyProbes, read_lines
+from pgdyno.probe import LocalProbe, ProbeOutput, StandbyProbes, read_lines
 from pgdyno.probe.clock import Ahead
 from pgdyno.probe.placed_lines import with_far
 from pgdyno.programs import Engine
@@ -41,7 +42,7 @@ class Probing:
         spec = plan.probe
         data = server.machine.data_directory if server.machine else None
         log = writer.log / "probe.log"
-        self._near = Beside(spec, server.environment(), data, self._lines, log, engine.through)
+        self._near = LocalProbe(spec, server.environment(), data, self._lines, log, engine.through)
         names = server.replica_names() if spec.enabled and spec.server else []
         self._standbys = StandbyProbes(
             spec, names, server.replica_environments() if names else [], self._lines, writer.log
@@ -70,7 +71,7 @@ class Probing:
 
     def read(
         self, trial: PlannedTrial, events: Sequence[Event], clock_ahead: Ahead, progress: RunProgress
-    ) -> Said | None:
+    ) -> ProbeOutput | None:
         """Return what the probes wrote, in the time of the engine that wrote `events`; None if none ran.
 
         `clock_ahead` is that of the host with the engine. Notes what is missing or placed imprecisely in time. Raises
@@ -83,18 +84,30 @@ class Probing:
             return near
         said = with_far(near, self._far, events, clock_ahead)
         if said.record.over_ssh is not None:
-            for text in worth_knowing(said.record.over_ssh, trial.number):
-                progress.note_once(text)
+            for note in worth_knowing(said.record.over_ssh, trial.number):
+                progress.note_once(note)
         return said
 
 
-def worth_knowing(far: OverSshRecord, trial: int) -> list[str]:
+def worth_knowing(far: OverSshRecord, trial: int) -> list[Message]:
     """Return what readers of the figures of `trial` should know about the probe on the database's host."""
-    texts = [] if far.message is None else [f"not all is known of the database's host: {far.message}"]
+    notes = []
+    if far.message is not None:
+        notes.append(
+            Message("host-incomplete", "figures of the database's host are incomplete: {why}", why=far.message)
+        )
     if far.clock is not None and not far.clock.aligned:
-        only = f"{far.clock.uncertainty_us / 1e3:.0f} ms only"
-        texts.append(f"trial {trial}: seconds of {far.host} line up with the load's to {only}")
-    return texts
+        precision_ms = far.clock.uncertainty_us / 1e3
+        notes.append(
+            Message(
+                "host-clock-imprecise",
+                "trial {trial}: seconds of {host} line up with the load's to {precision_ms:.0f} ms only",
+                trial=trial,
+                host=far.host,
+                precision_ms=precision_ms,
+            )
+        )
+    return notes
 
 
 def _server_options(data: str | None, settings: dict[str, str]) -> list[str]:

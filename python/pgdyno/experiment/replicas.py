@@ -12,7 +12,7 @@ from pgdyno.experiment.run_context import RunContext
 from pgdyno.plan import BUILTIN_SCRIPTS, PlannedTrial
 from pgdyno.plan.sections import shares
 from pgdyno.records import ReplicaFigures, ReplicaLag
-from pgdyno.run import BesideLoad, TrialResult, failed_with, script_options
+from pgdyno.run import ParallelLoad, TrialResult, failed_with, script_options
 from pgdyno.run.engine import replica_options
 from pgdyno.store import TrialWriter
 from pgdyno.targets import LagWatch, Server
@@ -25,42 +25,42 @@ Load = Callable[[Callable[[], bool]], TrialResult]
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class ReplicaResults:
     loads: list[ReplicaFigures] = field(default_factory=list)
     lags: list[ReplicaLag] = field(default_factory=list)
 
 
 def with_replicas(
     context: RunContext, trial: PlannedTrial, server: Server, writer: TrialWriter, load: Load
-) -> tuple[TrialResult, Beside]:
+) -> tuple[TrialResult, ReplicaResults]:
     """Run `load` while the plan's `replica_load`, if there is one, runs on the standbys of `server`.
 
     The loads on standbys begin before `load` and end after it. If one of them fails, so does the trial. Raises what
     `load` raises, EngineError, StoreError.
     """
-    beside = _loads(context, trial, server, writer)
+    replica_loads = _loads(context, trial, server, writer)
     result: TrialResult | None = None
     watch = LagWatch(server)
     with ExitStack() as stack:
-        for each, _ in beside:
+        for each, _ in replica_loads:
             stack.enter_context(each)
-        connected = [each.wait_connected() for each, _ in beside]
+        connected = [each.wait_connected() for each, _ in replica_loads]
         if all(connected):
             with watch:
-                result = load(lambda: any(each.broken for each, _ in beside))
-    for place, (each, _) in enumerate(beside, start=1):
+                result = load(lambda: any(each.broken for each, _ in replica_loads))
+    for place, (each, _) in enumerate(replica_loads, start=1):
         writer.keep_events(f"replica-{place}-events", each.events)
-    failure = next((why for why in (each.failure() for each, _ in beside) if why is not None), None)
+    failure = next((why for why in (each.failure() for each, _ in replica_loads) if why is not None), None)
     if failure is not None:
         result = failed_with(result, failure)
     assert result is not None
-    found = [figures(each.name, clients, each.events, result.events) for each, clients in beside]
-    return result, Beside([each for each in found if each is not None], watch.lags())
+    found = [figures(each.name, clients, each.events, result.events) for each, clients in replica_loads]
+    return result, ReplicaResults([each for each in found if each is not None], watch.lags())
 
 
 def _loads(
     context: RunContext, trial: PlannedTrial, server: Server, writer: TrialWriter
-) -> list[tuple[BesideLoad, int]]:
+) -> list[tuple[ParallelLoad, int]]:
     """Return a load for each standby, with the number of its clients."""
     plan = context.plan
     wanted = plan.replica_load
@@ -75,6 +75,6 @@ def _loads(
         options = replica_options(plan, trial.point, seed, clients, rate)
         log = writer.log / f"replica-{place + 1}-engine.log"
         environment = {**environments[place], "PGAPPNAME": sessions_name(context.folder.manifest, trial)}
-        each = BesideLoad(names[place], context.engine, [*options, *scripts], environment, context.loaded.folder, log)
+        each = ParallelLoad(names[place], context.engine, [*options, *scripts], environment, context.loaded.folder, log)
         loads.append((each, clients))
     return loads

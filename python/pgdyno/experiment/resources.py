@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from pgdyno.experiment.disk_guard import DiskGuard
 from pgdyno.experiment.generators import check_copies, open_cluster
-from pgdyno.experiment.rented_servers import Renting, connected, rented
+from pgdyno.experiment.limits.disk_guard import DiskGuard
+from pgdyno.experiment.rented.rented_servers import Renting, connected, rented
+from pgdyno.messages import Message
 from pgdyno.plan import BUILTIN_SCRIPTS, LoadedPlan
 from pgdyno.plan.checks.reset import check_found
-from pgdyno.plan.targets import TargetSpec
+from pgdyno.plan.targets import TargetSpec, servers_of
 from pgdyno.report.run_events import BytesDone, Noted, RowsDone, SetUp
 from pgdyno.report.terminal.progress import LiveView
 from pgdyno.run import Engine, check_scripts, find_engine, script_options, workload_options
@@ -20,7 +21,7 @@ from pgdyno.targets import Found, Home, Use, abilities_of, fetch_target, sweep_l
 from pgdyno.targets.rental import Rental
 
 if TYPE_CHECKING:
-    from pgdyno.generators.lifecycle import Cluster
+    from pgdyno.generators.generator_lifecycle import Cluster
 
 
 class SetupProgress:
@@ -33,8 +34,9 @@ class SetupProgress:
         self._view = view
         self._guard = guard
 
-    def note(self, text: str) -> None:
-        self._view.event(Noted(text))
+    def note(self, message: Message) -> None:
+        """Show a note; there is no manifest yet."""
+        self._view.event(Noted(str(message)))
 
     def set_up(self, text: str) -> None:
         """Show a step that fills no disk."""
@@ -57,10 +59,10 @@ class SetupProgress:
 class Resources:
     engine: Engine
     home: Home
-    targets: Mapping[str, TargetSpec]
-    """How to open each target at the start of the run: a rented one by its first address."""
+    servers: Mapping[str, TargetSpec]
+    """How to open each server at the start of the run: a rented one by its first address."""
     found: Mapping[str, Found]
-    """The programs of each target, or its server that was reached."""
+    """The programs of each server, or the server that was reached."""
     guard: DiskGuard
     progress: SetupProgress
     use: Use
@@ -69,6 +71,8 @@ class Resources:
     """The generators, if the plan names several; None for one engine."""
     rental: Rental | None = None
     """The servers that were rented for the run; None if the plan rents none."""
+    renting: Renting = field(default_factory=Renting)
+    """How they are rented."""
 
 
 def scripts_of(loaded: LoadedPlan) -> list[str]:
@@ -97,16 +101,18 @@ def open_resources(
     guard = DiskGuard(loaded.plan.trial.min_free_disk)
     progress = SetupProgress(view, guard)
     for left in sweep_leftovers(home):
-        progress.note(left)
+        progress.note(Message("leftover-removed", "{text}", text=left))
     guard.watch("pgdyno's home", home.root)
+    servers = servers_of(loaded.plan)
     with rented(loaded.plan, home.root, progress.step, progress.note, renting or Renting()) as rental:
-        targets = {name: connected(rental, name, spec) for name, spec in loaded.plan.target.items()}
+        reached = {name: connected(rental, name, spec) for name, spec in servers.items()}
         found = {
-            name: fetch_target(name, spec, home=home, progress=progress, use=use) for name, spec in targets.items()
+            name: fetch_target(name, spec, home=home, progress=progress, use=use) for name, spec in reached.items()
         }
         majors = {name: each.major for name, each in found.items()}
         check_found(loaded.plan, majors, abilities_of(found), loaded.source, loaded.document)
         if rental is not None:
             engine = replace(engine, through=rental.through())
         with open_cluster(loaded.plan, engine, rental, progress.step) as cluster:
-            yield Resources(engine, home, targets, found, guard, progress, use, cluster, rental)
+            how = renting or Renting()
+            yield Resources(engine, home, reached, found, guard, progress, use, cluster, rental, how)

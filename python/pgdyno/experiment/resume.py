@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from pgdyno import __version__
 from pgdyno.errors import StoreError
-from pgdyno.experiment.conditions import changed_since
-from pgdyno.experiment.rented_servers import Renting
+from pgdyno.experiment.preflight_and_fingerprint import changed_since
+from pgdyno.experiment.rented.rented_servers import Renting
 from pgdyno.experiment.resources import open_resources
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
@@ -20,6 +20,7 @@ from pgdyno.experiment.search.search_trials import search_trials, trials_so_far
 from pgdyno.experiment.servers import known_facts, note_rented
 from pgdyno.experiment.trial_sequence import Course, Finished
 from pgdyno.host import boot_id, describe_host
+from pgdyno.messages import Message
 from pgdyno.plan import LoadedPlan, Plan, PlannedTrial, planned_trials
 from pgdyno.plan.workload import script_files
 from pgdyno.records import Attempt, Manifest, Outcome, TrialRecord
@@ -113,8 +114,8 @@ def resume_experiment(
         loaded = loaded_of(folder)
         searches = loaded.plan.search is not None
         trials = trials_so_far(folder.trials()) if searches else planned_trials(loaded.plan)
-        todo, failed = _left(folder, trials, redo_failed=redo_failed, searches=searches)
-        _refuse_changed_scripts(folder, loaded)
+        todo, made_anew = _left(folder, trials, redo_failed=redo_failed, searches=searches)
+        refuse_changed_scripts(folder, loaded)
         if searches:
             trials = [trial for trial in trials if trial not in todo]
         with open_resources(loaded, view, use, renting) as resources:
@@ -124,13 +125,14 @@ def resume_experiment(
             context = RunContext(loaded, folder, resources.engine, resources.home, seed)
             progress = RunProgress(loaded.plan, folder, view, trials, requests)
             course = Course(context, resources, progress)
-            _begin_attempt(context, progress, failed)
+            _begin_attempt(context, progress, made_anew)
             if resources.rental is not None:
                 note_rented(resources.rental, progress)
             if searches:
-                progress.show(f"the search goes on behind {len(trials)} trials, into {folder.path}")
+                progress.show(f"the search continues after {len(trials)} trials, into {folder.path}")
                 return course.follow(search_trials(loaded.plan, folder, progress))
-            progress.show(f"{len(todo)} of {len(trials)} trials are to be done, into {folder.path}")
+            at_most = "at most " if loaded.plan.trial.stops_when_decided else ""
+            progress.show(f"{at_most}{len(todo)} of {len(trials)} trials left to run, into {folder.path}")
             return course.follow(todo)
 
 
@@ -151,7 +153,7 @@ def loaded_of(folder: RunFolder) -> LoadedPlan:
     if manifest.scripts is None and script_files(plan):
         raise StoreError(
             f"cannot resume {folder.name}: pgdyno {manifest.pgdyno} kept no copies of its scripts, "
-            "so nobody knows whether they are the same",
+            "so pgdyno cannot check that they are the same",
             hint="begin a new run",
         )
     return LoadedPlan(_pinned(plan, manifest), manifest.plan_source, "", Path(manifest.plan_folder or folder.path))
@@ -167,7 +169,7 @@ def _pinned(plan: Plan, manifest: Manifest) -> Plan:
 def _left(
     folder: RunFolder, trials: Sequence[PlannedTrial], *, redo_failed: bool, searches: bool
 ) -> tuple[list[PlannedTrial], list[TrialRecord]]:
-    """Return the trials to run, in their order, and the records of failed trials among them."""
+    """Return the trials to run, in their order, and the records among them: failed, or a pair's that was broken off."""
     done = {record.number: record for record in folder.trials()}
     planned = [trial.slug for trial in trials]
     # manifests of earlier versions lack the order, but slugs contain the trials' numbers
@@ -180,47 +182,74 @@ def _left(
     failed = [record for record in done.values() if record.outcome is not Outcome.FINISHED]
     again = {record.number for record in failed} if redo_failed else set()
     todo = [trial for trial in trials if trial.number not in done or trial.number in again]
+    rule = folder.manifest.stopping
+    if rule is not None and rule.ended is not None:
+        # the trials that it left out decide nothing
+        todo = [trial for trial in todo if trial.number in again]
+    if folder.manifest.plan.get("trial", {}).get("order") == "duet":
+        # a trial of a pair means nothing without the other one
+        blocks = {trial.block for trial in todo}
+        todo = [trial for trial in trials if trial.block in blocks]
     # a run that was killed or interrupted after its last trial, while its servers stopped, must still be closed
     closed = folder.manifest.ended_at is not None and folder.manifest.outcome is not Outcome.INTERRUPTED
     ended = bool(folder.manifest.search) if searches else closed
     if not todo and ended:
-        raise StoreError(_nothing_left(folder.name, len(trials), len(failed)), hint=_how_to_redo(failed))
-    return todo, failed if redo_failed else []
+        raise StoreError(_nothing_left(folder.name, len(done), len(failed)), hint=_how_to_redo(failed))
+    return todo, [done[trial.number] for trial in todo if trial.number in done]
 
 
 def _nothing_left(name: str, trials: int, failed: int) -> str:
-    whole = f"all {trials} trials are there" if trials > 1 else "its trial is there"
+    whole = f"all {trials} trials are stored" if trials > 1 else "its trial is stored"
     return f"cannot resume {name}: it is closed, {whole}{f', {failed} of them failed' if failed else ''}"
 
 
 def _how_to_redo(failed: Sequence[TrialRecord]) -> str:
-    return "--redo-failed makes those that failed anew" if failed else "begin a new run"
+    return "--redo-failed runs the failed ones again" if failed else "begin a new run"
 
 
-def _refuse_changed_scripts(folder: RunFolder, loaded: LoadedPlan) -> None:
+def refuse_changed_scripts(folder: RunFolder, loaded: LoadedPlan, what: str = "resume") -> None:
+    """Raise StoreError if a script file is no longer what the run used; `what` says what cannot be done then."""
     changed = changed_script(folder.path, loaded.folder, folder.manifest.scripts or [])
     if changed is not None:
         hint = f"the copy in {folder.path} is what it was: put that back, or begin a new run"
-        raise StoreError(f"cannot resume {folder.name}: {changed}", hint=hint)
+        raise StoreError(f"cannot {what} {folder.name}: {changed}", hint=hint)
 
 
-def _begin_attempt(context: RunContext, progress: RunProgress, failed: Sequence[TrialRecord]) -> None:
+def _begin_attempt(context: RunContext, progress: RunProgress, made_anew: Sequence[TrialRecord]) -> None:
     """Add the attempt to the manifest, note what changed, and remove what the last attempt left."""
     folder = context.folder
     before = attempts_so_far(folder.manifest)
     now = new_attempt(context.engine.version)
     folder.update_manifest(ended_at=None, outcome=None, attempts=[*before, now])
     number = len(before) + 1
-    progress.note(f"attempt {number} began at {now.started_at:%Y-%m-%d %H:%M:%S} UTC; the last one {before[-1].ended}")
-    for change in [*changes(before[-1], now), *changed_since(context)]:
+    progress.note(
+        Message(
+            "attempt",
+            "attempt {attempt} began at {began} UTC; the last one {ended}",
+            attempt=number,
+            began=f"{now.started_at:%Y-%m-%d %H:%M:%S}",
+            ended=before[-1].ended or "did not end",
+        )
+    )
+    for text in changes(before[-1], now):
+        progress.note(Message("attempt-differs", "{change}", change=text))
+    for change in changed_since(context):
         progress.note(change)
     removed = folder.remove_partials()
     if removed:
-        progress.note(f"removed what was left of {_counted(removed)}")
-    for record in failed:
+        progress.note(Message("partial-trials-removed", "removed what was left of {trials}", trials=_counted(removed)))
+    for record in made_anew:
         folder.set_aside(record.slug)
+    failed = [record.slug for record in made_anew if record.outcome is not Outcome.FINISHED]
+    partners = [record.slug for record in made_anew if record.outcome is Outcome.FINISHED]
     if failed:
-        progress.note(f"made anew, for they had failed: {_counted([record.slug for record in failed])}")
+        trials = _counted(failed)
+        progress.note(Message("failed-trials-again", "running again {trials}, which failed", trials=trials))
+    if partners:
+        trials = _counted(partners)
+        progress.note(
+            Message("partner-trials-again", "running again {trials}, whose partner is missing or failed", trials=trials)
+        )
 
 
 def _counted(slugs: Sequence[str]) -> str:

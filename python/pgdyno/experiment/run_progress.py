@@ -7,14 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 from pgdyno.analyse.series import Series, following, label, varying
-from pgdyno.experiment.disk_guard import StopRunError
+from pgdyno.experiment.limits.disk_guard import StopRunError
+from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.workload import trial_s
-from pgdyno.records import Outcome, TrialRecord
+from pgdyno.records import KeptMessage, Outcome, TrialRecord
 from pgdyno.report.run_events import (
     EngineReported,
     GridTrial,
     IntervalEnded,
+    Looked,
     NoRequests,
     Noted,
     Requests,
@@ -63,15 +65,18 @@ class RunProgress:
         self._labels = _labels(self._plan, self._trials)
         self._folder.update_manifest(trials_planned=len(self._trials))
 
-    def note(self, text: str) -> None:
-        """Show `text` and store it in the manifest. Raises StoreError."""
-        self.show(text)
-        self._folder.update_manifest(notes=[*self._folder.manifest.notes, text])
+    def note(self, message: Message) -> None:
+        """Show `message` and store it in the manifest. Raises StoreError."""
+        self.show(str(message))
+        before = self._folder.manifest
+        self._folder.update_manifest(
+            notes=[*before.notes, str(message)], note_details=[*before.note_details, KeptMessage.of(message)]
+        )
 
-    def note_once(self, text: str) -> None:
-        """Note `text` unless the manifest already contains it: a problem of every trial is one note. See `note`."""
-        if text not in self._folder.manifest.notes:
-            self.note(text)
+    def note_once(self, message: Message) -> None:
+        """Note `message` unless the manifest contains it: a problem of every trial is one note. See `note`."""
+        if str(message) not in self._folder.manifest.notes:
+            self.note(message)
 
     def show(self, text: str) -> None:
         """Show `text` without storing it."""
@@ -92,9 +97,13 @@ class RunProgress:
     def run_ended(self, how: str, outcome: Outcome) -> None:
         self._view.event(RunEnded(how, outcome))
 
-    def trial_started(self, trial: PlannedTrial) -> None:
+    def trial_started(self, trial: PlannedTrial, *, partner: PlannedTrial | None = None, is_over: bool = False) -> None:
+        """Show `trial`, which runs at the same time as `partner`; `is_over` for the one of a pair that ran unseen."""
         name, seconds = self._labels[trial.number], trial_s(self._plan)
-        self._view.event(TrialStarted(trial.number, len(self._trials), name, seconds, self.later))
+        if partner is not None:
+            name = f"{name}, duet with trial {partner.number}"
+        later = self.later // self._plan.at_once
+        self._view.event(TrialStarted(trial.number, len(self._trials), name, seconds, later, is_over))
 
     def interval(self, interval: Interval) -> None:
         # the shortened interval at the end of a phase is too short for a meaningful throughput
@@ -108,6 +117,9 @@ class RunProgress:
         latency = record.summary.latency_ns if record.summary else None
         p99_ms = latency.p99 / 1e6 if latency and latency.p99 is not None else None
         self._view.event(TrialEnded(record.outcome, record.summary.tps if record.summary else None, p99_ms))
+
+    def looked(self, look: Looked) -> None:
+        self._view.event(look)
 
     def check_requests(self) -> None:
         """Raise StopRunError if somebody who watches asked for the end of the run."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -10,12 +11,13 @@ from datetime import datetime
 
 from pgdyno.analyse.price import prices_of
 from pgdyno.errors import PgdynoError, TargetError
-from pgdyno.experiment.cloud_metrics import CloudRecorder
-from pgdyno.experiment.conditions import keep_server, keep_stamp
+from pgdyno.experiment.preflight_and_fingerprint import keep_server, keep_stamp
+from pgdyno.experiment.rented.cloud_recorder import CloudRecorder
 from pgdyno.experiment.resources import Resources
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
-from pgdyno.plan import PlannedTrial
+from pgdyno.messages import Message
+from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.plan.workload import scripts_that_run
 from pgdyno.prepare import Dataset, Preparer, check_extension
@@ -23,10 +25,15 @@ from pgdyno.prepare.cache import read_every_page
 from pgdyno.prepare.steps import Steps
 from pgdyno.records import Consistency, Manifest, Preparation, RentRecord, ServerFacts, TargetRecord
 from pgdyno.records.price import HOURS_A_YEAR, PriceList
+from pgdyno.records.trial import target_of
 from pgdyno.targets import Server, fetch_target, open_target
 from pgdyno.targets.estimate import CURRENCY
 from pgdyno.targets.rental import Rental, is_generator
 from pgdyno.units import parse_bytes
+
+BACK_WITHIN_S = 30.0
+"""The time for a server over the network to restart."""
+_LOOK_S = 1.0
 
 
 def touch_first(rental: Rental, target: str, server: Server, steps: Steps, progress: RunProgress) -> None:
@@ -39,7 +46,13 @@ def touch_first(rental: Rental, target: str, server: Server, steps: Steps, progr
     if rental.reads_first(target):
         steps.do("first touch", "reading every page once", lambda: read_every_page(server))
     else:
-        progress.note_once(f"target {target} was restored and not read: first touches of its pages are in its figures")
+        progress.note_once(
+            Message(
+                "target-not-read",
+                "target {target} was restored and not read: its figures include the first read of each page",
+                target=target,
+            )
+        )
     rental.unread.discard(target)
 
 
@@ -48,13 +61,31 @@ def note_rented(rental: Rental, progress: RunProgress) -> None:
     ready = rental.journal.ready
     hosts = Counter((each["instance"], each["zone"]) for name, each in ready.items() if is_generator(name))
     for (instance, zone), count in hosts.items():
-        progress.note(f"the load comes from {count if count > 1 else 'a'} {instance} in {zone}")
+        progress.note(
+            Message(
+                "load-host",
+                "the load comes from a {instance} in {zone}",
+                "the load comes from {count} {instance} in {zone}",
+                count=count,
+                instance=instance,
+                zone=zone,
+            )
+        )
     targets = {name: each for name, each in ready.items() if not is_generator(name)}
     for name, each in targets.items():
-        progress.note(f"target {name} is a {each['instance']} in {each['zone']}, version {each['version']}")
+        progress.note(
+            Message(
+                "target-rented",
+                "target {target} is a {instance} in {zone}, version {version}",
+                target=name,
+                instance=each["instance"],
+                zone=each["zone"],
+                version=each["version"],
+            )
+        )
     for name in targets:
         for text in rental.limits(name):
-            progress.note(f"target {name}: {text}")
+            progress.note(Message("target-limit", "target {target}: {limit}", target=name, limit=text))
 
 
 def rent_of(rental: Rental, manifest: Manifest, until: datetime) -> list[RentRecord]:
@@ -68,7 +99,7 @@ def _rent(rental: Rental, name: str, since: datetime, until: datetime, prices: P
     if is_generator(name):
         return _generators_rent(rental, name, since, until)
     location = rental.journal.ready[name]
-    costs = prices.target.get(name) if prices is not None else None
+    costs = prices.target.get(target_of(name)) if prices is not None else None
     return RentRecord(
         target=name,
         instance=location["instance"],
@@ -76,6 +107,7 @@ def _rent(rental: Rental, name: str, since: datetime, until: datetime, prices: P
         since=since,
         until=until,
         hourly=costs.total(prices.years) / (prices.years * HOURS_A_YEAR) if costs is not None and prices else None,
+        once=rental.request_cost(name, until) or 0.0,
         currency=prices.currency if prices is not None else None,
         price_date=prices.date if prices is not None and costs is not None else None,
         price_source=prices.source or None if prices is not None and costs is not None else None,
@@ -115,123 +147,172 @@ class Servers:
         self._resources = resources
         self._progress = progress
         self._cloud = cloud
-        self._specs = dict(resources.targets)
+        self._specs = dict(resources.servers)
         self._found = dict(resources.found)
         self._running: dict[str, _Running] = {}
         self._unavailable: dict[str, PgdynoError] = {}
         self._contexts = ExitStack()
 
-    def is_unavailable(self, target: str) -> bool:
-        """Whether `target` could not be started; pgdyno does not try it again."""
-        return target in self._unavailable
+    def is_unavailable(self, name: str) -> bool:
+        """Whether server `name` could not be started; pgdyno does not try it again."""
+        return name in self._unavailable
 
     @property
     def none_available(self) -> bool:
-        return len(self._unavailable) == len(self._context.plan.target)
+        return len(self._unavailable) == len(self._specs)
 
-    def probed_host(self, target: str) -> SshSpec | None:
-        """How to log in to the host of `target` to probe it; None if the plan does not say."""
-        return self._specs[target].probed_host
+    def probed_host(self, name: str) -> SshSpec | None:
+        """How to log in to the host of server `name` to probe it; None if the plan does not say."""
+        return self._specs[name].probed_host
 
-    def obtain(self, target: str) -> Server:
-        """Return the server of `target`, and start or restart it if it is not up. Raises TargetError."""
-        if target in self._unavailable:
-            raise self._unavailable[target]
-        self._restore_rented(target)
-        running = self._running.get(target)
+    def obtain(self, trial: PlannedTrial) -> Server:
+        """Return the server of `trial`, and start or restart it if it is not up. Raises TargetError."""
+        name = trial.server
+        if name in self._unavailable:
+            raise self._unavailable[name]
+        self._restore_rented(name)
+        running = self._running.get(name)
         if running is None:
             try:
-                return self._start(target)
+                return self._start(trial)
             except TargetError as error:
-                self._unavailable[target] = error
+                self._unavailable[name] = error
                 raise
         server = running.server
         if server.promoted:
-            text = f"target {target}: the replica that took over is given up, and the primary started again"
-            self._progress.note(text)
+            self._progress.note(
+                Message(
+                    "primary-restarted",
+                    "target {target}: pgdyno gives up the promoted replica, and the primary started again",
+                    target=name,
+                )
+            )
             server.fail_back()
             # transactions that only one of the two servers has make the expected sums unknown
             running.preparer.forget()
         elif not server.alive():
-            self._progress.note(f"target {target} went down; it is started again")
+            self._progress.note(
+                Message("target-restarted", "target {target} went down; pgdyno starts it again", target=name)
+            )
             server.restart()
         return server
 
+    def give_up_unreachable(self, target: str) -> None:
+        """Make `target` unavailable after a failed trial, if its server over the network cannot be reached.
+
+        pgdyno cannot start such a server again; each remaining trial would fail after a timeout.
+        """
+        running = self._running.get(target)
+        if running is None or running.server.machine is not None or target in self._unavailable:
+            return
+        self._progress.set_up(f"waiting for target {target}")
+        end = time.monotonic() + BACK_WITHIN_S
+        while True:
+            try:
+                running.server.connect().close()
+                return
+            except TargetError as error:
+                if time.monotonic() > end:
+                    self._unavailable[target] = error
+                    self._progress.note(
+                        Message(
+                            "target-unreachable",
+                            "target {target} cannot be reached: pgdyno skips its other trials",
+                            target=target,
+                        )
+                    )
+                    return
+            time.sleep(_LOOK_S)
+
     def prepare(self, trial: PlannedTrial) -> Preparation:
         """Bring the server of `trial` to the state in which a trial starts. Raises TargetError, psycopg.Error."""
-        server = self._running[trial.target].server
+        server = self._running[trial.server].server
         steps = Steps(self._resources.progress)
-        asked = {**self._context.plan.target[trial.target].settings, **trial.point.settings}
+        plan = self._context.plan
+        asked = plan.server_settings(trial.target, trial.point)
+        server.session_settings = plan.session_settings(trial.target, trial.point)
         if asked != server.plan_settings:
             steps.do("configure", "changing settings", lambda: _configure(server, asked))
         if self._resources.rental is not None:
-            touch_first(self._resources.rental, trial.target, server, steps, self._progress)
+            touch_first(self._resources.rental, trial.server, server, steps, self._progress)
         prepared = self._load_dataset(trial)
         return prepared.model_copy(
             update={"steps": [*steps.done, *prepared.steps], "seconds": round(steps.seconds + prepared.seconds, 6)}
         )
 
-    def check(self, target: str) -> Consistency | None:
-        """Check the dataset of `target`; None if it has no check. Raises TargetError, psycopg.Error."""
-        return self._running[target].preparer.check()
+    def check(self, name: str) -> Consistency | None:
+        """Check the dataset of server `name`; None if it has no check. Raises TargetError, psycopg.Error."""
+        return self._running[name].preparer.check()
 
-    def forget(self, target: str) -> None:
-        """Assume nothing about the dataset of `target`: the load ended in a way that leaves it unknown."""
-        self._running[target].preparer.forget()
+    def forget(self, name: str) -> None:
+        """Assume nothing about the dataset of server `name`: the load ended in a way that leaves it unknown."""
+        self._running[name].preparer.forget()
 
     def close(self) -> None:
         """Stop all servers."""
         self._contexts.close()
 
-    def _restore_rented(self, target: str) -> None:
+    def _restore_rented(self, name: str) -> None:
         """Restore a rented server if the plan wants that before every trial. Raises TargetError."""
         rental, resources = self._resources.rental, self._resources
         if rental is None:
             return
-        if rental.wants_restore(target):
-            self._cloud.collect(target)
-            if target in self._running:
-                self._running.pop(target).context.close()
-            rental.restore(target)
-            self._specs[target] = rental.connection(target)
-            self._found[target] = fetch_target(
-                target, self._specs[target], home=resources.home, progress=resources.progress, use=resources.use
+        if rental.wants_restore(name):
+            self._cloud.collect(name)
+            if name in self._running:
+                self._running.pop(name).context.close()
+            rental.restore(name)
+            self._specs[name] = rental.connection(name)
+            self._found[name] = fetch_target(
+                name, self._specs[name], home=resources.home, progress=resources.progress, use=resources.use
             )
-        rental.fresh.discard(target)
+        rental.fresh.discard(name)
 
-    def _start(self, target: str) -> Server:
-        plan, resources = self._context.plan, self._resources
+    def _start(self, trial: PlannedTrial) -> Server:
+        plan, resources, name = self._context.plan, self._resources, trial.server
         opened = open_target(
-            target,
-            self._specs[target],
+            name,
+            self._specs[name],
             home=resources.home,
             progress=resources.progress,
-            found=self._found[target],
+            found=self._found[name],
             use=resources.use,
         )
         context = self._contexts.enter_context(ExitStack())
         server = context.enter_context(opened)
-        check_extension(target, server, plan.reset)
+        check_extension(name, server, plan.reset)
         if server.machine is not None:
-            resources.guard.watch_cluster(target, server.machine.data_directory)
+            resources.guard.watch_cluster(name, server.machine.data_directory)
         keep_free = parse_bytes(plan.trial.min_free_disk) if plan.trial.min_free_disk else 0
         preparer = Preparer(
             server, self._context.engine, resources.progress, plan.reset, scripts_that_run(plan), keep_free
         )
-        self._running[target] = _Running(server, preparer, context)
+        self._running[name] = _Running(server, preparer, context)
         for note in server.notes:
-            self._progress.note(f"target {target}: {note}")
+            self._progress.note(Message("target-note", "target {target}: {note}", target=name, note=note))
+        for settings in _sessions(plan, trial.target):
+            server.check_session(settings)
+        server.session_settings = plan.target[trial.target].session_settings
         facts = server.facts()
-        self._keep_facts(target, facts)
-        keep_server(self._context.folder, self._progress, target, server, facts)
+        self._keep_facts(trial.target, name, facts)
+        keep_server(self._context.folder, self._progress, trial.target, server, facts)
         return server
 
-    def _keep_facts(self, target: str, facts: ServerFacts) -> None:
-        """Store the facts at once, so that a run that is killed later has them, too."""
+    def _keep_facts(self, target: str, name: str, facts: ServerFacts) -> None:
+        """Store the facts at once, so that a run that is killed later has them, too.
+
+        Of several instances, the record of the target has those of the last one to start.
+        """
         folder = self._context.folder
         before = known_facts(folder.manifest.targets).get(target)
         if before is not None and before.version_full != facts.version_full:
-            text = f"target {target} is {facts.version_full} now, and was {before.version_full} in earlier trials"
+            text = Message(
+                "target-version-changed",
+                "target {target} is {now} now, and was {was} in earlier trials",
+                target=name,
+                now=facts.version_full,
+                was=before.version_full,
+            )
             self._progress.note(text)
         records = [
             record.model_copy(update={"facts": facts}) if record.name == target else record
@@ -242,12 +323,22 @@ class Servers:
     def _load_dataset(self, trial: PlannedTrial) -> Preparation:
         assert trial.point.scale is not None
         dataset = Dataset.of(self._context.plan.workload, trial.point.scale)
-        running = self._running[trial.target]
+        running = self._running[trial.server]
         prepared = running.preparer.prepare(dataset)
         for number, directory in enumerate(running.server.replica_directories(), start=1):
-            self._resources.guard.watch_cluster(f"{trial.target}, replica {number}", directory)
+            self._resources.guard.watch_cluster(f"{trial.server}, replica {number}", directory)
         keep_stamp(self._context.folder, trial.target, running.server, dataset)
         return prepared
+
+
+def _sessions(plan: Plan, target: str) -> list[dict[str, str]]:
+    """Return each combination of session settings that trials of `target` have, once."""
+    found: list[dict[str, str]] = []
+    for point in plan.points():
+        settings = plan.session_settings(target, point)
+        if settings and settings not in found:
+            found.append(settings)
+    return found
 
 
 def known_facts(targets: list[TargetRecord]) -> dict[str, ServerFacts]:

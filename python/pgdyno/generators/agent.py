@@ -40,7 +40,7 @@ AWAITING = (f"--lease={LEASE_S:g}", "--await-start")
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class EngineOutput:
     """An engine's output since the last call."""
 
     lines: list[bytes]
@@ -152,14 +152,14 @@ class Agent:
         """Sets the engine's start by this host's clock."""
         self._say(f"start {epoch_us}\n".encode())
 
-    def listen(self, wait_s: float) -> Heard:
+    def listen(self, wait_s: float) -> EngineOutput:
         """Renews the lease, and waits up to `wait_s` for output."""
         self._say(RENEWAL)
-        lines, all_told = self._lines.take(wait_s)
+        lines, all_taken = self._lines.take(wait_s)
         process = self._process
-        if process is None or not all_told:
-            return Heard(lines, None, "")
-        return Heard(lines, process.wait(), self._said())
+        if process is None or not all_taken:
+            return EngineOutput(lines, None, "")
+        return EngineOutput(lines, process.wait(), self._stderr_text())
 
     def interrupt(self) -> None:
         """Stops the engine with SIGINT: it still reports its results."""
@@ -228,7 +228,7 @@ class Agent:
             # Ray would keep it for longer; a driver that was only cut off starts another one
             os._exit(0)
 
-    def _said(self) -> str:
+    def _stderr_text(self) -> str:
         if self._errors is None:
             return ""
         self._errors.seek(0)
@@ -276,7 +276,7 @@ def shared_out(options: Sequence[str], folder: Path) -> Shared:
 
     Raises OSError, EngineError.
     """
-    told: list[str] = []
+    sent_options: list[str] = []
     files: dict[str, bytes] = {}
     names: dict[str, str] = {}
     clients = 1
@@ -292,17 +292,17 @@ def shared_out(options: Sequence[str], folder: Path) -> Shared:
         if option == "-f":
             path, at, weight = next(rest).rpartition("@")
             path, weight = (path, f"@{weight}") if at else (weight, "")
-            told += ["-f", sent(path) + weight]
+            sent_options += ["-f", sent(path) + weight]
         elif option.startswith(PHASES):
-            told.append(PHASES + sent(option.removeprefix(PHASES)))
+            sent_options.append(PHASES + sent(option.removeprefix(PHASES)))
         elif option.startswith(LUA):
             name = option.removeprefix(LUA)
             lua = lua_files(name, folder)
             files.update(lua.files)
             names[lua.script] = name
-            told.append(LUA + lua.script)
+            sent_options.append(LUA + lua.script)
         elif option not in OURS:
-            told.append(option)
+            sent_options.append(option)
             if option.startswith(CLIENTS):
                 clients = int(option.removeprefix(CLIENTS))
-    return Shared(clients, told, files, names)
+    return Shared(clients, sent_options, files, names)

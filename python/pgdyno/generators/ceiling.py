@@ -12,7 +12,7 @@ from pgdyno.doctor.generator import RATE_WARNING, Trips, round_trip, rounded
 from pgdyno.doctor.needs import Needs
 from pgdyno.errors import EngineError
 from pgdyno.generators.distributed_load import LostError
-from pgdyno.generators.lifecycle import Cluster, Standing
+from pgdyno.generators.generator_lifecycle import Cluster, Standing
 from pgdyno.records import Check
 
 CEILING, PATH = "generator.ceiling", "network.round-trip"
@@ -47,7 +47,8 @@ def _ceiling(
         return unknown(CEILING, f"{called(generator)}: not measured: {reached}")
     generator.facts = {**generator.facts, "ceiling_tps": round(reached, 1)}
     most = rounded(reached)
-    found = f"{called(generator)}: {most} transactions per second (select-only; {protocol}; {clients} clients)"
+    by = f"{clients} client{'s' if clients != 1 else ''}"
+    found = f"{called(generator)}: {most} transactions per second (select-only; {protocol}; {by})"
     measured = {"tps": round(reached, 1)}
     if rate_per_s is not None and rate_per_s > RATE_WARNING * reached:
         means = (

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import IO, Any, Protocol
 
-from pgdyno.generators.agent import Heard, Shared
+from pgdyno.generators.agent import EngineOutput, Shared
 from pgdyno.generators.merge_events import Event, Merger
 from pgdyno.run.process import read_events
 
@@ -50,8 +50,8 @@ OVERDUE_S = 2 * SILENCE_S
 """A generator without any data for so long is lost, too: its connection may be stuck undetected."""
 LEAD_US = 1_000_000
 """The time between the order to start and the start itself."""
-INTERRUPTED = "interrupted while connecting"
-"""The message of an engine that was stopped before its start."""
+INTERRUPTED = "interrupted"
+"""The outcome of an engine that was stopped, or the reason if that was before its start."""
 
 
 class LostError(Exception):
@@ -73,7 +73,7 @@ class Generator(Protocol):
     def start(self, epoch_us: int) -> None:
         """Sets the start time."""
 
-    def listen(self, wait_s: float) -> Heard:
+    def listen(self, wait_s: float) -> EngineOutput:
         """Renews its lease, and returns its output."""
 
     def clock_us(self) -> int:
@@ -92,7 +92,7 @@ class _State:
 
     generator: Generator
     before: Offset
-    heard_s: float = inf
+    answered_s: float = inf
     """When it last answered, by the monotonic clock; infinite before the first call."""
     lines: list[bytes] = field(default_factory=list)
     code: int | None = None
@@ -120,11 +120,11 @@ class ClusterLoad:
         aheads_us = [state.before.ahead_us for state in self._states]
         ours_us = aheads_us[0] if by_first_clock else 0
         self._merger = Merger(len(self._states), [ahead_us - ours_us for ahead_us in aheads_us])
-        self._news: queue.SimpleQueue[tuple[int, Heard | LostError]] = queue.SimpleQueue()
+        self._news: queue.SimpleQueue[tuple[int, EngineOutput | LostError]] = queue.SimpleQueue()
         self._done = threading.Event()
         self._threads: list[threading.Thread] = []
         self._started = False
-        self._is_told_to_stop = False
+        self._is_stopping = False
         self.returncode: int | None = None
 
     def begin(self, environment: Mapping[str, str]) -> None:
@@ -144,7 +144,7 @@ class ClusterLoad:
     def send_signal(self, number: int) -> None:
         """Interrupts all engines, whatever the signal."""
         assert number == signal.SIGINT
-        self._is_told_to_stop = True
+        self._is_stopping = True
         for state in self._states:
             state.generator.interrupt()
 
@@ -161,7 +161,7 @@ class ClusterLoad:
                 try:
                     if isinstance(news, LostError):
                         raise news
-                    yield from self._heard(number, news)
+                    yield from self._read(number, news)
                 except LostError as lost:
                     yield self._refused() or self._lost(number, lost)
                     return
@@ -171,12 +171,12 @@ class ClusterLoad:
         finally:
             self.close()
 
-    def _next(self) -> tuple[int, Heard | LostError]:
+    def _next(self) -> tuple[int, EngineOutput | LostError]:
         """Returns the next output of a generator. Raises LostError if one is silent."""
         while True:
             now_s = time.monotonic()
             for number, state in enumerate(self._states):
-                if now_s - state.heard_s > OVERDUE_S:
+                if now_s - state.answered_s > OVERDUE_S:
                     return number, LostError(f"no data from it for {OVERDUE_S:g} s")
             with suppress(queue.Empty):
                 return self._news.get(timeout=HEARTBEAT_S)
@@ -190,17 +190,17 @@ class ClusterLoad:
     def _listen(self, number: int) -> None:
         state = self._states[number]
         while not self._done.is_set():
-            state.heard_s = time.monotonic()
+            state.answered_s = time.monotonic()
             news = self._listened(state.generator)
             is_last = isinstance(news, LostError) or news.code is not None
             if is_last:
-                state.heard_s = inf
+                state.answered_s = inf
             self._news.put((number, news))
             if is_last:
                 return
 
     @staticmethod
-    def _listened(generator: Generator) -> Heard | LostError:
+    def _listened(generator: Generator) -> EngineOutput | LostError:
         try:
             return generator.listen(HEARTBEAT_S)
         except LostError as lost:
@@ -209,11 +209,11 @@ class ClusterLoad:
             # the reader of this generator would wait for ever
             return LostError(f"{type(error).__name__}: {error}")
 
-    def _heard(self, number: int, heard: Heard) -> Iterator[Event]:
+    def _read(self, number: int, output: EngineOutput) -> Iterator[Event]:
         state = self._states[number]
-        for event in read_events(heard.lines):
+        for event in read_events(output.lines):
             self._note(state, event)
-            if event["event"] == "end" and not self._is_told_to_stop and _was_cut_short(event):
+            if event["event"] == "end" and not self._is_stopping and _was_cut_short(event):
                 raise LostError("its lease ran out and its engine stopped, because the driver contacted it too rarely")
             if event["event"] == "ready":
                 state.lines.append(b"ready")
@@ -223,13 +223,13 @@ class ClusterLoad:
             if event["event"] == "end" and event["outcome"] == "failed":
                 # the others would wait for a start that never comes
                 self.send_signal(signal.SIGINT)
-        if heard.code is not None:
-            state.code = heard.code
-            self._errors.write(f"generator {number + 1} ({state.generator.name}):\n{heard.errors}".encode())
+        if output.code is not None:
+            state.code = output.code
+            self._errors.write(f"generator {number + 1} ({state.generator.name}):\n{output.errors}".encode())
             self._errors.flush()
             if number not in self._merger.ends:
-                said = (heard.errors.strip().splitlines() or ["it printed no message"])[-1]
-                raise LostError(f"its engine ended with exit code {heard.code}: {said}")
+                said = (output.errors.strip().splitlines() or ["it printed no message"])[-1]
+                raise LostError(f"its engine ended with exit code {output.code}: {said}")
 
     def _note(self, state: _State, event: Event) -> None:
         match event["event"]:
@@ -312,7 +312,7 @@ class ClusterLoad:
 
 
 def _was_cut_short(end: Event) -> bool:
-    return end["outcome"] == "interrupted" or end.get("message") == INTERRUPTED
+    return INTERRUPTED in (end["outcome"], end.get("reason"))
 
 
 def _all_at_once(call: Callable[[int, _State], None], states: Sequence[_State]) -> None:

@@ -208,15 +208,15 @@ def _of_generator(end: Event, host: Mapping[str, Any]) -> Event:
     names = (*counts, "start_late_us", "cpu_us", "steal_us", "memory")
     workers = end.get("workers") or ()
     shares = [worker["cpu_share"] for worker in workers if worker.get("cpu_share") is not None]
-    told = {"workers": len(workers), "busiest_cpu_share": max(shares, default=None)}
-    return {**{name: end.get(name) for name in names}, **told, **host}
+    worker_load = {"workers": len(workers), "busiest_cpu_share": max(shares, default=None)}
+    return {**{name: end.get(name) for name in names}, **worker_load, **host}
 
 
 def _cpu(each: Sequence[Event], hosts: Sequence[Mapping[str, Any]]) -> Event | None:
     """Returns the CPU time of all engines and of Ray's processes next to them; None if an engine's is unknown."""
     known = [end["cpu_us"] for end in each if end.get("cpu_us")]
-    beside = [host["ray_cpu_us"] for host in hosts if host.get("ray_cpu_us")]
-    return added([*known, *beside], ("user", "system")) if len(known) == len(each) else None
+    of_ray = [host["ray_cpu_us"] for host in hosts if host.get("ray_cpu_us")]
+    return added([*known, *of_ray], ("user", "system")) if len(known) == len(each) else None
 
 
 def _left_running(each: Sequence[Event]) -> Event:

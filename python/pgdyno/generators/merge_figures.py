@@ -253,7 +253,7 @@ def _all_away(group: Sequence[Event], generators: int) -> list[list[int]]:
 
 
 def _tpcc(each: Sequence[Event], clients: int, merged: Event) -> Event:
-    """Does the same as tpcc/result.rs of pgdrive."""
+    """Does the same as tpcc/tpcc_result.rs of pgdrive."""
     types = [list(same) for same in zip(*(part["types"] for part in each), strict=True)]
     total = sum(one["count"] for same in types for one in same)
     scripts = {script["script"]: script for script in merged["scripts"]}

@@ -15,7 +15,7 @@ from typing import Any
 from pgdyno.doctor.generator import Trips
 from pgdyno.errors import EngineError
 from pgdyno.generators import ray_start
-from pgdyno.generators.agent import Agent, Heard
+from pgdyno.generators.agent import Agent, EngineOutput
 from pgdyno.generators.distributed_load import SILENCE_S, LostError
 from pgdyno.generators.ray_start import RESOURCE
 
@@ -40,24 +40,24 @@ def own_token() -> str:
 
 
 @contextmanager
-def joined(address: str, *, is_ours: bool) -> Iterator[None]:
+def joined(address: str, *, is_ours: bool, tls: Mapping[str, str] | None = None) -> Iterator[None]:
     """Joins the cluster at the head's `address` as Ray's driver. Raises EngineError.
 
-    A cluster that pgdyno started uses its own token, another one the token of the environment.
+    A cluster that pgdyno started uses its own token and the variables `tls`, another one those of the environment.
     """
-    with _our_token() if is_ours else nullcontext(), _driver(address, is_ours=is_ours):
+    with _ours(tls or {}) if is_ours else nullcontext(), _driver(address, is_ours=is_ours):
         yield
 
 
 @contextmanager
-def _our_token() -> Iterator[None]:
-    """Sets the token in the environment during the block only: hooks and other programs do not need it."""
-    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": own_token()}
-    os.environ |= token
+def _ours(tls: Mapping[str, str]) -> Iterator[None]:
+    """Sets the token and `tls` in the environment during the block only: hooks and other programs do not need them."""
+    ours = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": own_token(), **tls}
+    os.environ |= ours
     try:
         yield
     finally:
-        for name in token:
+        for name in ours:
             os.environ.pop(name, None)
         with suppress(EngineError):
             _read_token_anew()
@@ -166,10 +166,10 @@ class RayGenerator:
         """Sets the start time."""
         self._call(self._actor.start, epoch_us, timeout=SILENCE_S)
 
-    def listen(self, wait_s: float) -> Heard:
+    def listen(self, wait_s: float) -> EngineOutput:
         """Renews its lease, and returns its output."""
-        heard: Heard = self._call(self._actor.listen, wait_s, timeout=SILENCE_S)
-        return heard
+        output: EngineOutput = self._call(self._actor.listen, wait_s, timeout=SILENCE_S)
+        return output
 
     def ray_cpu_us(self) -> Mapping[str, int]:
         """Returns Ray's CPU time on its host since the engine's start."""

@@ -199,6 +199,7 @@ def _hold(order: Mapping[str, Any], orders: IO[bytes]) -> int:
         "RAY_AUTH_TOKEN": order["token"],
         "PATH": f"{here}:{os.environ.get('PATH', '')}",
         NODE_FOLDER: folder,
+        **_encrypted(order, Path(folder)),
     }
     words = [word.replace(FOLDER, folder) for word in order["command"]]
     process = subprocess.Popen(words, stdin=subprocess.DEVNULL, env=environment, start_new_session=True)
@@ -215,6 +216,17 @@ def _hold(order: Mapping[str, Any], orders: IO[bytes]) -> int:
         if is_alone.is_set() and order["logs"] is not None:
             # also after a driver that ends normally, which tolerates that the folder is gone
             shutil.rmtree(order["logs"], ignore_errors=True)
+
+
+def _encrypted(order: Mapping[str, Any], folder: Path) -> dict[str, str]:
+    """Returns the variables with which Ray encrypts; none without an authority."""
+    if order["tls"] is None:
+        return {}
+    # the library is there: the versions of the packages were checked before
+    from pgdyno.generators.ray_tls import Authority
+
+    told = order["tls"]
+    return Authority(told["certificate"], told["key"]).environment(folder / "tls", told["head"])
 
 
 def _kill_all(process: subprocess.Popen[bytes]) -> None:

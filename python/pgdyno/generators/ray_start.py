@@ -19,6 +19,7 @@ from typing import IO, Any
 from pgdyno.errors import EngineError
 from pgdyno.generators.agent import RENEWAL
 from pgdyno.generators.ray_node import FOLDER, GO, LEASE_S, REFUSED, wanted
+from pgdyno.generators.ray_tls import Authority
 from pgdyno.plan.hosts import SshNode
 
 RESOURCE = "loadgen"
@@ -74,7 +75,8 @@ def started_here() -> list[str]:
 def started_over_ssh(node: SshNode) -> list[str]:
     """Returns a command that runs a node on another host by OpenSSH, with its config files and without prompts."""
     alive = ["-o", "ServerAliveInterval=2", "-o", "ServerAliveCountMax=3"]
-    options = ["-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_S}", *alive]
+    # A config file may forward the agent, with whose keys the host could log in elsewhere.
+    options = ["-a", "-x", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_S}", *alive]
     return ["ssh", "-T", *options, *_way(node), f"exec sh -c {shlex.quote(_find_and_hold())}"]
 
 
@@ -105,7 +107,7 @@ def _find_and_hold() -> str:
     return f'PATH={here}:"$HOME/.local/bin:$PATH"; export PATH; exec pgdyno generator-node'
 
 
-def order(node: Node, token: str, logs: Path | None = None) -> bytes:
+def order(node: Node, token: str, logs: Path | None = None, tls: Authority | None = None) -> bytes:
     """Returns the first line for a node's standard input, where process listings do not show it.
 
     The node removes the folder `logs` if the driver is killed before it can do so.
@@ -117,6 +119,7 @@ def order(node: Node, token: str, logs: Path | None = None) -> bytes:
         "wants": wanted(),
         "reach": None if node.is_head else node.address,
         "logs": None if logs is None else str(logs),
+        "tls": None if tls is None else {"head": node.address.rpartition(":")[0], **tls.told()},
     }
     return json.dumps(told).encode() + b"\n"
 
@@ -198,7 +201,9 @@ def wait_for_head(address: tuple[str, int], is_over: Callable[[], EngineError | 
 
 
 @contextmanager
-def running_node(node: Node, token: str, log: Path, go: threading.Event) -> Iterator[subprocess.Popen[bytes]]:
+def running_node(
+    node: Node, token: str, log: Path, go: threading.Event, tls: Authority | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
     """Yields the process of `node`, which checks its host and starts when `go` is set; output goes to `log`.
 
     It has ended after the block.
@@ -215,7 +220,7 @@ def running_node(node: Node, token: str, log: Path, go: threading.Event) -> Iter
     assert process.stdin is not None
     is_over = threading.Event()
     # the head is on this machine and ends last
-    told = (process.stdin, order(node, token, log.parent if node.is_head else None), go, is_over)
+    told = (process.stdin, order(node, token, log.parent if node.is_head else None, tls), go, is_over)
     renewing = threading.Thread(target=_renew, args=told, daemon=True)
     try:
         renewing.start()

@@ -20,9 +20,9 @@ from typing import Any, TypeVar
 from pgdyno import __version__
 from pgdyno.doctor.generator import Trips, plain_ceiling, round_trips
 from pgdyno.errors import EngineError
-from pgdyno.generators.agent import AWAITING, GONE_S, RENEWAL, Heard, Lines
+from pgdyno.generators.agent import AWAITING, GONE_S, RENEWAL, EngineOutput, Lines
 from pgdyno.generators.distributed_load import SILENCE_S, LostError
-from pgdyno.generators.lifecycle import Cluster, gathered
+from pgdyno.generators.generator_lifecycle import Cluster, gathered
 from pgdyno.host import cpu_model
 from pgdyno.programs import Engine
 from pgdyno.remote.connect import DEVNULL, Process, Reader, SshError, connected
@@ -80,15 +80,15 @@ class SshGenerator:
         """Sets the start time."""
         self._do(self._say(f"start {epoch_us}\n".encode()), SILENCE_S)
 
-    def listen(self, wait_s: float) -> Heard:
+    def listen(self, wait_s: float) -> EngineOutput:
         """Renews its lease, checks that the host still answers, and returns its output."""
         self._do(self._beat(), SILENCE_S)
-        lines, all_told = self._lines.take(wait_s)
-        if not all_told:
-            return Heard(lines, None, "")
+        lines, all_taken = self._lines.take(wait_s)
+        if not all_taken:
+            return EngineOutput(lines, None, "")
         if self._code is None:
             raise LostError("lost the connection")
-        return Heard(lines, self._code, self._errors.decode(errors="replace"))
+        return EngineOutput(lines, self._code, self._errors.decode(errors="replace"))
 
     def ceiling(self, protocol: str, clients: int, seconds: float) -> float:
         """Returns its engine's ceiling against a server that answers at once. Raises EngineError."""

@@ -16,7 +16,10 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 RETRIES = 2
 """Retries of a task whose node or process ended."""
-HANDED_ON = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION")
+HANDED_ON = (
+    "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION",
+    "GOOGLE_BASE_URL", "AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ENDPOINT",
+)  # fmt: skip
 """Variables with the location of object storage. Credentials are never passed on: each host has its own."""
 
 
@@ -49,7 +52,7 @@ def spread(places: Places, notify: Callable[[str], None]) -> Iterator[Over]:
     os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))
     # importing it takes a second
     from pgdyno.generators import ray_tasks
-    from pgdyno.generators.lifecycle import own_nodes
+    from pgdyno.generators.generator_lifecycle import own_nodes
     from pgdyno.generators.ray_actors import joined
 
     if places.ray is not None:

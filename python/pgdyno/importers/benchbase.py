@@ -44,7 +44,7 @@ class BenchbaseParser:
 
     def __init__(self) -> None:
         self.found: list[Output] = []
-        self.cut: list[Unread] = []
+        self.unread: list[Unread] = []
         """Summaries without a throughput."""
         self._open: Output | None = None
         self._depth = 0
@@ -83,7 +83,7 @@ class BenchbaseParser:
         if output.tps is not None:
             self.found.append(output)
         else:
-            self.cut.append(Unread(output.line, "a summary of BenchBase's without a throughput"))
+            self.unread.append(Unread(output.line, "a summary of BenchBase's without a throughput"))
 
     def _takes(self, key: str, value: str, line: int, text: str) -> bool:
         latency = _LATENCY.fullmatch(key)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from pgdyno.errors import UsageError
-from pgdyno.importers.documents.read_document import LONGEST_SHOWN, Document
-from pgdyno.importers.parsed import Output, Unread, number, whole
+from pgdyno.importers.documents.read_document import LONGEST_SHOWN
+from pgdyno.importers.parsed import Document, Output, Unread, number, whole
 
 _WHOLE = (
     "scale", "warehouses", "clients", "workers", "transactions_per_client", "transactions", "reads", "writes",
@@ -27,7 +27,10 @@ _PERCENTILES = {
 _TEXTS = ("target", "workload", "protocol")
 _WORDS = {"connections": "rows", "checkpoints": "checkpoints", "server_version": "server_version"}
 _PAIRS = ("settings", "variables")
-_NEEDLESS = ("repeat", "trial", "run", "started_at", "ended_at", "scheduled", "in_flight", "clients_aborted")
+_NEEDLESS = (
+    "repeat", "trial", "run", "started_at", "ended_at", "scheduled", "in_flight", "clients_aborted", "instance",
+    "duet_partner", "duet_tps_ratio",
+)  # fmt: skip
 """Columns of pgdyno's export that are derived from others, or that only pgdyno's own runs have."""
 _OUTCOME = ("outcome", "failure")
 _RATES = ("tps", "tpm", "nopm")
@@ -111,8 +114,9 @@ def mapping_of(pairs: Sequence[str]) -> dict[str, str]:
         ours, equals, theirs = pair.partition("=")
         known = ours in OURS or ours.startswith(("variables.", "settings."))
         if not equals or not theirs or not known:
+            wrong = f"{ours!r} is not a column of pgdyno" if equals else "expected OURS=THEIRS"
             raise UsageError(
-                f"--map {pair}: {ours!r} is no column of ours" if equals else f"--map {pair} is no ours=theirs",
+                f"--map {pair}: {wrong}",
                 hint="docs/guides/import.md lists the columns",
             )
         mapping[theirs] = ours

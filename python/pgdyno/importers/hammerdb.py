@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from pgdyno.importers.parsed import Output, Statement
+from pgdyno.importers.parsed import Output, Statement, Unread
 
 _RESULT = (
     re.compile(r"System achieved (?P<nopm>\d{1,15}) NOPM from (?P<tpm>\d{1,15}) PostgreSQL TPM"),
@@ -28,6 +28,7 @@ class HammerdbParser:
 
     def __init__(self) -> None:
         self.found: list[Output] = []
+        self.unread: list[Unread] = []
         self._users: tuple[int, int] | None = None
         self._warehouses: tuple[int, int] | None = None
         self._minutes: tuple[int, int] | None = None

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.errors import StoreError
-from pgdyno.importers.documents.read_document import Document
 from pgdyno.importers.hammerdb import HammerdbParser
-from pgdyno.importers.parsed import Output, Statement, Unread
+from pgdyno.importers.parsed import Document, Output, Statement, Unread
 
 SQLITE = b"SQLite format 3\0"
 REPORT = "hammerdb-job-report-v1"

@@ -11,6 +11,7 @@ from itertools import pairwise
 from pgdyno.importers.parsed import Moment, Output
 from pgdyno.records import (
     Failure,
+    FailureId,
     Imported,
     Latency,
     Outcome,
@@ -140,7 +141,7 @@ def _trial(number: int, place: Place, point: Point, repeat: int) -> Trial:
         duration_s=output.duration_s,
         transactions=output.transactions_per_client,
         outcome=Outcome.FINISHED if output.aborted is None else Outcome.FAILED,
-        failure=None if output.aborted is None else Failure(stage=Stage.RUN, message=output.aborted[:400]),
+        failure=_failure(output),
         summary=_summary(output),
         imported=imported(output, place.file),
     )
@@ -172,6 +173,12 @@ def imported(output: Output, file: str) -> Imported:
         printed=printed,
         words=words,
     )
+
+
+def _failure(output: Output) -> Failure | None:
+    if output.aborted is None:
+        return None
+    return Failure(stage=Stage.RUN, id=FailureId.IMPORTED, message=output.aborted[:400])
 
 
 def _summary(output: Output) -> Summary:

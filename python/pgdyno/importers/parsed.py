@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Literal
-
-Tool = Literal["pgbench", "sysbench", "hammerdb", "benchbase", "table", "csv"]
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +53,8 @@ class Moment:
 class Output:
     """One output. Values that were not printed are None."""
 
-    tool: Tool
+    tool: str
+    """The tool that printed it; `table` and `csv` for rows of tables."""
     line: int
     """Its first line, from 1."""
     last_line: int
@@ -168,6 +167,32 @@ class Unread:
     text: str
 
 
+@dataclass(slots=True)
+class Document:
+    """The content of a document."""
+
+    outputs: list[Output] = field(default_factory=list)
+    """In the order of their lines."""
+    claims: list[Claim] = field(default_factory=list)
+    facts: list[Fact] = field(default_factory=list)
+    unread: list[Unread] = field(default_factory=list)
+
+
+class OutputParser(Protocol):
+    """Finds the outputs of one tool in a document, line by line. A document has a parser of its own."""
+
+    found: list[Output]
+    """The outputs that ended, in the order of their lines."""
+    unread: list[Unread]
+    """Outputs without the figures that a result needs."""
+
+    def read(self, text: str, line: int) -> bool:
+        """Process one line; return False if it does not belong to the tool's output."""
+
+    def end(self) -> None:
+        """Finish an open output."""
+
+
 LONGEST_NUMBER = 40
 """Characters; a longer one is not a figure of a benchmark."""
 NUMBER = r"\d{1,3}(?:,\d{3}){1,8}(?:\.\d{1,20})?|\d{1,20}(?:\.\d{1,20})?"
@@ -185,12 +210,12 @@ def number(text: str) -> float:
         if _COMMA.fullmatch(text):
             return float(text.replace(".", "").replace(",", "."))
     shown = text if len(text) <= LONGEST_NUMBER else f"{text[:LONGEST_NUMBER]}…"
-    raise ValueError(f"{shown!r} is no number")
+    raise ValueError(f"{shown!r} is not a number")
 
 
 def whole(text: str) -> int:
     """Parse an integer. Raises ValueError."""
     value = number(text)
     if value != int(value):
-        raise ValueError(f"{text!r} is no whole number")
+        raise ValueError(f"{text!r} is not a whole number")
     return int(value)

@@ -115,7 +115,7 @@ class PgbenchParser:
 
     def __init__(self) -> None:
         self.found: list[Output] = []
-        self.cut: list[Unread] = []
+        self.unread: list[Unread] = []
         """Outputs that end before their rate."""
         self._open: Output | None = None
         self._command: tuple[int, str] | None = None
@@ -158,14 +158,14 @@ class PgbenchParser:
             if _is_bare(output) and first != output.printed["tps"][0]:
                 # the same figure to the last digit, without a head, cites the output above
                 at = min(line for line, text in output.printed.values() if not text.startswith("-"))
-                self.cut.append(Unread(at, f"tps = {output.tps}: cited from line {first}, and not counted again"))
+                self.unread.append(Unread(at, f"tps = {output.tps}: cited from line {first}, and not counted again"))
                 return
             _settle(output)
             self.found.append(output)
         elif output.printed.keys() & {"workload", "transactions", "latency_mean_ms"}:
             why = "the run was aborted" if output.aborted else "the output ends before its rate"
             first = min(line for line, text in output.printed.values() if not text.startswith("-"))
-            self.cut.append(Unread(first, f"no throughput, as {why}"))
+            self.unread.append(Unread(first, f"no throughput, as {why}"))
         elif output.progress:
             self._give_progress(output)
 
@@ -178,7 +178,7 @@ class PgbenchParser:
             _settle(last)
         else:
             moment = output.progress[0]
-            self.cut.append(Unread(moment.line, f"{len(output.progress)} lines of progress without a summary"))
+            self.unread.append(Unread(moment.line, f"{len(output.progress)} lines of progress without a summary"))
 
     def _takes_banner(self, stripped: str) -> bool:
         banner = _BANNER.match(stripped)

@@ -23,7 +23,7 @@ from pgdyno.errors import StoreError
 from pgdyno.importers.pgbench_log_counts import LogCounts, by_key
 from pgdyno.records import Latency, Summary
 from pgdyno.store import HistogramRow, IntervalRow, TrialTables
-from pgdyno.store.tables import TOTAL
+from pgdyno.store.trial_tables import TOTAL
 
 MEMORY_LIMIT = "1GB"
 """DuckDB's limit; more is written to disk."""
@@ -245,7 +245,7 @@ def _aggregates(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], tr
     rows = connection.execute(f"SELECT {asked}, count(*) FROM {log} GROUP BY c0 ORDER BY c0").fetchall()  # noqa: S608
     steps = [after[0] - before[0] for before, after in pairwise(rows)]
     if not steps:
-        raise StoreError(f"cannot read the log {paths[0]}: one interval only, whose length nobody tells")
+        raise StoreError(f"cannot read the log {paths[0]}: it has only one interval, whose length is unknown")
     step_s = min(steps)
     # the last interval was cut off by the end of the run: it is kept, and not counted
     counted = rows[:-1]

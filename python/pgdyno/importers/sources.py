@@ -13,11 +13,12 @@ from pathlib import Path
 from pgdyno.errors import StoreError
 from pgdyno.importers.csv_tables import FieldError, is_table, read_table
 from pgdyno.importers.documents.published_rows import ASSUMED
-from pgdyno.importers.documents.read_document import Document, read_document
+from pgdyno.importers.documents.read_document import read_document
 from pgdyno.importers.documents.target_names import name_targets, undecided
-from pgdyno.importers.hammerdb_jobs import SQLITE, is_report, read_job_store, read_report
+from pgdyno.importers.formats import FILES
+from pgdyno.importers.hammerdb_jobs import SQLITE, read_job_store
 from pgdyno.importers.imported_trials import Place, Trial, slug, throughput
-from pgdyno.importers.parsed import Output
+from pgdyno.importers.parsed import Document, Output
 from pgdyno.importers.pgbench_log import LINE_BYTES, LogKind, log_kind, read_log
 from pgdyno.records import Imported, ImportedClaim, ImportedFile, ImportedLine, Outcome, Point, TrialRecord
 from pgdyno.store.object_storage.address import is_remote
@@ -111,7 +112,7 @@ def _part(place: str, path: Path, is_store: bool, target: str | None, mapping: M
     part.undecided = undecided(kept, path.stem) if target is None else 0
     part.assumed = sum(output.words.get("unit") == ASSUMED for output in kept)
     part.places = [Place(output, path.name, name) for output, name in zip(kept, names, strict=True)]
-    part.files = [ImportedFile(path=whole(place), sha256=digest, trials=len(kept))]
+    part.files = [ImportedFile(path=full_place(place), sha256=digest, trials=len(kept))]
     for claim in document.claims:
         fields = {name: getattr(claim, name) for name in ("line", "text", "printed", "decimals", "computed")}
         part.claims.append(ImportedClaim(file=path.name, **fields))
@@ -153,16 +154,17 @@ def _without_warmups(outputs: Sequence[Output], file: str, part: Part) -> list[O
     return kept
 
 
-def whole(place: str) -> str:
+def full_place(place: str) -> str:
     """Return an address, or an absolute path."""
     return place if is_remote(place) else str(Path(place).absolute())
 
 
 def _read(place: str, content: bytes, mapping: Mapping[str, str]) -> Document:
-    """Read it by its type: a report of HammerDB, a table, or a document with outputs. Raises StoreError."""
+    """Read it by its type: a format of its own, a table, or a document with outputs. Raises StoreError."""
     text = _decoded(place, content)
-    if is_report(text):
-        return read_report(text)
+    for each in FILES:
+        if each.matches(text):
+            return each.read(text)
     if not is_table(text.split("\n", 1)[0], mapping):
         return read_document(text)
     try:
@@ -178,7 +180,7 @@ def _decoded(place: str, content: bytes) -> str:
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return content.decode("utf-16", "replace")
     if b"\0" in content[:8192]:
-        raise StoreError(f"cannot import {place}: it is no text", hint="save it as text, Markdown or CSV")
+        raise StoreError(f"cannot import {place}: it is not text", hint="save it as text, Markdown or CSV")
     return content.decode("utf-8-sig", "replace")
 
 
@@ -208,7 +210,7 @@ def read_logs(target: str | None, logs: Logs) -> tuple[Trial, ImportedFile]:
         trial = _log_trial(logs, paths, target or logs.name)
         size = sum(path.stat().st_size for path in paths)
     # hashing a file that is read once, and may be very large, would take longer than reading it
-    return trial, ImportedFile(path=whole(logs.places[0]), sha256=f"not taken: {size} bytes", trials=1)
+    return trial, ImportedFile(path=full_place(logs.places[0]), sha256=f"not taken: {size} bytes", trials=1)
 
 
 def _log_trial(logs: Logs, paths: Sequence[Path], name: str) -> Trial:

@@ -82,7 +82,7 @@ class SysbenchParser:
 
     def __init__(self) -> None:
         self.found: list[Output] = []
-        self.cut: list[Unread] = []
+        self.unread: list[Unread] = []
         """Outputs that end before their rate."""
         self._open: Output | None = None
         self._version: str | None = None
@@ -126,7 +126,7 @@ class SysbenchParser:
                 output.command, output.rate = None, None
             self.found.append(output)
         elif output.progress or output.reads is not None:
-            self.cut.append(Unread(output.last_line, "no throughput: the output ends before its rate"))
+            self.unread.append(Unread(output.last_line, "no throughput: the output ends before its rate"))
 
     def _has_latency(self) -> bool:
         """Return whether the open output has its latencies, which end an output: what follows belongs to another."""

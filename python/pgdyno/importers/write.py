@@ -17,7 +17,7 @@ from pgdyno import __version__
 from pgdyno.errors import StoreError
 from pgdyno.importers.imported_trials import Trial, trials_of
 from pgdyno.importers.pgbench_log import LogKind, by_run
-from pgdyno.importers.sources import Logs, Part, read_logs, read_source, whole
+from pgdyno.importers.sources import Logs, Part, full_place, read_logs, read_source
 from pgdyno.records import ImportedLine, ImportRecord, Manifest, Outcome, TargetRecord, TrialRecord
 from pgdyno.records.manifest import WORKLOAD_UNKNOWN
 from pgdyno.store import RunFolder
@@ -116,7 +116,7 @@ def _end_of(path: Path, paths: set[str]) -> str:
 
 def _write(gathered: Part, logs: Mapping[str, LogKind], into: Path, target: str | None, over: Over) -> ImportResult:
     trials = trials_of(gathered.places)
-    paths = [each.path for each in gathered.files] or [whole(place) for place in logs]
+    paths = [each.path for each in gathered.files] or [full_place(place) for place in logs]
     folder = RunFolder.create(into, _manifest(gathered, [trial.record for trial in trials], paths[0]))
     try:
         for trial in trials:

@@ -16,9 +16,9 @@ from starlette.routing import Route
 from pgdyno.live.archive import EXPLAINED, Archive
 from pgdyno.live.archive_index import Index
 from pgdyno.live.experiment_pages import Experiments
-from pgdyno.live.guard import COOKIE, ENTER, STATIC, Guard, body_of, new_token, token_fits
 from pgdyno.live.history_pages import Histories
 from pgdyno.live.pages import page, static
+from pgdyno.live.server.request_guard import COOKIE, ENTER, STATIC, Guard, body_of, new_token, token_fits
 
 LOOPBACK_NAMES = ("localhost",)
 

@@ -25,7 +25,7 @@ from pgdyno.report.export import to_csv
 from pgdyno.report.full_report import report_html
 from pgdyno.store import RunData, load_run
 from pgdyno.store.safe_files import files_below, storing
-from pgdyno.units import format_bytes
+from pgdyno.units import format_size
 
 MOST = 2_000
 """Largest number of files that a page lists."""
@@ -121,7 +121,7 @@ class Archive:
             "notes": run.manifest.shown_notes,
             "trials": run_views.trial_rows(run),
             "others": sorted(others, key=lambda each: each.fingerprint != entry.fingerprint),
-            "files": [(path, format_bytes(size)) for path, size in files],
+            "files": [(path, format_size(size)) for path, size in files],
             "more_files": more,
         }
         return HTMLResponse(page("run", **context))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import json
+import math
 import os
+import re
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -21,10 +24,14 @@ from pgdyno.fingerprint import fingerprint_of
 from pgdyno.records import Manifest, Outcome, TrialRecord
 from pgdyno.store import RunFolder
 from pgdyno.store.run_folder import MANIFEST, TRIALS
-from pgdyno.store.safe_files import storing
+from pgdyno.store.safe_files import open_regular, storing
 
-Key = tuple[int, int, int]
-"""Time and size of a manifest, time of the folder of trials: as long as these are unchanged, the entry is valid."""
+Key = tuple[int, int, int, int]
+"""Time and size of a manifest, times of the folder of trials and of the report: as long as these are unchanged, the
+entry is valid.
+"""
+REPORT, HEAD = "report.html", 16_384
+"""A run's report, and the bytes of it that are read: its title is the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +50,13 @@ class Entry:
     ended: bool = False
     trials: int = 0
     planned: int = 0
+    answer: str = ""
+    """The answer of the run's report; empty without a report."""
     peak_tps: float | None = None
-    """Highest throughput of a finished trial."""
+    """Mean of the finished trials of the point at which it is highest: a single trial may have been lucky."""
     peak_clients: int | None = None
     p99_ns: float | None = None
+    """Of the trial of median throughput at that point."""
     fingerprint: str = ""
     """Equal for runs with the same machine, workload and reset; empty for a run without a fingerprint."""
     words: str = ""
@@ -65,6 +75,7 @@ class Entry:
             *self.versions,
             self.fingerprint,
             self.outcome or "",
+            self.answer,
         )
         return " ".join(said).lower() + " " + self.words
 
@@ -79,23 +90,45 @@ def key_of(run: str) -> Key | None:
         trials_ns = os.stat(f"{run}/{TRIALS}").st_mtime_ns  # noqa: PTH116
     except FileNotFoundError:
         trials_ns = 0
-    return manifest.st_mtime_ns, manifest.st_size, trials_ns
+    try:
+        report_ns = os.lstat(f"{run}/{REPORT}").st_mtime_ns
+    except FileNotFoundError:
+        report_ns = 0
+    return manifest.st_mtime_ns, manifest.st_size, trials_ns, report_ns
 
 
 def read_entry(path: Path, key: Key) -> Entry:
     """Read the run at `path`; an unreadable one has the reason."""
     try:
         folder = RunFolder.open(path)
-        return _entry(path.name, key, folder.manifest, folder.trials())
+        return _entry(path.name, key, folder.manifest, folder.trials(), _answer(path / REPORT))
     except StoreError as error:
         return Entry(path.name, key, problem=error.message)
 
 
-def _entry(name: str, key: Key, manifest: Manifest, trials: list[TrialRecord]) -> Entry:
-    results = [each for each in trials if each.outcome is Outcome.FINISHED and each.summary is not None]
-    best = max(results, key=lambda each: each.summary.tps if each.summary else 0.0, default=None)
-    summary = best.summary if best else None
-    latency = summary.latency_ns if summary else None
+def _answer(report: Path) -> str:
+    """Return the answer in a report's description; nothing without a report, or one of another version."""
+    try:
+        with open_regular(report) as file:
+            head = file.read(HEAD).decode(errors="replace")
+    except (OSError, StoreError):
+        return ""
+    found = _DESCRIPTION.search(head)
+    return html.unescape(found[1]) if found else ""
+
+
+_DESCRIPTION = re.compile(r'<meta name="description" content="([^"]{0,2000})">')
+
+
+def _entry(name: str, key: Key, manifest: Manifest, trials: list[TrialRecord], answer: str = "") -> Entry:
+    points: dict[tuple[str, str], list[tuple[float, TrialRecord]]] = {}
+    for each in trials:
+        if each.outcome is Outcome.FINISHED and each.summary is not None:
+            of = points.setdefault((each.target, each.point.model_dump_json()), [])
+            of.append((each.summary.tps, each))
+    best = max(points.values(), key=lambda of: math.fsum(tps for tps, _ in of) / len(of), default=[])
+    median = sorted(best, key=lambda each: each[0])[(len(best) - 1) // 2][1] if best else None
+    latency = median.summary.latency_ns if median is not None and median.summary is not None else None
     versions = [target.facts.version for target in manifest.targets if target.facts]
     return Entry(
         name=name,
@@ -109,8 +142,9 @@ def _entry(name: str, key: Key, manifest: Manifest, trials: list[TrialRecord]) -
         ended=manifest.ended_at is not None,
         trials=len(trials),
         planned=manifest.trials_planned,
-        peak_tps=summary.tps if summary else None,
-        peak_clients=best.point.clients if best else None,
+        answer=answer,
+        peak_tps=math.fsum(tps for tps, _ in best) / len(best) if best else None,
+        peak_clients=median.point.clients if median is not None else None,
         p99_ns=latency.p99 if latency else None,
         fingerprint=fingerprint_of(manifest.fingerprint),
         words=_words(manifest),
@@ -139,13 +173,13 @@ def as_json(entry: Entry) -> dict[str, Any]:
 
 def from_json(value: dict[str, Any]) -> Entry:
     known = {name: value[name] for name in Entry.__slots__}
-    manifest_ns, size, trials_ns = known["key"]
+    key = tuple(int(each) for each in known["key"])
     lists = {"targets": tuple(known["targets"]), "versions": tuple(known["versions"])}
-    return Entry(**{**known, **lists, "key": (int(manifest_ns), int(size), int(trials_ns))})
+    return Entry(**{**known, **lists, "key": (key[0], key[1], key[2], key[3])})
 
 
-FORMAT = 2
-UNREADABLE = (0, 0, 0)
+FORMAT = 3
+UNREADABLE = (0, 0, 0, 0)
 """Key of an unreadable run."""
 
 

@@ -22,7 +22,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from pgdyno.errors import UsageError
-from pgdyno.report.run_events import Mark
+from pgdyno.report.run_events import MarkedMoment
 from pgdyno.store.run_folder import LOCK
 
 LOCKS = Path("/proc/locks")
@@ -83,7 +83,7 @@ class Control:
         self._folder = folder
         self._tell = tell
         self._lock = threading.Lock()
-        self._marks: list[Mark] = []
+        self._marks: list[MarkedMoment] = []
         self._stop: str | None = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._look, name="control", daemon=True)
@@ -107,7 +107,7 @@ class Control:
         """Return why there should be no further trial."""
         return self._stop
 
-    def marks(self) -> list[Mark]:
+    def marks(self) -> list[MarkedMoment]:
         """Return the moments marked since the last call."""
         with self._lock:
             marks, self._marks = self._marks, []
@@ -136,7 +136,7 @@ class Control:
             path.unlink(missing_ok=True)
         if what is Ask.MARK:
             with self._lock:
-                self._marks.append(Mark(wall_us, text))
+                self._marks.append(MarkedMoment(wall_us, text))
             self._tell("mark", text)
         elif what is Ask.STOP_AFTER:
             self._stop = "requested on the live page"

@@ -61,7 +61,7 @@ class Histories:
         search, metric = Search.of(request.query_params), metric_of(request.query_params)
         entries = [each for each in search.found(self._index.runs()) if not each.problem][:MOST_RUNS]
         runs = self._loaded(entries)
-        manifests = {run.manifest.run: run.manifest for run in runs}
+        manifests = {name: run.manifest for name, run in runs.items()}
         found = histories(runs, metric)
         links = {value: "/history?" + urlencode({**request.query_params, "metric": value}) for value, _ in METRICS}
         prints = {each.fingerprint for each in entries}
@@ -76,9 +76,9 @@ class Histories:
         }
         return HTMLResponse(page("history", **context))
 
-    def _loaded(self, entries: Sequence[Entry]) -> list[RunData]:
-        """Return their records; unchanged ones come from the cache."""
-        runs = []
+    def _loaded(self, entries: Sequence[Entry]) -> dict[str, RunData]:
+        """Return their records by folder name; unchanged ones come from the cache."""
+        runs = {}
         with self._lock:
             for each in entries:
                 known = self._known.get(each.name)
@@ -90,7 +90,7 @@ class Histories:
                         continue
                 self._known[each.name] = known
                 self._known.move_to_end(each.name)
-                runs.append(known[1])
+                runs[each.name] = known[1]
             while len(self._known) > MOST_RUNS:
                 self._known.popitem(last=False)
         return runs

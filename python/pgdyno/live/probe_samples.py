@@ -21,7 +21,7 @@ SESSIONS = (None, "client backend", "parallel worker")
 """Backend types whose waits count as sessions; None if the probe may not see the type."""
 OTHER, WAL = "other", "WAL"
 SHARES = ("user", "system", "iowait", "steal")
-MIB = 1 << 20
+MB = 1e6
 MOST_SECONDS = 3_600
 """Seconds that are kept; of a longer trial, the last ones."""
 
@@ -38,7 +38,7 @@ class Sampled:
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
         """By second: `t` since 1970, `waits` by class (sessions, mean of the samples), `cpu` (shares of the host),
-        `disk` (highest utilisation, MiB per second written and read), `wal` (MiB per second), `marks` (words).
+        `disk` (highest utilisation, MB per second written and read), `wal` (MB per second), `marks` (words).
         """
         self.wait: str | None = None
         """The top wait of the last second."""
@@ -105,13 +105,13 @@ class Sampled:
             return
         ours = [row for row in rows if row.get("labels", {}).get("holds")] or list(rows)
         busy = max((row["values"].get("utilisation", 0.0) for row in ours), default=0.0)
-        amounts = [sum(row["values"].get(name, 0) for row in ours) / span_s / MIB for name in ("written", "read")]
+        amounts = [sum(row["values"].get(name, 0) for row in ours) / span_s / MB for name in ("written", "read")]
         self._second["disk"] = [round(busy, 4), *(round(each, 3) for each in amounts)]
 
     def _wal(self, rows: Sequence[Mapping[str, Any]], span_s: float) -> None:
         inserted = rows[0]["values"].get("inserted")
         if inserted is not None and span_s > 0:
-            self._second["wal"] = round(inserted / span_s / MIB, 3)
+            self._second["wal"] = round(inserted / span_s / MB, 3)
 
     def _ended(self, rows: Sequence[Mapping[str, Any]], _span_s: float) -> None:
         """Return the checkpoints and vacuums that were counted in this second."""

@@ -10,6 +10,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
@@ -19,7 +20,8 @@ from pgdyno.report.run_events import (
     BytesDone,
     EngineReported,
     IntervalEnded,
-    Mark,
+    Looked,
+    MarkedMoment,
     Noted,
     RowsDone,
     RunBegan,
@@ -83,6 +85,8 @@ class JournalView(LiveView):
         """Write the line of `event`, then pass it on."""
         if isinstance(event, RunBegan):
             self._open(event)
+        elif isinstance(event, Looked):
+            self._say("look", **asdict(event))
         else:
             self._record(event)
         self._view.event(event)
@@ -111,8 +115,8 @@ class JournalView(LiveView):
                 self._say_progress(done == total, done=done, total=total)
             case RowsDone(done, total, per_s, left_s):
                 self._say_progress(done >= total, done=done, total=total, per_s=per_s, left_s=left_s)
-            case TrialStarted(number, total, label, seconds, later):
-                self._left.trial_started(later, seconds)
+            case TrialStarted(number, total, label, seconds, later, is_over):
+                self._left.trial_started(later, seconds, is_over=is_over)
                 self._say("trial", n=number, total=total, label=label, seconds=seconds, left_s=self._left.left_s())
             case IntervalEnded(tps, p99_ms, phase):
                 self._say("second", tps=round(tps, 1), p99=p99_ms, phase=phase)
@@ -135,7 +139,7 @@ class JournalView(LiveView):
         """Return why no further trial should begin, if somebody asked for that on the live page."""
         return self._control.stop_wanted if self._control else None
 
-    def marks(self) -> list[Mark]:
+    def marks(self) -> list[MarkedMoment]:
         """Return what was marked on the live page since the last call."""
         return self._control.marks() if self._control else []
 

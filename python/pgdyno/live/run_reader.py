@@ -14,8 +14,8 @@ from pgdyno.live.probe_samples import Sampled
 from pgdyno.live.run_journal import JOURNAL
 from pgdyno.records import Outcome
 from pgdyno.report.terminal.progress import result
+from pgdyno.store.run_folder import partial_path
 from pgdyno.store.safe_files import open_regular, parsed
-from pgdyno.store.trial_writer import partial_path
 
 
 class Ran:
@@ -26,7 +26,7 @@ class Ran:
         self._since: float | None = None
         self._last = 0.0
 
-    def heard(self, kind: str, wall_s: float) -> None:
+    def handle(self, kind: str, wall_s: float) -> None:
         """Process a line of the journal: `run` begins an attempt, `end` ends it; a killed one ends with its last
         line.
         """
@@ -94,6 +94,8 @@ SECONDS = 3_600
 FED = {"note", "mark", "engine"}
 MOST_TRIALS, MOST_ARMS, MOST_CLIENTS = 10_000, 100, 100
 """Limits: trials of a run, and rows and columns of its grid."""
+MOST_LOOKED, MOST_LOOKS = 100, 1_000
+"""Limits: comparisons whose intervals are drawn, and looks at each."""
 LONGEST_TEXT = 1_000
 """Characters of a message or a name."""
 
@@ -117,6 +119,7 @@ class Watched:
         self._results: dict[int, Json] = {}
         self._seconds: deque[Json] = deque(maxlen=SECONDS)
         self._feed: deque[Json] = deque(maxlen=FEED)
+        self._looks: dict[tuple[str, str], Json] = {}
         self._fed = 0
         self._now: Json = {"trial": None, "prepare": None, "progress": None, "health": None, "end": None}
         self._base: Json | None = None
@@ -141,6 +144,7 @@ class Watched:
                 "seconds": list(self._seconds),
                 "samples": self._sampled.rows[-SECONDS:],
                 "feed": list(self._feed),
+                "looks": list(self._looks.values()),
                 "now": self._moment(),
             }
 
@@ -164,12 +168,14 @@ class Watched:
         new["now"] = self._moment()
         if new["grid"]:
             new["grid"] = self._grid()
+        if new["looks"]:
+            new["looks"] = list(self._looks.values())
         return new
 
     def _take(self, line: Mapping[str, Any]) -> None:
         kind = line["e"]
         self._new["changed"] = True
-        self._ran.heard(kind, _known(line["t"]))
+        self._ran.handle(kind, _known(line["t"]))
         if kind in FED:
             self._say(line["t"], *_worded(_text(line.get("what", kind)), _text(line["text"])))
         elif kind in _TAKEN:
@@ -225,6 +231,20 @@ class Watched:
             self._say(line["t"], "trial", f"{trial['n']}: {trial['label']}  {came_to}")
         self._new["grid"] = True
 
+    def _look(self, line: Mapping[str, Any]) -> None:
+        """Add a look at the difference between two arms; the last of equal numbers of pairs counts."""
+        place = _text(line["arm"]), _text(line["point"])
+        if place not in self._looks and len(self._looks) == MOST_LOOKED:
+            return
+        words = {name: _text(line[name]) for name in ("arm", "base", "point", "metric")}
+        look = {name: _known(line[name]) for name in ("pairs", "change", "low", "high")}
+        most, margin = _known(line["most"]), _known(line["margin"])
+        earlier = self._looks.get(place, {"looks": []})["looks"]
+        kept = [each for each in earlier if each["pairs"] < look["pairs"]][-MOST_LOOKS:]
+        verdict = None if line["verdict"] is None else _text(line["verdict"])
+        self._looks[place] = {**words, "most": most, "margin": margin, "verdict": verdict, "looks": [*kept, look]}
+        self._new["looks"] = True
+
     def _end(self, line: Mapping[str, Any]) -> None:
         self._now |= {"end": {"how": _text(line["how"]), "outcome": _text(line["outcome"])}, "prepare": None}
 
@@ -277,6 +297,7 @@ _TAKEN = {
     "second": Watched._second,
     "health": Watched._health,
     "ended": Watched._ended,
+    "look": Watched._look,
     "end": Watched._end,
 }
 
@@ -320,4 +341,4 @@ def _slug(value: object) -> str:
 
 
 def _nothing() -> Json:
-    return {"reset": False, "changed": False, "grid": None, "seconds": [], "samples": [], "feed": []}
+    return {"reset": False, "changed": False, "grid": None, "seconds": [], "samples": [], "feed": [], "looks": None}

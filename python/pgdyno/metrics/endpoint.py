@@ -94,7 +94,7 @@ class MeteredView(LiveView):
                 lines = self._folder / f".{slug}.partial" / "probe.jsonl" if self._folder is not None and slug else None
                 self._meter.trial_started(number, slug, lines)
             case EngineReported(reported):
-                self._meter.heard(reported)
+                self._meter.handle(reported)
             case TrialEnded(outcome=outcome):
                 self._meter.trial_ended(outcome.value)
         self._view.event(event)

@@ -137,10 +137,10 @@ class Meter(Collector):
             if self._trial is not None:
                 self._trial.phase = ""
 
-    def heard(self, event: Mapping[str, Any]) -> None:
+    def handle(self, event: Mapping[str, Any]) -> None:
         with self._lock:
             if self._trial is not None:
-                self._trial.heard(event)
+                self._trial.handle(event)
 
     def collect(self) -> Iterator[Metric]:
         """Return all current families."""
@@ -173,7 +173,7 @@ class _Running:
         self._cpu_s = 0.0
         self._tps = 0.0
 
-    def heard(self, event: Mapping[str, Any]) -> None:
+    def handle(self, event: Mapping[str, Any]) -> None:
         if event["event"] == "start":
             self._names = {script["id"]: script["name"] for script in event["scripts"]}
             for name in self._names.values():

@@ -116,7 +116,7 @@ def _of(trials: Sequence[_Trial], samples: Callable[[_Trial], Iterator[Sample]])
 
 def _info(run: RunData, trial: _Trial) -> Sample:
     point = trial.record.point
-    told = {
+    details = {
         "slug": trial.record.slug,
         "workload": run.manifest.workload,
         "clients": str(point.clients),
@@ -125,7 +125,7 @@ def _info(run: RunData, trial: _Trial) -> Sample:
         "repeat": str(trial.record.repeat),
         "outcome": trial.record.outcome.value,
     }
-    return "_info", {**trial.labels, **told}, 1.0, round(trial.epoch_s, 6)
+    return "_info", {**trial.labels, **details}, 1.0, round(trial.epoch_s, 6)
 
 
 def _script_names(record: TrialRecord) -> dict[int, str]:

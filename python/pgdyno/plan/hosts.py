@@ -116,7 +116,7 @@ _SSH_HOST = re.compile(r"[^\s@/-][^\s@/]*")
 _USER = re.compile(r"[^\s@:-][^\s@:]*")
 
 
-def check_ssh(path: tuple[str, ...], ssh: SshSpec, document: Document) -> Iterator[Problem]:
+def check_ssh(path: tuple[str | int, ...], ssh: SshSpec, document: Document) -> Iterator[Problem]:
     """Yields problems of `ssh` that are visible without contacting the host."""
     if _SSH_HOST.fullmatch(ssh.host) is None:
         message = f"{ssh.host!r} is not a host"

@@ -11,6 +11,7 @@ import json
 from typing import Any
 
 from pgdyno.plan.model import Plan
+from pgdyno.plan.sweeps.spec import GROUPS
 
 DIALECT = "http://json-schema.org/draft-07/schema#"
 """The dialect that TOML editors support; pydantic's is newer, but differs only in the place of definitions."""
@@ -73,7 +74,7 @@ def _groups(definition: dict[str, Any]) -> None:
     """Allows `"settings.work_mem"` as well as `settings.work_mem`, whose name may contain further dots."""
     properties = definition["properties"]
     patterns = {}
-    for group in ("settings", "variables"):
+    for group in GROUPS:
         items = properties[group]["additionalProperties"]
         patterns[rf"^{group}\."] = copy.deepcopy(items)
         # TOML treats an unquoted name with a dot as a table

@@ -7,7 +7,7 @@ given.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -19,6 +19,7 @@ from pgdyno.plan.sections import (
     ReplicaLoad,
     SnapshotWay,
     action,
+    checked_margin,
     latency_targets,
     patience,
     percent,
@@ -26,11 +27,26 @@ from pgdyno.plan.sections import (
 )
 from pgdyno.plan.sweeps.order import Order, resolved_order
 from pgdyno.plan.sweeps.points import Space, expand
-from pgdyno.plan.sweeps.spec import Sweep
-from pgdyno.plan.targets import OwnTarget, TargetSpec
-from pgdyno.plan.values import RESOLVED, Command, Count, Model, Name, Positive, Rate, Seconds, Setting, Size, lasting
+from pgdyno.plan.sweeps.spec import SESSION, Sweep
+from pgdyno.plan.targets import CloudSpec, OwnTarget, TargetSpec
+from pgdyno.plan.values import (
+    RESOLVED,
+    Command,
+    Count,
+    Model,
+    Name,
+    Positive,
+    Rate,
+    Repeats,
+    Seconds,
+    Setting,
+    Size,
+    lasting,
+    repeat_range,
+)
 from pgdyno.records import Point
 from pgdyno.records.price import PriceList
+from pgdyno.registry import SEARCHES, Search
 
 __all__ = [
     "BUILTIN_SCRIPTS",
@@ -134,10 +150,14 @@ class TrialSpec(Model):
     warmup: Annotated[Seconds, Field(ge=0)] = 0.0
     duration: Annotated[Seconds, Field(gt=0)] | None = None
     transactions: Positive | None = None
-    repeats: Positive = 1
-    """At least 3 with `find = "capacity"`, which is then the default."""
+    repeats: Repeats = 1
+    """A number, or a range such as "6..40": the run then stops when each point is decided. At least 3 with
+    `find = "capacity"`, which is then the default.
+    """
+    margin: Annotated[str | None, AfterValidator(checked_margin)] = None
+    """With a range of repeats: differences within it, of either sign, count as none; None: 1 %."""
     order: Order | None = None
-    """None: interleaved if there are several arms, else as listed."""
+    """None: interleaved if there are several arms, else as listed; `duet` runs two targets at the same time."""
     on_failure: Literal["continue", "stop"] = "continue"
     seed: int | None = None
     pause: Annotated[Seconds, Field(ge=0)] = 0.0
@@ -152,6 +172,27 @@ class TrialSpec(Model):
     """
     ledger: bool = False
     """Count acknowledged transactions that are missing afterwards: each inserts a row."""
+
+    @property
+    def most_repeats(self) -> int:
+        """The number of repeats; of a range, the largest."""
+        return repeat_range(self.repeats)[1]
+
+    @property
+    def fewest_repeats(self) -> int:
+        """The number of repeats; of a range, the smallest."""
+        return repeat_range(self.repeats)[0]
+
+    @property
+    def stops_when_decided(self) -> bool:
+        """Whether the number of repeats depends on results."""
+        return isinstance(self.repeats, str)
+
+    @model_validator(mode="after")
+    def _margin_of_a_range(self) -> TrialSpec:
+        if self.margin is not None and not self.stops_when_decided:
+            raise ValueError('margin goes only with a range of repeats, such as repeats = "6..40"')
+        return self
 
     @model_validator(mode="after")
     def _one_limit(self) -> TrialSpec:
@@ -204,10 +245,16 @@ class EventSpec(Model):
         return self.do if isinstance(self.do, str) else "command"
 
 
+if TYPE_CHECKING:
+    SearchName = str
+else:
+    SearchName = Literal[tuple(SEARCHES)]
+
+
 class SearchSpec(Model):
     """A search in place of the sweep's grid: along clients or the rate, between their lowest and highest."""
 
-    find: Literal["peak", "capacity"]
+    find: SearchName
     """The clients with the highest throughput, or the highest rate that meets `latency`."""
     latency: Annotated[str | dict[str, str] | None, BeforeValidator(latency_targets)] = None
     """`p99 < 10ms` of all scripts together, or by script; for `capacity`."""
@@ -215,9 +262,14 @@ class SearchSpec(Model):
     """Width of a capacity's interval at which the search ends."""
 
     @property
+    def kind(self) -> Search:
+        """What pgdyno knows of this search."""
+        return SEARCHES[self.find]
+
+    @property
     def axis(self) -> Literal["clients", "rate"]:
         """The parameter that the search varies."""
-        return "clients" if self.find == "peak" else "rate"
+        return self.kind.axis
 
 
 class Reset(Model):
@@ -277,6 +329,8 @@ class Plan(Model):
     target: Annotated[dict[Name, AnyTarget], Field(min_length=1)]
     generator: AnyGenerator = None
     """A rented host that generates the load; None ("here"): this machine."""
+    cloud: CloudSpec = Field(default_factory=CloudSpec)
+    """What the plan's rented resources have in common."""
     on: dict[Name, dict[Name, dict[str, Any]]] = Field(default_factory=dict)
     """Other targets, by the name for `--on`: [on.embedded.here] is a target of the plan on embedded."""
     workload: Workload
@@ -303,7 +357,8 @@ class Plan(Model):
     @classmethod
     def _capacity_has_repeats(cls, table: object) -> object:
         search, trial = (table.get(key) for key in ("search", "trial")) if isinstance(table, dict) else (None, None)
-        if isinstance(search, dict) and isinstance(trial, dict) and search.get("find") == "capacity":
+        kind = SEARCHES.get(str(search.get("find"))) if isinstance(search, dict) else None
+        if kind is not None and kind.meets_latency and isinstance(trial, dict):
             assert isinstance(table, dict)
             return table | {"trial": {"repeats": CAPACITY_REPEATS} | trial}
         return table
@@ -330,9 +385,26 @@ class Plan(Model):
             raise ValueError(f"{'.'.join(map(str, ('sweep', *first.place)))}: {first.message}")
         return space.points
 
+    def server_settings(self, target: str, point: Point) -> dict[str, str]:
+        """The settings of the server of `target` at `point`: lines of its configuration, or those of its database."""
+        per_session = self.sweep.session_names
+        swept = {name: value for name, value in point.settings.items() if name not in per_session}
+        return {**self.target[target].settings, **swept}
+
+    def session_settings(self, target: str, point: Point) -> dict[str, str]:
+        """The settings of each connection of the load to `target` at `point`."""
+        per_session = self.sweep.session_names
+        swept = {name: value for name, value in point.settings.items() if name in per_session}
+        return {**self.target[target].session_settings, **swept}
+
     def order(self) -> Order:
         """The order of trials."""
         return resolved_order(self.trial.order, list(self.target), self.points())
+
+    @property
+    def at_once(self) -> int:
+        """The number of trials that run at the same time."""
+        return 2 if self.trial.order == "duet" else 1
 
     def reconnect(self) -> float | str:
         """Seconds for which a client that lost its connection tries to reconnect; or "off" or "always"."""
@@ -346,18 +418,22 @@ class Plan(Model):
         # the run does not use other targets
         del resolved["extends"], resolved["on"]
         resolved["trial"]["order"] = self.order()
-        for target in resolved["target"].values():
-            if target.get("ssh", ...) is None:
-                del target["ssh"]
+        left_out: dict[str, object] = {"ssh": None, "instances": 1, "other_dsns": []}
+        for name, target in resolved["target"].items():
+            resolved["target"][name] = {
+                key: value for key, value in target.items() if key not in left_out or value != left_out[key]
+            }
+        for table in (*resolved["target"].values(), resolved["sweep"], *resolved["sweep"]["points"]):
+            if not table[SESSION]:
+                del table[SESSION]
         for name in ("phase", "published", "search", "replica_load", "price", "generator", "generators"):
             if not resolved[name]:
                 del resolved[name]
         if not self.hooks.given:
             del resolved["hooks"]
-        if self.event:
-            resolved["trial"]["reconnect"] = self.reconnect()
-        else:
-            del resolved["event"]
+        if self.cloud == CloudSpec():
+            del resolved["cloud"]
+        self._resolve_trial(resolved)
         workload = self.workload
         foreign = ["scale"] if workload.dataset == "sbtest" else ["tables", "table_size"]
         foreign += [] if workload.is_tpcc else ["profile", "variant", "warehouses"]
@@ -367,6 +443,14 @@ class Plan(Model):
         for name in foreign:
             del resolved["workload"][name]
         return resolved
+
+    def _resolve_trial(self, resolved: dict[str, Any]) -> None:
+        if self.trial.margin is None:
+            del resolved["trial"]["margin"]
+        if self.event:
+            resolved["trial"]["reconnect"] = self.reconnect()
+        else:
+            del resolved["event"]
 
     @classmethod
     def from_resolved(cls, resolved: Mapping[str, Any]) -> Plan:

@@ -199,6 +199,16 @@ def percent(text: str) -> str:
     return text
 
 
+LEAST_MARGIN, MOST_MARGIN = 0.01, 0.5
+
+
+def checked_margin(text: str | None) -> str | None:
+    """Validates the difference that counts as none. Raises ValueError."""
+    if text is not None and not LEAST_MARGIN <= share_of(text) <= MOST_MARGIN:
+        raise ValueError(f'{text!r} is not a margin; write a share from 1% to 50%, such as "2%"')
+    return text
+
+
 def share_of(text: str) -> float:
     """Returns 0.05 for `5%`. Raises ValueError."""
     match = _PERCENT.fullmatch(text)

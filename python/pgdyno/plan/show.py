@@ -13,12 +13,12 @@ from rich.table import Table
 from rich.text import Text
 
 from pgdyno.errors import PlanError, Problem
-from pgdyno.plan.checks.answer import answer_warnings
-from pgdyno.plan.costs import around_s
-from pgdyno.plan.executed import executed
+from pgdyno.plan.checks.question import answer_warnings
+from pgdyno.plan.executed_code import executed
 from pgdyno.plan.model import EventSpec, Plan, ReplicaLoad, Reset, TargetSpec
 from pgdyno.plan.reading.read_plan import LoadedPlan
 from pgdyno.plan.sweeps.order import by_chance
+from pgdyno.plan.time_budget.time_and_disk import around_s
 from pgdyno.plan.trial_table import same_for_all, trial_length, trial_table
 from pgdyno.plan.trials import PlannedTrial, planned_trials, time_needed_s
 from pgdyno.records.manifest import masked_plan
@@ -69,9 +69,9 @@ def search_lines(plan: Plan) -> list[str]:
     searches = len(rest) * len(plan.target)
     unit = "clients" if search.axis == "clients" else "transactions per second"
     span = f"from {min(values):g} to {max(values):g} {unit}"
-    what = "the peak of throughput" if search.find == "peak" else f"the capacity at {_latency_target(search.latency)}"
+    what = f"{search.kind.goal} at {_latency_target(search.latency)}" if search.latency else search.kind.goal
     times = f", {searches} searches" if searches > 1 else ""
-    repeats = plan.trial.repeats
+    repeats = plan.trial.most_repeats
     step = f"{repeats} trials" if repeats > 1 else "one trial"
     return [f"searches for {what} {span}{times}; {step} per step; the number of steps depends on the results"]
 
@@ -172,8 +172,8 @@ def _wrapped(text: str, width: int, *, indent: str, first: str) -> list[str]:
     )
 
 
-def show_lines(loaded: LoadedPlan) -> Group:
-    """Formats the trials of a plan in order, and their total time."""
+def show_lines(loaded: LoadedPlan, width: int = WIDTH) -> Group:
+    """Formats the trials of a plan in order, and their total time; warnings in at most `width` columns."""
     plan = loaded.plan
     trials = planned_trials(plan)
     parts: list[Text | Table | Padding] = [Text(plan.name, style="bold")]
@@ -196,7 +196,7 @@ def show_lines(loaded: LoadedPlan) -> Group:
             Padding(trial_table(trials, trial_length(plan)), (1, 0)),
             Text(total(plan)),
         ]
-    warned = [Text(line, style="yellow") for line in warning_lines(loaded)]
+    warned = [Text(line, style="yellow") for line in warning_lines(loaded, width)]
     return Group(*parts, *(Text(f"to fit the budget: {line}") for line in loaded.gave_up), *warned)
 
 
@@ -229,7 +229,7 @@ def show_json(loaded: LoadedPlan) -> str:
 
 
 def _target(target: TargetSpec) -> str:
-    changed = len(target.settings)
+    changed = len(target.settings | target.session_settings)
     what = target.describe()
     return what + (f", {changed} setting{'s' if changed > 1 else ''} changed" if changed else "")
 
@@ -254,6 +254,8 @@ def total(plan: Plan) -> str:
         return "\n".join(search_lines(plan))
     trials = planned_trials(plan)
     counted = _counted(len(trials), "trial")
+    if plan.trial.stops_when_decided:
+        counted = f"at most {counted}"
     needed_s = time_needed_s(plan)
     if needed_s is None:
         each = f"{plan.trial.transactions:,} transactions per client, without a time limit"
@@ -262,6 +264,9 @@ def total(plan: Plan) -> str:
         lines = [f"{counted}, {format_duration(needed_s)} of measuring, plus {_on_top(plan, trials)}"]
     if len(trials) > 1:
         lines.append(_order(plan, trials))
+    if plan.trial.stops_when_decided:
+        fewest, most = plan.trial.fewest_repeats, plan.trial.most_repeats
+        lines.append(f"each point stops when it is decided, after {fewest} to {most} repeats")
     around = format_duration(around_s(plan, plan.points()))
     lines.append(f"about {around} more, with {around_each_trial(plan)}")
     return "\n".join(lines)
@@ -276,9 +281,10 @@ def _on_top(plan: Plan, trials: Sequence[PlannedTrial]) -> str:
         if plan.workload.dataset != "none" and scales.get(trial.target, 0) != point.scale:
             loads += 1
             scales[trial.target] = point.scale
-        if settings.get(trial.target, {}) != point.settings:
+        asked = plan.server_settings(trial.target, point)
+        if settings.get(trial.target, dict(plan.target[trial.target].settings)) != asked:
             restarts += 1
-            settings[trial.target] = point.settings
+        settings[trial.target] = asked
     parts = ["starting servers"]
     if loads:
         parts.append(f"loading ({_counted(loads, 'dataset')})")
@@ -291,6 +297,7 @@ _ORDERS = {
     "as-listed": "as listed: all points once, then all again",
     "interleaved": "interleaved: each point under every target and setting, there and back",
     "randomised": "randomised: each point under every target and setting, shuffled",
+    "duet": "duet: both targets at the same time, each on half of the processors",
 }
 
 

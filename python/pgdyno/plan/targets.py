@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pgdyno.errors import Problem
 from pgdyno.plan.reading.plan_document import Document
 from pgdyno.plan.values import Model, Positive, Setting, Size
+from pgdyno.records.trial import server_name
 from pgdyno.units import format_bytes, parse_bytes
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 
 PlanPath = tuple[str | int, ...]
 """A path in a plan file."""
-_LOADER = re.compile(r"LD_\w+|PATH|BASH_ENV|ENV")
+MOST_INSTANCES = 100
+Instances = Annotated[int, Field(ge=1, le=MOST_INSTANCES)]
+_LOADER = re.compile(r"LD_\w+|PATH|BASH_ENV|ENV|GCONV_PATH|OPENSSL_\w+|PERL\w+|PYTHON\w+")
 """Environment variables that choose the code that a program runs."""
 
 
@@ -40,6 +43,7 @@ class TargetSpec(Model):
         # each kind declares these fields itself, because manifests keep their order
         kind: str
         settings: dict[str, Setting]
+        session_settings: dict[str, Setting]
 
     @property
     def major(self) -> int | None:
@@ -50,6 +54,16 @@ class TargetSpec(Model):
     def probed_host(self) -> SshSpec | None:
         """The SSH access to the server's host for the probe; None if it is this machine or cannot be reached."""
         return None
+
+    @property
+    def instance_count(self) -> int:
+        """The number of separate servers that the target consists of."""
+        return 1
+
+    def one_instance(self, number: int) -> Self:
+        """Returns the target with instance `number`, from 1, as its only server."""
+        del number
+        return self
 
     def describe(self) -> str:
         """Describes the target: `PostgreSQL 18, embedded, data in tmpfs, 2 replicas`."""
@@ -70,6 +84,22 @@ class TargetSpec(Model):
         """Returns the target with the exact version that it had, for a resumed run."""
         del version
         return self
+
+
+class SeveralInstances(TargetSpec):
+    """A target with the key `instances`: its servers differ in nothing but their number."""
+
+    if TYPE_CHECKING:
+        # declared by each kind itself, see TargetSpec
+        instances: int
+
+    @property
+    def instance_count(self) -> int:
+        return self.instances
+
+    def one_instance(self, number: int) -> Self:
+        del number
+        return self.model_copy(update={"instances": 1})
 
 
 class Environment(Model):
@@ -93,11 +123,13 @@ class Replicas(Model):
     """How long a commit waits for all of them: synchronous_commit; `off`: not at all."""
 
 
-class OwnTarget(TargetSpec):
+class OwnTarget(SeveralInstances):
     """The common schema of servers that pgdyno starts."""
 
     settings: dict[str, Setting] = Field(default_factory=dict)
     """Lines of postgresql.conf."""
+    session_settings: dict[str, Setting] = Field(default_factory=dict)
+    """Settings of each connection of the load."""
     initdb: list[str] = Field(default_factory=list)
     """Additional arguments of initdb."""
     keep_data: bool = False
@@ -105,6 +137,8 @@ class OwnTarget(TargetSpec):
     connect: Literal["unix", "tcp"] = "unix"
     environment: Environment = Field(default_factory=Environment)
     replicas: Replicas | None = None
+    instances: Instances = 1
+    """Number of separate clusters; repeats take turns at them."""
 
     def programs(self) -> str:
         """The source of its programs, in words."""
@@ -117,6 +151,8 @@ class OwnTarget(TargetSpec):
             count, synchronous = self.replicas.count, self.replicas.synchronous
             waits = "" if synchronous == "off" else f", commits wait for {synchronous}"
             parts.append(f"{count} replica{'s' if count > 1 else ''}{waits}")
+        if self.instances > 1:
+            parts.append(f"{self.instances} instances")
         return ", ".join(parts)
 
     def check(self, name: str, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
@@ -153,6 +189,8 @@ class NetworkTarget(TargetSpec):
     """Use an existing `database` that pgdyno did not create."""
     settings: dict[str, Setting] = Field(default_factory=dict)
     """Settings of the database (ALTER DATABASE … SET)."""
+    session_settings: dict[str, Setting] = Field(default_factory=dict)
+    """Settings of each connection of the load; nothing on the server changes."""
 
     @model_validator(mode="after")
     def _named_database(self) -> NetworkTarget:
@@ -163,14 +201,43 @@ class NetworkTarget(TargetSpec):
         return self
 
 
-class RentedTarget(NetworkTarget):
+_TAG = re.compile(r"[\w .:/=+@-]+")
+_TAG_KEYS, _TAG_VALUES = 128, 256
+"""The longest key and value of a tag at Amazon; other providers take as much."""
+
+
+def _tags(found: dict[str, str]) -> dict[str, str]:
+    for key, value in found.items():
+        if key.lower().startswith(("aws:", "pgdyno:")) or key == "Name":
+            raise ValueError(f"the tag {key} is reserved; choose another key")
+        if _TAG.fullmatch(key) is None or len(key) > _TAG_KEYS or len(value) > _TAG_VALUES:
+            raise ValueError(f"the tag {key!r} is not valid: a key has 1 to {_TAG_KEYS} letters, a value {_TAG_VALUES}")
+        if value and _TAG.fullmatch(value) is None:
+            raise ValueError(f"the value of the tag {key} is not valid; use letters, digits, spaces and _.:/=+-@")
+    return found
+
+
+class CloudSpec(Model):
+    """What all rented resources of a plan have in common."""
+
+    tags: Annotated[dict[str, str], AfterValidator(_tags)] = Field(default_factory=dict)
+    """Tags of every resource in addition to pgdyno's own: `{ team = "storage", "cost-centre" = "4711" }`."""
+    placement: Literal["cluster"] | None = None
+    """`cluster`: put all hosts close together in one zone; None: Amazon chooses."""
+
+
+class RentedTarget(NetworkTarget, SeveralInstances):
     """A server that a provider creates for the run and removes after it."""
 
     provider: ClassVar[str]
     """Its name in `pgdyno.registry.PROVIDERS`."""
 
-    if TYPE_CHECKING:
-        instance: str
+    instances: Instances = 1
+    """Number of separate servers; repeats take turns at them."""
+
+    def times(self) -> str:
+        """Returns `, 3 instances` for a description, empty for one."""
+        return f", {self.instances} instances" if self.instances > 1 else ""
 
 
 class RentedHosts(Model):
@@ -188,6 +255,18 @@ class RentedHosts(Model):
         raise NotImplementedError
 
 
+def servers_of(plan: Plan) -> dict[str, TargetSpec]:
+    """Returns every server of `plan` by name: the targets, and for a target of several instances each of these."""
+    found: dict[str, TargetSpec] = {}
+    for name, spec in plan.target.items():
+        if spec.instance_count == 1:
+            found[name] = spec
+        else:
+            numbers = range(1, spec.instance_count + 1)
+            found |= {server_name(name, number): spec.one_instance(number) for number in numbers}
+    return found
+
+
 def rented_targets(plan: Plan) -> dict[str, RentedTarget]:
     """Returns the plan's rented targets by name."""
     return {name: spec for name, spec in plan.target.items() if isinstance(spec, RentedTarget)}
@@ -203,6 +282,9 @@ def check_own(path: _Where, target: OwnTarget, document: Document) -> Iterator[P
     """Yields everything of `target` that this machine cannot provide."""
     yield from _environment((*path, "environment"), target, document)
     yield from _replicas(path, target, document)
+    if target.instances > 1 and target.keep_data:
+        message = "cannot be combined with keep_data: instances must be new clusters"
+        yield document.problem((*path, "instances"), message, "remove one of them")
 
 
 def check_variables(path: _Where, variables: Mapping[str, str], document: Document) -> Iterator[Problem]:
@@ -266,7 +348,7 @@ def _replicas(path: _Where, target: OwnTarget, document: Document) -> Iterator[P
         yield document.problem((*path, "settings", "wal_level"), "replicas need replica or logical", "remove it")
 
 
-VERSION = re.compile(r"\d+(\.\d+){0,2}")
+VERSION = re.compile(r"\d{1,9}(\.\d{1,9}){0,2}", re.ASCII)
 
 
 def _version(value: object) -> object:

@@ -10,6 +10,7 @@ from pgdyno.plan.model import Plan
 from pgdyno.plan.sweeps.order import in_order
 from pgdyno.plan.workload import trial_s
 from pgdyno.records import Point
+from pgdyno.records.trial import server_name
 
 LONGEST_SLUG = 180
 """File systems limit a folder's name to 255 bytes; a longer slug is cut, and the number stays unique."""
@@ -30,6 +31,22 @@ class PlannedTrial:
     """From 1."""
     block: int = 1
     """Number of its block, from 1. Trials of a block are compared with each other: one point under each arm."""
+    instance: int | None = None
+    """Number of the target's instance, from 1; None for a target that is one server."""
+
+    @property
+    def server(self) -> str:
+        """The name of its server: that of the target, with the number of an instance."""
+        return server_name(self.target, self.instance)
+
+
+def instance_of(plan: Plan, target: str, repeat: int) -> int | None:
+    """Returns the instance of `target` for a repeat, from 1; None if it is one server.
+
+    Repeats take turns, so that each instance sees all times of the run and drift does not look like an instance.
+    """
+    count = plan.target[target].instance_count
+    return None if count == 1 else (repeat - 1) % count + 1
 
 
 def planned_trials(plan: Plan, seed: int | None = None) -> list[PlannedTrial]:
@@ -44,9 +61,17 @@ def planned_trials(plan: Plan, seed: int | None = None) -> list[PlannedTrial]:
     names = varying(points)
     if seed is None:
         seed = plan.trial.seed or 0
-    places = in_order(plan.order(), list(plan.target), points, plan.trial.repeats, seed)
+    places = in_order(plan.order(), list(plan.target), points, plan.trial.most_repeats, seed)
     return [
-        PlannedTrial(number, _slug(number, at.target, at.point, names), at.target, at.point, at.repeat, at.block)
+        PlannedTrial(
+            number,
+            _slug(number, at.target, at.point, names),
+            at.target,
+            at.point,
+            at.repeat,
+            at.block,
+            instance_of(plan, at.target, at.repeat),
+        )
         for number, at in enumerate(places, start=1)
     ]
 
@@ -60,7 +85,7 @@ def time_needed_s(plan: Plan) -> float | None:
     each_s = trial_s(plan)
     if each_s is None or plan.search is not None:
         return None
-    return plan.trial.repeats * len(plan.target) * len(plan.points()) * each_s
+    return plan.trial.most_repeats * len(plan.target) * len(plan.points()) * each_s / plan.at_once
 
 
 def varying(points: Sequence[Point]) -> list[str]:

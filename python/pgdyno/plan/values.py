@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
 from pgdyno.units import parse_bytes, parse_duration_s
+
+if TYPE_CHECKING:
+    from pydantic import GetJsonSchemaHandler
+    from pydantic.json_schema import JsonSchemaValue
+    from pydantic_core import CoreSchema
 
 HIGHEST_RATE = 1e9
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -17,9 +22,23 @@ LONGEST_NAME = 64
 
 
 class Model(BaseModel):
-    """Immutable; refuses unknown keys, and text or booleans in place of numbers."""
+    """Immutable; refuses unknown keys, and text or booleans in place of numbers.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
+    The docstring after a field is its description in the JSON Schema.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        # pydantic's use_attribute_docstrings would read the source of every model whenever pgdyno starts
+        from pgdyno.plan.field_docstrings import field_docstrings
+
+        found = handler(schema)
+        properties = handler.resolve_ref_schema(found)["properties"]
+        for name, text in field_docstrings(cls).items():
+            properties[cls.model_fields[name].alias or name].setdefault("description", text)
+        return found
 
 
 def _named(text: str) -> str:
@@ -48,6 +67,30 @@ Protocol = Literal["simple", "extended", "prepared"]
 Size = Annotated[str, AfterValidator(_size)]
 """Bytes with a unit, as written; `parse_bytes` reads it."""
 Positive = Annotated[int, Field(ge=1)]
+FEWEST_LOOK, MOST_LOOK = 6, 1_000
+"""A run that stops when decided looks first after six pairs, because a claim needs them."""
+_RANGE = re.compile(r"(\d+)\.\.(\d+)")
+
+
+def repeats(value: object) -> object:
+    """Validates a number of repeats, or a range such as `6..40`. Raises ValueError."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        if value < 1:
+            raise ValueError("must be at least 1")
+        return value
+    match = _RANGE.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError('write a number, such as 6, or a range, such as "6..40", to stop when decided')
+    fewest, most = int(match[1]), int(match[2])
+    if not FEWEST_LOOK <= fewest < most <= MOST_LOOK:
+        raise ValueError(f'write a range from {FEWEST_LOOK} or more to {MOST_LOOK:,} or less, such as "6..40"')
+    return value
+
+
+def repeat_range(value: int | str) -> tuple[int, int]:
+    """Returns the fewest and the most repeats, which are equal for a number."""
+    fewest, _, most = str(value).partition("..")
+    return int(fewest), int(most or fewest)
 
 
 RESOLVED = "resolved"
@@ -92,6 +135,11 @@ def _ramp_of(whole: bool, right: str) -> Callable[[object], object]:
     return check
 
 
+Repeats = Annotated[
+    int | str,
+    BeforeValidator(repeats, json_schema_input_type=Positive | Annotated[str, Field(pattern=rf"^{_RANGE.pattern}$")]),
+]
+"""A number of repeats, or a range."""
 Seconds = Annotated[float, BeforeValidator(_seconds, json_schema_input_type=str)]
 """A duration."""
 Command = Annotated[str | list[str], BeforeValidator(_command)]

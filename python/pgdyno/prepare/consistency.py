@@ -60,7 +60,7 @@ class Rule(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Books:
+class Balances:
     """Rows and sums at one instant."""
 
     accounts: int
@@ -70,7 +70,7 @@ class Books:
     rows: dict[str, int]
 
     @classmethod
-    def as_loaded(cls, scale: int) -> Books:
+    def as_loaded(cls, scale: int) -> Balances:
         """Returns the rows and sums of an unchanged dataset."""
         rows = {table: scale * count for table, count in PER_SCALE.items()}
         return cls(0, 0, 0, 0, {**rows, "pgbench_history": 0})
@@ -80,7 +80,7 @@ class Books:
         """Returns the sums by their names in messages."""
         return {name: getattr(self, name) for name in BALANCES}
 
-    def without_history(self) -> Books:
+    def without_history(self) -> Balances:
         """The same after the history is emptied."""
         return replace(self, history=0, rows={**self.rows, "pgbench_history": 0})
 
@@ -103,7 +103,7 @@ def scope_for(asked: Literal["auto", "full", "counts", "none"], dataset: Dataset
     return asked
 
 
-def read_books(server: Server) -> Books:
+def read_balances(server: Server) -> Balances:
     """Reads rows and sums of pgbench's tables. Raises TargetError, psycopg.Error."""
     with server.connect() as connection:
         row = connection.execute(_SUMS).fetchone()
@@ -113,7 +113,7 @@ def read_books(server: Server) -> Books:
         zip(("pgbench_accounts", "pgbench_tellers", "pgbench_branches", "pgbench_history"), values[0::2], strict=True)
     )
     accounts, tellers, branches, history = values[1::2]
-    return Books(accounts, tellers, branches, history, rows)
+    return Balances(accounts, tellers, branches, history, rows)
 
 
 def read_small_counts(server: Server) -> dict[str, int]:
@@ -144,7 +144,7 @@ def check_counts(dataset: Dataset, rows: dict[str, int]) -> list[str]:
     ]
 
 
-def check_books(before: Books, after: Books, rule: Rule) -> tuple[dict[str, int], list[str]]:
+def check_balances(before: Balances, after: Balances, rule: Rule) -> tuple[dict[str, int], list[str]]:
     """Returns how the sums changed, and violations of `rule`, which must be known."""
     changes = {name: after.sums[name] - before.sums[name] for name in BALANCES}
     told = ", ".join(f"{name} {change:+,}" for name, change in changes.items())
@@ -174,26 +174,26 @@ class Checked:
     """The result of a check."""
 
     record: Consistency
-    after: Books | None
+    after: Balances | None
     """The balances after the trial; None if they were not read completely."""
 
 
-def check_consistency(server: Server, dataset: Dataset, scope: Scope, rule: Rule, before: Books | None) -> Checked:
+def check_consistency(server: Server, dataset: Dataset, scope: Scope, rule: Rule, before: Balances | None) -> Checked:
     """Checks the dataset after a trial that began with `before`. Raises TargetError, psycopg.Error."""
     started = time.monotonic()
     if scope == "none":
         return Checked(Consistency(scope=scope, rule=rule.value, seconds=0.0, counts={}), None)
     wait_for_quiet(server)
-    after: Books | None = None
+    after: Balances | None = None
     changes: dict[str, int] = {}
     if scope == "full":
-        after = read_books(server)
+        after = read_balances(server)
         rows = after.rows
     else:
         rows = read_small_counts(server)
     violations = check_counts(dataset, rows)
     if after is not None and before is not None:
-        changes, broken = check_books(before, after, rule)
+        changes, broken = check_balances(before, after, rule)
         violations += broken
     seconds = round(time.monotonic() - started, 6)
     record = Consistency(
@@ -216,7 +216,7 @@ class DatasetCheck:
 
     _counted_bytes: int | None = None
 
-    def rows(self, server: Server, scope: Scope, expected: Books | None, *, same_size: bool) -> dict[str, int]:
+    def rows(self, server: Server, scope: Scope, expected: Balances | None, *, same_size: bool) -> dict[str, int]:
         """Returns exact rows by table: of all tables the first time, later of all but the accounts.
 
         The first call also reads the sums if `scope` is full, and compares them with `expected`. Later calls check only
@@ -237,18 +237,18 @@ class DatasetCheck:
         return read_small_counts(server)
 
 
-def _all_rows(server: Server, scope: Scope, expected: Books | None) -> dict[str, int]:
+def _all_rows(server: Server, scope: Scope, expected: Balances | None) -> dict[str, int]:
     if scope != "full":
         with server.connect() as connection:
             row = connection.execute("SELECT count(*) FROM pgbench_accounts").fetchone()
         assert row is not None
         return {"pgbench_accounts": int(row[0]), **read_small_counts(server)}
-    books = read_books(server)
-    if expected is not None and books.sums != expected.sums:
-        told = ", ".join(f"{name} {total:,}" for name, total in books.sums.items())
+    balances = read_balances(server)
+    if expected is not None and balances.sums != expected.sums:
+        told = ", ".join(f"{name} {total:,}" for name, total in balances.sums.items())
         wanted = ", ".join(f"{name} {total:,}" for name, total in expected.sums.items())
         raise TargetError(f"the dataset differs from the loaded one: its sums are {told}, not {wanted}")
-    return books.rows
+    return balances.rows
 
 
 def _accounts_bytes(server: Server) -> int:

@@ -55,7 +55,7 @@ class Dataset:
 
 
 @dataclass(frozen=True, slots=True)
-class MarkedTable:
+class StampedTable:
     """A table that a load has filled."""
 
     name: str
@@ -65,16 +65,16 @@ class MarkedTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class Stamp:
     """The dataset stamp that a load wrote."""
 
     dataset: Dataset
-    tables: tuple[MarkedTable, ...]
+    tables: tuple[StampedTable, ...]
     wal_level: str | None = None
     """The server's wal_level during the load; None for a stamp without it."""
 
 
-def read_mark(comment: str | None) -> Mark | None:
+def read_stamp(comment: str | None) -> Stamp | None:
     """Parses the stamp in a database's comment; None if there is none or it is invalid."""
     _, begin, rest = (comment or "").partition(BEGIN)
     if not begin:
@@ -83,11 +83,11 @@ def read_mark(comment: str | None) -> Mark | None:
         said, end = json.JSONDecoder().raw_decode(rest)
         if not rest.startswith(END, end) or not 1 <= said["format"] <= FORMAT:
             return None
-        tables = tuple(MarkedTable(table["name"], table["rows"], table["oid"]) for table in said["tables"])
+        tables = tuple(StampedTable(table["name"], table["rows"], table["oid"]) for table in said["tables"])
         count = len(tables) if said["dataset"] == "sbtest" else None
         profile = said["options"].get("tpcc-profile") if said["dataset"] == "tpcc" else None
-        mark = Mark(Dataset(said["dataset"], said["scale"], count, profile), tables, said.get("wal_level"))
-        return mark if said["checksum"] == _checksum(said) else None
+        stamp = Stamp(Dataset(said["dataset"], said["scale"], count, profile), tables, said.get("wal_level"))
+        return stamp if said["checksum"] == _checksum(said) else None
     except (ValueError, KeyError, TypeError):
         return None
 
@@ -98,20 +98,20 @@ def _checksum(said: dict[str, Any]) -> str:
     return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
 
 
-def marked_dataset(server: Server) -> Dataset | None:
+def stamped_dataset(server: Server) -> Dataset | None:
     """Returns the dataset by the stamp of the workload's database, if its tables are those that were loaded.
 
     Raises TargetError, psycopg.Error.
     """
-    mark = read_mark(read_comment(server))
-    if mark is None:
+    stamp = read_stamp(read_comment(server))
+    if stamp is None:
         return None
     with server.connect() as connection:
-        for table in mark.tables:
+        for table in stamp.tables:
             row = connection.execute("SELECT to_regclass(quote_ident(%s))::oid::bigint", [table.name]).fetchone()
             if row is None or row[0] != table.oid:
                 return None
-    return mark.dataset
+    return stamp.dataset
 
 
 def read_comment(server: Server, database: str | None = None) -> str | None:
@@ -142,13 +142,13 @@ def load_dataset(dataset: Dataset, server: Server, engine: Engine, progress: Pro
 
     Raises TargetError if the engine could not load it; the database then has no stamp.
     """
-    if not anew and marked_dataset(server) == dataset:
+    if not anew and stamped_dataset(server) == dataset:
         return False
     progress.step(f"loading {dataset}")
     # the engine chooses the number of connections, from the cores and tables
     options = ["--initialize", *_size(dataset), "--quiet", "--events=-"]
     _run_engine(engine, options, server, progress, f"load {dataset}")
-    found = marked_dataset(server)
+    found = stamped_dataset(server)
     if found != dataset:
         raise TargetError(
             f"cannot load {dataset}: the engine wrote the dataset stamp of {found}",

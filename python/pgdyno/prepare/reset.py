@@ -19,18 +19,17 @@ from pgdyno.prepare.cache import (
     shared_buffers_share,
 )
 from pgdyno.prepare.consistency import (
-    Books,
+    Balances,
     DatasetCheck,
     Rule,
     check_consistency,
     check_counts,
-    read_books,
+    read_balances,
     rule_for,
     scope_for,
 )
-from pgdyno.prepare.dataset import Dataset, load_dataset, marked_dataset
-from pgdyno.prepare.steps import Steps, is_worthwhile, minimal_wal, reset_statistics, vacuum_as_pgbench
-from pgdyno.prepare.template import (
+from pgdyno.prepare.dataset import Dataset, load_dataset, stamped_dataset
+from pgdyno.prepare.dataset_copies import (
     copy_template,
     find_template,
     holds_snapshot,
@@ -40,6 +39,7 @@ from pgdyno.prepare.template import (
     restore_snapshot,
     template_of,
 )
+from pgdyno.prepare.steps import Steps, is_worthwhile, minimal_wal, reset_statistics, vacuum_as_pgbench
 from pgdyno.programs import Engine
 from pgdyno.records import Consistency, Preparation
 from pgdyno.targets import Progress, Server
@@ -61,7 +61,7 @@ class Preparer:
     """Disk space that the plan keeps free."""
     _whole: dict[Dataset, DatasetCheck] = field(default_factory=dict)
     """A check for each dataset that was loaded or restored."""
-    _books: Books | None = None
+    _balances: Balances | None = None
     """The balances at the start of the next trial; None if unknown."""
     _dataset: Dataset | None = None
 
@@ -71,10 +71,10 @@ class Preparer:
         Raises TargetError, psycopg.Error; the next call then starts over.
         """
         steps = Steps(self.progress)
-        known, self._books = self._books if dataset == self._dataset else None, None
+        known, self._balances = self._balances if dataset == self._dataset else None, None
         self._dataset = dataset
         if dataset is not None:
-            self._books = self._bring_back(dataset, known, steps)
+            self._balances = self._bring_back(dataset, known, steps)
             steps.do("verify", "checking the dataset", lambda: self._verify(dataset))
         if self.server.has_replicas:
             steps.do("replicas", "checking the replicas", self.server.make_replicas)
@@ -96,7 +96,7 @@ class Preparer:
 
         Raises TargetError, psycopg.Error.
         """
-        before, self._books = self._books, None
+        before, self._balances = self._balances, None
         if self._dataset is None or self.reset.consistency == "none":
             return None
         if self._dataset.name == workload_tables.SBTEST:
@@ -109,7 +109,7 @@ class Preparer:
         if scope != "none":
             self.progress.step("checking the dataset's consistency")
         checked = check_consistency(self.server, self._dataset, scope, self._rule, before)
-        self._books = checked.after
+        self._balances = checked.after
         return checked.record
 
     @property
@@ -118,11 +118,11 @@ class Preparer:
 
     def forget(self) -> None:
         """Records that the trial ended with the dataset in an unknown state."""
-        self._books = None
+        self._balances = None
 
     # ---- the dataset ----
 
-    def _bring_back(self, dataset: Dataset, known: Books | None, steps: Steps) -> Books | None:
+    def _bring_back(self, dataset: Dataset, known: Balances | None, steps: Steps) -> Balances | None:
         """Restores the dataset and returns its balances, or None if they are not needed."""
         match self.reset.method:
             case "template":
@@ -136,13 +136,13 @@ class Preparer:
         return self._as_loaded(dataset)
 
     @staticmethod
-    def _as_loaded(dataset: Dataset) -> Books | None:
+    def _as_loaded(dataset: Dataset) -> Balances | None:
         """Returns the balances of a fresh dataset; only pgbench's tables have any."""
-        return (
-            None if dataset.name in (workload_tables.SBTEST, workload_tables.TPCC) else Books.as_loaded(dataset.scale)
-        )
+        if dataset.name in (workload_tables.SBTEST, workload_tables.TPCC):
+            return None
+        return Balances.as_loaded(dataset.scale)
 
-    def _as_it_is(self, dataset: Dataset, known: Books | None, steps: Steps) -> Books | None:
+    def _as_it_is(self, dataset: Dataset, known: Balances | None, steps: Steps) -> Balances | None:
         if self._load(dataset, steps, anew=False):
             known = self._as_loaded(dataset)
         if dataset.name == workload_tables.TPCC:
@@ -156,12 +156,12 @@ class Preparer:
             steps.do("vacuum", vacuum, lambda: vacuum_as_pgbench(self.server))
             known = known.without_history() if known is not None else None
         if known is None and scope_for(self.reset.consistency, dataset, self._rule) == "full":
-            steps.do("read sums", "reading the balances", self._read_books)
-            return self._books
+            steps.do("read sums", "reading the balances", self._read_balances)
+            return self._balances
         return known
 
-    def _read_books(self) -> None:
-        self._books = read_books(self.server)
+    def _read_balances(self) -> None:
+        self._balances = read_balances(self.server)
 
     def _from_template(self, dataset: Dataset, steps: Steps) -> None:
         template = find_template(self.server, dataset)
@@ -198,25 +198,25 @@ class Preparer:
 
     def _load_settings(self, dataset: Dataset, steps: Steps, *, anew: bool) -> AbstractContextManager[None]:
         """Returns a context with the settings for loading `dataset`."""
-        if not is_worthwhile(self.server, dataset) or not (anew or marked_dataset(self.server) != dataset):
+        if not is_worthwhile(self.server, dataset) or not (anew or stamped_dataset(self.server) != dataset):
             return nullcontext()
         return minimal_wal(self.server, steps)
 
     def _verify(self, dataset: Dataset) -> str:
         """Checks the stamp, and the rows as far as that is fast. Raises TargetError."""
-        found = marked_dataset(self.server)
+        found = stamped_dataset(self.server)
         if found != dataset:
             raise TargetError(f"cannot use the dataset: the database's dataset stamp names {found}, not {dataset}")
         made_anew = self.reset.method in ("template", "snapshot", "reload")
         if dataset.name == workload_tables.TPCC:
-            return "its mark"
+            return "its dataset stamp"
         if dataset.name == workload_tables.SBTEST:
             return self._verify_sbtest(dataset, made_anew=made_anew)
         if self._rule is Rule.UNKNOWN and not made_anew:
-            return "its mark"
+            return "its dataset stamp"
         scope = scope_for(self.reset.consistency, dataset, self._rule)
         whole = self._whole.setdefault(dataset, DatasetCheck())
-        rows = whole.rows(self.server, scope, self._books, same_size=made_anew)
+        rows = whole.rows(self.server, scope, self._balances, same_size=made_anew)
         wrong = check_counts(dataset, rows)
         if self.reset.method != "none" and rows["pgbench_history"] != 0:
             wrong.append(f"pgbench_history has {rows['pgbench_history']:,} rows, but should be empty")
@@ -227,7 +227,7 @@ class Preparer:
     def _verify_sbtest(self, dataset: Dataset, *, made_anew: bool) -> str:
         if self.reset.consistency == "none" and not made_anew:
             # the scripts of such a plan may change the number of rows
-            return "its mark"
+            return "its dataset stamp"
         wrong = workload_tables.count_sbtest(self.server, dataset)[1]
         if wrong:
             raise TargetError(f"the dataset differs from the loaded one: {'; '.join(wrong)}", hint=BRING_BACK)

@@ -17,7 +17,7 @@ from typing import TypeVar
 import psycopg
 
 from pgdyno.errors import TargetError
-from pgdyno.plan.costs import BYTES_A_SCALE, pgbench_scale
+from pgdyno.plan.time_budget.time_and_disk import BYTES_A_SCALE, pgbench_scale
 from pgdyno.prepare.dataset import Dataset
 from pgdyno.records import PrepareStep
 from pgdyno.targets import Progress, Server

@@ -3,8 +3,8 @@
 `probe.over_ssh` and `probe.look` are separate, because SSH loads slowly and few runs use it.
 """
 
-from pgdyno.probe.lines import Said, read_lines
-from pgdyno.probe.local_probe import Beside
+from pgdyno.probe.lines import ProbeOutput, read_lines
+from pgdyno.probe.local_probe import LocalProbe
 from pgdyno.probe.standby_probes import StandbyProbes
 
-__all__ = ["Beside", "Said", "StandbyProbes", "read_lines"]
+__all__ = ["LocalProbe", "ProbeOutput", "StandbyProbes", "read_lines"]

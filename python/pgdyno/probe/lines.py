@@ -21,7 +21,7 @@ WARNINGS_KEPT = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ProbeOutput:
     """The output of probes."""
 
     record: ProbeRecord
@@ -31,18 +31,18 @@ class Said:
     """All lines but samples, in the engine's times, with `probe_` before their kinds."""
 
 
-def read_lines(lines: Path, events: Sequence[Event], problem: str | None) -> Said | None:
+def read_lines(lines: Path, events: Sequence[Event], problem: str | None) -> ProbeOutput | None:
     """Reads the file `lines` of a trial with the engine's `events`.
 
     `problem` is the failure of the probe's process. Returns None without a probe and a problem.
     """
     own = own_lines(lines)
     if not own:
-        return Said(ProbeRecord(message=problem)) if problem else None
+        return ProbeOutput(ProbeRecord(message=problem)) if problem else None
     start = own[0]
     unreadable = cannot_read(start)
     if unreadable is not None:
-        return Said(ProbeRecord(message=unreadable))
+        return ProbeOutput(ProbeRecord(message=unreadable))
     offset_us = start["wall_us"] - start["t_us"] - epoch_us(events, start["wall_us"])
     ended = own[-1] if own[-1]["event"] == "end" else None
     said = [{**line, "event": f"probe_{line['event']}", "t_us": line["t_us"] + offset_us} for line in own]
@@ -59,7 +59,7 @@ def read_lines(lines: Path, events: Sequence[Event], problem: str | None) -> Sai
         warnings=warnings(said),
         message=problem,
     )
-    return Said(record, [PlacedLines(lines, offset_us)], said)
+    return ProbeOutput(record, [PlacedLines(lines, offset_us)], said)
 
 
 def epoch_us(events: Sequence[Event], otherwise: int) -> int:

@@ -23,7 +23,7 @@ READY_S, LOOK_S = 15.0, 0.05
 """How long a trial waits for a remote probe to begin, and the polling interval."""
 
 
-class Beside:
+class LocalProbe:
     """A probe that runs during the block.
 
     It writes directly into a file, so that pgdyno does no work for it during the trial.
@@ -51,7 +51,7 @@ class Beside:
         self.problem: str | None = None
         """Why samples are missing; None if they are complete, or if none are wanted."""
 
-    def __enter__(self) -> Beside:
+    def __enter__(self) -> LocalProbe:
         """Starts it; waits for a remote one to sample or end. Raises nothing: see `problem`."""
         if self.options is None:
             return self
@@ -101,9 +101,9 @@ class Beside:
         process.stdin.close()
         if self._broke_off or process.returncode != 0:
             when = "before the trial's end" if self._broke_off else "when it was told to end"
-            self.problem = f"the probe ended {when}, with exit code {process.returncode}{self._said()}"
+            self.problem = f"the probe ended {when}, with exit code {process.returncode}{self._stderr_text()}"
 
-    def _said(self) -> str:
+    def _stderr_text(self) -> str:
         try:
             lines = self._log.read_text(errors="replace").strip().splitlines()
         except OSError:

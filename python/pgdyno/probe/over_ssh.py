@@ -110,7 +110,7 @@ class OverSsh:
                     return
                 self.problem = f"{self.spec.host}: {last.ended}"
                 if not last.was_cut:
-                    self.problem += self._said()
+                    self.problem += self._stderr_text()
                     return
             self._ready.set()
             try:
@@ -135,7 +135,7 @@ class OverSsh:
         await started.wait()
         self._ready.set()
 
-    def _said(self) -> str:
+    def _stderr_text(self) -> str:
         lines = self._log.read_text(errors="replace").strip().splitlines()
         return f": {lines[-1]}" if lines else ""
 

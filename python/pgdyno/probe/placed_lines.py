@@ -7,7 +7,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pgdyno.probe.clock import HERE, Ahead, Alignment, align
-from pgdyno.probe.lines import WARNINGS_KEPT, Said, cannot_read, epoch_us, gap, gaps, last_us, own_lines, warnings
+from pgdyno.probe.lines import (
+    WARNINGS_KEPT,
+    ProbeOutput,
+    cannot_read,
+    epoch_us,
+    gap,
+    gaps,
+    last_us,
+    own_lines,
+    warnings,
+)
 from pgdyno.records import ALIGNED_US, ClockRecord, OverSshRecord, PlacedLines, ProbeRecord
 from pgdyno.run.process import Event
 
@@ -32,7 +42,7 @@ class _Part:
     events: list[Event]
 
 
-def with_far(near: Said | None, over: OverSsh, events: Sequence[Event], ahead: Ahead = HERE) -> Said:
+def with_far(near: ProbeOutput | None, over: OverSsh, events: Sequence[Event], ahead: Ahead = HERE) -> ProbeOutput:
     """Adds to `near`, from the engine's host, the lines of `over` during a trial with the engine's `events`.
 
     `ahead` is the clock offset of the engine's host.
@@ -60,8 +70,8 @@ def with_far(near: Said | None, over: OverSsh, events: Sequence[Event], ahead: A
         }
     )
     if near is None:
-        return Said(record, [part.file for part in parts], said)
-    return Said(record, [*near.files, *(part.file for part in parts)], [*near.events, *said])
+        return ProbeOutput(record, [part.file for part in parts], said)
+    return ProbeOutput(record, [*near.files, *(part.file for part in parts)], [*near.events, *said])
 
 
 def _parts(over: OverSsh, events: Sequence[Event], ahead: Ahead) -> tuple[list[_Part], str | None]:

@@ -66,11 +66,11 @@ class Talk:
             beating = asyncio.create_task(self._beat(stop, started))
             try:
                 await asyncio.wait({reading, beating}, return_when=asyncio.FIRST_COMPLETED)
-                told = stop.is_set() and beating.done() and not reading.done()
-                if told:
+                is_ending = stop.is_set() and beating.done() and not reading.done()
+                if is_ending:
                     self._process.stdin.write_eof()
                 await asyncio.wait({reading}, timeout=STOP_S)
-                if not told or not reading.done():
+                if not is_ending or not reading.done():
                     self._session.ended, self._session.was_cut = await self._why(reading, beating)
             finally:
                 for task in (reading, beating):
@@ -96,12 +96,12 @@ class Talk:
             *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
                 if line.startswith(_CLOCK):
-                    self._heard(line, at_us)
+                    self._handle_line(line, at_us)
                 else:
                     file.write(line + b"\n")
         file.write(rest)
 
-    def _heard(self, line: bytes, at_us: float) -> None:
+    def _handle_line(self, line: bytes, at_us: float) -> None:
         reply = parsed(line)
         if reply is not None:
             future = self._replies.pop(str(reply.get("id")), None)

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 
 from pgdyno.plan.sections import ProbeSpec
-from pgdyno.probe.lines import Said, read_lines
-from pgdyno.probe.local_probe import Beside
+from pgdyno.probe.lines import ProbeOutput, read_lines
+from pgdyno.probe.local_probe import LocalProbe
 from pgdyno.records import StandbyProbeRecord
 from pgdyno.run.process import Event
 
@@ -35,12 +35,12 @@ class StandbyProbes:
         """Takes names of standbys with their variables; writes to `lines` with a suffix."""
         # statement costs are sampled on the primary; a standby without load has none
         own = spec.model_copy(update={"waits_hz": spec.hz(local=True), "statements": 0})
-        self._probes: list[tuple[str, Path, Beside]] = []
+        self._probes: list[tuple[str, Path, LocalProbe]] = []
         for number, (name, environment) in enumerate(zip(names, environments, strict=True), start=1):
             if spec.standbys:
                 file = lines.with_name(f"{lines.name}.replica-{number}")
                 log = logs / f"replica-{number}-probe.log"
-                self._probes.append((name, file, Beside(own, environment, None, file, log)))
+                self._probes.append((name, file, LocalProbe(own, environment, None, file, log)))
         self._all = ExitStack()
 
     def __enter__(self) -> StandbyProbes:
@@ -53,7 +53,7 @@ class StandbyProbes:
     ) -> None:
         self._all.close()
 
-    def added(self, said: Said, events: Sequence[Event]) -> Said:
+    def added(self, said: ProbeOutput, events: Sequence[Event]) -> ProbeOutput:
         """Adds to `said`, of the primary during the engine's `events`, what these probes wrote."""
         for name, lines, probe in self._probes:
             own = read_lines(lines, events, probe.problem)
@@ -62,7 +62,7 @@ class StandbyProbes:
         return said
 
 
-def _with(said: Said, name: str, lines: Path, own: Said) -> Said:
+def _with(said: ProbeOutput, name: str, lines: Path, own: ProbeOutput) -> ProbeOutput:
     active, waits = _activity(lines)
     record = StandbyProbeRecord(
         name=name,
@@ -76,7 +76,7 @@ def _with(said: Said, name: str, lines: Path, own: Said) -> Said:
     standbys = [*said.record.standbys, record]
     # separate kinds: a gap here is not a gap in the primary's figures
     events = [{**each, "event": f"standby_{each['event']}", "standby": name} for each in own.events]
-    return Said(
+    return ProbeOutput(
         said.record.model_copy(update={"standbys": standbys}),
         [*said.files, *(replace(file, standby=name) for file in own.files)],
         [*said.events, *events],

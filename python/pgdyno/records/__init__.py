@@ -3,12 +3,12 @@
 Times are ISO 8601 in UTC; latencies are nanoseconds unless a name says otherwise.
 """
 
-from pgdyno.records.base import FORMAT, Outcome, Record, Stage
+from pgdyno.records.base import FORMAT, FailureId, Outcome, Record, Stage
 from pgdyno.records.during_trial import (
     CloudGap,
     CloudRecord,
+    CloudReport,
     CloudSource,
-    CloudTold,
     EventEffect,
     EventOutcome,
     EventRecord,
@@ -29,7 +29,7 @@ from pgdyno.records.machine import (
     ServerPrint,
     TargetRecord,
 )
-from pgdyno.records.manifest import Attempt, KeptMessage, KeptScript, Manifest, SearchRecord
+from pgdyno.records.manifest import Attempt, KeptMessage, KeptScript, Manifest, SearchRecord, StoppingRule
 from pgdyno.records.measured import (
     ErrorCount,
     Failure,
@@ -46,7 +46,7 @@ from pgdyno.records.measured import (
     WorkersTried,
 )
 from pgdyno.records.probe import ALIGNED_US, ClockRecord, OverSshRecord, PlacedLines, ProbeRecord, StandbyProbeRecord
-from pgdyno.records.trial import Consistency, Leftovers, Preparation, PrepareStep, TrialRecord, WayRecord
+from pgdyno.records.trial import Consistency, DuetRecord, Leftovers, Preparation, PrepareStep, TrialRecord, WayRecord
 
 __all__ = [
     "ALIGNED_US",
@@ -57,14 +57,16 @@ __all__ = [
     "ClockRecord",
     "CloudGap",
     "CloudRecord",
+    "CloudReport",
     "CloudSource",
-    "CloudTold",
     "Consistency",
+    "DuetRecord",
     "ErrorCount",
     "EventEffect",
     "EventOutcome",
     "EventRecord",
     "Failure",
+    "FailureId",
     "Fingerprint",
     "Generator",
     "GeneratorHost",
@@ -102,6 +104,7 @@ __all__ = [
     "Stage",
     "StandbyProbeRecord",
     "StatementCounts",
+    "StoppingRule",
     "Summary",
     "TargetRecord",
     "TpccFigures",

@@ -163,7 +163,7 @@ class CloudGap(Record):
     """Relative to the time at which the trial's first transaction was due, warm-up included; may be negative."""
 
 
-class CloudTold(Record):
+class CloudReport(Record):
     """What one source reported."""
 
     source: CloudSource
@@ -186,4 +186,4 @@ class CloudRecord(Record):
     """Subtracted from the provider's times to obtain the generator's: how far the server's clock was ahead at the start
     of the trial (`way` of trial.json); 0 if unknown.
     """
-    sources: list[CloudTold]
+    sources: list[CloudReport]

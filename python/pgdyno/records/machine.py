@@ -142,6 +142,8 @@ class RentRecord(Record):
     """End of the attempt, when the removal began; the same for a server that stays."""
     hourly: float | None = Field(default=None, ge=0)
     """Hourly cost with storage, at the run's prices; None if unknown."""
+    once: float = Field(default=0.0, ge=0)
+    """Cost of what is not billed by time: requests to storage."""
     currency: str | None = None
     price_date: date | None = None
     """Date of the price; for several prices, the oldest."""
@@ -156,4 +158,4 @@ class RentRecord(Record):
     @property
     def amount(self) -> float | None:
         """In the currency; None if unknown."""
-        return None if self.hourly is None else self.hours * self.hourly
+        return None if self.hourly is None else self.hours * self.hourly + self.once

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, Literal
 from urllib.parse import unquote
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from pgdyno.messages import Message, Parameter
 from pgdyno.records.base import FORMAT, Instant, Outcome, Record
@@ -96,6 +96,31 @@ class KeptScript(Record):
     sha256: str
 
 
+class StoppingRule(Record):
+    """When a run stops that looks at its comparison after every pair; fixed before the first trial."""
+
+    fewest: Annotated[int, Field(ge=2)]
+    """Pairs before the first look."""
+    most: Annotated[int, Field(le=1_000)]
+    """Pairs of a point after which it gets no more trials."""
+    by: str
+    """What the arms are: target, protocol, `settings.work_mem`."""
+    metric: str
+    """tps or p99"""
+    comparisons: Annotated[int, Field(ge=0, le=100_000)]
+    """Points of all arms that are compared with the first, which Holm's procedure counts."""
+    margin: Annotated[float, Field(ge=0, le=1)]
+    """Relative: differences within it, of either sign, count as none."""
+    ended: Literal["decided", "undecided"] | None = None
+    """Whether every point was decided; None while the run has trials left."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> StoppingRule:
+        if self.fewest > self.most:
+            raise ValueError("fewest is more than most")
+        return self
+
+
 class Attempt(Record):
     """One execution of the run's process: the first, and one for each resume."""
 
@@ -149,6 +174,9 @@ class Manifest(Record):
     outcome: Outcome | None = None
     """None while the run is in progress, or if it was killed."""
     notes: list[str] = Field(default_factory=list)
+    """In English."""
+    note_details: list[KeptMessage] = Field(default_factory=list)
+    """The notes of this version's attempts with their ids, in the same order; those of earlier versions have none."""
     scripts: list[KeptScript] | None = None
     """None in manifests of earlier versions."""
     attempts: list[Attempt] = Field(default_factory=list)
@@ -157,6 +185,8 @@ class Manifest(Record):
     """The checks before the first trial; empty if there were none."""
     fingerprint: Fingerprint | None = None
     """None in folders of earlier versions."""
+    stopping: StoppingRule | None = None
+    """None if the number of repeats was fixed, and in folders of earlier versions."""
     rented: list[RentRecord] = Field(default_factory=list)
     """Costs of its rented servers, by attempt; empty without any, and in folders of earlier versions."""
     imported: ImportRecord | None = None
@@ -201,7 +231,7 @@ def _masked_value(name: str, value: object) -> object:
         return masked_plan(value)
     if isinstance(value, list):
         return [_masked_value(name, each) for each in value]
-    return masked_dsn(value) if name == "dsn" and isinstance(value, str) else value
+    return masked_dsn(value) if name in ("dsn", "other_dsns") and isinstance(value, str) else value
 
 
 def _masked(pair: re.Match[str]) -> str:

@@ -70,7 +70,7 @@ class Point(Record):
     rate: float | None = None
     """Transactions per second in an open loop; None in a closed loop."""
     settings: dict[str, str] = Field(default_factory=dict)
-    """Swept server settings, which override those of the target; possibly empty."""
+    """Swept settings of the server or of each connection, which override those of the target; possibly empty."""
     variables: dict[str, str] = Field(default_factory=dict)
     """Swept script variables, which override the workload's; possibly empty."""
 
@@ -178,6 +178,8 @@ class Failure(Record):
     """Why a trial failed."""
 
     stage: Stage
+    id: str = ""
+    """A `FailureId`; empty in records of earlier versions."""
     message: str
     hint: str | None = None
     sqlstate: str | None = None

@@ -58,9 +58,11 @@ class StandbyProbeRecord(Record):
     cpu_us: int | None = None
     """Its CPU time; None if it was interrupted."""
     gaps: int = 0
+    """Periods without figures."""
     warnings: list[str] = Field(default_factory=list)
+    """Missing sources with reasons."""
     message: str | None = None
-    """All three as in `ProbeRecord`."""
+    """Why figures are missing; None if all are there."""
     active: float | None = None
     """Mean number of active client sessions; None without a sample."""
     waits: dict[str, float] = Field(default_factory=dict)

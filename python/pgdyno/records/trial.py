@@ -92,6 +92,37 @@ class WayRecord(Record):
     """As reported on the server itself; None if that is not accessible."""
 
 
+class DuetRecord(Record):
+    """A trial that ran at the same time as another one, each on half of the processors.
+
+    The figures of such a trial depend on its partner: only their ratio means something.
+    """
+
+    partner: int
+    """Number of the other trial."""
+    processors: list[int]
+    """Those of its server, its generator and its probe."""
+    tps_ratio: float | None = None
+    """Its throughput over its partner's: geometric mean over the seconds that both measured; None if one of them had
+    no transaction.
+    """
+    seconds: float = 0.0
+    """Their total length."""
+
+
+def server_name(target: str, instance: int | None) -> str:
+    """Return the name of a server: `pg18`, or `pg18.2` for an instance of several.
+
+    Names of targets have no dot, so it is not the name of another target.
+    """
+    return target if instance is None else f"{target}.{instance}"
+
+
+def target_of(server: str) -> str:
+    """Return the target of the server with this name."""
+    return server.partition(".")[0]
+
+
 class TrialRecord(Record):
     """`trial.json`: one repetition of a point."""
 
@@ -100,7 +131,11 @@ class TrialRecord(Record):
     """Position in the run's order, from 1."""
     slug: str
     target: str
+    instance: int | None = None
+    """Number of the target's instance, from 1; None for a target that is one server, and in earlier records."""
     point: Point
+    session_settings: dict[str, str] = Field(default_factory=dict)
+    """The settings of each connection of the load; empty in records of earlier versions."""
     repeat: int
     """From 1."""
     started_at: Instant | None
@@ -133,8 +168,15 @@ class TrialRecord(Record):
     """None without a probe, and in records of earlier versions."""
     way: WayRecord | None = None
     """The network path to the server; None if it was not measured, and in records of earlier versions."""
+    duet: DuetRecord | None = None
+    """None for a trial that ran alone, and in earlier records."""
     imported: Imported | None = None
     """None in pgdyno's own trials."""
+
+    @property
+    def server(self) -> str:
+        """Return the name of its server: that of the target, with the number of an instance."""
+        return server_name(self.target, self.instance)
 
     @property
     def is_seen(self) -> bool:

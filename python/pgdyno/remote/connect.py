@@ -212,16 +212,20 @@ def _reason(hop: _Hop, user: str, error: Exception) -> RemoteError:
 WITHIN_S = 60.0
 
 
-def ask(spec: SshSpec, command: str, within_s: float = WITHIN_S) -> str:
-    """Returns the output of `command`. Raises RemoteError, also on failure, which is passing."""
-    return asyncio.run(_ask(spec, command, within_s))
+def ask(spec: SshSpec, command: str, within_s: float = WITHIN_S, text: str | None = None) -> str:
+    """Returns the output of `command`, whose standard input is `text`, or else empty.
+
+    Raises RemoteError, also on failure, which is passing.
+    """
+    return asyncio.run(_ask(spec, command, within_s, text))
 
 
-async def _ask(spec: SshSpec, command: str, within_s: float) -> str:
+async def _ask(spec: SshSpec, command: str, within_s: float, text: str | None) -> str:
+    given: dict[str, Any] = {"stdin": asyncssh.DEVNULL} if text is None else {"input": text}
     async with connected(spec) as connection:
         try:
             async with asyncio.timeout(within_s):
-                done = await connection.run(command, stdin=asyncssh.DEVNULL, request_pty=False)
+                done = await connection.run(command, request_pty=False, **given)
         except TimeoutError as error:
             raise RemoteError(f"{spec.host} does not answer", passing=True) from error
         except (asyncssh.Error, OSError) as error:

@@ -62,10 +62,12 @@ async def install(connection: asyncssh.SSHClientConnection, program: Path, folde
 
 
 async def put(connection: asyncssh.SSHClientConnection, files: Mapping[str, bytes], folder: str, host: str) -> str:
-    """Writes `files`, by relative path, into a new folder below `folder`; returns it quoted. Raises RemoteError."""
+    """Writes `files`, by relative path, into a new folder below `folder`; returns it quoted. Raises RemoteError.
+
+    They may contain a password: `start` and `Started.forget` remove the folder with the program's end.
+    """
     listed = sorted(files.items())
-    digest = hashlib.sha256(repr(listed).encode()).hexdigest()
-    base = f"{folder.rstrip('/')}/files-{digest[:16]}"
+    base = f"{folder.rstrip('/')}/files-{secrets.token_hex(8)}"
     made = await _shell(connection, f"umask 077 && mkdir -p {_quoted(base)}")
     if made.code != 0:
         raise RemoteError(f"cannot create {base} on {host}: {_last(made)}")
@@ -168,19 +170,26 @@ def command_line(program: str, environment: Mapping[str, str], options: Sequence
     return f"exec env {variables} {program} {' '.join(map(shlex.quote, options))}"
 
 
+_REMOVE = (
+    "(trap '' HUP INT TERM; p=$PWD; cd /; while kill -0 $$; do sleep 5; done; rm -rf \"$p\")"
+    " </dev/null >/dev/null 2>&1 &"
+)
+"""Removes the folder once the program has ended, even if the connection was lost; `exec` keeps the number of $$."""
+
+
 @dataclass(slots=True)
 class Started:
     """A program that was started."""
 
     connection: asyncssh.SSHClientConnection
     process: SSHClientProcess[bytes]
-    _own: str
-    """The remote file with its process number: some sshds do not pass on signals."""
+    _place: str
+    """The remote folder with its files, and with its process number in `.pid`: some sshds do not pass on signals."""
     _telling: set[asyncio.Task[None]] = field(default_factory=set, repr=False)
 
     def tell(self, name: str) -> None:
         """Sends it the signal `name` ("INT") without waiting."""
-        self._telling.add(asyncio.create_task(self._ask(f"kill -{name} $(cat {self._own})")))
+        self._telling.add(asyncio.create_task(self._ask(f"kill -{name} $(cat {self._place}/.pid)")))
 
     async def ended(self) -> int | None:
         """Returns its exit code, or 128 plus the signal that killed it; None if the connection was lost.
@@ -195,7 +204,7 @@ class Started:
     async def forget(self) -> None:
         """Detaches from it and removes its remote files."""
         self.process.close()
-        await self._ask(f"rm -f {self._own}")
+        await self._ask(f"rm -rf {self._place}")
 
     async def _ask(self, command: str) -> None:
         with suppress(OSError, asyncssh.Error, TimeoutError):
@@ -204,10 +213,12 @@ class Started:
 
 
 async def start(connection: asyncssh.SSHClientConnection, place: str, command: str) -> Started:
-    """Runs the shell `command` in the quoted folder `place`. Raises asyncssh.Error, OSError."""
-    own = f"{place}/pid-{secrets.token_hex(8)}"
-    shell = f"cd {place} && echo $$ > {own} && {command}"
+    """Runs the shell `command` in the quoted folder `place`, which is removed after its end.
+
+    Raises asyncssh.Error, OSError.
+    """
+    shell = f"cd {place} && echo $$ > .pid && {{ {_REMOVE} }} && {command}"
     process: SSHClientProcess[bytes] = await connection.create_process(
         f"exec sh -c {shlex.quote(shell)}", encoding=None, request_pty=False
     )
-    return Started(connection, process, own)
+    return Started(connection, process, place)

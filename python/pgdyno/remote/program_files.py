@@ -114,16 +114,55 @@ def pack(options: Sequence[str], environ: Mapping[str, str], hosts: Mapping[str,
         if name == _SEEN_BY_ALL:
             message = "a password in the environment would be visible in the other host's process list"
             raise RemoteError(message, hint="use a password file")
-        baggage.environment[name] = _variable(name, value, baggage, hosts)
+        baggage.environment[name] = _variable(name, value, baggage, environ, hosts)
     return baggage
 
 
-def _variable(name: str, value: str, baggage: Baggage, hosts: Mapping[str, str]) -> str:
+def _variable(name: str, value: str, baggage: Baggage, environ: Mapping[str, str], hosts: Mapping[str, str]) -> str:
     if name in _HOSTS:
         return ",".join(hosts.get(each, each) for each in value.split(","))
+    if name == "PGPASSFILE" and value:
+        place = _take(Path(value), baggage)
+        baggage.files[place] = b"".join(_entries(baggage.files[place], environ, hosts))
+        return place
     if name in _FILES and value:
-        return _take(Path(value), baggage, hosts if name == "PGPASSFILE" else {})
+        return _take(Path(value), baggage)
     return value
+
+
+_ENTRY = {0: "PGHOST", 1: "PGPORT", 2: "PGDATABASE", 3: "PGUSER"}
+"""libpq's variables by the field of a password file."""
+
+
+def _entries(content: bytes, environ: Mapping[str, str], hosts: Mapping[str, str]) -> Iterator[bytes]:
+    """Yields the lines of a password file that the connection in `environ` can need, with the addresses of the other
+    host: it must not learn the passwords of other servers.
+    """
+    for line in content.splitlines():
+        fields = [
+            each.replace(b"\\:", b":").replace(b"\\\\", b"\\").decode(errors="replace") for each in _FIELD.split(line)
+        ]
+        if line.startswith(b"#") or len(fields) <= len(_ENTRY):
+            continue
+        wanted = all(_fits(fields[at], environ.get(name)) for at, name in _ENTRY.items())
+        if wanted:
+            begin = _FIELD.split(line)[0]
+            theirs = hosts.get(fields[0])
+            yield (line if theirs is None else _escaped(theirs) + line.removeprefix(begin)) + b"\n"
+
+
+_FIELD = re.compile(rb"(?<!\\):")
+
+
+def _fits(field_: str, given: str | None) -> bool:
+    # Without a variable, libpq's default or a service file decides; a list has one value per host. A socket is looked
+    # up under the name localhost.
+    is_socket = given is not None and given.startswith(("/", "@")) and field_ == "localhost"
+    return given is None or field_ == "*" or field_ in given.split(",") or is_socket
+
+
+def _escaped(text: str) -> bytes:
+    return text.replace("\\", "\\\\").replace(":", "\\:").encode()
 
 
 def _option(option: str, before: str, baggage: Baggage) -> str:
@@ -148,20 +187,12 @@ def _take_lua(name: str, baggage: Baggage) -> str:
     return found.script
 
 
-def _take(file: Path, baggage: Baggage, hosts: Mapping[str, str] | None = None) -> str:
+def _take(file: Path, baggage: Baggage) -> str:
     """Adds a file and returns its path relative to the remote folder."""
     try:
         content = file.read_bytes()
     except OSError as error:
         raise RemoteError(f"cannot read {file}: {error}") from error
-    for ours, theirs in (hosts or {}).items():
-        lines = content.splitlines(keepends=True)
-        begin = f"{ours}:".encode()
-        content = b"".join(_renamed(each, begin, f"{theirs}:".encode()) for each in lines)
     place = place_of(file)
     baggage.files[place] = content
     return place
-
-
-def _renamed(line: bytes, begin: bytes, instead: bytes) -> bytes:
-    return instead + line.removeprefix(begin) if line.startswith(begin) else line

@@ -9,19 +9,21 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from pgdyno.analyse.capacity import Capacity
-from pgdyno.analyse.dips import Dip, trial_dips
 from pgdyno.analyse.history import FEWEST_RUNS, History
+from pgdyno.analyse.over_time.dips import Dip, trial_dips
+from pgdyno.analyse.over_time.endurance import Endurance, trial_endurance
+from pgdyno.analyse.over_time.steady_state import SHORTEST, SteadyClass, SteadyState, trial_steady_state
+from pgdyno.analyse.over_time.timeline import RunSource
 from pgdyno.analyse.pairs import Metric
 from pgdyno.analyse.price import Price, PriceList, price_of, prices_of
 from pgdyno.analyse.scaling import NotFitted, Range, UslFit, fit_curve
-from pgdyno.analyse.steady_state import SHORTEST, SteadyClass, SteadyState, trial_steady_state
-from pgdyno.analyse.timeline import RunSource
 from pgdyno.fingerprint import Severity, comparable
 from pgdyno.messages import message_json
 from pgdyno.records import Manifest, Outcome, TrialRecord
 from pgdyno.records.price import LatencyLimit, latency_limit
 from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import percent
+from pgdyno.report.answers.endurance import trends, trends_json
 from pgdyno.report.costs import capacity_of, price_lines, priced_curves, rent_lines, rents
 from pgdyno.report.digest import Digest, digest
 from pgdyno.report.terminal.text_drawing import printable, sparkline
@@ -36,6 +38,8 @@ class TrialAnalysis:
     steady: SteadyState | None
     """None if the trial is too short."""
     dips: tuple[Dip, ...]
+    endurance: Endurance | None
+    """None below an hour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,12 @@ def analyse_run(run: RunSource, prices: PriceList | None = None, latency: Latenc
         latency = latency_limit(prices.latency)
     finished = [trial for trial in of.run.trials if trial.outcome is Outcome.FINISHED]
     trials = tuple(
-        TrialAnalysis(trial, trial_steady_state(of.run, trial.number), tuple(trial_dips(of.run, trial.number)))
+        TrialAnalysis(
+            trial,
+            trial_steady_state(of.run, trial.number),
+            tuple(trial_dips(of.run, trial.number)),
+            trial_endurance(of.run, trial.number),
+        )
         for trial in finished
     )
     curves = []
@@ -91,6 +100,7 @@ def analysis_lines(found: RunAnalysis) -> Iterator[str]:
     """Describe the analysis in one sentence per line."""
     yield from _steady_lines(found)
     yield from _dip_lines(found)
+    yield from _endurance_lines(found)
     for curve in found.curves:
         yield f"{curve.name}: {usl_words(curve.usl)}"
     yield from _capacity_lines(found)
@@ -125,6 +135,14 @@ def _dip_lines(found: RunAnalysis) -> Iterator[str]:
             f"  {_name(found, trial)}: {dip.from_s:.0f} to {dip.to_s:.0f} s, down by {100 * dip.depth:.0f} %, "
             f"{dip.loss:,.0f} transactions lost"
         )
+
+
+def _endurance_lines(found: RunAnalysis) -> Iterator[str]:
+    long = [(each.trial, each.endurance) for each in found.trials if each.endurance is not None]
+    if not long:
+        yield "endurance: no trial of an hour"
+    for trial, endurance in long:
+        yield f"endurance: {_name(found, trial)}, {endurance.hours:.1f} h: {trends(endurance)}"
 
 
 def _name(found: RunAnalysis, trial: TrialRecord) -> str:
@@ -186,6 +204,7 @@ def analysis_json(found: RunAnalysis) -> dict[str, Any]:
                 "clients": each.trial.point.clients,
                 "steady": None if each.steady is None else asdict(each.steady),
                 "dips": [asdict(dip) for dip in each.dips],
+                "endurance": None if each.endurance is None else trends_json(each.endurance),
             }
             for each in found.trials
         ],
@@ -243,14 +262,16 @@ WIDEST = 60
 def history_lines(of: History, metric: Metric, differences: Mapping[int, Sequence[str]]) -> Iterator[str]:
     """Return a heading, the course, and a line for each change with `differences` of the runs, by its index."""
     first, last = of.points[0], of.points[-1]
+    runs = "1 run" if len(of.points) == 1 else f"{len(of.points)} runs"
     yield (
-        f"{printable(of.workload)}, {printable(of.label)}: {metric.words} of {len(of.points)} runs, "
+        f"{printable(of.workload)}, {printable(of.label)}: {metric.words} of {runs}, "
         f"{first.started_at:%Y-%m-%d} to {last.started_at:%Y-%m-%d}"
     )
     figures = [point.figure for point in of.points]
     yield f"  {sparkline(figures, WIDEST)}  {_shown(min(figures), metric)} to {_shown(max(figures), metric)}"
     if of.changes is None:
-        yield f"  {len(of.points)} runs are too few for change points, which need at least {FEWEST_RUNS}"
+        few = "1 run is" if len(of.points) == 1 else f"{len(of.points)} runs are"
+        yield f"  {few} too few for change points, which need at least {FEWEST_RUNS}"
     elif not of.changes:
         yield "  no change of level"
     for change in of.changes or ():

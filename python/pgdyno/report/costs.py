@@ -14,7 +14,7 @@ from pgdyno.records.price import LatencyLimit, latency_limit
 from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import percent
 from pgdyno.report.digest import Digest
-from pgdyno.report.tables import Table
+from pgdyno.report.report_tables import Table
 from pgdyno.report.translation import gettext
 from pgdyno.units import format_duration
 
@@ -35,8 +35,8 @@ class PricedCurve:
 
 def priced_curves(of: Digest, prices: PriceList, latency: LatencyLimit | None = None) -> list[PricedCurve]:
     """Return every curve; `latency` overrides the price list's target."""
-    told = latency_limit(prices.latency) if prices.latency is not None else None
-    return [_priced(of, curve, prices, latency or told) for curve in of.curves]
+    latency_target = latency_limit(prices.latency) if prices.latency is not None else None
+    return [_priced(of, curve, prices, latency or latency_target) for curve in of.curves]
 
 
 def capacity_of(of: Digest, curve: ScalingCurve, limit: LatencyLimit) -> Capacity | None:

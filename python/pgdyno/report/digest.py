@@ -6,13 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgdyno.analyse.comparison import Comparison, Verdict
-from pgdyno.analyse.dip_evidence import ExplainedDip
-from pgdyno.analyse.dips import Dip
+from pgdyno.analyse.over_time.dip_evidence import ExplainedDip
+from pgdyno.analyse.over_time.dips import Dip
+from pgdyno.analyse.over_time.endurance import Endurance
+from pgdyno.analyse.over_time.timeline import Remembered, RunSource
 from pgdyno.analyse.price import PriceList
 from pgdyno.analyse.scaling import ScalingCurve, scaling
 from pgdyno.analyse.series import Series, following, label, varying
 from pgdyno.analyse.summary import PointSummary, summarise
-from pgdyno.analyse.timeline import Remembered, RunSource
 from pgdyno.audit import Finding
 from pgdyno.fingerprint import Difference
 from pgdyno.messages import Message
@@ -23,7 +24,7 @@ from pgdyno.report.charts.palette import looks
 from pgdyno.report.charts.scaling import Named
 from pgdyno.report.translation import gettext, translated
 from pgdyno.store.cloud_metrics import LoggedCheckpoint
-from pgdyno.store.probe_queries import ProcessSum, SeenBeside, SeriesStep, ServerStatementSum, TableSum, WaitStep
+from pgdyno.store.probe_queries import ProbeAverages, ProcessSum, SeriesStep, ServerStatementSum, TableSum, WaitStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,13 @@ def digest(run: RunSource) -> Digest:
     return Digest(run, tuple(points), tuple(scaling(points)), parameters, follow, named)
 
 
+def median_trial(of: Digest, point: PointSummary) -> TrialRecord:
+    """Return the finished trial of median throughput: it represents a point where trials cannot be averaged."""
+    by_tps = sorted(zip(point.tps_by_trial, point.finished, strict=True))
+    number = by_tps[(len(by_tps) - 1) // 2][1]
+    return next(trial for trial in of.run.trials if trial.number == number)
+
+
 def notes(of: Digest) -> list[Note]:
     """Return every warning; the same warning about several points once; those on the whole run first."""
     manifest = of.manifest
@@ -140,7 +148,7 @@ def _where(names: Sequence[str], points: int) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class ProbeSamples:
     """Samples of the probe during one trial, in steps of their own."""
 
     step_s: float
@@ -152,6 +160,16 @@ class Beside:
     """Likewise: active sessions as the provider samples them."""
     checkpoints: Sequence[LoggedCheckpoint] = ()
     """Checkpoints in the log of a rented server."""
+
+
+@dataclass(frozen=True, slots=True)
+class LongTrial:
+    """A trial of an hour or more."""
+
+    number: int
+    endurance: Endurance
+    tables: Sequence[TableSum] = ()
+    """Those that changed most; none without a probe of the server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,21 +187,23 @@ class Extras:
     """Runs that have no point in common with the first: they are shown, and not compared."""
     published: Published | None = None
     prices: PriceList | None = None
-    besides: Mapping[int, Beside] = field(default_factory=dict)
+    besides: Mapping[int, ProbeSamples] = field(default_factory=dict)
     """By trial; those with a probe."""
     processes: Mapping[int, Sequence[ProcessSum]] = field(default_factory=dict)
     """By trial, for trials that represent a peak."""
     tables: Mapping[int, Sequence[TableSum]] = field(default_factory=dict)
+    """By trial, for trials that represent a peak."""
     server_statements: Mapping[int, Sequence[ServerStatementSum]] = field(default_factory=dict)
-    """The same."""
+    """By trial, for trials that represent a peak."""
     differences: Sequence[Difference] = ()
     """Differences between the fingerprints of the runs."""
-    limits: Mapping[int, SeenBeside] = field(default_factory=dict)
+    limits: Mapping[int, ProbeAverages] = field(default_factory=dict)
     """Averages of the probe, by trial, for trials that represent a peak."""
     explained: Mapping[int, Sequence[ExplainedDip]] = field(default_factory=dict)
     """Dips with what coincides, by trial, for trials with a probe of the server."""
     dips: Mapping[int, Sequence[Dip]] | None = None
     """By finished trial; None if not computed."""
+    long_trials: Sequence[LongTrial] = ()
     unseen: int = 0
     """Trials with a probe whose samples were not read: of a large sweep, only those that represent a point are."""
 

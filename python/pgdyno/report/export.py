@@ -10,21 +10,22 @@ from typing import Any
 
 from rich.cells import cell_len
 
+from pgdyno.analyse.over_time.timeline import RunSource
 from pgdyno.analyse.scaling import ScalingCurve
 from pgdyno.analyse.summary import PointSummary
-from pgdyno.analyse.timeline import RunSource
 from pgdyno.audit import Severity
 from pgdyno.messages import message_json
 from pgdyno.records import Latency, TrialRecord
 from pgdyno.records.manifest import masked_plan
 from pgdyno.report.answers.answer import answer, answer_json, estimate_json, shows_peak
 from pgdyno.report.answers.comparison import comparison_sentence, comparison_table
+from pgdyno.report.answers.noise import noise_grade
 from pgdyno.report.digest import Digest, Extras, notes
+from pgdyno.report.report_tables import PointRow, parameter_heading, point_rows, table_lines
 from pgdyno.report.sections.comparison import settling
-from pgdyno.report.sections.key_figures import four_numbers
+from pgdyno.report.sections.key_figures import noise_number, peak_numbers
 from pgdyno.report.sections.validity import rule_name
 from pgdyno.report.sentences import conditions
-from pgdyno.report.tables import PointRow, parameter_heading, point_rows, table_lines
 from pgdyno.report.terminal.text_drawing import set_cell, wrapped
 from pgdyno.report.translation import gettext, gettext_each, gettext_noop, translated
 from pgdyno.report.translation import sentence as sentence_of
@@ -37,7 +38,7 @@ CSV_HEADER = (
     "latency_mean_ms", "latency_stddev_ms", "latency_min_ms", "p50_ms", "p75_ms", "p90_ms", "p95_ms", "p99_ms",
     "p999_ms", "p9999_ms", "latency_max_ms", "measured_s", "scheduled", "succeeded", "failed", "skipped",
     "in_flight", "retried", "retries", "clients_aborted", "trial", "started_at", "ended_at", "run", "server_version",
-    "failure", "rate", "settings", "variables",
+    "failure", "rate", "settings", "variables", "instance", "duet_partner", "duet_tps_ratio",
 )  # fmt: skip
 """A test compares this list with `docs/reference/csv.md`."""
 
@@ -83,7 +84,10 @@ def _trial_row(trial: TrialRecord) -> dict[str, Any]:
         "rate": point.rate,
         "settings": _assignments(point.settings),
         "variables": _assignments(point.variables),
+        "instance": trial.instance,
     }
+    if trial.duet is not None:
+        row |= {"duet_partner": trial.duet.partner, "duet_tps_ratio": trial.duet.tps_ratio}
     if summary is not None:
         names = ("tps", "measured_s", "scheduled", "succeeded", "failed", "skipped", "in_flight", "retried", "retries")
         row |= {name: getattr(summary, name) for name in (*names, "clients_aborted")}
@@ -243,7 +247,7 @@ def _footnotes(of: Digest) -> str:
 
 
 def markdown_of(of: Digest, extras: Extras) -> str:
-    """Return verdict, four numbers, findings, comparisons, the table of points and its notes."""
+    """Return verdict, numbers, findings, comparisons, the table of points and its notes."""
     blocks: list[Sequence[str]] = []
     said = answer(of, extras)
     text = escaped(said.text)
@@ -252,14 +256,9 @@ def markdown_of(of: Digest, extras: Extras) -> str:
     if said.table is not None:
         blocks.append([f"    {line}" for line in table_lines(said.table, COLUMNS - 4)])
     blocks.append(_paragraph(escaped(conditions(of))))
-    if of.best is not None and shows_peak(of, said):
-        blocks.append(
-            [
-                line
-                for each in four_numbers(of, of.best, extras)
-                for line in _number(each.name, each.figure, each.unit, each.about)
-            ]
-        )
+    told = peak_numbers(of, of.best, extras) if of.best is not None and shows_peak(of, said) else []
+    told += [noise_number(noise_grade(of, said.chief))] if of.points else []
+    blocks.append([line for each in told for line in _number(each.name, each.figure, each.unit, each.about)])
     blocks.append(list(_findings(extras)))
     for each in extras.comparisons:
         blocks.append(_paragraph(escaped(comparison_sentence(each))))

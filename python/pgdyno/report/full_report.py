@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from pgdyno.analyse.comparison import Comparison, compare
-from pgdyno.analyse.dips import Dip, trial_dips
+from pgdyno.analyse.over_time.dips import Dip, trial_dips
+from pgdyno.analyse.over_time.endurance import trial_endurance
+from pgdyno.analyse.over_time.timeline import RunSource, Timeline, trial_timeline
 from pgdyno.analyse.pairs import Metric, between, differing_parameters, usual_metric
 from pgdyno.analyse.price import PriceList, prices_of
 from pgdyno.analyse.series import Series
-from pgdyno.analyse.timeline import RunSource, Timeline, trial_timeline
 from pgdyno.audit import Finding, judged
 from pgdyno.audit.pairing import measures_otherwise, sides_of, without_alike
 from pgdyno.audit.setting_values import alike_settings
@@ -20,14 +21,13 @@ from pgdyno.errors import UsageError
 from pgdyno.fingerprint import Difference, comparable
 from pgdyno.messages import Message
 from pgdyno.records import Outcome, TrialRecord
-from pgdyno.report.digest import Beside, Digest, Extras, digest
+from pgdyno.report.digest import Digest, Extras, LongTrial, ProbeSamples, digest, median_trial
 from pgdyno.report.export import markdown_of
 from pgdyno.report.html import Content, render_content, report_content
 from pgdyno.report.paper.typeset import Paper, pdf_of
 from pgdyno.report.preloaded_run import Gathered, without_collector
 from pgdyno.report.sections.cloud_metrics import rented_count
 from pgdyno.report.sections.dips import MOST_DIPS, costliest
-from pgdyno.report.sections.key_figures import median_trial
 from pgdyno.report.sections.timelines import Steps, trial_data
 from pgdyno.report.several_runs import (
     Together,
@@ -41,7 +41,7 @@ from pgdyno.report.several_runs import (
 from pgdyno.report.terminal.published import asked_for
 from pgdyno.report.translation import Language, use_language
 from pgdyno.store import RunData
-from pgdyno.store.cloud_metrics import told_of
+from pgdyno.store.cloud_metrics import cloud_series
 from pgdyno.store.probe_queries import (
     ProcessSum,
     SeriesStep,
@@ -174,6 +174,7 @@ def _extras(
         alike_settings=_alike_settings(runs[0]) if len(runs) == 1 else (),
         apart=[other.manifest.run for other in runs[1:] if _is_apart(runs[0], other)],
         prices=prices or _planned_prices(runs, source),
+        long_trials=_long_trials(of, runs),
     )
 
 
@@ -190,6 +191,19 @@ def _own_numbers(runs: Sequence[Gathered]) -> dict[int, tuple[int, int]]:
         return {trial.number: (0, trial.number) for trial in runs[0].trials}
     every = [(at, trial.number) for at, run in enumerate(runs) for trial in run.trials]
     return dict(enumerate(every, start=1))
+
+
+def _long_trials(of: Digest, runs: Sequence[Gathered]) -> list[LongTrial]:
+    """Return the finished trials of an hour or more."""
+    own = _own_numbers(runs)
+    found = []
+    for trial in of.run.trials:
+        endurance = trial_endurance(of.run, trial.number) if trial.outcome is Outcome.FINISHED else None
+        if endurance is not None:
+            at, number = own[trial.number]
+            tables = table_sums(runs[at].run, number) if trial.probe is not None else []
+            found.append(LongTrial(trial.number, endurance, tables))
+    return found
 
 
 def _courses(of: Digest, own: Mapping[int, tuple[int, int]], at: int) -> dict[int, Timeline]:
@@ -258,7 +272,7 @@ def _of_run(finding: Finding, run: str) -> Finding:
 def _compared(of: Digest, runs: Sequence[Gathered], left_out: Collection[int]) -> list[Comparison]:
     """Compare every further run with the first; for one run, its arms with the first of them."""
     if len(runs) == 1:
-        return with_confounders(comparisons_of(of, left_out), runs[0].run)
+        return with_confounders(comparisons_of(of, left_out), runs[0])
     metric = usual_metric(runs[0])
     together = [other for other in runs[1:] if not _is_apart(runs[0], other)]
     return compare([arms_between(runs[0], other, metric) for other in together])
@@ -283,9 +297,9 @@ def _arms(of: Digest, runs: Sequence[Gathered]) -> dict[Series, str]:
     return {series: run for series in of.named for run, targets in shown if series.target in targets}
 
 
-def besides_of(runs: Sequence[Gathered], steps: Steps, seen: Collection[int]) -> dict[int, Beside]:
+def besides_of(runs: Sequence[Gathered], steps: Steps, seen: Collection[int]) -> dict[int, ProbeSamples]:
     """Return the probe's samples of the trials of `seen`, in steps. Raises StoreError."""
-    found: dict[int, Beside] = {}
+    found: dict[int, ProbeSamples] = {}
     first = 1
     for run in runs:
         numbers = {trial.number: first + at for at, trial in enumerate(run.trials)}
@@ -300,9 +314,10 @@ def besides_of(runs: Sequence[Gathered], steps: Steps, seen: Collection[int]) ->
             series[each.trial].append(each)
         for wait in wait_steps(run.run, widths_us):
             waits[wait.trial].append(wait)
-        told = told_of(run.run, widths_us)
+        reported = cloud_series(run.run, widths_us)
         found |= {
-            numbers[number]: Beside(widths[number], series[number], waits[number], *told[number]) for number in own
+            numbers[number]: ProbeSamples(widths[number], series[number], waits[number], *reported[number])
+            for number in own
         }
         first += len(run.trials)
     return found

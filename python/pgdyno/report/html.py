@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -19,18 +19,22 @@ from markupsafe import Markup, escape
 
 from pgdyno.analyse.scaling import fit_curve
 from pgdyno.records.manifest import masked_plan
-from pgdyno.report import sentences, tables
+from pgdyno.report import report_tables, sentences
 from pgdyno.report.analysis import usl_words
 from pgdyno.report.answers.answer import answer, shows_peak
+from pgdyno.report.answers.endurance import endurance_lines
+from pgdyno.report.answers.noise import noise_grade
 from pgdyno.report.charts import page_figures, palette
 from pgdyno.report.charts.interval_bars import bar, sparkline
+from pgdyno.report.charts.labels import MOST_ENDS
+from pgdyno.report.charts.page_figures import Figure
 from pgdyno.report.charts.palette import Theme
-from pgdyno.report.costs import rent_table
-from pgdyno.report.digest import Digest, Extras, Note, notes
+from pgdyno.report.digest import Digest, Extras, Note, median_trial, notes
+from pgdyno.report.plan_toml import plan_toml
+from pgdyno.report.report_tables import sweep_table, tpcc_table
 from pgdyno.report.run_notes import disturbance_lines, preparation_line, replica_table, search_lines
 from pgdyno.report.sections.cloud_metrics import rented_count
 from pgdyno.report.sections.comparison import MOST_COMPARISONS, compared, published_table
-from pgdyno.report.sections.cost import cost_section
 from pgdyno.report.sections.dips import dip_section, dips_of
 from pgdyno.report.sections.environment import (
     asked_differences,
@@ -39,83 +43,15 @@ from pgdyno.report.sections.environment import (
     failed_table,
     generator_table,
     host_facts,
-    process_table,
     server_table,
     settings_tables,
 )
-from pgdyno.report.sections.key_figures import four_numbers, median_trial, peaks_table
+from pgdyno.report.sections.key_figures import noise_number, peak_numbers, peaks_table
 from pgdyno.report.sections.latency import heat_figures, is_closed, loops_figure
-from pgdyno.report.sections.server_statements import growth_table, server_statement_table
+from pgdyno.report.sections.section_list import filled_sections
 from pgdyno.report.sections.timelines import Steps, timeline_data, timeline_json
 from pgdyno.report.sections.validity import validity
-from pgdyno.report.tables import sweep_table, tpcc_table
 from pgdyno.report.translation import Language, capital, current_language, gettext, ngettext, sentence, sentence_space
-
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
-_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
-_SECONDS = {
-    ("trial", "warmup"),
-    ("trial", "duration"),
-    ("trial", "pause"),
-    ("trial", "reconnect"),
-    ("event", "at"),
-    ("event", "for"),
-    ("hooks", "timeout"),
-}
-"""Keys that a manifest stores as seconds, and a plan requires with a unit."""
-
-
-def plan_toml(plan: Mapping[str, Any]) -> str:
-    """Return `plan` as a file; keys without a value are left out, because TOML has no null."""
-    lines: list[str] = []
-    _table(lines, (), plan)
-    return "\n".join(lines).strip() + "\n"
-
-
-def _table(lines: list[str], path: tuple[str, ...], table: Mapping[str, Any]) -> None:
-    plain = {key: value for key, value in table.items() if value is not None and not isinstance(value, Mapping)}
-    nested = {key: value for key, value in table.items() if isinstance(value, Mapping)}
-    if path and (plain or not nested):
-        lines += ["", f"[{'.'.join(_key(part) for part in path)}]"]
-    for key, value in plain.items():
-        lines.append(f"{_key(key)} = {_value((*path, key), value)}")
-    for key, value in nested.items():
-        if value:
-            _table(lines, (*path, key), value)
-
-
-def _key(key: str) -> str:
-    return key if _BARE.fullmatch(key) else _text(key)
-
-
-def _value(path: tuple[str, ...], value: object) -> str:
-    if path in _SECONDS and isinstance(value, (int, float)):
-        return _text(f"{value:.10g}s")
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return _text(value)
-    if isinstance(value, (int, float)):
-        return repr(value)
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_value(path, each) for each in value) + "]"
-    if isinstance(value, Mapping):
-        given = [
-            f"{_key(str(key))} = {_value((*path, str(key)), each)}" for key, each in value.items() if each is not None
-        ]
-        return "{ " + ", ".join(given) + " }"
-    return _text(str(value))
-
-
-def _text(text: str) -> str:
-    """Return a basic string with escaped control characters."""
-    return '"' + "".join(_ESCAPES.get(each) or (each if each.isprintable() else _unicode(each)) for each in text) + '"'
-
-
-def _unicode(character: str) -> str:
-    code = ord(character)
-    return f"\\u{code:04X}" if code < 0x10000 else f"\\U{code:08X}"
-
 
 Content = dict[str, Any]
 """Values by their names in the templates."""
@@ -125,11 +61,6 @@ _KEPT_TOGETHER = re.compile(
     r"(?<=\d) (?=%|(?:clients?|ms|tps|cores?|trials?|workers?)\b)|(?<=\bn) (?==)|(?<=\bn =) (?=\d)"
 )
 """Spaces of a heading at which a line must not break: between a figure and its unit."""
-
-
-def render_digest(of: Digest, location: str, extras: Extras) -> str:
-    """Return the page of an analysed run."""
-    return render_content(report_content(of, location, extras))
 
 
 def render_content(content: Content) -> str:
@@ -149,7 +80,7 @@ def render_content(content: Content) -> str:
 
 def report_content(of: Digest, location: str, extras: Extras) -> Content:
     """Return the content of every section, by its name in the templates; page and PDF are made of it."""
-    return {
+    content: Content = {
         "of": of,
         "manifest": of.manifest,
         "name": of.manifest.plan.get("name") or of.manifest.workload,
@@ -158,10 +89,12 @@ def report_content(of: Digest, location: str, extras: Extras) -> Content:
         "trials": of.run.trials,
         "unfinished": of.unfinished,
         "failed_table": failed_table(of),
+        # names at the ends of lines need room; a legend has it
+        "legend_class": "narrow" if len(of.named) <= MOST_ENDS else "all",
         "legend": [(name, page_figures.swatch(look)) for name, look in page_figures.legend(of)],
         "location": location,
         "query": _query(location),
-        "trial_table": tables.trial_table(of),
+        "trial_table": report_tables.trial_table(of),
         "orders": tpcc_table(of),
         "sweep": sweep_table(of),
         **_claim(of, extras),
@@ -169,40 +102,79 @@ def report_content(of: Digest, location: str, extras: Extras) -> Content:
         **_times(of, extras),
         **_about(of, extras),
     }
+    filled = filled_sections(of, extras)
+    absent = [*_absent(of, content), *(each.section.absence(extras) for each in filled if not each.blocks)]
+    listed = [each for each in filled if each.blocks]
+    return {**content, "listed": listed, "proof": _proof(of, content), "absent": absent}
+
+
+def _proof(of: Digest, content: Content) -> list[Figure]:
+    """Return the picture of the first screen: the forest plot; without a comparison throughput and p99 by clients,
+    or what there is of a single point. A second figure is next to the first.
+    """
+    chief = content["comparisons"][0] if content["comparisons"] else None
+    if chief is not None and chief.figure is not None:
+        return [chief.first or chief.figure]
+    if len(of.curves) == 1 and content["curves"] and content["latency"]:
+        return [content["curves"], content["latency"]]
+    loops = content["loops"][0] if content["loops"] else None
+    return [each for each in (loops, content["curves"], content["spectrum"]) if each is not None][:1]
+
+
+def _absent(of: Digest, content: Content) -> Iterator[str]:
+    """Say in a sentence each which sections have no content."""
+    if not content["comparisons"] and not content["published"]:
+        yield gettext("Comparison: the run has one arm.") if len(of.curves) < 2 else gettext("Comparison: none.")
+    if not content["spectrum"] and not content["heats"]:
+        yield gettext("Latency: no histograms.")
+    if content["dips"] is None or content["dips"].table is None:
+        yield content["dips"].summary if content["dips"] is not None else gettext("Dips: no finished trial.")
+    if not content["differences"]:
+        several = len(content["manifest"].targets) > 1
+        yield (
+            gettext("No other differences between the targets are known.")
+            if several
+            else gettext("One target: nothing differs.")
+        )
 
 
 def _claim(of: Digest, extras: Extras) -> dict[str, object]:
     judged = validity(extras.findings) if extras.findings is not None else None
     said = answer(of, extras)
+    # the comparison in the answer comes first, and its forest plot is on the first screen
+    ordered = sorted(extras.comparisons, key=lambda each: each is not said.chief)
+    comparisons = compared(of, ordered)
+    numbers = peak_numbers(of, of.best, extras) if of.best is not None and shows_peak(of, said) else []
+    if of.points:
+        numbers.insert(2, noise_number(noise_grade(of, said.chief)))
     return {
         "headline": said.text,
         "details": said.details,
         "answered": said.table,
-        "chief": next((at for at, each in enumerate(extras.comparisons) if each is said.chief), 0),
         "conditions": sentences.conditions(of),
-        "numbers": four_numbers(of, of.best, extras) if of.best is not None and shows_peak(of, said) else [],
+        "numbers": numbers,
         "peaks": peaks_table(of, extras) if len(of.curves) > 1 and said.table is None else None,
         "validity": judged,
         "struck": judged.invalid if judged is not None else (),
-        "comparisons": compared(of, extras.comparisons),
+        "comparisons": comparisons,
         "further": max(len(extras.comparisons) - MOST_COMPARISONS, 0),
         "published": published_table(of, extras.published) if extras.published is not None else None,
         "published_notes": extras.published.source.notes if extras.published is not None else (),
-        "parameters": [tables.parameter_heading(name) for name in of.parameters],
+        "parameters": [report_tables.parameter_heading(name) for name in of.parameters],
         "rows": _rows(of),
         "errors": error_table(of),
     }
 
 
 def _curves(of: Digest, extras: Extras) -> dict[str, object]:
-    fits = {curve.series: fit_curve(curve) for curve in of.curves[: page_figures.BANDS_UP_TO]}
+    fits = {curve.series: fit_curve(curve) for curve in of.curves[: page_figures.FITTED_UP_TO]}
     usl = [(of.named[series].name, fit) for series, fit in fits.items()]
     return {
         "curves": page_figures.curves_figure(of, fits, extras),
         "latency": page_figures.latency_figure(of),
         "usl": [f"{name}: {usl_words(fit)}" for name, fit in usl] if any(len(c.points) > 1 for c in of.curves) else [],
         "spectrum": page_figures.spectrum_figure(of),
-        "spectrum_table": tables.spectrum_table(of),
+        "spectrum_table": report_tables.spectrum_table(of),
         "loops": loops_figure(of),
         "closed": is_closed(of),
         "heats": heat_figures(of),
@@ -218,6 +190,7 @@ def _times(of: Digest, extras: Extras) -> dict[str, object]:
         "times": timeline_data(of, extras.besides, dips, chosen, steps),
         "dips": dip_section(of, dips, extras.explained) if dips else None,
         "unseen": extras.unseen,
+        "endurance": endurance_lines(of, extras),
         "replica_table": replica_table(of.run.trials),
     }
 
@@ -225,13 +198,6 @@ def _times(of: Digest, extras: Extras) -> dict[str, object]:
 def _about(of: Digest, extras: Extras) -> dict[str, object]:
     differing, settings = settings_tables(of.manifest.targets, extras.alike_settings)
     return {
-        "statements": tables.statement_table(of),
-        "processes": [process_table(number, sums) for number, sums in extras.processes.items()],
-        "counted": [server_statement_table(number, sums) for number, sums in extras.server_statements.items()],
-        "growth": [growth_table(number, sums) for number, sums in extras.tables.items()],
-        "cost": cost_section(of, extras.prices) if extras.prices is not None else None,
-        "priced": extras.prices is not None,
-        "rent": rent_table(of.manifest, of.run.trials),
         "differences": [
             each
             for each in (
@@ -339,11 +305,11 @@ def where(points: Sequence[str]) -> str:
     )
 
 
-def _rows(of: Digest) -> list[tuple[tables.PointRow, Markup, Markup]]:
+def _rows(of: Digest) -> list[tuple[report_tables.PointRow, Markup, Markup]]:
     """Return the cells of each point, its bar and its sparkline."""
     highest = max((point.tps.high for point in of.points if point.tps is not None), default=0.0)
     rows = []
-    for row in tables.point_rows(of):
+    for row in report_tables.point_rows(of):
         look, tps = of.named[row.point.series].look, row.point.tps
         rows.append(
             (row, bar(tps, highest, look) if tps is not None else Markup(""), sparkline(row.point.seconds, look))
@@ -363,23 +329,12 @@ def _query(location: str) -> str:
 def _sections(context: Content) -> list[tuple[str, str]]:
     """Return links to the sections of this page."""
     sections = [
-        ("validity", gettext("Validity"), context["validity"]),
         ("comparison", gettext("Comparison"), context["comparisons"] or context["published"]),
+        ("validity", gettext("Validity"), context["validity"] or context["notes"] or context["unfinished"]),
         ("points", gettext("Points"), context["rows"]),
-        (
-            "scaling-h",
-            gettext("Scaling") if context["latency"] else gettext("Throughput"),
-            context["curves"] or context["latency"],
-        ),
-        ("spectrum-h", gettext("Latency"), context["spectrum"]),
+        ("spectrum-h", gettext("Latency"), context["spectrum"] or context["heats"]),
         ("time-h", gettext("Second by second"), context["trials"]),
-        ("dips", gettext("Dips"), context["dips"]),
-        ("statements", gettext("Statements"), context["statements"] or context["processes"] or context["growth"]),
-        ("failed", gettext("Failed trials"), context["unfinished"]),
-        ("price", gettext("Price"), True),
-        ("differences", gettext("Differences"), True),
-        ("plan", gettext("Plan"), True),
-        ("environment", gettext("Environment"), True),
-        ("raw", gettext("Raw data"), True),
+        *((each.section.id, each.section.link(), True) for each in context["listed"]),
+        ("setup", gettext("Set-up"), True),
     ]
     return [(at, name) for at, name, there in sections if there]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from pgdyno.analyse.estimate import Estimate
+from pgdyno.analyse.mean_interval import Estimate
 from pgdyno.report.translation import Language, current_language, gettext, ngettext
 from pgdyno.units import format_significant
 

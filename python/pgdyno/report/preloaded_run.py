@@ -11,10 +11,13 @@ from typing import TypeVar
 
 from pgdyno.records import Manifest, TrialRecord
 from pgdyno.store import EventRow, HistogramRow, IntervalRow, RunData, SettingRow, StatementRow
-from pgdyno.store.probe_tables import Metric, Stretches
-from pgdyno.store.tables import SeriesRow, WaitRow
+from pgdyno.store.probe_tables import Metric, Shares, Stretch, Stretches
+from pgdyno.store.seconds import Seconds
+from pgdyno.store.trial_tables import SeriesRow, WaitRow
 
-_Row = TypeVar("_Row", IntervalRow, HistogramRow, StatementRow)
+_Row = TypeVar("_Row", HistogramRow, StatementRow)
+_Amounts = Mapping[int, Mapping[Metric, float]]
+"""By number of the stretch."""
 
 
 @contextmanager
@@ -34,6 +37,7 @@ class Gathered:
 
     def __init__(self, run: RunData) -> None:
         self.run = run
+        self._amounts: dict[tuple[Metric, ...], dict[tuple[int, tuple[Stretch, ...]], _Amounts]] = {}
 
     @property
     def manifest(self) -> Manifest:
@@ -43,26 +47,42 @@ class Gathered:
     def trials(self) -> Sequence[TrialRecord]:
         return self.run.trials
 
-    def intervals(self, trial: int | None = None) -> Sequence[IntervalRow]:
-        return self._every if trial is None else self._intervals.get(trial, ())
+    def seconds(self, trial: int) -> Seconds:
+        return self.run.seconds(trial)
+
+    def intervals(self, trial: int) -> Sequence[IntervalRow]:
+        return self.run.intervals(trial)
 
     def histograms(self, trial: int, *, totals: bool) -> Sequence[HistogramRow]:
         return self._totals.get(trial, ()) if totals else self.run.histograms(trial, totals=False)
 
     def statements(self, trial: int | None = None) -> Sequence[StatementRow]:
-        return self._said if trial is None else self._statements.get(trial, ())
+        return self._statement_rows if trial is None else self._statements.get(trial, ())
 
     def settings(self, *, names: Sequence[str] = ()) -> Sequence[SettingRow]:
         """Return the server's settings at each trial; only `names` if given."""
         return self.run.settings(names=names)
 
     def events(self) -> Sequence[EventRow]:
-        return self.run.events()
+        return self._events
 
     def amounts_within(
         self, stretches: Stretches, wanted: Sequence[Metric]
     ) -> Mapping[tuple[int, int], Mapping[Metric, float]]:
-        return self.run.amounts_within(stretches, wanted)
+        """Return the increase of counters; the audit and the comparison need the same ones."""
+        known = self._amounts.setdefault(tuple(wanted), {})
+        missing = {trial: spans for trial, spans in stretches.items() if (trial, tuple(spans)) not in known}
+        read = self.run.amounts_within(missing, wanted)
+        for trial, spans in missing.items():
+            known[trial, tuple(spans)] = {at: read[trial, at] for at in range(len(spans)) if (trial, at) in read}
+        return {
+            (trial, at): amounts
+            for trial, spans in stretches.items()
+            for at, amounts in known[trial, tuple(spans)].items()
+        }
+
+    def shares_within(self, stretches: Stretches, wanted: Sequence[Metric]) -> Shares:
+        return self.run.shares_within(stretches, wanted)
 
     def series_within(self, stretches: Stretches, wanted: Sequence[Metric]) -> Sequence[SeriesRow]:
         return self.run.series_within(stretches, wanted)
@@ -71,16 +91,12 @@ class Gathered:
         return self.run.sessions_within(stretches)
 
     @cached_property
-    def _every(self) -> Sequence[IntervalRow]:
-        return self.run.intervals()
+    def _events(self) -> Sequence[EventRow]:
+        return self.run.events()
 
     @cached_property
-    def _said(self) -> Sequence[StatementRow]:
+    def _statement_rows(self) -> Sequence[StatementRow]:
         return self.run.statements()
-
-    @cached_property
-    def _intervals(self) -> dict[int, list[IntervalRow]]:
-        return _by_trial(self._every)
 
     @cached_property
     def _totals(self) -> dict[int, list[HistogramRow]]:
@@ -88,7 +104,7 @@ class Gathered:
 
     @cached_property
     def _statements(self) -> dict[int, list[StatementRow]]:
-        return _by_trial(self._said)
+        return _by_trial(self._statement_rows)
 
 
 def _by_trial(rows: Sequence[_Row]) -> dict[int, list[_Row]]:

@@ -67,7 +67,9 @@ class TrialStarted:
     seconds: float | None
     """How long the trial takes, its warm-up included; None if the plan does not say."""
     later: int
-    """How many trials follow this one."""
+    """How many trials follow this one; of a duet, how many pairs."""
+    is_over: bool = False
+    """Whether it ran at the same time as the trial before, and is only shown now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,28 @@ class TrialEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class Looked:
+    """A run that stops when decided has looked at the difference between two arms at one point."""
+
+    arm: str
+    base: str
+    point: str
+    metric: str
+    """In words: throughput."""
+    pairs: int
+    most: int
+    """Pairs after which the point gets no more trials."""
+    change: float
+    """Relative, as are the ends of its interval: 0.01 for 1 %."""
+    low: float
+    high: float
+    margin: float
+    """Relative: differences within it count as none."""
+    verdict: str | None
+    """faster, slower or same; None while the point is not decided."""
+
+
+@dataclass(frozen=True, slots=True)
 class Noted:
     """A remark that stays on the screen."""
 
@@ -120,13 +144,14 @@ RunEvent = (
     | IntervalEnded
     | EngineReported
     | TrialEnded
+    | Looked
     | Noted
     | RunEnded
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class MarkedMoment:
     """A moment that a user marked on the live page."""
 
     wall_us: int
@@ -140,7 +165,7 @@ class Requests(Protocol):
     def stop_wanted(self) -> str | None:
         """Return why no further trial should begin; None if nobody asked for that."""
 
-    def marks(self) -> list[Mark]:
+    def marks(self) -> list[MarkedMoment]:
         """Return the moments that were marked since the last call."""
 
 
@@ -151,6 +176,6 @@ class NoRequests:
         """Return None."""
         return None
 
-    def marks(self) -> list[Mark]:
+    def marks(self) -> list[MarkedMoment]:
         """Return an empty list."""
         return []

@@ -16,9 +16,9 @@ from pgdyno.records import (
     TrialRecord,
 )
 from pgdyno.report import numbers
-from pgdyno.report.tables import Table
+from pgdyno.report.report_tables import Table
 from pgdyno.report.translation import gettext, gettext_each, gettext_noop, ngettext, translated
-from pgdyno.units import format_duration
+from pgdyno.units import duration_words
 
 
 def disturbance_lines(trials: Sequence[TrialRecord]) -> list[str]:
@@ -96,21 +96,21 @@ def _seconds(seconds: float) -> str:
 
 
 def preparation_line(trials: Sequence[TrialRecord]) -> str:
-    """Return `Preparing 18 trials took 42s (0.1s to 31s each; reset: vacuum)`; empty if no trial has the data."""
+    """Return `Preparing 18 trials took 42 s (0.1 s to 31 s each; reset: vacuum)`; empty if no trial has the data."""
     known = [trial.prepare for trial in trials if trial.prepare is not None]
     if not known:
         return ""
     took = [each.seconds for each in known]
-    told = {
+    values = {
         "trials": numbers.trials(len(took)),
         "seconds": _short(sum(took)),
         "methods": ", ".join(dict.fromkeys(each.method for each in known)),
     }
     if len(took) > 1:
         each = numbers.between(_short(min(took)), _short(max(took)))
-        line = gettext("preparing {trials} took {seconds} ({each} each; reset: {methods})", each=each, **told)
+        line = gettext("preparing {trials} took {seconds} ({each} each; reset: {methods})", each=each, **values)
     else:
-        line = gettext("preparing {trials} took {seconds} (reset: {methods})", **told)
+        line = gettext("preparing {trials} took {seconds} (reset: {methods})", **values)
     checks = [trial.consistency.seconds for trial in trials if trial.consistency is not None]
     if any(checks):
         line += gettext(", checking consistency {seconds}", seconds=_short(sum(checks)))
@@ -118,7 +118,7 @@ def preparation_line(trials: Sequence[TrialRecord]) -> str:
 
 
 def _short(seconds: float) -> str:
-    return format_duration(round(seconds, 1))
+    return duration_words(round(seconds, 1))
 
 
 STYLES = {Severity.INVALID: "bold red", Severity.CAUTION: "yellow"}
@@ -209,10 +209,10 @@ def _load(load: ReplicaFigures | None) -> tuple[str, ...]:
 
 
 def _lag(lag: ReplicaLag | None) -> tuple[str, str]:
-    behind = None if lag is None else lag.bytes_max
+    lag_bytes = None if lag is None else lag.bytes_max
     replay_s = None if lag is None else lag.replay_lag_max_s
     return (
-        numbers.NOTHING if behind is None else numbers.rounded(behind / 1000),
+        numbers.NOTHING if lag_bytes is None else numbers.rounded(lag_bytes / 1000),
         numbers.ms(None if replay_s is None else replay_s * 1e9),
     )
 

@@ -7,25 +7,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from pgdyno.analyse.estimate import Estimate
+from pgdyno.analyse.mean_interval import Estimate
+from pgdyno.analyse.over_time.timeline import Timeline
+from pgdyno.analyse.pairs import is_duet
 from pgdyno.analyse.scaling import ScalingCurve, ScalingPoint
 from pgdyno.analyse.series import named
-from pgdyno.analyse.timeline import Timeline
-from pgdyno.records import TrialRecord
+from pgdyno.records import Manifest, TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.charts.latency import SpectrumLine
 from pgdyno.report.digest import NO_EXTRAS, Digest, Extras
 from pgdyno.report.translation import gettext, listed, ngettext
-from pgdyno.units import format_duration, format_significant
+from pgdyno.units import duration_words, format_significant
 
 NAMED_AT_MOST = 3
 """Series that a title names individually."""
 
 
-def question(of: Digest) -> str:
+def question(of: Manifest) -> str:
     """Return the plan's question: its name, with its description if it has one."""
-    plan = of.manifest.plan
-    name = plan.get("name") or of.manifest.workload
+    plan = of.plan
+    name = plan.get("name") or of.workload
     return f"{name}: {plan['description']}" if plan.get("description") else name
 
 
@@ -58,6 +59,11 @@ def conditions(of: Digest) -> str:
     repeats = max((trial.repeat for trial in of.run.trials), default=0)
     if repeats:
         parts.append(ngettext("one trial per point", "{count:,} trials per point", repeats))
+    instances = max((point.tps.instances for point in of.points if point.tps is not None), default=1)
+    if instances > 1:
+        parts.append(gettext("{count:,} instances of a target", count=instances))
+    if is_duet(of.run.trials):
+        parts.append(gettext("two targets at the same time (duet): only their ratio is valid"))
     generators = max((len(trial.generator.hosts) for trial in of.run.trials if trial.generator is not None), default=0)
     if generators:
         parts.append(ngettext("{count:,} generator", "{count:,} generators", generators))
@@ -92,8 +98,8 @@ def _length(trial: TrialRecord) -> str:
         many = format_significant(trial.transactions or 0)
         length = gettext("trials of {count} transactions per client", count=many)
     else:
-        length = gettext("trials of {duration}", duration=format_duration(trial.duration_s))
-    warmup = format_duration(trial.warmup_s)
+        length = gettext("trials of {duration}", duration=duration_words(trial.duration_s))
+    warmup = duration_words(trial.warmup_s)
     return gettext("{trials} after {duration} of warm-up", trials=length, duration=warmup) if trial.warmup_s else length
 
 

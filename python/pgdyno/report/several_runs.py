@@ -6,18 +6,21 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from pgdyno.analyse.comparison import Comparison, compare
+from pgdyno.analyse.over_time.timeline import RunSource
 from pgdyno.analyse.pairs import Arms, Confounder, Metric, between, usual_metric, usual_split, within
 from pgdyno.analyse.series import Series, text
-from pgdyno.analyse.timeline import RunSource
 from pgdyno.audit import Finding
 from pgdyno.audit.pairing import of_single_trials, pairing_between, pairing_of_arms, topic_of_pair, trials_of, words_of
 from pgdyno.errors import UsageError
-from pgdyno.fingerprint.comparison import topic_of
+from pgdyno.fingerprint.differences import topic_of
 from pgdyno.records import Manifest, TrialRecord
 from pgdyno.report.digest import Digest
 from pgdyno.report.preloaded_run import Gathered
 from pgdyno.store import RunData
-from pgdyno.store.tables import HistogramRow, IntervalRow, StatementRow
+from pgdyno.store.seconds import Seconds
+from pgdyno.store.trial_tables import HistogramRow, IntervalRow, StatementRow
+
+StoredRun = RunData | Gathered
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,10 @@ class Together:
         """Return the run of trial number `trial`, and its number there."""
         place = self._places[trial]
         return place.run, place.number
+
+    def seconds(self, trial: int) -> Seconds:
+        run, number = self.own_number(trial)
+        return run.seconds(number)
 
     def intervals(self, trial: int) -> Sequence[IntervalRow]:
         run, number = self.own_number(trial)
@@ -142,7 +149,7 @@ def comparisons_of(of: Digest, left_out: Collection[int] = ()) -> list[Compariso
     return [each for each in compare(_arms(of, left_out)) if each.points]
 
 
-def with_confounders(comparisons: Sequence[Comparison], run: RunData) -> list[Comparison]:
+def with_confounders(comparisons: Sequence[Comparison], run: StoredRun) -> list[Comparison]:
     """Return the comparisons of the arms of `run`, each with its confounders."""
     by = usual_split(run)
     if by is None:
@@ -170,9 +177,6 @@ def arms_of(of: Digest) -> dict[Series, str]:
         return {}
     values = {series: series.parameter(by) for series in of.named}
     return {series: "default" if value is None else text(value) for series, value in values.items()}
-
-
-StoredRun = RunData | Gathered
 
 
 def arms_between(base: StoredRun, other: StoredRun, metric: Metric) -> Arms:

@@ -76,7 +76,7 @@ def translated(message: Message) -> str:
     values = {name: translated(value) if isinstance(value, Message) else value for name, value in message.items}
     if message.plural is None:
         return known.gettext(message.template).format(**values)
-    return known.ngettext(message.template, message.plural, int(message.parameters["count"])).format(**values)
+    return known.ngettext(message.template, message.plural, message.number).format(**values)
 
 
 def listed(parts: Sequence[str]) -> str:

@@ -70,31 +70,31 @@ def _ranges(listed: Iterable[Sequence[int]]) -> list[Range]:
     return [(first, last) for first, last in listed]
 
 
-def check_ledger(heard: Mapping[int, Page], connection: psycopg.Connection[Any]) -> LedgerRecord:
-    """Compares what clients `heard` with the table of the server of `connection`. Raises psycopg.Error."""
+def check_ledger(reported: Mapping[int, Page], connection: psycopg.Connection[Any]) -> LedgerRecord:
+    """Compares what clients `reported` with the table of the server of `connection`. Raises psycopg.Error."""
     began = time.monotonic()
     islands: list[Island] = []
     with connection.transaction(), connection.cursor("pgdyno_ledger") as cursor:
         cursor.itersize = _BATCH
         cursor.execute(_PRESENT)
         islands = [Island(client, first, last, int(rows)) for client, first, last, rows in cursor]
-    return compare(heard, islands, round(time.monotonic() - began, 6))
+    return compare(reported, islands, round(time.monotonic() - began, 6))
 
 
-def compare(heard: Mapping[int, Page], present: Iterable[Island], seconds: float = 0.0) -> LedgerRecord:
-    """Compares what clients `heard` with what is `present`; islands of a client are in order."""
+def compare(reported: Mapping[int, Page], present: Iterable[Island], seconds: float = 0.0) -> LedgerRecord:
+    """Compares what clients `reported` with what is `present`; islands of a client are in order."""
     there: dict[int, list[Range]] = defaultdict(list)
     count = duplicates = strange = 0
     for island in present:
         numbers = island.last - island.first + 1
         count += numbers
         duplicates += island.rows - numbers
-        page = heard.get(island.client, Page(0, (), ()))
+        page = reported.get(island.client, Page(0, (), ()))
         strange += numbers - _overlap((1, page.last), (island.first, island.last))
         there[island.client].append((island.first, island.last))
     unknown = refused = unknown_present = refused_present = acknowledged = missing = 0
     missing_ranges: list[LedgerRange] = []
-    for client, page in sorted(heard.items()):
+    for client, page in sorted(reported.items()):
         rows = there[client]
         unknown += _count(page.unknown)
         refused += _count(page.refused)

@@ -86,11 +86,11 @@ def _values(workload: Workload, point: Point, *, lua: bool) -> list[str]:
     They come from the dataset and the point; the last one with a name wins.
     """
     sizes: dict[str, object] = {"tables": workload.tables, "table_size": point.scale}
-    told = sizes if workload.dataset == "sbtest" else {}
+    size_variables = sizes if workload.dataset == "sbtest" else {}
     if lua:
-        return lua_options(told | point.variables)
+        return lua_options(size_variables | point.variables)
     # the plan's own variables override the sizes
-    variables = [*told.items(), *(workload.variables | point.variables).items()]
+    variables = [*size_variables.items(), *(workload.variables | point.variables).items()]
     return [f"--define={name}={value}" for name, value in variables]
 
 

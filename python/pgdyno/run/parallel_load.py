@@ -12,15 +12,15 @@ from types import TracebackType
 
 from pgdyno.errors import EngineError
 from pgdyno.programs import Engine
-from pgdyno.records import Failure, Outcome, Stage
+from pgdyno.records import Failure, FailureId, Outcome, Stage
 from pgdyno.run.process import STOP_S, Event, running_engine
-from pgdyno.run.trial import TrialResult, aborted, ends_client, judge
+from pgdyno.run.run_trial import TrialResult, aborted, ends_client, judge
 
 CONNECT_S = 120.0
 """The time limit for connecting all its clients."""
 
 
-class BesideLoad:
+class ParallelLoad:
     """An engine whose load continues until the end of the block."""
 
     def __init__(
@@ -40,14 +40,14 @@ class BesideLoad:
         self._folder = folder
         self._log = log
         self._known = threading.Event()
-        self._told = False
+        self._is_stopping = False
         self._broken = False
         self._unreadable: EngineError | None = None
         self._code = 0
         self._contexts = ExitStack()
         self._thread = threading.Thread(target=self._listen, name=f"beside-{name}")
 
-    def __enter__(self) -> BesideLoad:
+    def __enter__(self) -> ParallelLoad:
         engine, options, environment = self._start
         with ExitStack() as contexts:
             errors = contexts.enter_context(self._log.open("wb"))
@@ -61,7 +61,7 @@ class BesideLoad:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stops the engine and waits for its results."""
-        self._told = True
+        self._is_stopping = True
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
         self._thread.join(STOP_S)
@@ -86,7 +86,8 @@ class BesideLoad:
     def failure(self) -> Failure | None:
         """Returns why the trial is not valid next to this load, or None. Call it after the block."""
         if self._unreadable is not None:
-            return self._named(Failure(stage=Stage.RUN, message=self._unreadable.message))
+            message = self._unreadable.message
+            return self._named(Failure(stage=Stage.RUN, id=FailureId.EVENTS_UNREADABLE, message=message))
         result: TrialResult = judge(self.events, self._code, self._log)
         if result.outcome is Outcome.FAILED and result.failure is not None:
             return self._named(result.failure)
@@ -108,7 +109,7 @@ class BesideLoad:
         except EngineError as error:
             self._unreadable = error
         finally:
-            self._broken = self._broken or not self._told
+            self._broken = self._broken or not self._is_stopping
             self._known.set()
 
 

@@ -19,7 +19,7 @@ _ASK_EVERY_S = 0.5
 class Silence(Protocol):
     """Measures how long a server has sent nothing."""
 
-    def heard(self) -> None:
+    def renew(self) -> None:
         """Records that the server answered."""
 
     def reason(self, over: threading.Event, /) -> str | None:
@@ -55,7 +55,7 @@ class Vigil:
                 thread = threading.Thread(target=self._watch, args=(load, silence, ended), name="vigil", daemon=True)
                 thread.start()
                 try:
-                    yield load, _heard(events, silence)
+                    yield load, _renewing(events, silence)
                 finally:
                     ended.set()
 
@@ -72,7 +72,7 @@ class Vigil:
                 return
 
 
-def _heard(events: Iterator[Event], silence: Silence) -> Iterator[Event]:
+def _renewing(events: Iterator[Event], silence: Silence) -> Iterator[Event]:
     rows = None
     for event in events:
         # these events come once a second, whether the server answers or not
@@ -82,5 +82,5 @@ def _heard(events: Iterator[Event], silence: Silence) -> Iterator[Event]:
             moved = event["event"] != "load" or event.get("rows") != rows
             rows = event.get("rows")
         if moved:
-            silence.heard()
+            silence.renew()
         yield event

@@ -12,7 +12,7 @@ from pgdyno.store.parquet import write_tables
 from pgdyno.store.probe_queries import SeriesStep, WaitStep, rows_of
 from pgdyno.store.read_runs import RunData
 from pgdyno.store.safe_files import DAMAGED, parsed, read_record, replace_durably, storing, sync_tree
-from pgdyno.store.tables import CloudEventRow, CloudSeriesRow
+from pgdyno.store.trial_tables import CloudEventRow, CloudSeriesRow
 
 RECORD = "cloud.json"
 MOST_STEPS = 10_000
@@ -54,7 +54,7 @@ class LoggedCheckpoint:
     """In the server's words: `time`, `wal`."""
 
 
-Told = tuple[list[SeriesStep], list[WaitStep], list[LoggedCheckpoint]]
+CloudSeries = tuple[list[SeriesStep], list[WaitStep], list[LoggedCheckpoint]]
 """Metrics by the minute and active sessions from the provider, checkpoints in the log."""
 
 
@@ -116,9 +116,9 @@ def load_steps(run: RunData, widths_us: Mapping[int, int]) -> list[WaitStep]:
     return [WaitStep(*row) for row in rows_of(run, "cloud_series", _LOAD, widths_us)]
 
 
-def told_of(run: RunData, widths_us: Mapping[int, int]) -> dict[int, Told]:
+def cloud_series(run: RunData, widths_us: Mapping[int, int]) -> dict[int, CloudSeries]:
     """Return all tables, by trial of `widths_us`. Raises StoreError."""
-    found: dict[int, Told] = {number: ([], [], []) for number in widths_us}
+    found: dict[int, CloudSeries] = {number: ([], [], []) for number in widths_us}
     for minute in minute_steps(run, widths_us):
         found[minute.trial][0].append(minute)
     for wait in load_steps(run, widths_us):

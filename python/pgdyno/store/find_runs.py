@@ -148,24 +148,22 @@ def _several_remote(text: str) -> list[str] | None:
     return _some([str(at / name) for name in names if not name.startswith(".")], text)
 
 
-def _matching(text: str, last: Callable[[Address, str], list[str]]) -> list[str]:
+def _matching(text: str, last: Callable[[Address], list[str]]) -> list[str]:
     """Return addresses that match the pattern `text`, level by level; `last` lists the last one."""
     at = Address.of(text)
     *levels, final = at.key.split("/")
-    found = [Address(at.bucket, "")]
+    found = [Address(at.bucket, "", at.scheme)]
     for level in levels:
         found = [below for each in found for below in _level(each, level, objects.folders)]
     return [str(below) for each in found for below in _level(each, final, last)]
 
 
-def _level(at: Address, pattern: str, names: Callable[[Address, str], list[str]]) -> Iterable[Address]:
+def _level(at: Address, pattern: str, names: Callable[[Address], list[str]]) -> Iterable[Address]:
     wild = _WILD.search(pattern)
     if wild is None and names is objects.folders:
         # it may not exist: the listing shows that
         return [at / pattern]
-    beginning = pattern if wild is None else pattern[: wild.start()]
-    there = names(at, beginning)
-    return [at / name for name in there if fnmatchcase(name, pattern) and (pattern[0] == "." or name[0] != ".")]
+    return [at / name for name in names(at) if fnmatchcase(name, pattern) and (pattern[0] == "." or name[0] != ".")]
 
 
 def _several_here(text: str) -> list[str] | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pgdyno.store.parquet import connect, fetched_rows, quoted, stored
+from pgdyno.store.parquet import fetched_rows, quoted, session, stored
 from pgdyno.store.read_runs import RunData
 from pgdyno.store.safe_files import storing
 
@@ -145,11 +145,11 @@ def _of_files(
 
     if not any((run.folder.trials_path / slug / f"{table}.parquet").exists() for slug in slugs):
         return []
-    with storing("read", run.folder.path), connect() as connection:
-        connection.execute("CREATE TABLE widths (trial INTEGER, width_us BIGINT)")
-        connection.executemany("INSERT INTO widths VALUES (?, ?)", [list(each) for each in widths_us.items()])
+    with storing("read", run.folder.path), session() as connection:
+        widths = "SELECT unnest(?::INTEGER[]) AS trial, unnest(?::BIGINT[]) AS width_us"
+        connection.execute(f"CREATE TEMP TABLE widths AS {widths}", [list(widths_us), list(widths_us.values())])
         connection.execute(
-            f"""CREATE TABLE origins AS SELECT trial, max(json_extract(detail, '$.origin_us')::BIGINT) AS origin_us
+            f"""CREATE TEMP TABLE origins AS SELECT trial, max(json_extract(detail, '$.origin_us')::BIGINT) AS origin_us
             FROM {files("events")} WHERE kind = 'connected' GROUP BY trial"""  # noqa: S608 - names of ours
         )
         return list(fetched_rows(connection.execute(query.replace("{" + table + "}", files(table))), run.folder.path))
@@ -215,7 +215,7 @@ Wait = tuple[str, str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class SeenBeside:
+class ProbeAverages:
     """Averages over the measured part of a trial; None if the probe has no samples."""
 
     trial: int
@@ -242,20 +242,20 @@ def _has(folder: Path) -> bool:
     return all((folder / f"{name}.parquet").exists() for name in ("series", "waits"))
 
 
-def seen_beside(run: RunData, trials: Collection[int] | None = None) -> list[SeenBeside]:
+def seen_beside(run: RunData, trials: Collection[int] | None = None) -> list[ProbeAverages]:
     """Return averages of trials with a probe, in order; only `trials` if given. Raises StoreError."""
     slugs = {record.number: record.slug for record in run.trials if trials is None or record.number in trials}
     there = [slug for slug in slugs.values() if _has(run.folder.trials_path / slug)]
     if not there:
         return []
-    with storing("read", run.folder.path), connect() as connection:
+    with storing("read", run.folder.path), session() as connection:
         for name in _TABLES:
             paths = [run.folder.trials_path / slug / f"{name}.parquet" for slug in there]
-            connection.execute(f"CREATE VIEW {name} AS FROM {stored(paths)}")
+            connection.execute(f"CREATE TEMP VIEW {name} AS FROM {stored(paths)}")
         found = connection.execute(_QUERY.format(seconds=_COUNTED_S))
         rows = list(fetched_rows(found, run.folder.path, slugs))
     return [
-        SeenBeside(number, slugs[number], busy, steal, counted_waits(waits or (), counted, transactions or 0), *rest)
+        ProbeAverages(number, slugs[number], busy, steal, counted_waits(waits or (), counted, transactions or 0), *rest)
         for number, counted, transactions, busy, steal, waits, *rest in rows
     ]
 

@@ -10,14 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import duckdb
+from typing import TYPE_CHECKING, Any
 
 from pgdyno.records import PlacedLines
-from pgdyno.store.parquet import connect, fetched_rows, quoted, stored
+from pgdyno.store.parquet import fetched_rows, quoted, session, stored
 from pgdyno.store.safe_files import storing
-from pgdyno.store.tables import Row, SeriesRow, ServerStatementRow, StandbySeriesRow, StandbyWaitRow, WaitRow, columns
+from pgdyno.store.trial_tables import (
+    Row,
+    SeriesRow,
+    ServerStatementRow,
+    StandbySeriesRow,
+    StandbyWaitRow,
+    WaitRow,
+    columns,
+)
+
+if TYPE_CHECKING:
+    import duckdb
 
 _MOST_BYTES = 64 << 20
 """Limit for a line: a server with thousands of processes has long ones."""
@@ -83,7 +92,7 @@ def write_probed(folder: Path, trial: int, files: Sequence[PlacedLines]) -> None
 def _write(folder: Path, trial: int, tables: Mapping[str, tuple[type[Row], str]], files: Sequence[PlacedLines]) -> None:
     if not files:
         return
-    with connect() as connection:
+    with session() as connection:
         for name, (row, query) in tables.items():
             path = folder / f"{name}.parquet"
             typed = ", ".join(f'"{column}"::{sql_type} AS "{column}"' for column, sql_type in columns(row).items())
@@ -121,6 +130,8 @@ Stretches = Mapping[int, Sequence[Stretch]]
 """By trial. If rows are requested, those of one trial must not overlap."""
 Metric = tuple[str, str]
 """Source, metric."""
+Shares = Mapping[tuple[int, int], tuple[float, Mapping[Metric, float]]]
+"""By trial and number of the stretch: its sampled microseconds, and means over them."""
 FILES_AT_ONCE = 200
 """DuckDB opens all files of a query before it reads."""
 
@@ -129,6 +140,17 @@ _AMOUNTS = """
     SELECT s.trial, place, source, w.metric, coalesce(sum(value) FILTER (s.metric = w.metric), 0)
     FROM {files} s JOIN stretches USING (trial) JOIN wanted w USING (source)
     WHERE t_us > begin_us AND t_us <= end_us GROUP BY ALL
+"""
+_SHARES = """
+    WITH seen AS (
+        SELECT s.trial, place, t_us, source, metric, span_us, value
+        FROM {files} s JOIN stretches USING (trial) SEMI JOIN wanted USING (source, metric)
+        WHERE t_us > begin_us AND t_us <= end_us AND span_us > 0
+    ), samples AS (SELECT trial, place, t_us, max(span_us) AS span_us FROM seen GROUP BY ALL
+    ), lengths AS (SELECT trial, place, sum(span_us) AS length_us FROM samples GROUP BY ALL)
+    SELECT trial, place, any_value(length_us)::DOUBLE, source, metric,
+           sum(value * span_us) / any_value(length_us)
+    FROM seen JOIN lengths USING (trial, place) GROUP BY ALL ORDER BY ALL
 """
 _SERIES_WITHIN = """
     SELECT s.trial, t_us, wall_us, span_us, source, metric, labels, value
@@ -151,6 +173,14 @@ def amounts_within(files: Mapping[int, Path], stretches: Stretches, wanted: Sequ
     A stretch without a sample of the source has no row; `files` are the trials' `series.parquet`.
     """
     return _rows_within(files, stretches, wanted, _AMOUNTS)
+
+
+def shares_within(files: Mapping[int, Path], stretches: Stretches, wanted: Sequence[Metric]) -> Iterator[Any]:
+    """Return trial, number of the stretch, its sampled microseconds, source, metric, and the metric's mean over them.
+
+    A stretch without a sample has no row; a metric without one has none either. Raises StoreError.
+    """
+    return _rows_within(files, stretches, wanted, _SHARES)
 
 
 def series_within(files: Mapping[int, Path], stretches: Stretches, wanted: Sequence[Metric]) -> Iterator[Any]:
@@ -176,7 +206,7 @@ def _rows_within(
     for at in range(0, len(there), FILES_AT_ONCE):
         chosen = there[at : at + FILES_AT_ONCE]
         places = [(number, place, *each) for number in chosen for place, each in enumerate(stretches[number])]
-        with storing("read", files[chosen[0]].parents[1]), connect() as connection:
+        with storing("read", files[chosen[0]].parents[1]), session() as connection:
             _table(
                 connection, "stretches", ("trial INTEGER", "place INTEGER", "begin_us BIGINT", "end_us BIGINT"), places
             )
@@ -188,7 +218,7 @@ def _rows_within(
 def _table(
     connection: duckdb.DuckDBPyConnection, name: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
 ) -> None:
-    connection.execute(f"CREATE TABLE {name} ({', '.join(columns)})")
+    connection.execute(f"CREATE TEMP TABLE {name} ({', '.join(columns)})")
     if rows:
         lists = ", ".join(f"unnest(?::{column.split()[1]}[])" for column in columns)
         connection.execute(f"INSERT INTO {name} SELECT {lists}", [list(each) for each in zip(*rows, strict=True)])

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar, cast
-
-import duckdb
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.records import Manifest, TrialRecord
-from pgdyno.store.parquet import connect, fetched_rows, quoted, reader, sound, stored
-from pgdyno.store.probe_tables import Metric, Stretches, amounts_within, series_within, sessions_within
+from pgdyno.store.parquet import connect, fetched_rows, quoted, session, sound, stored
+from pgdyno.store.probe_tables import (
+    Metric,
+    Shares,
+    Stretches,
+    amounts_within,
+    series_within,
+    sessions_within,
+    shares_within,
+)
 from pgdyno.store.run_folder import RunFolder
 from pgdyno.store.safe_files import DAMAGED, storing
-from pgdyno.store.tables import (
+from pgdyno.store.trial_tables import (
     TABLES,
     TOTAL,
     CloudEventRow,
@@ -34,6 +41,11 @@ from pgdyno.store.tables import (
     WaitRow,
     columns,
 )
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from pgdyno.store.seconds import Seconds
 
 _RowT = TypeVar("_RowT", IntervalRow, HistogramRow, StatementRow, EventRow, SettingRow, SeriesRow, WaitRow)
 
@@ -57,6 +69,24 @@ class RunData:
         """
         return self._rows(IntervalRow, trial, order="trial, second, script")
 
+    def seconds(self, trial: int) -> Seconds:
+        """Return the seconds of trial number `trial`, its scripts together; empty if it has none. Raises StoreError."""
+        # numpy takes longer to load than listing runs
+        from pgdyno.store.seconds import NO_SECONDS
+
+        return self._seconds.get(trial, NO_SECONDS)
+
+    @cached_property
+    def _seconds(self) -> Mapping[int, Seconds]:
+        from pgdyno.store.seconds import fetched_seconds, seconds_query
+
+        paths = [path / "intervals.parquet" for path in self._paths.values()]
+        if not paths:
+            return {}
+        with storing("read", self.folder.path), session() as connection:
+            found = connection.execute(seconds_query(_parquet(paths, IntervalRow)))
+            return fetched_seconds(found, self.folder.path, self._paths)
+
     def histograms(self, trial: int | None = None, *, totals: bool | None = None) -> list[HistogramRow]:
         """Return only histograms of whole measured parts (`totals`) or only those of seconds. Raises StoreError."""
         where = "true" if totals is None else f"(second = {TOTAL}) = {totals}"
@@ -76,26 +106,29 @@ class RunData:
 
     def settings(self, trial: int | None = None, names: Sequence[str] = ()) -> list[SettingRow]:
         """Return the server's settings, by name; only `names` if given. Raises StoreError."""
-        where = f"name IN ({', '.join(map(quoted, names))})" if names else "true"
         if trial is not None or not self._paths:
+            where = f"name IN ({', '.join(map(quoted, names))})" if names else "true"
             return self._rows(SettingRow, trial, order="trial, name", where=where)
-        # hundreds of lines are the same at every trial: read each once, with the trials that have it
+        by_trial: dict[int, list[SettingRow]] = {number: [] for number in self._paths}
+        for numbers, name, *line in self._settings:
+            for number in numbers if not names or name in names else ():
+                by_trial[number].append(SettingRow(number, name, *line))
+        return [row for rows in by_trial.values() for row in rows]
+
+    @cached_property
+    def _settings(self) -> Sequence[tuple[Any, ...]]:
+        """Lines of pg_settings, each once with the trials that have it: hundreds are the same at every trial."""
         paths = [path / "settings.parquet" for path in self._paths.values()]
         fields = "name, setting, unit, source"
-        rows = f"{_parquet(paths, SettingRow)} WHERE {where}"
-        sql = f"SELECT list(trial), {fields} FROM {rows} GROUP BY ALL ORDER BY name"  # noqa: S608
-        with storing("read", self.folder.path), connect() as connection:
+        sql = f"SELECT list(trial), {fields} FROM {_parquet(paths, SettingRow)} GROUP BY ALL ORDER BY name"  # noqa: S608
+        with storing("read", self.folder.path), session() as connection:
             found = connection.execute(sql).fetchall()
-        by_trial: dict[int, list[SettingRow]] = {number: [] for number in self._paths}
-        for numbers, *line in found:
-            for number in numbers:
-                if number not in by_trial:
-                    raise StoreError(
-                        f"cannot read {self.folder.path}: settings of trial {number}, which is not there",
-                        hint=DAMAGED,
-                    )
-                by_trial[number].append(SettingRow(number, *line))
-        return [row for rows in by_trial.values() for row in rows]
+        other = next((number for numbers, *_ in found for number in numbers if number not in self._paths), None)
+        if other is not None:
+            raise StoreError(
+                f"cannot read {self.folder.path}: settings of trial {other}, which is not there", hint=DAMAGED
+            )
+        return found
 
     def series(self, trial: int | None = None, sources: Sequence[str] = ()) -> list[SeriesRow]:
         """Return the probe's samples in order of time; only of `sources` if given. Raises StoreError.
@@ -118,6 +151,14 @@ class RunData:
         found: dict[tuple[int, int], dict[Metric, float]] = {}
         for trial, place, source, metric, value in amounts_within(self._files("series"), stretches, wanted):
             found.setdefault((trial, place), {})[source, metric] = value
+        return found
+
+    def shares_within(self, stretches: Stretches, wanted: Sequence[Metric]) -> Shares:
+        """Return means over time of the probe's shares, by trial and number of the stretch. Raises StoreError."""
+        found: dict[tuple[int, int], tuple[float, dict[Metric, float]]] = {}
+        rows = shares_within(self._files("series"), stretches, wanted)
+        for trial, place, length_us, source, metric, share in rows:
+            found.setdefault((trial, place), (length_us, {}))[1][source, metric] = share
         return found
 
     def series_within(self, stretches: Stretches, wanted: Sequence[Metric]) -> list[SeriesRow]:
@@ -159,7 +200,7 @@ class RunData:
         known = self._paths if trial is None else (trial,)
         # the sort is stable: samples of the same microsecond keep their order
         sql = f"SELECT {names} FROM {_parquet(paths, row)} WHERE {where} ORDER BY {order}, file_row_number"  # noqa: S608
-        with storing("read", paths[0] if trial is not None else self.folder.path), reader() as connection:
+        with storing("read", paths[0] if trial is not None else self.folder.path), session() as connection:
             return [row(*values) for values in fetched_rows(connection.execute(sql), self.folder.path, known)]
 
 
@@ -178,15 +219,31 @@ def load_run(run: Path | RunFolder) -> RunData:
 
 
 def query(sql: str, runs: Sequence[Path | RunFolder]) -> QueryResult:
-    """Run `sql` (DuckDB's dialect) over all `runs`.
+    """Run `sql` (DuckDB's dialect) over all `runs`; `views` names what it may read.
+
+    Raises UsageError for SQL that DuckDB rejects, StoreError for runs that cannot be read.
+    """
+    with views(runs) as connection:
+        result = connection.execute(sql)
+        if result is None:
+            raise UsageError("cannot answer the query: it says nothing")
+        described = cast("list[tuple[Any, ...]]", result.description or [])
+        return QueryResult([column[0] for column in described], result.fetchall())
+
+
+@contextmanager
+def views(runs: Sequence[Path | RunFolder]) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Yield a database that has all tables of `runs`.
 
     Views: `intervals`, `histograms`, `statements`, `events`, `settings`, `series`, `waits`, `server_statements`,
     `standby_series`, `standby_waits`, `cloud_series` and `cloud_events`, each with the run's name as `run` before the
     columns of run-folder.md, and `trials`: run, trial, slug, target, the point's parameters, repeat, outcome, tps and
     latencies.
 
-    Raises UsageError for SQL that DuckDB rejects, StoreError for runs that cannot be read.
+    Raises UsageError for SQL that DuckDB rejects inside, StoreError for runs that cannot be read.
     """
+    import duckdb
+
     folders = [run if isinstance(run, RunFolder) else RunFolder.open(run) for run in runs]
     with connect() as connection:
         with storing("read", folders[0].path if folders else Path()):
@@ -194,11 +251,7 @@ def query(sql: str, runs: Sequence[Path | RunFolder]) -> QueryResult:
                 _view(connection, name, row, folders)
             _trials_table(connection, folders)
         try:
-            result = connection.execute(sql)
-            if result is None:
-                raise UsageError("cannot answer the query: it says nothing")
-            described = cast("list[tuple[Any, ...]]", result.description or [])
-            return QueryResult([column[0] for column in described], result.fetchall())
+            yield connection
         except duckdb.IOException as error:
             raise StoreError(f"cannot read the runs: {error}") from error
         except duckdb.Error as error:

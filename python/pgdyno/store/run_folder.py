@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,12 +12,10 @@ from datetime import UTC
 from difflib import unified_diff
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
-from pgdyno import __version__
 from pgdyno.errors import StoreError
 from pgdyno.records import FORMAT, KeptScript, Manifest, TrialRecord
 from pgdyno.store.safe_files import (
@@ -29,10 +28,18 @@ from pgdyno.store.safe_files import (
     sync,
     write_durably,
 )
-from pgdyno.store.trial_writer import RECORD, TrialWriter, partial_path
 
+if TYPE_CHECKING:
+    from pgdyno.store.trial_writer import TrialWriter
+
+RECORD = "trial.json"
 LOCK = ".lock"
 """It remains in the folder: if it were removed, two processes could hold it."""
+
+
+def partial_path(run: Path, slug: str) -> Path:
+    """Return the folder in which the trial `slug` is gathered."""
+    return run / f".{slug}.partial"
 
 
 @contextmanager
@@ -41,6 +48,9 @@ def run_lock(run: Path) -> Iterator[None]:
 
     Raises StoreError if another pgdyno holds it.
     """
+    # imported here: most commands only read
+    from filelock import FileLock, Timeout
+
     lock = FileLock(run / LOCK, thread_local=False)
     with storing("lock", run):
         try:
@@ -180,6 +190,8 @@ class RunFolder:
 
     def begin_trial(self, slug: str) -> TrialWriter:
         """Return a writer for the trial `slug`. Raises StoreError if the trial exists."""
+        from pgdyno.store.trial_writer import TrialWriter
+
         return TrialWriter(self.path, slug)
 
     @property
@@ -280,10 +292,22 @@ def _read_record(path: Path, model: type[_R]) -> _R:
         raise StoreError(f"cannot read {path}: it is not JSON: {error}", hint=DAMAGED) from error
 
 
+def _is_newer(version: object) -> bool:
+    def numbers(text: str) -> list[int]:
+        return [int(part) for part in re.findall(r"\d+", text)]
+
+    # imported here: looking the version up takes longer than reading a manifest
+    from pgdyno import __version__
+
+    return isinstance(version, str) and numbers(version) > numbers(__version__)
+
+
 def _check_format(path: Path, data: dict[str, Any]) -> None:
     written = data.get("format")
     if isinstance(written, int) and written > FORMAT:
-        needed = data.get("pgdyno")
+        from pgdyno import __version__
+
+        needed = data.get("pgdyno") if _is_newer(data.get("pgdyno")) else None
         raise StoreError(
             f"cannot read {path}: it is of format {written}, and pgdyno {__version__} reads up to {FORMAT}",
             hint=f"use pgdyno {needed} or newer" if needed else "use a newer pgdyno",

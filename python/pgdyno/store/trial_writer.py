@@ -16,8 +16,9 @@ from pgdyno.errors import StoreError
 from pgdyno.records import PlacedLines, TrialRecord
 from pgdyno.store.parquet import write_tables
 from pgdyno.store.probe_tables import write_probed
+from pgdyno.store.run_folder import RECORD, partial_path
 from pgdyno.store.safe_files import storing, sync, sync_tree, write_durably
-from pgdyno.store.tables import TOTAL, EventRow, HistogramRow, IntervalRow, SettingRow, StatementRow
+from pgdyno.store.trial_tables import TOTAL, EventRow, HistogramRow, IntervalRow, SettingRow, StatementRow
 
 Event = dict[str, Any]
 
@@ -110,7 +111,7 @@ def _histogram(tables: TrialTables, trial: int, second: int, phase: str, script:
 
 
 def _end(tables: TrialTables, trial: int, event: Event, scripts: Sequence[Event]) -> None:
-    told = {script["id"]: {each["id"]: each for each in script["statements"]} for script in scripts}
+    in_start = {script["id"]: {each["id"]: each for each in script["statements"]} for script in scripts}
     # an engine that never started to measure has no scripts here
     for script in event.get("scripts") or ():
         number = script["script"]
@@ -118,7 +119,7 @@ def _end(tables: TrialTables, trial: int, event: Event, scripts: Sequence[Event]
         done = {each["id"]: each for each in script.get("statements") or ()}
         # the statements of a Lua script are known only after they were sent
         named = {id_: each for id_, each in done.items() if "text" in each}
-        for id_, statement in (told.get(number, {}) | named).items():
+        for id_, statement in (in_start.get(number, {}) | named).items():
             tables.statements.append(_statement(trial, number, statement, done.get(id_, {})))
 
 
@@ -167,14 +168,6 @@ def _number(value: object) -> int | None:
 def _text(value: object) -> str | None:
     """Return `value` as storable text: JSON may contain unpaired surrogates, UTF-8 may not."""
     return None if value is None else str(value).encode("utf-8", "replace").decode("utf-8")
-
-
-RECORD = "trial.json"
-
-
-def partial_path(run: Path, slug: str) -> Path:
-    """Return the folder in which the trial `slug` is gathered."""
-    return run / f".{slug}.partial"
 
 
 class TrialWriter:

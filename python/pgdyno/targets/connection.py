@@ -16,8 +16,13 @@ from pgdyno.targets.response_limits import HINT, Look, SilentServerError, Watche
 
 CONNECT_TIMEOUT_S = 30
 _PROOF_S = 10
-"""Milliseconds on top of libpq's own timeout, which does not run while libpq computes the proof of a password."""
+"""Seconds on top of libpq's own timeout, which does not run while libpq computes the proof of a password."""
 _TIMEOUTS = ("statement_timeout", "lock_timeout")
+_LIFT_LIMITS = """
+    SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings WHERE setting <> '0'
+    AND name IN ('idle_in_transaction_session_timeout', 'idle_session_timeout', 'transaction_timeout')
+"""
+"""Those that end the session; older servers lack some. The session that marks a server as in use is idle for hours."""
 _STATE = "SELECT state FROM pg_catalog.pg_stat_activity WHERE pid = %s"
 _STATES = """
     SELECT max(state) FROM pg_catalog.pg_stat_activity WHERE datname = current_database()
@@ -37,10 +42,6 @@ class Address:
     """libpq's parameters without database and password."""
     password: str | None = field(default=None, repr=False)
     """None if libpq finds the password itself, or none is needed."""
-
-    def conninfo(self, dbname: str) -> str:
-        """Returns a libpq connection string without the password, which `environment` passes."""
-        return make_conninfo(**{**self.parameters, "dbname": dbname})
 
     def environment(self, dbname: str) -> dict[str, str]:
         """Returns the variables with which libpq programs and pgdrive connect."""
@@ -76,7 +77,7 @@ class Address:
         except psycopg.errors.ConnectionTimeout as error:
             raise SilentServerError(f"cannot connect to {reached}: {str(error).strip()}", hint=HINT) from error
         except psycopg.Error as error:
-            raise TargetError(f"cannot connect to {reached}: {str(error).strip()}") from error
+            raise TargetError(f"cannot connect to {reached}: {_once(error)}", hint=_hint(str(error))) from error
         except TimeoutError as error:
             raise SilentServerError(f"cannot connect to {reached}: not done within {limit_s:g} s", hint=HINT) from error
         if isinstance(connection, WatchedConnection):
@@ -121,6 +122,26 @@ class Address:
         return Look.IDLE if row is not None and str(row[0]).startswith("idle") else Look.WORKS
 
 
+_REMEDIES = {
+    "password authentication failed": "check PGPASSWORD, ~/.pgpass or the variable of password_env",
+    "no password supplied": "set PGPASSWORD, add a line to ~/.pgpass, or name a variable by password_env",
+    "Connection refused": "check host and port, and whether the server runs and listens on TCP",
+    "could not translate host name": "check the host's name",
+    "no pg_hba.conf entry": "add a line for this host, role and database to pg_hba.conf",
+}
+
+
+def _hint(message: str) -> str | None:
+    return next((hint for part, hint in _REMEDIES.items() if part in message), None)
+
+
+def _once(error: psycopg.Error) -> str:
+    """Returns the message without psycopg's repetition: a list of all attempts whose last one it has printed before."""
+    text = str(error).strip()
+    first, mark, attempts = text.partition("\nMultiple connection attempts failed")
+    return text if not mark or first.strip() not in attempts else first.strip()
+
+
 def connecting_limit_s(parameters: Mapping[str, str]) -> float | None:
     """Returns the longest time to try all hosts; None if the user wants no limit."""
     try:
@@ -136,9 +157,9 @@ def connecting_limit_s(parameters: Mapping[str, str]) -> float | None:
 def make_dependable(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
     """Protects a session of pgdyno from settings of the role or the database.
 
-    No timeout cancels a statement, and an unqualified name means the server's own object: if the search path lists
-    pg_catalog, other schemas may precede it; if not, pg_catalog is searched first. The load's sessions keep all
-    settings, as these are part of what is measured. Raises psycopg.Error.
+    No timeout cancels a statement or ends the session, and an unqualified name means the server's own object: if the
+    search path lists pg_catalog, other schemas may precede it; if not, pg_catalog is searched first. The load's
+    sessions keep all settings, as these are part of what is measured. Raises psycopg.Error.
     """
     for attempt in range(_ATTEMPTS):
         try:
@@ -150,6 +171,7 @@ def make_dependable(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
             # the timeout may expire before this statement lifts it
             if attempt == _ATTEMPTS - 1:
                 raise
+    connection.execute(_LIFT_LIMITS)
     path = [each.strip() for each in _show(connection, "search_path").split(",")]
     kept = [each for each in path if each and each not in ("pg_catalog", '"pg_catalog"')]
     if kept != path:

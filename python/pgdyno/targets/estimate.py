@@ -12,10 +12,15 @@ from typing import Literal
 from pgdyno.plan.model import Plan
 from pgdyno.plan.targets import rented_targets
 from pgdyno.records.price import HOURS_A_YEAR, MONTHS_A_YEAR, Costs, Hourly, Monthly, PriceList
+from pgdyno.records.trial import server_name
 
 CURRENCY = "USD"
 HOURS_A_MONTH = HOURS_A_YEAR / MONTHS_A_YEAR
-Unit = Literal["hour", "GB", "IOPS", "MB/s", "metrics"]
+Unit = Literal["hour", "vCPU", "ACU", "GB", "IOPS", "MB/s", "metrics", "I/O"]
+HOURLY = ("hour", "vCPU", "ACU")
+ONCE = ("I/O",)
+STALE_DAYS = 180
+"""The age in days from which a price may no longer be right."""
 
 
 class Origin(StrEnum):
@@ -46,21 +51,32 @@ class Item:
     what: str
     count: float
     unit: Unit
-    """Instances are billed by the hour, all else by the month."""
+    """Instances, their processors and capacity units are billed by the hour, requests to storage once, all else by the
+    month.
+    """
     rate: Rate | None
     """The price per unit; None if unknown."""
 
     @property
     def words(self) -> str:
         """`100 GB of gp3`, `db.m7g.large`."""
-        return self.what if self.unit == "hour" else f"{self.count:,.0f} {self.unit} of {self.what}"
+        # capacity units come in halves
+        count = f"{self.count:,.{0 if float(self.count).is_integer() else 1}f}"
+        return self.what if self.unit == "hour" else f"{count} {self.unit} of {self.what}"
 
     @property
     def hourly(self) -> float | None:
         """USD per hour; None if unknown."""
         if self.rate is None:
             return None
-        return self.count * self.rate.amount / (1.0 if self.unit == "hour" else HOURS_A_MONTH)
+        if self.unit in ONCE:
+            return 0.0
+        return self.count * self.rate.amount / (1.0 if self.unit in HOURLY else HOURS_A_MONTH)
+
+    @property
+    def once(self) -> float:
+        """USD for the whole rental, however long it is; 0 if unknown."""
+        return self.count * self.rate.amount if self.rate is not None and self.unit in ONCE else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +91,8 @@ class Estimate:
     """The provider of the price list, such as `Amazon`."""
     why_not: str | None = None
     """Why the provider's price service gave no answer, or None."""
+    most: float | None = None
+    """The most that it may cost in USD, with the dearest choices; a run stops before it costs more. None if unknown."""
 
     @property
     def unknown(self) -> list[Item]:
@@ -87,9 +105,18 @@ class Estimate:
         return math.fsum(each.hourly or 0.0 for each in self.items)
 
     @property
+    def once(self) -> float:
+        """USD that do not depend on the length, without items of unknown price."""
+        return math.fsum(each.once for each in self.items)
+
+    @property
     def total(self) -> float | None:
         """USD; None if the length or a price is unknown."""
-        return None if self.hours is None or self.unknown else self.hours * self.hourly
+        return None if self.hours is None or self.unknown else self.hours * self.hourly + self.once
+
+    def days_old(self, today: date) -> int:
+        """Returns the age of the oldest price in days."""
+        return 0 if self.asked is None else (today - self.asked).days
 
     @property
     def asked(self) -> date | None:
@@ -123,10 +150,15 @@ def price_list(plan: Plan, found: Estimate) -> PriceList | None:
     """Converts the estimate to the plan's format for the run's reports; None unless every target has a price."""
     if found.unknown or found.asked is None or rented_targets(plan).keys() != plan.target.keys():
         return None
+    # an amount per hour cannot contain what is billed once
+    once = tuple(dict.fromkeys(f"{each.unit} of {each.what}" for each in found.items if each.unit in ONCE))
+    left_out = (*found.left_out, *once)
     # the generator is not part of a server's cost
-    costs = {name: _costs([each for each in found.items if each.target == name]) for name in plan.target}
+    # a trial runs on one instance of several, so a target costs what one of them costs
+    first = {name: name if spec.instance_count == 1 else server_name(name, 1) for name, spec in plan.target.items()}
+    costs = {name: _costs([each for each in found.items if each.target == server]) for name, server in first.items()}
     return PriceList(
-        currency=CURRENCY, date=found.asked, source=found.source, years=1.0, left_out=found.left_out, target=costs
+        currency=CURRENCY, date=found.asked, source=found.source, years=1.0, left_out=left_out, target=costs
     )
 
 
@@ -134,11 +166,11 @@ def _costs(items: list[Item]) -> Costs:
     hourly = [
         Hourly(amount=each.rate.amount, count=each.count, name=each.what)
         for each in items
-        if each.rate is not None and each.unit == "hour"
+        if each.rate is not None and each.unit in HOURLY
     ]
     monthly = [
-        Monthly(amount=each.rate.amount, count=each.count, name=each.what, unit=each.unit)
+        Monthly(amount=each.rate.amount, count=each.count, name=each.what, unit=each.unit)  # type: ignore[arg-type]
         for each in items
-        if each.rate is not None and each.unit != "hour"
+        if each.rate is not None and each.unit not in (*HOURLY, *ONCE)
     ]
     return Costs(hourly=tuple(hourly), monthly=tuple(monthly))

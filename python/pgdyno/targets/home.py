@@ -23,7 +23,7 @@ import platformdirs
 from filelock import FileLock, Timeout
 
 from pgdyno.errors import TargetError
-from pgdyno.targets.account import Account, Relation, find_account
+from pgdyno.targets.server_user import Account, Relation, find_account
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}

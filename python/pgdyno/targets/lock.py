@@ -85,7 +85,7 @@ def host_in_use(use: Use, progress: Progress, folder: Path | None = None) -> Ite
         note = _settle(
             use,
             progress,
-            attempt=lambda: _try_flock(handle),
+            attempt=lambda: try_flock(handle),
             holder=lambda: _describe_host_holder(handle),
             place="on this host",
         )
@@ -130,7 +130,8 @@ def _open_lock(path: Path) -> int:
         ) from error
 
 
-def _try_flock(handle: int) -> bool:
+def try_flock(handle: int) -> bool:
+    """Locks an open file without waiting; returns False if another process has the lock."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -214,16 +215,16 @@ def _settle(
     use: Use, progress: Progress, *, attempt: Callable[[], bool], holder: Callable[[], str], place: str
 ) -> str | None:
     """Returns None if this process has the lock, else the note about the other."""
-    told = ""
+    shown = ""
     while not attempt():
         said = f"another pgdyno is measuring {place}: {holder()}"
         if use.when_busy is WhenBusy.REFUSE:
             raise TargetError(said, hint=HINT)
         if use.when_busy is WhenBusy.ALONGSIDE:
             return f"measured alongside: {said}"
-        if said != told:
+        if said != shown:
             progress.step(f"waiting: {said}")
-            told = said
+            shown = said
         time.sleep(POLL_S)
     return None
 

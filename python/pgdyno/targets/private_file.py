@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from pgdyno.targets.account import Account
 from pgdyno.targets.home import storing
+from pgdyno.targets.server_user import Account
 
 
 def write_private(path: Path, text: str, account: Account) -> None:

@@ -66,6 +66,9 @@ class Reaper(Protocol):
     def find(self, wanted: Wanted) -> Sequence[Resource]:
         """Returns matching resources in the order of removal."""
 
+    def of_others(self, found: Sequence[Any]) -> Sequence[Resource]:
+        """Returns those of `found` that another identity created."""
+
     def reap(self, wanted: Wanted, say: Say) -> Reaped:
         """Removes matching resources."""
 
@@ -100,6 +103,21 @@ class SelftestTrial:
     told: CloudRecord | None
 
 
+class DeadManRole(Protocol):
+    """A role of the account with which the provider removes expired databases, even if pgdyno is gone."""
+
+    @property
+    def name(self) -> str:
+        """The name of the role in the account."""
+
+    @property
+    def documents(self) -> dict[str, Any]:
+        """The policies that `create` attaches, by their names."""
+
+    def create(self) -> str:
+        """Creates it, or corrects the existing one; returns what it did. Raises TargetError."""
+
+
 class Provider(Protocol):
     """A cloud provider. Methods raise TargetError."""
 
@@ -122,8 +140,11 @@ class Provider(Protocol):
     def left_of(self, plan: Plan, root: Path, say: Say) -> Sequence[Rental]:
         """Returns all rentals of plans of that name that journals record, complete or not."""
 
-    def reaper(self, root: Path, regions: Sequence[str]) -> Reaper:
-        """Returns a reaper that also searches `regions`."""
+    def reaper(self, root: Path, regions: Sequence[str], *, all_regions: bool = False) -> Reaper:
+        """Returns a reaper that also searches `regions`, or all that are enabled for the account."""
+
+    def has_run(self, root: Path, text: str) -> bool:
+        """Returns whether a journal here records a run whose name begins with `text`."""
 
     def run_named(self, root: Path, text: str) -> str:
         """Returns the run whose name is `text` or begins with it."""
@@ -133,6 +154,9 @@ class Provider(Protocol):
 
     def policy(self) -> dict[str, Any]:
         """Returns the minimum permissions for an identity."""
+
+    def dead_man_role(self) -> DeadManRole | None:
+        """Returns the role with which the provider removes expired databases; None if it needs none."""
 
     def own_zone(self) -> str | None:
         """Returns the zone of this machine; None if it is not at this provider."""

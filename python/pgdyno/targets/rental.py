@@ -113,6 +113,10 @@ class Resource(Protocol):
         """The time of expiry; None if unknown."""
 
     @property
+    def owner(self) -> str:
+        """The identity that created it; empty if unknown."""
+
+    @property
     def words(self) -> str:
         """Its type, name and location."""
 
@@ -164,7 +168,7 @@ class Journal(Protocol):
 
 
 @dataclass(slots=True)
-class Told:
+class SourceReport:
     """What one source of a provider reported about a server during a trial."""
 
     source: CloudSource
@@ -224,11 +228,21 @@ class Rental(Protocol):
     def limits(self, name: str) -> list[str]:
         """Describes the limits of the storage of target `name`."""
 
-    def observe(self, name: str, span: Span, late_s: float, say: Say) -> Iterator[Told]:
+    def observe(self, name: str, span: Span, late_s: float, say: Say) -> Iterator[SourceReport]:
         """Returns what the provider's services report about the server of target `name` in `span`.
 
-        Waits up to `late_s` for delayed reports, and says so. An error of a service becomes the message of its `Told`.
+        Waits up to `late_s` for delayed reports, and tells `say`. An error of a service becomes the message of its
+        `SourceReport`.
         """
+
+    def accrued(self, now: datetime, ahead_s: float) -> tuple[float, float] | None:
+        """Returns what all resources have cost in USD until `now`, and what they could until `ahead_s` later.
+
+        None if a price is unknown.
+        """
+
+    def request_cost(self, name: str, now: datetime) -> float | None:
+        """Returns what requests to the storage of target `name` have cost in USD until `now`; None if unknown."""
 
     def generator_cost(self, name: str) -> Estimate:
         """Returns the cost of the generator `name`."""

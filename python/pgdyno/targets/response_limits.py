@@ -25,6 +25,7 @@ import psycopg
 from psycopg.abc import PQGen
 
 from pgdyno.errors import TargetError
+from pgdyno.process_exit import CONNECT_THREAD
 from pgdyno.units import format_bytes
 
 ANSWER_S = 60.0
@@ -128,7 +129,7 @@ def connected_within(
         except BaseException as error:
             future.set_exception(error)
 
-    threading.Thread(target=run, name="connect", daemon=True).start()
+    threading.Thread(target=run, name=CONNECT_THREAD, daemon=True).start()
     try:
         return future.result(limit_s)
     except BaseException:
@@ -188,7 +189,7 @@ class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
         def excess(size: int, over: threading.Event) -> str | None:
             nonlocal before
             if size != before:
-                quiet.heard()
+                quiet.renew()
             before = size
             reason = quiet.reason(over)
             if size > ANSWER_BYTES:
@@ -211,9 +212,9 @@ class Quiet:
         """The time counts from now; `look` may take as long as a connection and an answer may."""
         self._look = look
         self._last: list[Look] = []
-        self.heard()
+        self.renew()
 
-    def heard(self) -> None:
+    def renew(self) -> None:
         """Records that something was received."""
         self._since = time.monotonic()
         self._last = []

@@ -44,12 +44,12 @@ def _trip(connection: pq.abc.PGconn) -> tuple[float, int]:
     wall_ns, begin = time.time_ns(), time.perf_counter_ns()
     result = connection.exec_(_CLOCK)
     took_us = (time.perf_counter_ns() - begin) / 1e3
-    told = result.get_value(0, 0) if result.status == pq.ExecStatus.TUPLES_OK else None
-    if told is None:
+    answer = result.get_value(0, 0) if result.status == pq.ExecStatus.TUPLES_OK else None
+    if answer is None:
         said = connection.get_error_message()
         raise TargetError(f"cannot measure the round trip: {said}")
     # assumes the answer in the middle of the round trip, with half of it as the error (NTP, RFC 5905)
-    return took_us, int(told) - round(wall_ns / 1e3 + took_us / 2)
+    return took_us, int(answer) - round(wall_ns / 1e3 + took_us / 2)
 
 
 def _processor(connection: psycopg.Connection[tuple[Any, ...]]) -> str | None:

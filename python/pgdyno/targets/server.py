@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -13,8 +15,10 @@ from psycopg import sql
 
 from pgdyno.errors import TargetError
 from pgdyno.plan.targets import DATABASE
+from pgdyno.processors import pin
 from pgdyno.records import ServerFacts
 from pgdyno.targets.cluster.log import log_size
+from pgdyno.targets.cluster.processes import servers_in
 from pgdyno.targets.cluster.settings import Configured, configure, set_settings
 from pgdyno.targets.cluster.snapshots import ClusterCopy
 from pgdyno.targets.connection import Address
@@ -32,19 +36,22 @@ _CHANGED = """
     FROM pg_catalog.pg_settings
     WHERE source OPERATOR(pg_catalog.<>) ALL ('{default,override,client,session}'::pg_catalog.text[])
       AND name OPERATOR(pg_catalog.<>) ALL (%s::pg_catalog.text[])
+       OR pg_catalog.lower(name) OPERATOR(pg_catalog.=) ANY (%s::pg_catalog.text[])
 """
 """Changed settings; all names are qualified, because the role's search path may contain others.
 
-The sources client and session belong to the querying connection, not to the server.
+The sources client and session belong to the querying connection, not to the server, unless the plan set them.
 """
 
 
-def read_facts(connection: psycopg.Connection[tuple[Any, ...]]) -> ServerFacts:
+def read_facts(connection: psycopg.Connection[tuple[Any, ...]], session_settings: Iterable[str] = ()) -> ServerFacts:
     """Reads version, changed settings, checksums and size. Settings are as SHOW prints them: "128MB".
 
-    The size covers all databases that the role may connect to, without WAL. Raises psycopg.Error.
+    `session_settings` are names that the plan sets for each connection. The size covers all databases that the role may
+    connect to, without WAL. Raises psycopg.Error.
     """
-    changed: dict[str, str] = dict(sorted(connection.execute(_CHANGED, [list(DRAWN)]).fetchall()))
+    of_plan = [name.lower() for name in session_settings]
+    changed: dict[str, str] = dict(sorted(connection.execute(_CHANGED, [list(DRAWN), of_plan]).fetchall()))
     row = connection.execute(
         "SELECT pg_catalog.current_setting('server_version'), pg_catalog.version(),"
         " pg_catalog.current_setting('data_checksums'), (SELECT pg_catalog.sum(pg_catalog.pg_database_size(oid))"
@@ -60,6 +67,21 @@ def read_facts(connection: psycopg.Connection[tuple[Any, ...]]) -> ServerFacts:
         data_checksums=checksums == "on",
         cluster_bytes=int(size),
     )
+
+
+_OF_SESSION = """
+    SELECT pg_catalog.lower(name), source FROM pg_catalog.pg_settings
+    WHERE pg_catalog.lower(name) OPERATOR(pg_catalog.=) ANY (%s::pg_catalog.text[])
+"""
+
+
+_QUOTED = re.compile(r"([\s\\])")
+
+
+def session_options(settings: Mapping[str, str]) -> list[str]:
+    """Returns arguments of libpq's `options`, in which a backslash quotes spaces and backslashes."""
+    quoted = {name: _QUOTED.sub(r"\\\1", value) for name, value in settings.items()}
+    return [f"-c {name}={value}" for name, value in quoted.items()]
 
 
 class ServerControl(Protocol):
@@ -120,6 +142,8 @@ class Server:
     maintenance: str = MAINTENANCE
     settings: Mapping[str, str] = field(default_factory=dict)
     """Settings of the workload's database, which a recreated database must get again."""
+    session_settings: Mapping[str, str] = field(default_factory=dict)
+    """Settings of each connection of the load; pgdyno's own sessions do not have them."""
     owns_database: bool = True
     """Whether pgdyno created the workload's database; the settings of other databases are not changed."""
     primary_port: int | None = None
@@ -151,6 +175,19 @@ class Server:
         """The variables with which libpq programs and pgdrive connect."""
         return self.address.environment(self.dbname)
 
+    def clients_environment(self, *, follows_primary: bool = False) -> dict[str, str]:
+        """The variables with which the load connects, with its session settings.
+
+        With `follows_primary`, clients find the replica that takes over, too.
+        """
+        environment = self.failover_environment() if follows_primary else self.environment()
+        return environment | ({"PGOPTIONS": options} if (options := self._session_options()) else {})
+
+    def _session_options(self, settings: Mapping[str, str] | None = None) -> str:
+        """Formats session settings as libpq's `options`, after those of the address; the last value of a name wins."""
+        of_address = self.address.parameters.get("options", "")
+        return " ".join([*([of_address] if of_address else []), *session_options(settings or self.session_settings)])
+
     def connect(self, dbname: str | None = None) -> psycopg.Connection[tuple[Any, ...]]:
         """Opens a connection in autocommit mode. Raises TargetError."""
         return self.address.connect(dbname or self.dbname)
@@ -173,7 +210,8 @@ class Server:
         psycopg.Error.
         """
         try:
-            with self.address.connect(self.dbname, as_is=True) as connection:
+            more = {"options": self._session_options()} if self.session_settings else {}
+            with self.address.connect(self.dbname, as_is=True, **more) as connection:
                 return read(connection)
         except (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable):
             with self.connect() as connection:
@@ -196,7 +234,27 @@ class Server:
 
     def facts(self) -> ServerFacts:
         """Reads version, settings and size as they are now. Raises TargetError."""
-        return self.read_as_is(read_facts)
+        return self.read_as_is(lambda connection: read_facts(connection, self.session_settings))
+
+    def check_session(self, settings: Mapping[str, str]) -> None:
+        """Opens a session with `settings`. Raises TargetError if the server refuses them, or a pooler drops them."""
+        listed = ", ".join(f"{name} = {value}" for name, value in settings.items())
+        self.connect().close()
+        try:
+            with self.address.connect(self.dbname, as_is=True, options=self._session_options(settings)) as connection:
+                rows = connection.execute(_OF_SESSION, [[name.lower() for name in settings]]).fetchall()
+        except TargetError as error:
+            reason = error.message.rpartition("FATAL:")[2].strip()
+            raise TargetError(
+                f"cannot set {listed} for a session: {reason}", hint="correct session_settings in the plan"
+            ) from error
+        sources = dict(rows)
+        dropped = [name for name in settings if sources.get(name.lower(), "client") != "client"]
+        if dropped:
+            raise TargetError(
+                f"the session settings {', '.join(dropped)} did not reach the server",
+                hint="connect to the server directly: a connection pooler drops the parameter options",
+            )
 
     # ---- files and process ----
 
@@ -255,6 +313,24 @@ class Server:
 
     def _listens_at(self, port: int) -> None:
         self.address.parameters["port"] = str(port)
+
+    @contextmanager
+    def pinned(self, processors: Collection[int], every: Collection[int]) -> Iterator[None]:
+        """Restricts it and its standbys to `processors` of this machine within the block, then to `every`.
+
+        Raises TargetError without a machine.
+        """
+        self._pin(processors)
+        try:
+            yield
+        finally:
+            self._pin(every)
+
+    def _pin(self, processors: Collection[int]) -> None:
+        for folder in (self.data_directory, *self.replica_directories()):
+            # a backend that starts meanwhile inherits this from the postmaster, or the second search finds it
+            for _ in range(2):
+                pin((process.pid for process in servers_in(folder)), processors)
 
     # ---- standbys ----
 

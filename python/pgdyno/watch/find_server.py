@@ -105,8 +105,8 @@ def place_of(connection: Connection) -> Place | None:
     if not title.startswith("postgres: ") or f" {connection.info.dbname} " not in title or came not in title:
         return None
     # the name of a program may contain spaces and parentheses
-    behind = _text(f"/proc/{connection.info.backend_pid}/stat").rpartition(")")[2].split()
-    return Place(int(behind[1]), _data_directory(connection, int(behind[1]))) if len(behind) > 1 else None
+    after_name = _text(f"/proc/{connection.info.backend_pid}/stat").rpartition(")")[2].split()
+    return Place(int(after_name[1]), _data_directory(connection, int(after_name[1]))) if len(after_name) > 1 else None
 
 
 def _host_options(place: Place | None) -> list[str]:

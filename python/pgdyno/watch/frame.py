@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from pgdyno.watch.chart import class_of
-from pgdyno.watch.seconds import (
+from pgdyno.watch.buckets import (
     Bucket,
     Polled,
     Row,
@@ -21,6 +20,7 @@ from pgdyno.watch.seconds import (
     rate,
     rows_of,
 )
+from pgdyno.watch.chart import class_of
 from pgdyno.watch.statements import Statement, shown_query
 
 VERSION = 1
@@ -200,12 +200,12 @@ def frame_of(
 
 
 def _polled(buckets: Sequence[Bucket], before: Polled | None) -> dict[str, float | None]:
-    told = [bucket.polled for bucket in buckets if bucket.polled is not None]
-    first = before or (told[0] if told else None)
+    polled = [bucket.polled for bucket in buckets if bucket.polled is not None]
+    first = before or (polled[0] if polled else None)
     names = ("tps", "rollbacks_per_s", "cache_hit", "reads_per_s", "temp_bytes_per_s", "deadlocks_per_s")
-    if first is None or not told or told[-1].at_s <= first.at_s or told[-1].commits < first.commits:
+    if first is None or not polled or polled[-1].at_s <= first.at_s or polled[-1].commits < first.commits:
         return dict.fromkeys(names)
-    now = told[-1]
+    now = polled[-1]
     length = now.at_s - first.at_s
     own = sum(bucket.looks for bucket in buckets) / len(buckets) + OWN_A_SECOND
     rollbacks = (now.rollbacks - first.rollbacks) / length

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
+from pgdyno.watch.buckets import Bucket, Polled, Row
 from pgdyno.watch.frame import Frame, frame_of
-from pgdyno.watch.seconds import Bucket, Polled, Row
 from pgdyno.watch.statements import SOURCE, statements_of
 
 HOUR = 3600

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 
 from pgdyno.errors import EngineError
 from pgdyno.programs import locate
+from pgdyno.watch.buckets import Bucket, Fold, Line, last, rows_of
 from pgdyno.watch.find_server import Found, Place, place_of
 from pgdyno.watch.frame_history import History
 from pgdyno.watch.polling import Connection, Polling
 from pgdyno.watch.screen import Looks
-from pgdyno.watch.seconds import Bucket, Fold, Line, last, rows_of
 from pgdyno.watch.views import View
 
 STOP_S = 3.0
@@ -72,7 +72,7 @@ class ProbeStream:
         while not self._lines.empty():
             lines.append(self._lines.get())
         if over and not lines:
-            raise EngineError(f"the probe ended with exit code {self._process.wait()}{self._said()}")
+            raise EngineError(f"the probe ended with exit code {self._process.wait()}{self._stderr_text()}")
         return lines
 
     @property
@@ -92,7 +92,7 @@ class ProbeStream:
                 self._origin = time.monotonic() - line["t_us"] / 1e6
             self._lines.put(line)
 
-    def _said(self) -> str:
+    def _stderr_text(self) -> str:
         assert self._process.stderr is not None
         said = self._process.stderr.read().decode(errors="replace").strip().splitlines()
         return f": {said[-1]}" if said else ""

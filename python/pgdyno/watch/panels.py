@@ -14,9 +14,9 @@ from pgdyno.report import numbers
 from pgdyno.report.numbers import NOTHING
 from pgdyno.report.terminal.text_drawing import bar, printable
 from pgdyno.units import format_duration
+from pgdyno.watch.buckets import Session
 from pgdyno.watch.chart import style_of
 from pgdyno.watch.frame import Blocker, Disk, Frame, Process
-from pgdyno.watch.seconds import Session
 from pgdyno.watch.statements import Statement
 
 _SIZES = ((1 << 40, "TB"), (1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "kB"))

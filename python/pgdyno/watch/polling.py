@@ -13,7 +13,7 @@ from psycopg import sql
 
 from pgdyno.errors import TargetError
 from pgdyno.targets.response_limits import answering
-from pgdyno.watch.seconds import Polled, Session
+from pgdyno.watch.buckets import Polled, Session
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 EVERY_S = 1.0

@@ -154,18 +154,18 @@ def _tables(frame: Frame, looks: Looks, width: int, height: int) -> list[Text]:
     local = frame.cpu is not None or bool(frame.processes)
     if width < ONE_TABLE:
         left = width * 2 // 5
-        return _beside([panels.waits(frame, left, height), _right(frame, looks, width - left - GAP, height)])
+        return _side_by_side([panels.waits(frame, left, height), _right(frame, looks, width - left - GAP, height)])
     if width < TWO_TABLES or not local:
         left = width // 3
         first = _waits_and_blockers(frame, left, height)
-        return _beside([first, _right(frame, looks, width - left - GAP, height)])
+        return _side_by_side([first, _right(frame, looks, width - left - GAP, height)])
     left, middle = width // 4, width * (5 if looks.queries else 4) // 10
     first = _waits_and_blockers(frame, left, height)
     second = panels.sessions(frame, middle, height, queries=looks.queries)
     # sessions are in the middle, blockers below the waits
     last = panels.statements if looks.right is Right.STATEMENTS else panels.processes
     third = last(frame, width - left - middle - 2 * GAP, height)
-    return _beside([first, second, third])
+    return _side_by_side([first, second, third])
 
 
 def _waits_and_blockers(frame: Frame, width: int, height: int) -> list[Text]:
@@ -184,7 +184,7 @@ def _right(frame: Frame, looks: Looks, width: int, height: int) -> list[Text]:
     return panels.RIGHTS[looks.right](frame, width, height)
 
 
-def _beside(columns: Sequence[list[Text]]) -> list[Text]:
+def _side_by_side(columns: Sequence[list[Text]]) -> list[Text]:
     widths = [max(line.cell_len for line in column) for column in columns]
     lines = []
     for parts in zip(*columns, strict=True):

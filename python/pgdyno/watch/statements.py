@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pgdyno.watch.seconds import Row
+from pgdyno.watch.buckets import Row
 
 _COMMENTS = re.compile(r"(?:\s+|--[^\n]*(?:\n|\Z)|/\*.*?(?:\*/|\Z))*", re.DOTALL)
 _WORD = re.compile(r"[A-Za-z]+")

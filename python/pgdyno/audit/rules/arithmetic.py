@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from pgdyno.audit.finding import Evidence, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
@@ -19,14 +19,14 @@ sysbench's buckets are 1.8 % wide.
 _RISING = ("latency_min_ms", "latency_p50_ms", "latency_p95_ms", "latency_p99_ms", "latency_max_ms")
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     yield from _rates(subject)
     yield from _sums(subject)
     yield from _orders(subject)
     yield from _claims(subject)
 
 
-def _rates(subject: Subject) -> Iterator[Said]:
+def _rates(subject: Subject) -> Iterator[RuleFinding]:
     off: dict[int, Evidence] = {}
     for sample in subject.samples:
         for name, count in _counts(sample):
@@ -37,10 +37,11 @@ def _rates(subject: Subject) -> Iterator[Said]:
                 figures: dict[str, float | str] = {name: printed, f"{name}_from_counts": round(computed, 3)}
                 off[sample.number] = Evidence(at=sample.at(name), figures=figures)
     if off:
-        yield Said(
+        yield RuleFinding(
             Severity.CAUTION,
             Message(
                 "arithmetic-rates",
+                "the rates of {trials} trial are not its counts divided by its seconds",
                 "the rates of {trials} trials are not their counts divided by their seconds",
                 trials=len(off),
             ),
@@ -77,7 +78,7 @@ def _allowed(sample: Sample, count: float) -> tuple[float, float]:
     return count / (length_s + half_s + drain_s), count / shortest_s
 
 
-def _sums(subject: Subject) -> Iterator[Said]:
+def _sums(subject: Subject) -> Iterator[RuleFinding]:
     for sample in subject.samples:
         mean_ms = sample.figures.get("latency_mean_ms")
         means = [row.latency_mean_ns for row in subject.statements(sample.number)]
@@ -86,7 +87,7 @@ def _sums(subject: Subject) -> Iterator[Said]:
         sum_ms = sum(mean for mean in means if mean is not None) / 1e6
         rounding_ms = 0.0005 * len(means) + sample.rounding("latency_mean_ms")
         if abs(sum_ms - mean_ms) > SUM_TOLERANCE * mean_ms + rounding_ms:
-            yield Said(
+            yield RuleFinding(
                 Severity.CAUTION,
                 Message(
                     "arithmetic-sum",
@@ -100,7 +101,7 @@ def _sums(subject: Subject) -> Iterator[Said]:
             )
 
 
-def _orders(subject: Subject) -> Iterator[Said]:
+def _orders(subject: Subject) -> Iterator[RuleFinding]:
     wrong = []
     for sample in subject.samples:
         known = [name for name in _RISING if name in sample.figures]
@@ -108,10 +109,11 @@ def _orders(subject: Subject) -> Iterator[Said]:
         if any(_falls(sample, low, high) for low, high in (*pairwise(known), *ends)):
             wrong.append(sample)
     if wrong:
-        yield Said(
+        yield RuleFinding(
             Severity.INVALID,
             Message(
                 "arithmetic-order",
+                "latencies of {trials} trial are not in order: least, median, percentiles, largest",
                 "latencies of {trials} trials are not in order: least, median, percentiles, largest",
                 trials=len(wrong),
             ),
@@ -131,11 +133,11 @@ def _falls(sample: Sample, low: str, high: str) -> bool:
     return sample.figures[high] < sample.figures[low] * (1 - ORDER_TOLERANCE) - rounding
 
 
-def _claims(subject: Subject) -> Iterator[Said]:
+def _claims(subject: Subject) -> Iterator[RuleFinding]:
     for claim in subject.manifest.imported.claims if subject.manifest.imported is not None else ():
         if abs(claim.printed - claim.computed) > 0.5 * 10.0**-claim.decimals + 1e-9:
             exact = f"{claim.computed:.{claim.decimals + 2}f}"
-            yield Said(
+            yield RuleFinding(
                 Severity.CAUTION,
                 Message(
                     "arithmetic-equation",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Subject
 from pgdyno.messages import Message
 
 ADVICE = "leave it on: production servers have it on, and tables bloat without it"
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     severity = Severity.NOTE if subject.only_reads else Severity.CAUTION
     if subject.imported:
         lines = subject.facts("autovacuum")
@@ -20,7 +20,7 @@ def _check(subject: Subject) -> Iterator[Said]:
         off = [line for line in lines if line.text.replace("|", " ").split()[-1].strip("';\"") in ("off", "false")]
         if off:
             evidence = [Evidence(at=f"{line.file}:{line.line}", figures={"text": line.text}) for line in off]
-            yield Said(severity, Message("autovacuum-off", "autovacuum is off"), (), evidence, ADVICE)
+            yield RuleFinding(severity, Message("autovacuum-off", "autovacuum is off"), (), evidence, ADVICE)
         return
     known = {
         number: settings["autovacuum"] for number, settings in subject.settings.items() if "autovacuum" in settings
@@ -30,8 +30,13 @@ def _check(subject: Subject) -> Iterator[Said]:
     trials = [number for number, value in known.items() if value == "off"]
     if trials:
         evidence = [Evidence(at=f"trial {number}", figures={"autovacuum": "off"}) for number in trials]
-        message = Message("autovacuum-off-in-trials", "autovacuum is off in {trials} trials", trials=len(trials))
-        yield Said(severity, message, trials, evidence, ADVICE)
+        message = Message(
+            "autovacuum-off-in-trials",
+            "autovacuum is off in {trials} trial",
+            "autovacuum is off in {trials} trials",
+            trials=len(trials),
+        )
+        yield RuleFinding(severity, message, trials, evidence, ADVICE)
 
 
 RULE = Rule(

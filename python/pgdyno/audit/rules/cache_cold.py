@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from pgdyno.analyse.probe_series import Span
-from pgdyno.analyse.timeline import Timeline
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+import numpy as np
+
+from pgdyno.analyse.over_time.probe_series import Span
+from pgdyno.analyse.over_time.timeline import Timeline
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.rules.generator_on_server import HERE
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
@@ -25,7 +27,7 @@ FALLS_TO = 0.5
 SHORTEST_S = 10.0
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     shares = {
         sample: share
         for sample in subject.samples
@@ -48,7 +50,7 @@ def _check(subject: Subject) -> Iterator[Said]:
     for alike in by_scale.values():
         low, high = min(alike.values()), max(alike.values())
         if high - low > APART:
-            yield Said(
+            yield RuleFinding(
                 Severity.CAUTION,
                 Message(
                     "cache-cold-start",
@@ -65,7 +67,7 @@ def _check(subject: Subject) -> Iterator[Said]:
             )
     filling = [(sample, found) for sample, found in reads if _fills(*found, sample.figures.get("latency_mean_ms"))]
     if filling:
-        yield Said(
+        yield RuleFinding(
             Severity.CAUTION,
             Message(
                 "cache-cold-filling",
@@ -100,18 +102,15 @@ READ: Metric = ("paging", "read")
 
 def _reads(subject: Subject) -> list[tuple[Sample, tuple[float, float]]]:
     """Return the pages read per transaction in the first and the last fifth, for trials with a probe."""
-    spans = {sample.number: _fifths(subject.courses[sample.number]) for sample in subject.samples if _probed(sample)}
-    stretches = subject.on_probes_clock({number: found for number, found in spans.items() if found})
-    amounts = subject.run.amounts_within(stretches, [MISSED, READ])
     kinds = {target.name: target.kind for target in subject.manifest.targets}
     reads = []
     for sample in subject.samples:
-        if sample.number in stretches:
+        course = subject.courses[sample.number]
+        spans = _fifths(course) if _probed(sample) else []
+        amounts = subject.amounts_of_fifths(sample.number) if spans else None
+        if amounts is not None:
             here = kinds.get(sample.target) in HERE
-            first, last = (
-                _pages(amounts.get((sample.number, at), {}), subject.courses[sample.number], span, here=here)
-                for at, span in enumerate(spans[sample.number])
-            )
+            first, last = (_pages(each, course, span, here=here) for each, span in zip(amounts, spans, strict=True))
             if first is not None and last is not None:
                 reads.append((sample, (first, last)))
     return reads
@@ -123,10 +122,10 @@ def _probed(sample: Sample) -> bool:
 
 def _fifths(course: Timeline) -> list[Span]:
     """Return the first and last fifth of the measured part; nothing if it is too short."""
-    measured = course.measured()
-    if not measured or measured[-1].to_s - measured[0].from_s < SHORTEST_S:
+    measured = course.measured_part
+    if not len(measured) or measured.to_s[-1] - measured.from_s[0] < SHORTEST_S:
         return []
-    begin, end = measured[0].from_s, measured[-1].to_s
+    begin, end = float(measured.from_s[0]), float(measured.to_s[-1])
     fifth = (end - begin) / 5
     return [(begin, begin + fifth), (end - fifth, end)]
 
@@ -144,11 +143,8 @@ def _pages(amounts: Mapping[Metric, float], course: Timeline, span: Span, *, her
 
 def _transactions(timeline: Timeline, span: Span) -> float:
     begin, end = span
-    return sum(
-        each.tps * (min(each.to_s, end) - max(each.from_s, begin))
-        for each in timeline.seconds
-        if each.to_s > begin and each.from_s < end
-    )
+    inside = np.minimum(timeline.to_s, end) - np.maximum(timeline.from_s, begin)
+    return float(timeline.tps @ np.maximum(inside, 0.0))
 
 
 RULE = Rule(

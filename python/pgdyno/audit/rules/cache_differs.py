@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from pgdyno.audit.arms import compared_arms
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
@@ -18,7 +18,7 @@ most 0.1 points.
 """
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     if subject.imported:
         raise MissingError(Message("no-buffer-hits", "the source does not report hits in shared buffers"))
     arms = compared_arms(subject)
@@ -36,7 +36,7 @@ def _check(subject: Subject) -> Iterator[Said]:
         medians = {name: statistics.median(shares.values()) for name, shares in of_scale.items()}
         low, high = min(medians, key=lambda name: medians[name]), max(medians, key=lambda name: medians[name])
         if medians[high] - medians[low] > APART:
-            yield Said(
+            yield RuleFinding(
                 Severity.CAUTION,
                 Message(
                     "cache-differs",
@@ -65,12 +65,12 @@ def _hit_share(subject: Subject, sample: Sample) -> float | None:
 
 def _buffers_compared(subject: Subject) -> bool:
     """Return whether shared_buffers differs between the arms: then its effect on hits is what is compared."""
-    told = {
+    sizes = {
         target.facts.settings_changed.get("shared_buffers", "default")
         for target in subject.manifest.targets
         if target.facts is not None
     }
-    return len(told) > 1 or any("shared_buffers" in sample.trial.point.settings for sample in subject.samples)
+    return len(sizes) > 1 or any("shared_buffers" in sample.trial.point.settings for sample in subject.samples)
 
 
 RULE = Rule(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Subject
 from pgdyno.messages import Message
-from pgdyno.units import format_bytes
+from pgdyno.units import format_size
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     host = subject.manifest.host
     if host is None:
         raise MissingError(
@@ -31,13 +31,13 @@ def _check(subject: Subject) -> Iterator[Said]:
     inside = {target: found for target, found in sizes.items() if (found[1] or 0) < host.memory_bytes / 2}
     if inside:
         size = max(size or 0 for _, size in inside.values())
-        yield Said(
+        yield RuleFinding(
             Severity.NOTE,
             Message(
                 "cache-resident",
                 "the dataset ({dataset}) fits into memory ({memory}): reads need not wait for a disk",
-                dataset=format_bytes(size),
-                memory=format_bytes(host.memory_bytes),
+                dataset=format_size(size),
+                memory=format_size(host.memory_bytes),
             ),
             [],
             [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
@@ -12,7 +12,7 @@ CYCLES = 2
 """Complete cycles that the measured part should cover."""
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     if subject.only_reads:
         return
     cycles = [(sample, cycle) for sample in subject.samples if (cycle := _cycle_s(subject, sample)) is not None]
@@ -26,7 +26,7 @@ def _check(subject: Subject) -> Iterator[Said]:
     short = [(sample, cycle) for sample, cycle in cycles if (sample.length_s or 0) < CYCLES * cycle]
     if short:
         sample, cycle = short[0]
-        yield Said(
+        yield RuleFinding(
             Severity.NOTE,
             Message(
                 "checkpoint-cycle",
@@ -48,8 +48,8 @@ def _check(subject: Subject) -> Iterator[Said]:
 
 
 def _cycle_s(subject: Subject, sample: Sample) -> float | None:
-    told = subject.settings.get(sample.number, {}).get("checkpoint_timeout") if not subject.imported else None
-    return float(told) if told is not None and told.isdigit() and sample.length_s is not None else None
+    setting = subject.settings.get(sample.number, {}).get("checkpoint_timeout") if not subject.imported else None
+    return float(setting) if setting is not None and setting.isdigit() and sample.length_s is not None else None
 
 
 RULE = Rule(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 from pgdyno.records import CheckVerdict
@@ -14,7 +13,7 @@ GAP_US = 1_000_000
 """Largest gap between two intervals that should be contiguous."""
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     courses = {sample.number: _bounds(subject, sample) for sample in subject.samples}
     if not any(courses.values()) and not subject.manifest.preflight:
         raise MissingError(
@@ -23,7 +22,7 @@ def _check(subject: Subject) -> Iterator[Said]:
     for check in subject.manifest.preflight:
         if check.id.startswith("clock.") and check.verdict in (CheckVerdict.WARNING, CheckVerdict.STOP):
             evidence = [Evidence(at="manifest, preflight", figures={check.id: check.found})]
-            yield Said(
+            yield RuleFinding(
                 Severity.CAUTION,
                 Message("clock-check", "{found}: {means}", check=check.id, found=check.found, means=check.means),
                 (),
@@ -34,13 +33,16 @@ def _check(subject: Subject) -> Iterator[Said]:
         jumps = [(end, begin) for end, begin in courses[sample.number] if abs(begin - end) > GAP_US]
         if jumps:
             end, begin = jumps[0]
-            yield Said(
+            yield RuleFinding(
                 Severity.CAUTION,
                 Message(
                     "clock-jumps",
-                    "the seconds of trial {trial} are not contiguous: {jumps} jumps, the first from {from_s:.1f} s "
+                    "the seconds of trial {trial} are not contiguous: {count} jump, from {from_s:.1f} s to "
+                    "{to_s:.1f} s",
+                    "the seconds of trial {trial} are not contiguous: {count} jumps, the first from {from_s:.1f} s "
                     "to {to_s:.1f} s",
                     trial=sample.number,
+                    count=len(jumps),
                     jumps=len(jumps),
                     from_s=end / 1e6,
                     to_s=begin / 1e6,
@@ -51,11 +53,10 @@ def _check(subject: Subject) -> Iterator[Said]:
             )
 
 
-def _bounds(subject: Subject, sample: Sample) -> list[tuple[int, int]]:
+def _bounds(subject: Subject, sample: Sample) -> list[tuple[float, float]]:
     """Yield the end of each interval with the start of the next."""
-    seconds = {row.second: (row.from_us, row.to_us) for row in subject.intervals(sample.number)}
-    course = [seconds[second] for second in sorted(seconds)]
-    return [(before[1], after[0]) for before, after in itertools.pairwise(course)]
+    seconds = subject.seconds(sample.number)
+    return list(zip(seconds.to_us[:-1].tolist(), seconds.from_us[1:].tolist(), strict=True))
 
 
 RULE = Rule(

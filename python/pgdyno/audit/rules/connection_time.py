@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
@@ -12,7 +12,7 @@ CAUTION_SHARE, INVALID_SHARE = 0.05, 0.25
 """Share of a trial's time that connecting would have taken."""
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     if not subject.imported:
         return
     pairs = [*_in_one(subject), *_in_tables(subject)]
@@ -27,7 +27,7 @@ def _check(subject: Subject) -> Iterator[Said]:
         off = [pair for pair in pairs if low < _share(pair[1], pair[3]) <= high]
         if off:
             most = max(_share(pair[1], pair[3]) for pair in off)
-            yield Said(
+            yield RuleFinding(
                 severity,
                 Message(
                     "connection-time",

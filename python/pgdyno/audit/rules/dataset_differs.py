@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from pgdyno.audit.arms import compared_arms
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
-from pgdyno.units import format_bytes
+from pgdyno.units import format_size
 
 APART = 1.05
 """The same load always yields the same pages (pgbench's tables were equal to the byte in 12 trials of two servers). A
@@ -23,7 +23,7 @@ _AGAIN_US = 11_000_000
 _SIZES = (("relations", "size"), ("relations", "indexes"))
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     if subject.imported:
         raise MissingError(Message("no-dataset-size", "the source does not report the size of the dataset"))
     sizes = _sizes(subject)
@@ -39,8 +39,8 @@ def _check(subject: Subject) -> Iterator[Said]:
         medians = {name: statistics.median(sizes[each.number] for each in of) for name, of in of_scale.items()}
         low, high = min(medians, key=lambda name: medians[name]), max(medians, key=lambda name: medians[name])
         if medians[high] > APART * medians[low]:
-            least, most = (format_bytes(round(medians[name])) for name in (low, high))
-            yield Said(
+            least, most = (format_size(round(medians[name])) for name in (low, high))
+            yield RuleFinding(
                 Severity.CAUTION,
                 Message(
                     "dataset-differs",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.analyse.dip_evidence import ExplainedDip
-from pgdyno.analyse.timeline import Timeline
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.analyse.over_time.dip_evidence import ExplainedDip
+from pgdyno.analyse.over_time.timeline import Timeline
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
@@ -14,8 +14,8 @@ LEAST_LOSS = 0.01
 """Share of a trial's transactions; a smaller loss is a note."""
 
 
-def _check(subject: Subject) -> Iterator[Said]:
-    if not any(course.measured() for course in subject.courses.values()):
+def _check(subject: Subject) -> Iterator[RuleFinding]:
+    if not any(len(course.measured_part) for course in subject.courses.values()):
         raise MissingError(Message("no-intervals", "no trial has figures by second"))
     dipping = {each: subject.courses[each.number] for each in subject.samples if subject.dips[each.number]}
     seen = {sample: subject.explained.get(sample.number) for sample in dipping}
@@ -25,6 +25,7 @@ def _check(subject: Subject) -> Iterator[Said]:
         raise MissingError(
             Message(
                 "dips-without-probe",
+                "throughput dips in {trials} trial ({numbers}), which had no probe of the server",
                 "throughput dips in {trials} trials ({numbers}), which had no probe of the server",
                 trials=len(blind),
                 numbers=numbers,
@@ -38,17 +39,21 @@ def _check(subject: Subject) -> Iterator[Said]:
             and (_loss(left, dipping[sample]) >= LEAST_LOSS) == (severity is Severity.CAUTION)
         ]
         if of_it:
-            yield _said(severity, of_it, dipping)
+            yield _finding(severity, of_it, dipping)
 
 
-def _said(severity: Severity, of_it: list[tuple[Sample, list[ExplainedDip]]], courses: dict[Sample, Timeline]) -> Said:
+def _finding(
+    severity: Severity, of_it: list[tuple[Sample, list[ExplainedDip]]], courses: dict[Sample, Timeline]
+) -> RuleFinding:
     most = max(_loss(left, courses[sample]) for sample, left in of_it)
-    return Said(
+    return RuleFinding(
         severity,
         Message(
             "dips-unexplained",
-            "nothing in the probe's data coincides with {dips} dips in {trials} trials; they cost up to {share:.2%} "
-            "of a trial's transactions",
+            "nothing in the probe's data coincides with the dips in {trials} trial ({dips} in all); they cost "
+            "{share:.2%} of its transactions",
+            "nothing in the probe's data coincides with the dips in {trials} trials ({dips} in all); they cost up to "
+            "{share:.2%} of a trial's transactions",
             dips=sum(len(left) for _, left in of_it),
             trials=len(of_it),
             share=most,
@@ -71,7 +76,8 @@ def _said(severity: Severity, of_it: list[tuple[Sample, list[ExplainedDip]]], co
 
 def _loss(left: list[ExplainedDip], course: Timeline) -> float:
     """Return the loss as a share of the trial's transactions."""
-    done = sum(second.tps * (second.to_s - second.from_s) for second in course.measured())
+    measured = course.measured_part
+    done = float(measured.tps @ (measured.to_s - measured.from_s))
     return sum(each.dip.loss for each in left) / done if done else 1.0
 
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from pgdyno.analyse.estimate import two_sided_quantile
+from pgdyno.analyse.mean_interval import two_sided_quantile
 from pgdyno.audit.arms import arms_of, point_of
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
@@ -42,7 +42,7 @@ class _Drift:
         return abs(self.slope) > two_sided_quantile(CONFIDENCE, self.freedom) * self.error
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     if subject.imported and not all(sample.trial.started_at is not None for sample in subject.samples):
         raise MissingError(Message("no-trial-order", "the order of the trials is unknown"))
     groups = _groups(subject)
@@ -61,7 +61,7 @@ def _check(subject: Subject) -> Iterator[Said]:
     }
     if biased:
         worst = max(biased, key=lambda each: abs(each.bias))
-        yield Said(
+        yield RuleFinding(
             Severity.INVALID if any(each.explains_half for each in biased) else Severity.CAUTION,
             Message(
                 "drift-between-arms",
@@ -82,7 +82,7 @@ def _check(subject: Subject) -> Iterator[Said]:
             'measure again with trial.order = "interleaved", and find the cause of the drift',
         )
     elif abs(change) > OVER_RUN:
-        yield Said(
+        yield RuleFinding(
             Severity.NOTE,
             Message(
                 "drift-over-run",

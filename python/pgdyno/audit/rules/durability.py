@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Subject
 from pgdyno.messages import Message
 from pgdyno.records import CheckVerdict
@@ -17,9 +17,9 @@ SAFE = {
 """Values with which a commit survives a crash of the server."""
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     if subject.imported:
-        yield from _told(subject)
+        yield from _reported(subject)
         return
     known = {number: settings for number, settings in subject.settings.items() if "fsync" in settings}
     if not known:
@@ -31,7 +31,7 @@ def _check(subject: Subject) -> Iterator[Said]:
     for check in subject.manifest.preflight:
         if check.id == "storage.file-system" and check.verdict in (CheckVerdict.WARNING, CheckVerdict.STOP):
             evidence = [Evidence(at="manifest, preflight", figures={"storage.file-system": check.found})]
-            yield Said(
+            yield RuleFinding(
                 Severity.CAUTION,
                 Message("durability-check", "{found}: {means}", check=check.id, found=check.found, means=check.means),
                 (),
@@ -40,13 +40,14 @@ def _check(subject: Subject) -> Iterator[Said]:
             )
 
 
-def _unsafe(subject: Subject, name: str, unsafe: dict[int, str], *, differs: bool) -> Said:
+def _unsafe(subject: Subject, name: str, unsafe: dict[int, str], *, differs: bool) -> RuleFinding:
     value = next(iter(unsafe.values()))
     swept = {sample.number for sample in subject.samples if name in sample.trial.point.settings}
     if differs and swept >= unsafe.keys():
         severity = Severity.CAUTION
         message = Message(
             "durability-swept",
+            "{setting} is swept, and {value} in {trials} trial: it is what is compared",
             "{setting} is swept, and {value} in {trials} trials: it is what is compared",
             setting=name,
             value=value,
@@ -75,7 +76,7 @@ def _unsafe(subject: Subject, name: str, unsafe: dict[int, str], *, differs: boo
             setting=name,
             value=value,
         )
-    return Said(
+    return RuleFinding(
         severity,
         message,
         list(unsafe),
@@ -84,7 +85,7 @@ def _unsafe(subject: Subject, name: str, unsafe: dict[int, str], *, differs: boo
     )
 
 
-def _told(subject: Subject) -> Iterator[Said]:
+def _reported(subject: Subject) -> Iterator[RuleFinding]:
     lines = [(name, line) for name in (*SAFE, "tmpfs") for line in subject.facts(name)]
     if not lines:
         raise MissingError(
@@ -93,7 +94,7 @@ def _told(subject: Subject) -> Iterator[Said]:
     for name, line in lines:
         if name == "tmpfs" or line.text.rstrip("'\" ;").endswith(("off", "false")):
             memory = name == "tmpfs"
-            yield Said(
+            yield RuleFinding(
                 Severity.CAUTION,
                 Message(
                     "durability-memory",

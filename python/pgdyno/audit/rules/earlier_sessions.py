@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Subject
 from pgdyno.messages import Message
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     if subject.imported:
         raise MissingError(Message("no-earlier-sessions", "the source does not report statements of earlier trials"))
     found = [
@@ -18,7 +18,7 @@ def _check(subject: Subject) -> Iterator[Said]:
         if (left := sample.trial.leftovers) is not None and (left.canceled or left.terminated)
     ]
     if found:
-        yield Said(
+        yield RuleFinding(
             Severity.NOTE,
             Message(
                 "earlier-sessions",

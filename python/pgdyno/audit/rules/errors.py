@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 from pgdyno.records import Outcome
@@ -12,7 +12,7 @@ from pgdyno.records import Outcome
 CAUTION_SHARE, INVALID_SHARE = 0.001, 0.01
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     shares = [(sample, share) for sample in subject.samples if (share := _share(sample)) is not None]
     broken = _broken_off(subject)
     if not shares and not broken:
@@ -22,7 +22,7 @@ def _check(subject: Subject) -> Iterator[Said]:
         some = [(sample, share) for sample, share in shares if low < share <= high]
         if some:
             most = max(share for _, share in some)
-            yield Said(
+            yield RuleFinding(
                 severity,
                 Message(
                     "errors-transactions",
@@ -40,10 +40,11 @@ def _check(subject: Subject) -> Iterator[Said]:
             )
     aborted = [sample for sample in subject.samples if sample.summary.clients_aborted]
     if aborted:
-        yield Said(
+        yield RuleFinding(
             Severity.INVALID,
             Message(
                 "errors-clients-gave-up",
+                "clients aborted in {trials} trial: it ran with fewer clients than reported",
                 "clients aborted in {trials} trials: these ran with fewer clients than reported",
                 trials=len(aborted),
             ),
@@ -54,10 +55,13 @@ def _check(subject: Subject) -> Iterator[Said]:
         )
     if broken:
         named = dict.fromkeys(host.called for sample in broken for host in sample.hosts if host.clients_aborted)
-        yield Said(
+        yield RuleFinding(
             Severity.NOTE,
             Message(
                 "errors-failed-trials",
+                "clients of {generators} aborted in {trials} trial, which failed"
+                if named
+                else "clients aborted in {trials} trial, which failed",
                 "clients of {generators} aborted in {trials} trials, which failed"
                 if named
                 else "clients aborted in {trials} trials, which failed",

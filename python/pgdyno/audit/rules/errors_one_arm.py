@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from pgdyno.audit.arms import arms_of, compared_arms
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.rules.errors import CAUTION_SHARE
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
@@ -18,7 +18,7 @@ SIGMAS = 4.0
 WHAT = {"failed": "failed", "retried": "were retried"}
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     arms = compared_arms(subject)
     yield from _failed_trials(subject)
     counted = {name: [each for each in samples if _begun(each)] for name, samples in arms.items()}
@@ -38,7 +38,7 @@ def _count(what: str, sample: Sample) -> int:
     return sample.summary.failed if what == "failed" else sample.summary.retried
 
 
-def _more(what: str, arms: Mapping[str, Sequence[Sample]]) -> Iterator[Said]:
+def _more(what: str, arms: Mapping[str, Sequence[Sample]]) -> Iterator[RuleFinding]:
     begun = {name: sum(map(_begun, samples)) for name, samples in arms.items()}
     counts = {name: sum(_count(what, each) for each in samples) for name, samples in arms.items()}
     shares = {name: counts[name] / begun[name] for name in arms}
@@ -50,7 +50,7 @@ def _more(what: str, arms: Mapping[str, Sequence[Sample]]) -> Iterator[Said]:
     if not apart or (apart <= chance and counts[low]):
         return
     met = [sample for sample in arms[high] if _count(what, sample)]
-    yield Said(
+    yield RuleFinding(
         Severity.CAUTION if apart > max(CAUTION_SHARE, chance) else Severity.NOTE,
         Message(
             "errors-one-arm",
@@ -66,7 +66,7 @@ def _more(what: str, arms: Mapping[str, Sequence[Sample]]) -> Iterator[Said]:
     )  # fmt: skip
 
 
-def _failed_trials(subject: Subject) -> Iterator[Said]:
+def _failed_trials(subject: Subject) -> Iterator[RuleFinding]:
     """Report trials that failed in one arm only: the comparison then covers only the trials that succeeded."""
     names = arms_of(subject.run.trials)
     by_arm: dict[str, list[TrialRecord]] = defaultdict(list)
@@ -76,7 +76,7 @@ def _failed_trials(subject: Subject) -> Iterator[Said]:
     without = [name for name, trials in failed.items() if not trials]
     for name, trials in failed.items() if without else ():
         if trials:
-            yield Said(
+            yield RuleFinding(
                 Severity.CAUTION,
                 Message(
                     "errors-one-arm-trials",

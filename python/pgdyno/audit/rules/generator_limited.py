@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+import numpy as np
+
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 from pgdyno.records import GeneratorHost
@@ -13,7 +15,7 @@ CEILING, NEAR = 0.9, 0.7
 """Share of a core that a worker uses; above 70 % it is near its ceiling (docs/reference/events.md)."""
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     shares = [(sample, share) for sample in subject.samples if (share := _share(subject, sample)) is not None]
     if not shares:
         raise MissingError(Message("no-generator-load", "the generator's CPU usage is unknown"))
@@ -22,10 +24,17 @@ def _check(subject: Subject) -> Iterator[Said]:
         if busy:
             most = max(share for _, share in busy)
             named = dict.fromkeys(host.called for sample, _ in busy for host in _hosts(sample, low))
-            yield Said(
+            yield RuleFinding(
                 severity,
                 Message(
                     "generator-limited",
+                    "workers of {generators} use up to {share:.0%} of a core each in {trials} trial: its figures may "
+                    "be limited by the generator"
+                    if named
+                    else (
+                        "the generator's workers use up to {share:.0%} of a core each in {trials} trial: its figures "
+                        "may be limited by the generator"
+                    ),
                     "workers of {generators} use up to {share:.0%} of a core each in {trials} trials: the figures "
                     "may be limited by the generator"
                     if named
@@ -54,13 +63,10 @@ def _share(subject: Subject, sample: Sample) -> float | None:
     of_hosts = [host.busiest_cpu_share for host in generator.hosts if host.busiest_cpu_share is not None]
     if of_hosts:
         return max(of_hosts)
-    seconds = {
-        row.second: row
-        for row in subject.intervals(sample.number)
-        if row.phase == "measure" and row.worker_cpu_us is not None
-    }
-    used_us = sum(row.worker_cpu_us or 0 for row in seconds.values())
-    length_us = sum(row.to_us - row.from_us for row in seconds.values())
+    seconds = subject.seconds(sample.number)
+    known = seconds.is_measured & ~np.isnan(seconds.worker_cpu_us)
+    used_us = float(seconds.worker_cpu_us[known].sum())
+    length_us = float((seconds.to_us - seconds.from_us)[known].sum())
     return used_us / length_us / generator.workers if length_us else None
 
 

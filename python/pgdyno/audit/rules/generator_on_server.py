@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Subject
 from pgdyno.importers.documents.command_lines import host_of, is_local
 from pgdyno.messages import Message
@@ -15,7 +15,7 @@ HERE = frozenset(kinds_that_are("here"))
 ADVICE = "for reproducible figures, run the load on a separate host"
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     if subject.imported:
         yield from _by_commands(subject)
         return
@@ -23,7 +23,7 @@ def _check(subject: Subject) -> Iterator[Said]:
     host = subject.manifest.host
     if here:
         cores = host.cores if host is not None else 0
-        yield Said(
+        yield RuleFinding(
             Severity.NOTE,
             Message(
                 "generator-on-server",
@@ -37,7 +37,7 @@ def _check(subject: Subject) -> Iterator[Said]:
         )
 
 
-def _by_commands(subject: Subject) -> Iterator[Said]:
+def _by_commands(subject: Subject) -> Iterator[RuleFinding]:
     """Report what command lines of an import, and the prompts before them, show."""
     commands = [
         (sample, sample.trial.imported.command)
@@ -53,7 +53,7 @@ def _by_commands(subject: Subject) -> Iterator[Said]:
         shown = dict.fromkeys(
             host_of(command) or "no host: a local socket, unless PGHOST was set" for _, command in here
         )
-        yield Said(
+        yield RuleFinding(
             Severity.NOTE,
             Message(
                 "generator-on-server-command",
@@ -68,7 +68,7 @@ def _by_commands(subject: Subject) -> Iterator[Said]:
             ADVICE,
         )
     elif prompts:
-        yield Said(
+        yield RuleFinding(
             Severity.NOTE,
             Message(
                 "generator-on-server-prompt",

@@ -7,21 +7,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Subject
 from pgdyno.messages import Message
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     yield from _of_one_class(subject)
-    groups = _told(subject) if subject.imported else [_Machines(_attempts(subject), ())]
+    groups = _reported_machines(subject) if subject.imported else [_Machines(_attempts(subject), ())]
     if not any(group.hosts for group in groups):
         raise MissingError(Message("no-hardware", "the machines of the targets are unknown"))
     for hosts, trials in ((group.hosts, group.trials) for group in groups):
         if len(set(hosts.values())) < 2:
             continue
         names = ", ".join(dict.fromkeys(hosts.values()))
-        yield Said(
+        yield RuleFinding(
             Severity.CAUTION,
             Message("hardware-differs", "the figures are from different machines: {machines}", machines=names),
             trials,
@@ -34,7 +34,7 @@ _Seen = dict[str, dict[str, dict[str, list[int]]]]
 """Numbers of trials by class, by the processor that was seen, and by the observer."""
 
 
-def _of_one_class(subject: Subject) -> Iterator[Said]:
+def _of_one_class(subject: Subject) -> Iterator[RuleFinding]:
     """Report rented hosts of one class with different processors, because a class does not guarantee a processor."""
     servers: _Seen = {}
     generators: _Seen = {}
@@ -58,14 +58,14 @@ def _add(seen: _Seen, instance: str, model: str, by: str, trial: int) -> None:
     seen.setdefault(instance, {}).setdefault(model, {}).setdefault(by, []).append(trial)
 
 
-def _unlike(what: str, seen: _Seen, advice: str) -> Iterator[Said]:
+def _unlike(what: str, seen: _Seen, advice: str) -> Iterator[RuleFinding]:
     for instance, models in seen.items():
         if len(models) > 1:
             named = "; ".join(
                 f"{model} in trials {', '.join(map(str, sorted({*chain(*by.values())})))} ({', '.join(by)})"
                 for model, by in models.items()
             )
-            yield Said(
+            yield RuleFinding(
                 Severity.CAUTION,
                 Message(
                     "hardware-differs-class",
@@ -92,7 +92,7 @@ class _Machines:
     trials: Sequence[int]
 
 
-def _told(subject: Subject) -> list[_Machines]:
+def _reported_machines(subject: Subject) -> list[_Machines]:
     """Return machines that a document names, by the tables whose rows compare targets."""
     found = []
     for targets in _compared(subject):
@@ -124,7 +124,7 @@ def _compared(subject: Subject) -> list[list[str]]:
 def _attempts(subject: Subject) -> dict[str, str]:
     hosts = [subject.manifest.host, *(attempt.host for attempt in subject.manifest.attempts)]
     return {
-        f"attempt {number}": f"{host.cpu_model}, {host.cores} cores, {host.memory_bytes >> 30} GiB"
+        f"attempt {number}": f"{host.cpu_model}, {host.cores} cores, {host.memory_bytes / 1e9:.0f} GB"
         for number, host in enumerate(hosts)
         if host is not None
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import combinations
 
-from pgdyno.audit.finding import Evidence, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
@@ -24,7 +24,7 @@ chance, and six digits agree once in a million pairs.
 """
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     if not subject.imported:
         # a program wrote these figures, so that nobody copied them
         return
@@ -40,7 +40,7 @@ def _check(subject: Subject) -> Iterator[Said]:
         certain = len(_measured(pairs[0][0])) >= CERTAIN
         many_digits = max(_digits(a) for a, _ in pairs) >= DIGITS
         if certain or many_digits or (same_clients and len(pairs) >= SEVERAL):
-            yield _said(first, second, pairs, certain=certain)
+            yield _finding(first, second, pairs, certain=certain)
 
 
 def _measured(sample: Sample) -> Mapping[str, float]:
@@ -57,7 +57,11 @@ def _is_other(a: Sample, b: Sample) -> bool:
     return a.at() != b.at() and (a.target != b.target or a.trial.point != b.trial.point)
 
 
-def _said(first: str, second: str, pairs: list[tuple[Sample, Sample]], *, certain: bool) -> Said:
+def _clients(sample: Sample) -> str:
+    return f"{sample.clients} client{'' if sample.clients == 1 else 's'}"
+
+
+def _finding(first: str, second: str, pairs: list[tuple[Sample, Sample]], *, certain: bool) -> RuleFinding:
     if all(a.clients == b.clients for a, b in pairs):
         what = Message(
             "identical-rows",
@@ -67,9 +71,9 @@ def _said(first: str, second: str, pairs: list[tuple[Sample, Sample]], *, certai
             clients=", ".join(str(a.clients) for a, _ in pairs),
         )
     else:
-        each = [f"{a.clients} clients of {first} and {b.clients} clients of {second}" for a, b in pairs]
+        each = [f"{_clients(a)} of {first} and {_clients(b)} of {second}" for a, b in pairs]
         what = Message("identical-rows-other-clients", "{rows} have the same figures", rows="; ".join(each))
-    return Said(
+    return RuleFinding(
         Severity.INVALID if certain else Severity.CAUTION,
         what,
         sorted({sample.number for pair in pairs for sample in pair}),

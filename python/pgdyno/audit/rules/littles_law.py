@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
@@ -22,7 +22,7 @@ _CONNECTS = re.compile(r"\s-[A-Za-z]*C(?:\s|$)|\s--connect(?:\s|$)")
 """pgbench -C: a transaction's latency begins after its connection is established."""
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     if subject.manifest.plan.get("phase"):
         raise MissingError(Message("load-by-phase", "phases change the clients or the rate during a trial"))
     ratios = [(sample, ratio) for sample in subject.samples if (ratio := _ratio(sample)) is not None]
@@ -33,7 +33,7 @@ def _check(subject: Subject) -> Iterator[Said]:
     for severity in (Severity.INVALID, Severity.CAUTION):
         off = [(sample, ratio) for sample, ratio in ratios if _severity(sample, ratio) is severity]
         if off:
-            yield Said(
+            yield RuleFinding(
                 severity,
                 Message(
                     "littles-law",
@@ -49,7 +49,7 @@ def _check(subject: Subject) -> Iterator[Said]:
             )
     outside = [(sample, ratio) for sample, ratio in ratios if _severity(sample, ratio) is Severity.NOTE]
     if outside:
-        yield Said(
+        yield RuleFinding(
             Severity.NOTE,
             Message(
                 "littles-law-left-out",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.rules.generator_limited import NEAR
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
@@ -19,7 +19,7 @@ UNFAIR = 0.25
 """Standard deviation of transactions per client over their mean."""
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     workers = {sample: found for sample in subject.samples if (found := _workers(subject, sample))}
     by_host = {sample: hosts for sample in subject.samples if (hosts := _hosts(sample))}
     fairness = {sample: each for sample in subject.samples if (each := _fairness(subject, sample)) is not None}
@@ -33,10 +33,12 @@ def _check(subject: Subject) -> Iterator[Said]:
     uneven = {sample: found for sample, found in workers.items() if _is_uneven(found)}
     if uneven:
         most = max(max(found) for found in uneven.values())
-        yield Said(
+        yield RuleFinding(
             Severity.CAUTION,
             Message(
                 "load-imbalance-workers",
+                "one worker of the generator uses up to {share:.0%} of a core while others have capacity, in "
+                "{trials} trial: its clients wait for it",
                 "one worker of the generator uses up to {share:.0%} of a core while others have capacity, in "
                 "{trials} trials: its clients wait for it",
                 share=most,
@@ -56,10 +58,12 @@ def _check(subject: Subject) -> Iterator[Said]:
     apart = {sample: hosts for sample, hosts in by_host.items() if min(hosts.values()) < APART * max(hosts.values())}
     if apart:
         worst, hosts = min(apart.items(), key=lambda each: _lowest(each[1]))
-        yield Said(
+        yield RuleFinding(
             Severity.CAUTION,
             Message(
                 "load-imbalance-generators",
+                "generators serve their clients unequally in {trials} trial: a client of {slowest} completes "
+                "{share:.0%} of the transactions of one of the fastest",
                 "generators serve their clients unequally in {trials} trials: a client of {slowest} completes "
                 "{share:.0%} of the transactions of one of the fastest",
                 trials=len(apart),
@@ -74,10 +78,12 @@ def _check(subject: Subject) -> Iterator[Said]:
         sample: latest for sample in subject.samples if (latest := _latest_s(sample)) and max(latest.values()) > LATE_S
     }
     if late:
-        yield Said(
+        yield RuleFinding(
             Severity.NOTE,
             Message(
                 "load-imbalance-late",
+                "seconds of generators arrived up to {late_s:.1f} s late in {trials} trial: the figures are "
+                "complete, but the live view and decisions during the trial used outdated ones",
                 "seconds of generators arrived up to {late_s:.1f} s late in {trials} trials: the figures are "
                 "complete, but the live view and decisions during the trial used outdated ones",
                 late_s=max(max(latest.values()) for latest in late.values()),
@@ -89,10 +95,12 @@ def _check(subject: Subject) -> Iterator[Said]:
         )
     unfair = {sample: each for sample, each in fairness.items() if each > UNFAIR}
     if unfair:
-        yield Said(
+        yield RuleFinding(
             Severity.CAUTION,
             Message(
                 "load-imbalance-clients",
+                "clients of {trials} trial were served unequally: their transactions vary by up to {share:.0%} of "
+                "the mean",
                 "clients of {trials} trials were served unequally: their transactions vary by up to {share:.0%} of "
                 "the mean",
                 trials=len(unfair),

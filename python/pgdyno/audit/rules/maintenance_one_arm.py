@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from pgdyno.audit.arms import compared_arms
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 from pgdyno.store.probe_tables import Metric
@@ -29,7 +29,7 @@ a trial.
 """
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     if subject.imported:
         raise MissingError(Message("no-maintenance", "the source does not report checkpoints and vacuums"))
     arms = compared_arms(subject)
@@ -49,7 +49,7 @@ def _check(subject: Subject) -> Iterator[Said]:
             if samples:
                 many = len(samples) >= MANY * len(seen[name])
                 which = kind + _by(subject, samples, metrics)
-                yield Said(
+                yield RuleFinding(
                     Severity.CAUTION if many else Severity.NOTE,
                     Message(
                         "maintenance-one-arm",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
@@ -15,9 +15,9 @@ LEAST_POINTS = 0.005
 INVALID_POINTS = 0.05
 
 
-def _check(subject: Subject) -> Iterator[Said]:
-    told = [sample for sample in subject.samples if sample.summary.scripts]
-    if not told:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
+    counted = [sample for sample in subject.samples if sample.summary.scripts]
+    if not counted:
         raise MissingError(Message("no-mix", "the number of executions of each script is unknown"))
     if subject.manifest.plan.get("phases"):
         raise MissingError(Message("mix-by-phase", "the weights change from phase to phase"))
@@ -25,13 +25,15 @@ def _check(subject: Subject) -> Iterator[Said]:
         (Severity.INVALID, INVALID_POINTS, 1.1),
         (Severity.CAUTION, LEAST_POINTS, INVALID_POINTS),
     ):
-        off = [(sample, found) for sample in told if (found := _farthest(sample)) and least < found[1] <= most]
+        off = [(sample, found) for sample in counted if (found := _farthest(sample)) and least < found[1] <= most]
         if off:
             furthest = max(points for _, (_, points, _, _) in off)
-            yield Said(
+            yield RuleFinding(
                 severity,
                 Message(
                     "mix-off",
+                    "the mix of {trials} trial is not as requested: a script is up to {points:.2g} points off its "
+                    "share",
                     "the mix of {trials} trials is not as requested: a script is up to {points:.2g} points off its "
                     "share",
                     trials=len(off),

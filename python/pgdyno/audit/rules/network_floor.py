@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.rules.generator_on_server import HERE
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
@@ -19,7 +19,7 @@ that is answered immediately. Over the local socket of one idle machine it took 
 FAR_RATIO, FAR_MS = 2.0, 1.0
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     ways = _ways(subject)
     if ways is None:
         yield from _by_latency(subject)
@@ -53,13 +53,13 @@ def _median_us(way: _Way) -> float:
     return way[1].median_us
 
 
-def _moved(ways: Mapping[str, Sequence[_Way]]) -> Iterator[Said]:
+def _moved(ways: Mapping[str, Sequence[_Way]]) -> Iterator[RuleFinding]:
     """Report round trips that changed between trials of one target: another path, or a busy neighbour."""
     for target, of in ways.items():
         low, high = min(of, key=_median_us), max(of, key=_median_us)
         apart_ms = (_median_us(high) - _median_us(low)) / 1e3
         if _is_apart(_median_us(high) / max(_median_us(low), 1.0), apart_ms):
-            yield Said(
+            yield RuleFinding(
                 Severity.CAUTION,
                 Message(
                     "network-floor-moved",
@@ -81,14 +81,14 @@ def _moved(ways: Mapping[str, Sequence[_Way]]) -> Iterator[Said]:
             )
 
 
-def _apart(subject: Subject, floors: Mapping[str, _Way]) -> Iterator[Said]:
+def _apart(subject: Subject, floors: Mapping[str, _Way]) -> Iterator[RuleFinding]:
     low, high = (pick(floors, key=lambda target: _least_us(floors[target])) for pick in (min, max))
     ratio = _least_us(floors[high]) / max(_least_us(floors[low]), 1.0)
     statements = max((_statements(subject, target) for target in (low, high)), default=1.0)
     apart_ms = (_least_us(floors[high]) - _least_us(floors[low])) / 1e3 * statements
     if not _is_apart(ratio, apart_ms):
         return
-    yield Said(
+    yield RuleFinding(
         Severity.INVALID if ratio > FAR_RATIO and apart_ms > FAR_MS else Severity.CAUTION,
         Message(
             "network-floor",
@@ -119,14 +119,14 @@ def _is_apart(ratio: float, apart_ms: float) -> bool:
     return (ratio > RATIO and apart_ms > LEAST_MS) or (ratio > MANY_TIMES and apart_ms > SHORT_MS)
 
 
-def _scattered(subject: Subject) -> Iterator[Said]:
+def _scattered(subject: Subject) -> Iterator[RuleFinding]:
     """Report generators of one load of which some are further from the server: its latencies mix several distances."""
     for target, samples in subject.by_target.items():
         found = [(sample.number, *ends) for sample in samples if (ends := _ends(sample.hosts)) is not None]
         if not found:
             continue
         _, near, far = max(found, key=lambda each: _trip_us(each[2]) / max(_trip_us(each[1]), 1.0))
-        yield Said(
+        yield RuleFinding(
             Severity.CAUTION,
             Message(
                 "network-floor-generators",
@@ -162,14 +162,14 @@ def _trip_us(host: GeneratorHost) -> float:
 
 
 def _evidence(target: str, way: _Way) -> Evidence:
-    at, told = way
+    at, measured = way
     figures: dict[str, float | str] = {
         "target": target,
-        "round_trip_us": told.least_us,
-        "round_trip_median_us": told.median_us,
+        "round_trip_us": measured.least_us,
+        "round_trip_median_us": measured.median_us,
     }
-    if told.generator is not None:
-        figures["generator"] = told.generator
+    if measured.generator is not None:
+        figures["generator"] = measured.generator
     return Evidence(at=f"trial {at}", figures=figures)
 
 
@@ -180,7 +180,7 @@ def _statements(subject: Subject, target: str) -> float:
     return max(1.0, round(executions / sample.summary.succeeded)) if sample.summary.succeeded else 1.0
 
 
-def _by_latency(subject: Subject) -> Iterator[Said]:
+def _by_latency(subject: Subject) -> Iterator[RuleFinding]:
     floors: dict[str, Sample] = {}
     for target, samples in subject.by_target.items():
         known = [sample for sample in samples if "latency_min_ms" in sample.figures]
@@ -197,7 +197,7 @@ def _by_latency(subject: Subject) -> Iterator[Said]:
     far = ratio > FAR_RATIO and apart_ms > FAR_MS
     round_trips = _round_trips(low)
     near = [target for target, sample in floors.items() if _least_ms(sample) < (_least_ms(low) + apart_ms / 2)]
-    yield Said(
+    yield RuleFinding(
         Severity.INVALID if far else Severity.CAUTION,
         Message(
             "network-floor-latency",

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Subject
 from pgdyno.messages import Message
 
 FOR_A_CLAIM = 6
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     if not subject.samples:
         raise MissingError(Message("no-finished-trial", "no trial finished"))
     names = {sample.number: f"{sample.target} {sample.trial.point.model_dump_json()}" for sample in subject.samples}
@@ -20,7 +20,7 @@ def _check(subject: Subject) -> Iterator[Said]:
     once = [sample for sample in subject.samples if counts[names[sample.number]] == 1]
     fewest = min(counts.values())
     if once:
-        yield Said(
+        yield RuleFinding(
             Severity.CAUTION,
             Message(
                 "no-repeats",
@@ -33,10 +33,11 @@ def _check(subject: Subject) -> Iterator[Said]:
             f"repeat every point; a claim needs {FOR_A_CLAIM} trials",
         )
     elif fewest < FOR_A_CLAIM:
-        yield Said(
+        yield RuleFinding(
             Severity.NOTE,
             Message(
                 "no-repeats-few",
+                "points have {trials} trial: a claim needs at least {least}",
                 "points have {trials} trials: a claim needs at least {least}",
                 trials=fewest,
                 least=FOR_A_CLAIM,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Subject
 from pgdyno.messages import Message
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     started = {
         target: sorted(sample.trial.started_at for sample in samples if sample.trial.started_at is not None)
         for target, samples in subject.by_target.items()
@@ -24,7 +24,7 @@ def _check(subject: Subject) -> Iterator[Said]:
     apart = [(a, b) for a, b in apart if len(started[a]) > 1 or len(started[b]) > 1]
     if apart:
         names = "; ".join(f"{a} and {b}" for a, b in apart[:3])
-        yield Said(
+        yield RuleFinding(
             Severity.CAUTION,
             Message(
                 "order-bias",

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pgdyno.audit.arms import compared_arms
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.rules.generator_on_server import HERE
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
-from pgdyno.store.tables import SeriesRow
+from pgdyno.store.probe_tables import Metric
 
 OTHERS = 0.05
 """Share of the host's CPU time. On an idle virtual machine of 2 cores, the kernel and pgdyno itself used 0.5 to 2.1 %
@@ -34,7 +34,7 @@ class _Load:
     steal: float
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     loads = _loads(subject)
     if not loads:
         raise MissingError(Message("no-host-processors", "no probe sampled the processors of the server's host"))
@@ -42,10 +42,10 @@ def _check(subject: Subject) -> Iterator[Said]:
     yield from _apart(subject, loads)
 
 
-def _high(loads: Mapping[Sample, _Load]) -> Iterator[Said]:
+def _high(loads: Mapping[Sample, _Load]) -> Iterator[RuleFinding]:
     others = {sample: load for sample, load in loads.items() if (load.others or 0.0) > OTHERS}
     if others:
-        yield Said(
+        yield RuleFinding(
             Severity.CAUTION,
             Message(
                 "other-load-processes",
@@ -61,7 +61,7 @@ def _high(loads: Mapping[Sample, _Load]) -> Iterator[Said]:
         )
     stolen = {sample: load for sample, load in loads.items() if load.steal > STEAL}
     if stolen:
-        yield Said(
+        yield RuleFinding(
             Severity.CAUTION,
             Message(
                 "other-load-steal",
@@ -77,7 +77,7 @@ def _high(loads: Mapping[Sample, _Load]) -> Iterator[Said]:
         )
 
 
-def _apart(subject: Subject, loads: Mapping[Sample, _Load]) -> Iterator[Said]:
+def _apart(subject: Subject, loads: Mapping[Sample, _Load]) -> Iterator[RuleFinding]:
     """Report arms with different disturbances."""
     arms = {name: [sample for sample in samples if sample in loads] for name, samples in compared_arms(subject).items()}
     taken = {
@@ -89,7 +89,7 @@ def _apart(subject: Subject, loads: Mapping[Sample, _Load]) -> Iterator[Said]:
         return
     low, high = min(taken, key=lambda name: taken[name]), max(taken, key=lambda name: taken[name])
     if taken[high] - taken[low] > APART:
-        yield Said(
+        yield RuleFinding(
             Severity.CAUTION,
             Message(
                 "other-load-differs",
@@ -120,40 +120,45 @@ def _evidence(loads: Mapping[Sample, _Load]) -> list[Evidence]:
 
 
 def _loads(subject: Subject) -> dict[Sample, _Load]:
-    rows: dict[int, list[SeriesRow]] = defaultdict(list)
-    for row in subject.run.series_within(subject.measured, [("cpu", name) for name in (*_BUSY, "steal")]):
-        rows[row.trial].append(row)
+    found = subject.run.shares_within(subject.measured, [("cpu", name) for name in (*_BUSY, "steal")])
     kinds = {target.name: target.kind for target in subject.manifest.targets}
     return {
-        sample: _load(subject, sample, rows[sample.number], here=kinds.get(sample.target) in HERE)
+        sample: _load(subject, sample, *found[sample.number, 0], here=kinds.get(sample.target) in HERE)
         for sample in subject.samples
-        if any(row.span_us for row in rows[sample.number])
+        if (sample.number, 0) in found
     }
 
 
-def _load(subject: Subject, sample: Sample, rows: Sequence[SeriesRow], *, here: bool) -> _Load:
-    # each metric of a sample covers the sample's own span
-    span_us = sum({row.t_us: row.span_us or 0 for row in rows}.values())
-    shares = {
-        name: sum(row.value * (row.span_us or 0) for row in rows if row.metric == name) / span_us
-        for name in (*_BUSY, "steal")
-    }
+def _load(subject: Subject, sample: Sample, span_us: float, shares: Mapping[Metric, float], *, here: bool) -> _Load:
     known = _known_us(subject, sample) if here else None
     host = subject.manifest.host
     others = None
     if known is not None and host is not None:
-        others = max(0.0, sum(shares[name] for name in _BUSY) - known / span_us / host.cores)
-    return _Load(others, shares["steal"])
+        busy = sum(shares.get(("cpu", name), 0.0) for name in _BUSY)
+        others = max(0.0, busy - known / span_us / host.cores)
+    return _Load(others, shares.get(("cpu", "steal"), 0.0))
 
 
 def _known_us(subject: Subject, sample: Sample) -> float | None:
-    """Return the CPU time of server, generator and probe in the measured part; None unless all three are known."""
+    """Return the CPU time of server, generator and probe in the measured part, in a duet of both trials; None unless
+    all are known.
+    """
+    if sample.trial.duet is None:
+        return _own_us(subject, sample)
+    partner = next((each for each in subject.samples if each.number == sample.trial.duet.partner), None)
+    both = [_own_us(subject, each) for each in (sample, partner) if each is not None]
+    known = [each for each in both if each is not None]
+    return sum(known) if len(known) == 2 else None
+
+
+def _own_us(subject: Subject, sample: Sample) -> float | None:
     amounts = subject.amounts.get(sample.number, {})
     server, probe = amounts.get(("processes", "cpu")), amounts.get(("probe", "cpu"))
-    seconds = {row.second: row.worker_cpu_us for row in subject.intervals(sample.number) if row.phase == "measure"}
-    if server is None or probe is None or not seconds or None in seconds.values():
+    seconds = subject.seconds(sample.number)
+    used_us = float(seconds.worker_cpu_us[seconds.is_measured].sum())
+    if server is None or probe is None or not seconds.is_measured.any() or math.isnan(used_us):
         return None
-    return server + probe + sum(used or 0 for used in seconds.values())
+    return server + probe + used_us
 
 
 RULE = Rule(

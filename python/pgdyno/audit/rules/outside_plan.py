@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Subject
 from pgdyno.importers.documents.command_lines import swept
 from pgdyno.messages import Message
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     if not subject.imported:
         return
     ranges = [(line, found) for line in subject.facts("sweep") if (found := swept(line.text)) is not None]
@@ -20,11 +20,12 @@ def _check(subject: Subject) -> Iterator[Said]:
     outside = [sample for sample in subject.samples if sample.clients and not least <= sample.clients <= most]
     if outside:
         clients = ", ".join(str(sample.clients) for sample in outside)
-        yield Said(
+        yield RuleFinding(
             Severity.CAUTION,
             Message(
                 "outside-plan",
-                "{trials} trials ({clients} clients) lie outside the swept range of {least} to {most}",
+                "{trials} trial (clients: {clients}) lies outside the swept range of {least} to {most}",
+                "{trials} trials (clients: {clients}) lie outside the swept range of {least} to {most}",
                 trials=len(outside),
                 clients=clients,
                 least=least,

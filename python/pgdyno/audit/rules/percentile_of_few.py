@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
@@ -14,7 +14,7 @@ BEYOND = 10
 _NAME = re.compile(r"latency_p([\d.]+)_ms")
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     counted = [(sample, name, beyond) for sample in subject.samples for name, beyond in _beyond(sample)]
     if not counted:
         raise MissingError(
@@ -22,11 +22,13 @@ def _check(subject: Subject) -> Iterator[Said]:
         )
     few = [each for each in counted if each[2] < BEYOND]
     if few:
-        yield Said(
+        yield RuleFinding(
             Severity.CAUTION,
             Message(
                 "percentile-of-few",
-                "{percentiles} percentiles have fewer than {least} transactions beyond them",
+                "{count} percentile has fewer than {least} transactions beyond it",
+                "{count} percentiles have fewer than {least} transactions beyond them",
+                count=len(few),
                 percentiles=len(few),
                 least=BEYOND,
             ),

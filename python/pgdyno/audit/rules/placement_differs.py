@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.rules.generator_on_server import HERE
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
@@ -15,7 +15,7 @@ from pgdyno.records import TargetRecord
 _HOST = re.compile(r"(?:^|\s)host(?:addr)?\s*=\s*'?(?P<host>[^\s']+)|://(?:[^@/]*@)?(?P<of_uri>[^:/?,]+)")
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     if subject.imported:
         raise MissingError(Message("no-placement", "the locations of the servers and the load are unknown"))
     measured = [target for target in subject.manifest.targets if target.name in subject.by_target]
@@ -24,7 +24,7 @@ def _check(subject: Subject) -> Iterator[Said]:
         found = {name: place[what] for name, place in places.items() if what in place}
         if len(set(found.values())) > 1:
             where = "; ".join(f"{name}: {value}" for name, value in found.items())
-            yield Said(
+            yield RuleFinding(
                 Severity.CAUTION,
                 Message(
                     "placement-differs",
@@ -39,13 +39,13 @@ def _check(subject: Subject) -> Iterator[Said]:
     yield from _across_zones(subject)
 
 
-def _across_zones(subject: Subject) -> Iterator[Said]:
+def _across_zones(subject: Subject) -> Iterator[RuleFinding]:
     """Report a load in another zone than the server: further away, over a shared path."""
     for target, samples in subject.by_target.items():
         apart = [(sample.number, each) for sample in samples if (each := _elsewhere(sample)) is not None]
         if apart:
             _, first = apart[0]
-            yield Said(
+            yield RuleFinding(
                 Severity.CAUTION,
                 Message(
                     "placement-differs-zone",

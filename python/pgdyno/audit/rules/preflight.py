@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Subject
 from pgdyno.messages import Message
 from pgdyno.records import CheckVerdict
@@ -13,12 +13,12 @@ ELSEWHERE = ("clock.", "storage.file-system")
 """Checks that the rules `clock` and `durability` report."""
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     if not subject.manifest.preflight:
         raise MissingError(Message("no-preflight", "the machine was not checked before the run"))
     for check in subject.manifest.preflight:
         if check.verdict in (CheckVerdict.WARNING, CheckVerdict.STOP) and not check.id.startswith(ELSEWHERE):
-            yield Said(
+            yield RuleFinding(
                 Severity.CAUTION,
                 Message(
                     "preflight",

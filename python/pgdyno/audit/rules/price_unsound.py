@@ -7,7 +7,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.rules import identical_rows, littles_law
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
@@ -18,7 +18,7 @@ ADVICE = "leave the price out, or compute it again from a valid throughput"
 _NUMBER = re.compile(r"\d[\d,]{2,15}(?:\.\d{1,10})?")
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     claims = subject.manifest.imported.claims if subject.manifest.imported is not None else []
     prices = subject.prices
     if not claims and prices is None:
@@ -34,14 +34,14 @@ def _check(subject: Subject) -> Iterator[Said]:
             if sample.summary.tps in used:
                 claimed[sample].append(evidence)
     if claimed:
-        yield _said(rejected, list(claimed), [each for of in claimed.values() for each in of])
+        yield _finding(rejected, list(claimed), [each for of in claimed.values() for each in of])
     for target in prices.target if prices is not None else ():
         for peak in _peaks(subject.by_target.get(target, [])):
             samples = [sample for sample in peak if sample in rejected]
             if samples:
                 figures: dict[str, float | str] = {"target": target, "clients": peak[0].clients}
                 at = "--price" if subject.given_prices is not None else "manifest, plan"
-                yield _said(rejected, samples, [Evidence(at=at, figures=figures)])
+                yield _finding(rejected, samples, [Evidence(at=at, figures=figures)])
 
 
 _Why = tuple[str, Severity]
@@ -69,10 +69,10 @@ def _peaks(samples: list[Sample]) -> Iterator[list[Sample]]:
         yield max(points.values(), key=lambda point: statistics.fmean(each.summary.tps for each in point))
 
 
-def _said(rejected: Mapping[Sample, list[_Why]], samples: list[Sample], priced: list[Evidence]) -> Said:
+def _finding(rejected: Mapping[Sample, list[_Why]], samples: list[Sample], priced: list[Evidence]) -> RuleFinding:
     why = [each for sample in samples for each in rejected[sample]]
     rates = dict.fromkeys(f"{sample.summary.tps:,.10g}" for sample in samples)
-    return Said(
+    return RuleFinding(
         max((severity for _, severity in why), key=list(Severity).index),
         Message(
             "price-unsound",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
@@ -12,13 +12,13 @@ LATE_SHARE = 0.05
 """Share of the due samples that the probe skipped; more are reported."""
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     watched = [sample for sample in subject.samples if sample.trial.probe is not None]
     if not watched:
         raise MissingError(Message("no-probe", "no probe ran during the trials"))
     broken = [sample for sample in watched if sample.trial.probe is not None and sample.trial.probe.message is not None]
     if broken:
-        yield Said(
+        yield RuleFinding(
             Severity.CAUTION,
             Message(
                 "probe-gap-failed",
@@ -32,7 +32,7 @@ def _check(subject: Subject) -> Iterator[Said]:
         )
     gaps = [sample for sample in watched if sample not in broken and _missing(sample)]
     if gaps:
-        yield Said(
+        yield RuleFinding(
             Severity.NOTE,
             Message(
                 "probe-gap",

@@ -7,9 +7,9 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from pgdyno.analyse.estimate import two_sided_quantile
+from pgdyno.analyse.mean_interval import two_sided_quantile
 from pgdyno.audit.arms import arms_of, point_of
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
@@ -24,8 +24,10 @@ Outlying Observations in Samples, Technometrics 11 (1969).
 FEWEST, FEWEST_FOR_OUTLIERS = 3, 5
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     groups = [samples for samples in _repeats(subject) if len(samples) >= FEWEST]
+    if not groups and all(sample.trial.duet is not None for sample in subject.samples):
+        return
     if not groups:
         raise MissingError(Message("few-repeats", "no point has {least} trials", least=FEWEST))
     wide: list[list[Sample]] = []
@@ -39,7 +41,7 @@ def _check(subject: Subject) -> Iterator[Said]:
     if outliers:
         most = max(abs(sample.summary.tps / mean - 1) for sample, mean in outliers)
         named = ", ".join(str(sample.number) for sample, _ in outliers)
-        yield Said(
+        yield RuleFinding(
             Severity.CAUTION,
             Message(
                 "repeats-spread-outliers",
@@ -58,7 +60,7 @@ def _check(subject: Subject) -> Iterator[Said]:
         )
     if wide:
         most = max(_spread(samples) for samples in wide)
-        yield Said(
+        yield RuleFinding(
             Severity.CAUTION,
             Message(
                 "repeats-spread",
@@ -79,7 +81,8 @@ def _repeats(subject: Subject) -> list[list[Sample]]:
     names = arms_of(subject.run.trials)
     found: dict[tuple[str, str], list[Sample]] = defaultdict(list)
     for sample in subject.samples:
-        if sample.summary.tps > 0:
+        # in a duet, disturbances scatter throughput, and not the ratio of the two trials
+        if sample.summary.tps > 0 and sample.trial.duet is None:
             found[names[sample.number], point_of(sample.trial)].append(sample)
     return list(found.values())
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     updating = [sample for sample in subject.samples if _updates_branches(subject, sample)]
     if not updating:
         if subject.manifest.script_names is None:
@@ -20,10 +20,12 @@ def _check(subject: Subject) -> Iterator[Said]:
         raise MissingError(Message("no-scale", "the scale is unknown"))
     under = [(sample, scale) for sample, scale in known if scale < sample.clients]
     if under:
-        yield Said(
+        yield RuleFinding(
             Severity.CAUTION,
             Message(
                 "scale-below-clients",
+                "{trials} trial has more clients than pgbench_branches has rows: clients wait for each other's row "
+                "locks",
                 "{trials} trials have more clients than pgbench_branches has rows: clients wait for each other's "
                 "row locks",
                 trials=len(under),
@@ -49,8 +51,8 @@ def _updates_branches(subject: Subject, sample: Sample) -> bool:
 def _scale(subject: Subject, sample: Sample) -> int | None:
     if sample.trial.point.scale is not None:
         return sample.trial.point.scale
-    told = subject.manifest.plan.get("workload", {}).get("scale")
-    return told if isinstance(told, int) else None
+    planned = subject.manifest.plan.get("workload", {}).get("scale")
+    return planned if isinstance(planned, int) else None
 
 
 RULE = Rule(

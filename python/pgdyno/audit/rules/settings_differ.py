@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.setting_values import Value, alike_settings, values_at
 from pgdyno.audit.subject import Subject
-from pgdyno.fingerprint.comparison import HEAVY_SETTINGS
+from pgdyno.fingerprint.differences import HEAVY_SETTINGS
 from pgdyno.importers.documents.command_lines import SETTINGS
 from pgdyno.messages import Message
 
@@ -20,9 +20,9 @@ EVERYWHERE = "fsync"
 """A setting of every version: if it was recorded, all were."""
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     if subject.imported:
-        yield from _told(subject)
+        yield from _reported(subject)
         return
     changed = {
         target.name: target.facts.settings_changed for target in subject.manifest.targets if target.facts is not None
@@ -39,7 +39,7 @@ def _check(subject: Subject) -> Iterator[Said]:
         }
         if name not in alike:
             heavy = name in HEAVY_SETTINGS
-            yield Said(
+            yield RuleFinding(
                 Severity.CAUTION if heavy else Severity.NOTE,
                 Message(
                     "settings-differ",
@@ -58,23 +58,23 @@ def _unchanged(name: str, kept: Mapping[str, Value]) -> str:
     return "absent" if EVERYWHERE in kept and name not in kept else "default"
 
 
-def _told(subject: Subject) -> Iterator[Said]:
+def _reported(subject: Subject) -> Iterator[RuleFinding]:
     """Yield rows of a table of settings whose cells differ."""
-    told = {name: subject.facts(name) for name in SETTINGS if subject.facts(name)}
-    if not told:
+    reported = {name: subject.facts(name) for name in SETTINGS if subject.facts(name)}
+    if not reported:
         raise MissingError(Message("no-settings", "no settings are reported"))
-    for name, lines in told.items():
+    for name, lines in reported.items():
         differing = [(line, values) for line in lines if len(set(values := _cells(line.text))) > 1]
         if differing:
-            yield Said(
+            yield RuleFinding(
                 Severity.CAUTION if name in HEAVY_SETTINGS else Severity.NOTE,
                 Message(
                     "settings-differ-columns",
-                    "{setting} differs between columns: {values}; so do {more} more tables"
-                    if len(differing) > 1
-                    else "{setting} differs between columns: {values}",
+                    "{setting} differs between columns: {values}",
+                    "{setting} differs between columns: {values}; {count} tables have such rows",
                     setting=name,
                     values=", ".join(differing[0][1]),
+                    count=len(differing),
                     more=len(differing) - 1,
                 ),
                 (),
@@ -93,7 +93,7 @@ RULE = Rule(
     "settings that are not the default, between targets; rows of a document's table of settings. Caution for those "
     "that determine what a commit waits for or what is cached, a note for others",
     Severity.CAUTION,
-    "pgdyno.fingerprint.comparison",
+    "pgdyno.fingerprint.differences",
     _check,
     place=140,
 )

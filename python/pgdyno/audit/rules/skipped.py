@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
 SHARE = 0.01
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     paced = [sample for sample in subject.samples if sample.is_open]
     if not paced:
         if subject.imported:
@@ -19,10 +19,12 @@ def _check(subject: Subject) -> Iterator[Said]:
         return
     late = [(sample, share) for sample in paced if (share := _share(sample)) > SHARE]
     if late:
-        yield Said(
+        yield RuleFinding(
             Severity.CAUTION,
             Message(
                 "skipped",
+                "{share:.1%} of the transactions that were due were not started in {trials} trial: the rate was not "
+                "reached, and latencies cover only the rest",
                 "up to {share:.1%} of the transactions that were due were not started in {trials} trials: the rate "
                 "was not reached, and latencies cover only the rest",
                 share=max(share for _, share in late),

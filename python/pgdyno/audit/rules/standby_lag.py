@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 from pgdyno.records.during_trial import ReplicaLag
-from pgdyno.units import format_bytes
+from pgdyno.units import format_size
 
 LEFT_BYTES = 16 << 20
 """A WAL segment: at any instant, less than this may be in transit."""
@@ -18,13 +18,13 @@ with a longer trial.
 """
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     if subject.imported:
         raise MissingError(Message("no-standbys", "the source does not report standbys"))
     lags = [(sample, lag) for sample in subject.samples for lag in sample.trial.replication]
     silent = [(sample, lag) for sample, lag in lags if not lag.samples]
     if silent:
-        yield Said(
+        yield RuleFinding(
             Severity.CAUTION,
             Message(
                 "standby-lag-not-connected",
@@ -40,7 +40,7 @@ def _check(subject: Subject) -> Iterator[Said]:
     behind = [(sample, lag) for sample, lag in lags if lag.samples and _is_behind(lag)]
     if behind:
         most = max(lag.bytes_last or 0 for _, lag in behind)
-        yield Said(
+        yield RuleFinding(
             Severity.CAUTION,
             Message(
                 "standby-lag",
@@ -49,7 +49,7 @@ def _check(subject: Subject) -> Iterator[Said]:
                 "{standbys} had up to {wal} of WAL left to replay at the end of {count} trials: the primary ran "
                 "faster than both together can sustain",
                 standbys=_names(behind),
-                wal=format_bytes(most),
+                wal=format_size(most),
                 count=_trials(behind),
             ),
             sorted({sample.number for sample, _ in behind}),
@@ -58,7 +58,7 @@ def _check(subject: Subject) -> Iterator[Said]:
         )
     late = [(sample, lag) for sample, lag in lags if (lag.replay_lag_max_s or 0.0) > BEHIND_S and not _is_behind(lag)]
     if late:
-        yield Said(
+        yield RuleFinding(
             Severity.NOTE,
             Message(
                 "standby-lag-caught-up",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Subject
 from pgdyno.messages import Message
 
@@ -12,7 +12,7 @@ READS_S, WRITES_S = 10.0, 60.0
 """Caches and the scheduler settle in seconds; WAL, vacuum and checkpoints do not."""
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     known = [(sample, sample.length_s) for sample in subject.samples if sample.length_s is not None]
     if not known:
         raise MissingError(Message("no-trial-length", "the length of the trials is unknown"))
@@ -21,7 +21,7 @@ def _check(subject: Subject) -> Iterator[Said]:
     short = [(sample, length_s) for sample, length_s in known if length_s < least_s - 0.5]
     if short:
         shortest = min(length_s for _, length_s in short)
-        yield Said(
+        yield RuleFinding(
             Severity.CAUTION,
             Message(
                 "too-short",

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
@@ -17,7 +17,7 @@ LOW_SHARE = 0.75
 """A window below this share of the best one is a swing."""
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     ranges = [(sample, found) for sample in subject.samples if (found := _range(subject, sample)) is not None]
     if not ranges:
         raise MissingError(
@@ -31,7 +31,7 @@ def _check(subject: Subject) -> Iterator[Said]:
     swinging = [(sample, found) for sample, found in ranges if found.slowest < LOW_SHARE * found.fastest]
     if swinging:
         worst = min((found for _, found in swinging), key=lambda found: found.slowest / found.fastest)
-        yield Said(
+        yield RuleFinding(
             Severity.CAUTION,
             Message(
                 "unsteady",
@@ -69,18 +69,16 @@ class _Range:
 
 
 def _range(subject: Subject, sample: Sample) -> _Range | None:
-    rates, lengths_us, succeeded, length_us = [], [], 0, 0
-    by_second: dict[int, list[int]] = {}
-    for row in subject.intervals(sample.number):
-        if row.phase == "measure":
-            counts = by_second.setdefault(row.second, [0, row.to_us - row.from_us])
-            counts[0] += row.succeeded
-    for count, took_us in by_second.values():
+    rates, lengths_us, succeeded, length_us = [], [], 0.0, 0.0
+    seconds = subject.seconds(sample.number)
+    counts = seconds.succeeded[seconds.is_measured]
+    took = (seconds.to_us - seconds.from_us)[seconds.is_measured]
+    for count, took_us in zip(counts.tolist(), took.tolist(), strict=True):
         succeeded, length_us = succeeded + count, length_us + took_us
         if length_us >= (WINDOW_S - 0.5) * 1e6:
             rates.append(succeeded / (length_us / 1e6))
             lengths_us.append(length_us)
-            succeeded, length_us = 0, 0
+            succeeded, length_us = 0.0, 0.0
     known = [rate for rate in rates if math.isfinite(rate)]
     return _Range(min(known), max(known), max(lengths_us) / 1e6) if len(known) >= FEWEST else None
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Subject
 from pgdyno.messages import Message
 
 
-def _check(subject: Subject) -> Iterator[Said]:
+def _check(subject: Subject) -> Iterator[RuleFinding]:
     known = [(sample, sample.trial.generator) for sample in subject.samples if sample.trial.generator is not None]
     if not known:
         raise MissingError(Message("no-generator-threads", "generator threads unknown"))
     changed = [(sample, generator.worker_added) for sample, generator in known if generator.worker_added]
     if changed:
-        yield Said(
+        yield RuleFinding(
             Severity.CAUTION,
             Message(
                 "worker-added",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pgdyno.experiment.run_progress import RunProgress
-from pgdyno.experiment.search.arms import Arm, arms_of
+from pgdyno.experiment.search.plan_arms import arms_of
+from pgdyno.experiment.search.search_arm import Arm
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.trials import slug_of
 from pgdyno.records import Point, SearchRecord, TrialRecord

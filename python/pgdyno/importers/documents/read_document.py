@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
-from pgdyno.importers.benchbase import BenchbaseParser
 from pgdyno.importers.documents import text_tables
 from pgdyno.importers.documents.command_lines import facts_in
 from pgdyno.importers.documents.context import LONGEST_LINE, Context, claims_in, cleaned, fence, joined
 from pgdyno.importers.documents.published_rows import trials_of_grid, units_in
 from pgdyno.importers.documents.text_tables import grid_at, is_rule, names_figures
-from pgdyno.importers.hammerdb import HammerdbParser
-from pgdyno.importers.parsed import Claim, Fact, Output, Unread
-from pgdyno.importers.pgbench import PgbenchParser
-from pgdyno.importers.sysbench import SysbenchParser
+from pgdyno.importers.formats import OUTPUTS
+from pgdyno.importers.parsed import Document, Output, Unread
 
 _FIGURES = re.compile(
     r"(?<![\w.,])\d[\d.,]{0,30}\s{0,3}k?\s{0,3}(?:tps|tpmc?|nopm|qps|ms|transactions)\b|"
@@ -29,17 +25,6 @@ MOST_TRIES = 16
 """Tables to try in one block of lines with bars or tabs: otherwise the time would grow by the square."""
 LONGEST_SHOWN = 400
 """Characters of an unread line that are kept."""
-
-
-@dataclass(slots=True)
-class Document:
-    """The content of a document."""
-
-    outputs: list[Output] = field(default_factory=list)
-    """In the order of their lines."""
-    claims: list[Claim] = field(default_factory=list)
-    facts: list[Fact] = field(default_factory=list)
-    unread: list[Unread] = field(default_factory=list)
 
 
 def read_document(text: str) -> Document:
@@ -60,10 +45,7 @@ def read_document(text: str) -> Document:
 class _Reader:
     def __init__(self, lines: Sequence[str]) -> None:
         self._lines = lines
-        self._pgbench, self._sysbench, self._hammerdb = PgbenchParser(), SysbenchParser(), HammerdbParser()
-        self._benchbase = BenchbaseParser()
-        self._parsers: tuple[PgbenchParser | SysbenchParser | HammerdbParser | BenchbaseParser, ...]
-        self._parsers = (self._pgbench, self._sysbench, self._hammerdb, self._benchbase)
+        self._parsers = [parser() for parser in OUTPUTS]
         self._marked = [0] * len(self._parsers)
         self._context = Context()
         self._tabled: list[Output] = []
@@ -136,7 +118,7 @@ class _Reader:
         self._end_all()
         found = [output for parser in self._parsers for output in parser.found] + self._tabled
         self._document.outputs = sorted(found, key=lambda output: (output.line, output.last_line))
-        self._document.unread += [*self._pgbench.cut, *self._sysbench.cut, *self._benchbase.cut]
+        self._document.unread += [each for parser in self._parsers for each in parser.unread]
         self._document.unread.sort(key=lambda each: each.line)
         return self._document
 

@@ -51,7 +51,7 @@ class Style:
             rf"\d{{1,3}}(?:{re.escape(thousands)}\d{{3}})+(?:{re.escape(self.decimal)}\d+)?|\d+(?:{re.escape(self.decimal)}\d+)?",
             digits,
         ):
-            raise ValueError(f"{figure.digits!r} is no number")
+            raise ValueError(f"{figure.digits!r} is not a number")
         value = float(digits.replace(thousands, "").replace(self.decimal, "."))
         return value * 1000 if figure.thousand else value
 

@@ -12,8 +12,8 @@ const Charts = (() => {
     p99: { lines: [["p99, ms", "--t0"], ["baseline", "--quiet", [5, 4]]], show: short, log: true },
     waits: { lines: [...WAITS.slice().reverse().map(([name, at]) => [name, at, null, true]), ["cores", "--ink", [2, 3]]], show: short },
     cpu: { lines: [["with steal", "--bad", null, true], ["with I/O wait", "--t0", null, true], ["with system", "--t4", null, true], ["user", "--t2", null, true]], show: percent, top: 1 },
-    disk: { lines: [["written, MiB/s", "--t1"], ["read, MiB/s", "--t0", [6, 3]]], show: short },
-    wal: { lines: [["WAL, MiB/s", "--t5"]], show: short },
+    disk: { lines: [["written, MB/s", "--t1"], ["read, MB/s", "--t0", [6, 3]]], show: short },
+    wal: { lines: [["WAL, MB/s", "--t5"]], show: short },
   };
   const CPU = [["user", "--t2"], ["system", "--t4"], ["I/O wait", "--t0"], ["steal", "--bad"]];
   let plots = {}, range = null, marks = [];

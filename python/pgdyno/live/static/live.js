@@ -6,7 +6,7 @@
   const at = (id) => document.getElementById(id);
   const say = (id, text) => { const each = at(id); if (each.textContent !== text) each.textContent = text; };
   const address = `/live/${encodeURIComponent(run)}`;
-  const state = { grid: null, seconds: [], samples: [], feed: [], now: null, left: null };
+  const state = { grid: null, seconds: [], samples: [], feed: [], looks: [], now: null, left: null };
 
   // ---- what comes ----
 
@@ -15,6 +15,7 @@
     if (message.reset) { state.seconds = []; state.samples = []; }
     if (all) state.feed = [];
     if (message.grid) state.grid = message.grid;
+    if (message.looks) { state.looks = message.looks; looks(); }
     newer(state.seconds, message.seconds, "t");
     newer(state.samples, message.samples, "t");
     newer(state.feed, message.feed, "i");
@@ -115,6 +116,36 @@
     return each;
   }
 
+  // the interval of each comparison over its pairs, of a run that stops when it is decided
+  const percent = (ratio) => `${ratio < 0 ? "−" : "+"}${figure(Math.abs(100 * ratio), 2)} %`;
+  function looks() {
+    at("looks").hidden = !state.looks.length;
+    at("looks").replaceChildren(...state.looks.map(looked));
+  }
+  function looked(of) {
+    const last = of.looks[of.looks.length - 1], box = document.createElement("figure"), words = document.createElement("figcaption");
+    words.textContent = `${of.arm} vs ${of.base} at ${of.point}: ${percent(last.change)} ${of.metric} (${percent(last.low)} to ${percent(last.high)}), ${last.pairs} of at most ${of.most} pairs${of.verdict ? `: ${of.verdict}` : ", not decided yet"}`;
+    // the first intervals are wide: an axis from them would hide the later ones
+    const reach = Math.max(3 * of.margin, ...of.looks.slice(-Math.ceil(of.looks.length / 2)).flatMap((each) => [Math.abs(each.low), Math.abs(each.high)]));
+    const x = (pairs) => 100 * pairs / of.most, y = (ratio) => 50 - 48 * Math.max(-1, Math.min(1, ratio / reach));
+    const corners = [...of.looks.map((each) => [each.pairs, each.high]), ...of.looks.slice().reverse().map((each) => [each.pairs, each.low])];
+    const path = (points) => points.map(([pairs, ratio]) => `${x(pairs)},${y(ratio)}`).join(" ");
+    const picture = drawn("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none", class: "look", role: "img", "aria-label": words.textContent });
+    picture.append(
+      drawn("rect", { x: 0, width: 100, y: y(of.margin), height: y(-of.margin) - y(of.margin), class: "margin" }),
+      drawn("polygon", { points: path(corners), class: "band" }),
+      drawn("polyline", { points: path(of.looks.map((each) => [each.pairs, each.change])), class: "middle" }),
+      drawn("line", { x1: x(last.pairs), x2: x(last.pairs), y1: y(last.low), y2: y(last.high), class: "middle" }),
+    );
+    box.append(words, picture);
+    return box;
+  }
+  function drawn(kind, attributes) {
+    const each = document.createElementNS("http://www.w3.org/2000/svg", kind);
+    for (const [name, value] of Object.entries(attributes)) each.setAttribute(name, String(value));
+    return each;
+  }
+
   function strips(now) {
     const s = state.seconds, p = state.samples, base = now.base;
     const x = s.map((each) => each.t), flat = (value) => s.map(() => value ?? null);
@@ -139,8 +170,8 @@
     say("strip-p99-title", `p99 latency of each second, ms, log axis${n(s)}`);
     say("strip-waits-title", sessions == null ? `Active sessions by what they wait for${n(w)}` : `${figure(sessions)} active sessions${cores ? `, ${cores} cores (dotted)` : ""}${n(w)}`);
     say("strip-cpu-title", cpu == null ? `CPU of the host${n(c)}` : `CPU of the host ${Math.round(100 * cpu)} % busy${n(c)}`);
-    say("strip-disk-title", disk == null ? `Disk${n(d)}` : `Disk: ${figure(disk[1])} MiB/s written, ${figure(disk[2])} read (dashed), ${Math.round(100 * disk[0])} % of the time busy${n(d)}`);
-    say("strip-wal-title", wal == null ? `WAL${n(l)}` : `WAL: ${figure(wal)} MiB/s${n(l)}`);
+    say("strip-disk-title", disk == null ? `Disk${n(d)}` : `Disk: ${figure(disk[1])} MB/s written, ${figure(disk[2])} read (dashed), ${Math.round(100 * disk[0])} % of the time busy${n(d)}`);
+    say("strip-wal-title", wal == null ? `WAL${n(l)}` : `WAL: ${figure(wal)} MB/s${n(l)}`);
   }
 
   // marks of people, and what the probe counted: checkpoints, vacuums

@@ -1,4 +1,5 @@
-// Light or dark: what the system wants, or what was chosen here. Early, so that no page flashes.
+// Light or dark: what the system wants, or what was chosen here. Early, so that no page flashes. And a table that is cut
+// says so, because some browsers hide scroll bars.
 "use strict";
 (() => {
   const root = document.documentElement, key = "pgdyno-theme";
@@ -18,5 +19,20 @@
       try { localStorage.setItem(key, root.dataset.theme); } catch { /* it then lasts for this page */ }
       changed();
     });
+    const cue = (box) => {
+      const cut = box.scrollWidth > box.clientWidth + 1;
+      box.classList.toggle("cut", cut);
+      if (cut && !box.nextElementSibling?.classList.contains("cue")) {
+        const text = document.createElement("p");
+        text.className = "cue";
+        text.textContent = "More columns: scroll right";
+        box.after(text);
+      } else if (!cut && box.nextElementSibling?.classList.contains("cue")) box.nextElementSibling.remove();
+    };
+    for (const box of document.querySelectorAll(".box")) {
+      const sizes = new ResizeObserver(() => cue(box));
+      sizes.observe(box);
+      for (const table of box.children) sizes.observe(table);
+    }
   });
 })();

@@ -13,11 +13,13 @@ from typing import TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from pgdyno.errors import Problem
+from pgdyno.plan.checks.duet import check_duet
 from pgdyno.plan.checks.events import check_events, check_ledger, check_search
 from pgdyno.plan.checks.reset import check_reset
+from pgdyno.plan.checks.stopping import check_stopping
 from pgdyno.plan.checks.sweep import check_sweep, check_variables
 from pgdyno.plan.checks.targets import SECTION as REPLICA_LOAD
-from pgdyno.plan.checks.targets import check_generators, check_replica_load, check_size, check_targets
+from pgdyno.plan.checks.targets import check_generators, check_instances, check_replica_load, check_size, check_targets
 from pgdyno.plan.kinds import GENERATOR_KINDS, AnyTarget
 from pgdyno.plan.model import BUILTIN_SCRIPTS, EventSpec, PhaseSpec, ReplicaLoad, Reset, SearchSpec, TrialSpec, Workload
 from pgdyno.plan.reading.plan_document import Document, near
@@ -133,9 +135,15 @@ def check_sections(sections: Sections, document: Document, folder: Path) -> Iter
         yield from check_sweep(sections.sweep, sections.space, sections.targets, document)
     if sections.trial is not None:
         yield from _trial(sections.trial, document)
+        searches = sections.search is not None
+        yield from check_instances(sections.targets, sections.trial, document, searches=searches)
+        yield from check_duet(sections.targets, sections.space, sections.trial, sections.reset, document)
+        points = sections.space.points if sections.space is not None else []
+        yield from check_stopping(sections.trial, sections.targets, sections.sweep, points, document, searches=searches)
     if sections.phases:
         points = sections.space.points if sections.space is not None else []
         yield from check_phases(sections.phases, sections.workload, points, document)
+    yield from _count(sections, document)
     yield from _published(document)
     yield from _price(document)
     if sections.events:
@@ -152,6 +160,19 @@ def check_sections(sections: Sections, document: Document, folder: Path) -> Iter
     if sections.reset is not None:
         dataset = sections.workload.dataset if sections.workload is not None else None
         yield from check_reset(sections.reset, dataset, sections.targets, document)
+
+
+MOST_TRIALS = 100_000
+"""More would take years, and are a typing error."""
+
+
+def _count(sections: Sections, document: Document) -> Iterator[Problem]:
+    if sections.space is None or sections.trial is None or sections.search is not None:
+        return
+    count = len(sections.targets) * len(sections.space.points) * sections.trial.most_repeats
+    if count > MOST_TRIALS:
+        message = f"the plan has {count:,} trials; the maximum is {MOST_TRIALS:,}"
+        yield document.problem(("trial", "repeats"), message, "reduce repeats, or the sweep")
 
 
 def _beside_the_load(sections: Sections, document: Document, folder: Path) -> Iterator[Problem]:
@@ -272,6 +293,9 @@ def _script_file(name: str, folder: Path, document: Document, path: tuple[str | 
     file = folder / name
     try:
         text = file.read_text(encoding="utf-8")
+        if text.startswith("\ufeff"):
+            hint = "save it as UTF-8 without a byte order mark"
+            yield document.problem(path, f"{file} begins with a byte order mark, which the server would read", hint)
     except FileNotFoundError:
         meant = near(name, BUILTIN_SCRIPTS) if "/" not in name else None
         hint = f"did you mean {meant}?" if meant else f"built-in scripts: {', '.join(BUILTIN_SCRIPTS)}"

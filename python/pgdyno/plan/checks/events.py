@@ -12,6 +12,7 @@ from pgdyno.plan.sections import DROPPING, ON_PROCESSES
 from pgdyno.plan.targets import OwnTarget, TargetSpec
 from pgdyno.plan.workload import parse_script
 from pgdyno.records import Point
+from pgdyno.registry import SEARCHES
 from pgdyno.units import format_duration
 
 LEDGER_VARIABLE = ":ledger_seq"
@@ -116,21 +117,24 @@ def check_search(
 ) -> Iterator[Problem]:
     """Yields problems of `search` over `points`, which are empty if the sweep is invalid."""
     path = ("search",)
-    if search.find == "capacity" and search.latency is None and document.at((*path, "latency")) is None:
+    meets_latency = search.kind.meets_latency
+    if meets_latency and search.latency is None and document.at((*path, "latency")) is None:
         yield document.problem(path, "lacks the latency target", 'such as latency = "p99 < 10ms"')
-    if search.find == "peak" and search.latency is not None:
-        yield document.problem((*path, "latency"), 'goes only with find = "capacity"', "remove it")
+    if not meets_latency and search.latency is not None:
+        names = " or ".join(f'"{name}"' for name, each in SEARCHES.items() if each.meets_latency)
+        yield document.problem((*path, "latency"), f"goes only with find = {names}", "remove it")
     if document.data.get("phase"):
         yield document.problem(path, "cannot be combined with phases", "remove one of them")
-    if search.find == "peak" and trial is not None and trial.repeats < 2:
+    if not meets_latency and trial is not None and trial.most_repeats < 2:
         message = "is 1: one trial does not show the noise"
-        yield document.problem(("trial", "repeats"), message, 'use at least 2, better 3, for find = "peak"')
-    few = search.find == "capacity" and trial is not None and "repeats" in trial.model_fields_set
-    if few and trial is not None and trial.repeats < CAPACITY_REPEATS:
+        hint = f'use at least 2, better 3, for find = "{search.find}"'
+        yield document.problem(("trial", "repeats"), message, hint)
+    few = meets_latency and trial is not None and "repeats" in trial.model_fields_set
+    if few and trial is not None and trial.most_repeats < CAPACITY_REPEATS:
         message = (
             f"is {trial.repeats}: too few trials of a rate to determine its scatter, which leaves the capacity open"
         )
-        hint = f'use at least {CAPACITY_REPEATS}, the default with find = "capacity"'
+        hint = f'use at least {CAPACITY_REPEATS}, the default with find = "{search.find}"'
         yield document.problem(("trial", "repeats"), message, hint)
     if points:
         yield from _axis(search, points, document)
@@ -141,9 +145,9 @@ def check_search(
 def _axis(search: SearchSpec, points: Sequence[Point], document: Document) -> Iterator[Problem]:
     name = search.axis
     values = {getattr(point, name) for point in points}
-    if search.find == "peak" and any(point.rate is not None for point in points):
+    if search.axis == "clients" and any(point.rate is not None for point in points):
         yield document.problem(
-            ("sweep", "rate"), 'does not go with find = "peak": that is of a closed loop', "remove it"
+            ("sweep", "rate"), f'does not go with find = "{search.find}", which measures a closed loop', "remove it"
         )
     elif None in values or len(values) < 2:
         message = f"lacks the range of the search: the lowest and highest {name}"

@@ -69,8 +69,8 @@ _BY_CONTEXT = {
     "internal": "it is fixed when the server is built or its cluster is created",
     "postmaster": f"it takes effect when the server starts, {_OVER_NETWORK}",
     "sighup": f"it belongs to the server's configuration file, {_OVER_NETWORK}",
-    "backend": "it takes effect when a session begins, and cannot belong to a database",
-    "superuser-backend": "it takes effect when a session begins, and cannot belong to a database",
+    "backend": "it takes effect when a session begins: put it under session_settings",
+    "superuser-backend": "it takes effect when a session begins: put it under session_settings",
 }
 
 
@@ -80,6 +80,24 @@ def network_refusal(name: str) -> str | None:
     if lower in NEEDS_START:
         return _BY_CONTEXT["postmaster"]
     return _BY_CONTEXT["sighup"] if lower in NEEDS_RELOAD else None
+
+
+def session_refusal(name: str) -> tuple[str, str] | None:
+    """Returns why no session can have the setting `name`, and the remedy; None if one can, or if it is unknown."""
+    if SETTING_NAME.fullmatch(name) is None:
+        return "it is not a valid name of a setting", "remove it"
+    lower = name.lower()
+    if lower in NEEDS_START:
+        return "it takes effect when the server starts", _ON_SERVER
+    if lower in NEEDS_RELOAD:
+        return "it belongs to the server's configuration file", _ON_SERVER
+    return None
+
+
+_ON_SERVER = (
+    "put it under settings of a server that pgdyno starts; on your own server, change it there, measure before and "
+    "after, and compare the two runs"
+)
 
 
 def context_refusal(context: str) -> str | None:

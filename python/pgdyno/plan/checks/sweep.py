@@ -7,15 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pgdyno.errors import Problem
 from pgdyno.plan.checks.settings import network_refusal, refusal
+from pgdyno.plan.checks.targets import check_session, not_of_database, swept_remedy
 from pgdyno.plan.model import TargetSpec
 from pgdyno.plan.reading.plan_document import Document, KeyPath
 from pgdyno.plan.sweeps.points import Space
-from pgdyno.plan.sweeps.spec import Place, Sweep, expand_range, is_range
+from pgdyno.plan.sweeps.spec import SESSION, Place, PointSpec, Sweep, expand_range, is_range
 from pgdyno.plan.targets import NetworkTarget
 from pgdyno.records import Point
 
 DEFAULT_CONNECTIONS = 100
 """initdb's default of max_connections."""
+MOST_CONNECTIONS = 262_143 - 100
+"""The largest max_connections of any version, without the sessions and processes that share its limit."""
 
 # pgbench's rule
 _VARIABLE = re.compile(r"(?:[A-Za-z0-9_]|[^\x00-\x7f])+")
@@ -25,10 +28,13 @@ def check_sweep(
     sweep: Sweep, space: Space | None, targets: Mapping[str, TargetSpec], document: Document
 ) -> Iterator[Problem]:
     """Yields all problems of `sweep`, which resolves to `space` if it is valid."""
-    far = next((name for name, target in targets.items() if isinstance(target, NetworkTarget)), None)
-    yield from _names(("sweep",), sweep.settings, sweep.variables, far, document)
-    for number, point in enumerate(sweep.points):
-        yield from _names(("sweep", "points", number), point.settings, point.variables, far, document)
+    far = {name: target for name, target in targets.items() if isinstance(target, NetworkTarget)}
+    of_server = {*sweep.settings, *(name for point in sweep.points for name in point.settings)}
+    places: list[tuple[KeyPath, Sweep | PointSpec]] = [(("sweep",), sweep)]
+    places += [(("sweep", "points", number), point) for number, point in enumerate(sweep.points)]
+    for path, of in places:
+        yield from _names(path, of.settings, of.variables, far, document)
+        yield from check_session((*path, SESSION), of.session_settings, of_server, document)
     duplicates = list(_duplicates(sweep, document))
     yield from duplicates
     yield from _rate(sweep, document)
@@ -52,20 +58,28 @@ def check_variables(path: KeyPath, variables: Mapping[str, object], document: Do
 
 
 def _names(
-    path: KeyPath, settings: Mapping[str, object], variables: Mapping[str, object], far: str | None, document: Document
+    path: KeyPath,
+    settings: Mapping[str, object],
+    variables: Mapping[str, object],
+    far: Mapping[str, NetworkTarget],
+    document: Document,
 ) -> Iterator[Problem]:
     for name in settings:
-        reason = refusal(name)
-        if reason is None and far is not None and (over_network := network_refusal(name)) is not None:
-            reason = f"target {far}: {over_network}"
+        reason, remedy = refusal(name), "remove it"
+        existing = next((other for other, target in far.items() if target.allow_existing), None)
+        if reason is None and far and (over_network := network_refusal(name)) is not None:
+            reason = f"target {next(iter(far))}: {over_network}"
+        elif reason is None and existing is not None:
+            reason, remedy = not_of_database(existing, far[existing]), swept_remedy(name)
         if reason is not None:
-            yield document.problem((*path, "settings", name), f"cannot be set: {reason}", "remove it")
+            yield document.problem((*path, "settings", name), f"cannot be set: {reason}", remedy)
     yield from check_variables((*path, "variables"), variables, document)
 
 
 def _duplicates(sweep: Sweep, document: Document) -> Iterator[Problem]:
     lists: dict[Place, Sequence[object]] = {(name,): getattr(sweep, name) or () for name in _LISTED}
     lists |= {("settings", name): items for name, items in sweep.settings.items()}
+    lists |= {(SESSION, name): items for name, items in sweep.session_settings.items()}
     lists |= {("variables", name): items for name, items in sweep.variables.items()}
     for place, items in lists.items():
         seen: set[object] = set()
@@ -114,7 +128,12 @@ def _connections(name: str, target: TargetSpec, space: Space, document: Document
         most = _max_connections(target, point)
         if most is not None and point.clients >= most:
             short.append((point.clients, most, places["clients"]))
-    if short:
+    most_of_all = max(space.points, key=lambda point: point.clients, default=None)
+    if most_of_all is not None and most_of_all.clients > MOST_CONNECTIONS:
+        message = f"{most_of_all.clients:,} clients are more than PostgreSQL accepts, {MOST_CONNECTIONS:,} at most"
+        place = space.places[space.points.index(most_of_all)]["clients"]
+        yield document.problem(_in_file(place, document), message, "use fewer clients")
+    elif short:
         clients, most, place = max(short, key=lambda each: each[0])
         message = f"{clients} clients are too many for target {name}: its max_connections is {most}"
         hint = f"set max_connections = {clients + 20} in [target.{name}.settings]"

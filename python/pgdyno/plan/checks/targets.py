@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pgdyno.errors import Problem
-from pgdyno.plan.checks.settings import network_refusal, refusal
-from pgdyno.plan.model import MOST_ROWS, Plan, Workload
-from pgdyno.plan.reading.plan_document import Document
+from pgdyno.plan.checks.settings import network_refusal, refusal, session_refusal
+from pgdyno.plan.model import MOST_ROWS, Plan, TrialSpec, Workload
+from pgdyno.plan.reading.plan_document import Document, KeyPath
 from pgdyno.plan.sections import ReplicaLoad
 from pgdyno.plan.sweeps.points import Space
+from pgdyno.plan.sweeps.spec import SESSION
 from pgdyno.plan.targets import NetworkTarget, OwnTarget, TargetSpec
 
 
@@ -21,13 +22,63 @@ def check_targets(targets: Mapping[str, TargetSpec], document: Document) -> Iter
         yield from target.check(name, targets, document)
 
 
+def check_instances(
+    targets: Mapping[str, TargetSpec], trial: TrialSpec, document: Document, *, searches: bool
+) -> Iterator[Problem]:
+    """Yields targets whose instances the repeats of `trial` do not all reach."""
+    for name, target in targets.items():
+        count = target.instance_count
+        if count == 1:
+            continue
+        if searches:
+            message = f"is not possible at target {name}, which has {count} instances: a search measures one server"
+            yield document.problem(("search",), message, "search with one instance, then compare with several")
+        elif trial.most_repeats < count:
+            message = (
+                f"{trial.repeats} are fewer than the {count} instances of target {name}: repeats take turns at them"
+            )
+            yield document.problem(("trial", "repeats"), message, f"use {2 * count} or more, two for each instance")
+
+
 def _settings(name: str, target: TargetSpec, document: Document) -> Iterator[Problem]:
     for setting in target.settings:
         reason, remedy = refusal(setting), "remove it"
         if isinstance(target, NetworkTarget):
             reason, remedy = reason or network_refusal(setting), target.setting_remedy
+            if reason is None and target.allow_existing:
+                reason, remedy = (
+                    not_of_database(name, target),
+                    _PER_SESSION.format(place=f"target.{name}", name=setting),
+                )
         if reason is not None:
             yield document.problem(("target", name, "settings", setting), f"cannot be set: {reason}", remedy)
+    yield from check_session(("target", name, SESSION), target.session_settings, target.settings, document)
+
+
+_PER_SESSION = "write it as {place}.session_settings.{name}, which applies to each connection of the load"
+
+
+def not_of_database(name: str, target: NetworkTarget) -> str:
+    """Returns why an existing database of `target`, called `name`, gets no settings."""
+    return f"the database {target.database} of target {name} may be another's, and pgdyno does not change its settings"
+
+
+def swept_remedy(setting: str) -> str:
+    """Returns the remedy for the setting of a sweep that a database of a target may not get."""
+    return _PER_SESSION.format(place="sweep", name=setting)
+
+
+def check_session(
+    path: KeyPath, per_session: Iterable[str], of_server: Iterable[str], document: Document
+) -> Iterator[Problem]:
+    """Yields names at `path` that no session can have, and those that the server has, too."""
+    known = {name.lower() for name in of_server}
+    for name in per_session:
+        refused = session_refusal(name)
+        if refused is not None:
+            yield document.problem((*path, name), f"cannot be set for a session: {refused[0]}", refused[1])
+        elif name.lower() in known:
+            yield document.problem((*path, name), "is also under settings", "remove one of them")
 
 
 @dataclass(frozen=True, slots=True)

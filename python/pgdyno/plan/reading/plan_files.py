@@ -65,8 +65,8 @@ def find_plan(source: str) -> PlanFile:
         raise UsageError(
             f"plan {source} does not exist, neither as a file nor in the catalogue", hint=_what_there_is(path)
         ) from error
-    except (OSError, ValueError) as error:
-        # ValueError: a NUL in the name
+    except (OSError, ValueError, RuntimeError) as error:
+        # ValueError: a NUL in the name; RuntimeError: symbolic links that form a loop
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise PlanError(source, [Problem("", f"cannot be read: {reason}")]) from error
 
@@ -100,7 +100,8 @@ def _looks_like_a_plan(file: Path) -> bool:
 def decode(file: PlanFile) -> str:
     """Decodes the plan's text. Raises PlanError."""
     try:
-        return file.content.decode("utf-8")
+        # editors on Windows write a byte order mark, which TOML does not have
+        return file.content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = file.content.count(b"\n", 0, error.start) + 1
         raise PlanError(file.source, [Problem("", "is not UTF-8", line, "save the file as UTF-8")]) from error
@@ -117,10 +118,15 @@ def parse(source: str, text: str) -> dict[str, Any]:
         if place is not None:
             message = message[: place.start()]
             line = int(place[1]) if place[1] else line
-        hint = 'text stands in quotes: name = "quick"' if message == "Invalid value" else None
+        hint = 'put text in quotes: name = "quick"' if message == "Invalid value" else None
         if message == r"Illegal character '\n'":
             message = "a quoted text does not end on this line"
+        if source.endswith((".sql", ".lua")):
+            hint = f"a script is not a plan; measure it with: pgdyno ab --script {source}, or name it in a plan"
         problem = Problem("", f"is invalid TOML: {message[:1].lower()}{message[1:]}", line, hint)
         raise PlanError(source, [problem]) from error
+    except ValueError as error:
+        # Python converts at most 4,300 digits
+        raise PlanError(source, [Problem("", "is invalid TOML: a number has too many digits")]) from error
     except RecursionError as error:
         raise PlanError(source, [Problem("", "is nested too deeply")]) from error

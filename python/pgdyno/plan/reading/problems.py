@@ -13,12 +13,14 @@ from pgdyno.plan.model import EventSpec, Hooks, PhaseSpec, Plan, ReplicaLoad, Re
 from pgdyno.plan.reading.plan_document import Document, KeyPath, near
 from pgdyno.plan.sections import ProbeSpec
 from pgdyno.plan.sweeps.spec import GROUPS, PointSpec, Sweep
+from pgdyno.plan.targets import CloudSpec
 from pgdyno.records.price import PriceList
 from pgdyno.registry import KINDS
 from pgdyno.units import format_duration
 
 SECTIONS: dict[str, type[BaseModel]] = {
     **({"generator": next(iter(GENERATOR_KINDS.values()))} if GENERATOR_KINDS else {}),
+    "cloud": CloudSpec,
     "workload": Workload,
     "sweep": Sweep,
     "trial": TrialSpec,
@@ -126,7 +128,8 @@ def _sweepable(key: str, known: Iterable[str]) -> str:
     if dot and meant is not None:
         return f"did you mean {meant}.{name}?"
     name = name or key
-    return f"known keys: {', '.join(known)}; a setting is settings.{name}, a script's variable variables.{name}"
+    places = f"settings.{name} or session_settings.{name}"
+    return f"known keys: {', '.join(known)}; a setting is {places}, a script's variable variables.{name}"
 
 
 def _known_keys(table: KeyPath, document: Document) -> list[str]:
@@ -179,7 +182,7 @@ def _wanted(what: str, example: str | None = None) -> _Translator:
 def _wanted_text(_context: dict[str, Any], value: object, key: str) -> tuple[str, str | None]:
     if isinstance(value, (dict, list)):
         return f"must be one value, not {_shown(value)}", None
-    hint = f'text stands in quotes: {key} = "{value}"' if isinstance(value, (int, float)) else None
+    hint = f'put text in quotes: {key} = "{value}"' if isinstance(value, (int, float)) else None
     return f"must be text, not {_shown(value)}", hint
 
 
@@ -210,7 +213,7 @@ def _empty(_context: dict[str, Any], _value: object, key: str) -> tuple[str, str
     return "must not be empty", _EXAMPLES.get(key)
 
 
-def _said_by_us(context: dict[str, Any], _value: object, _key: str) -> tuple[str, str | None]:
+def _own_message(context: dict[str, Any], _value: object, _key: str) -> tuple[str, str | None]:
     message, _, hint = str(context["error"]).partition("; ")
     return message, hint or None
 
@@ -221,14 +224,14 @@ _MESSAGES: dict[str, _Translator] = {
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), _wanted_whole),
     "int_parsing_size": _wanted("a smaller number"),
     "string_type": _wanted_text,
-    "list_type": _wanted("a list", 'lists stand in brackets: ["a", "b"]'),
+    "list_type": _wanted("a list", 'put a list in brackets: ["a", "b"]'),
     "bool_type": _wanted("true or false"),
     "float_type": _wanted("a number"),
     "greater_than": _bound("more than", "gt"),
     "greater_than_equal": _bound("at least", "ge"),
     "literal_error": _one_of,
     "too_short": _empty,
-    "value_error": _said_by_us,
+    "value_error": _own_message,
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from pgdyno.plan.checks.check_all import check_sections, read_sections
 from pgdyno.plan.model import Plan
 from pgdyno.plan.reading.extends import EXTENDS, moved_in_plan, one_form, read_with_bases
 from pgdyno.plan.reading.plan_document import Document, KeyPath, dotted, in_order, split_assignment
-from pgdyno.plan.reading.plan_files import find_plan
+from pgdyno.plan.reading.plan_files import PlanFile, find_plan
 from pgdyno.plan.reading.problems import schema_problems
 
 _HINT = "such as --set trial.duration=5s or --set sweep.clients=[1,2]"
@@ -44,7 +44,7 @@ def _value(text: str) -> object:
     """Parses `text` as TOML, or else as a bare word."""
     try:
         parsed = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         if text.lstrip()[:1] in tuple("[{\"'") or "\n" in text:
             raise ValueError("the value is not valid TOML") from error
         return text.strip()
@@ -125,6 +125,17 @@ class LoadedPlan:
     """The merged content and its lines."""
     gave_up: tuple[str, ...] = ()
     """The reductions for a budget, as sentences."""
+    budget: Budget | None = None
+    """The time that the whole run may take; None: as long as it needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The time for a run with all that it prepares."""
+
+    seconds: float
+    began_s: float
+    """When it began, by time.monotonic."""
 
 
 def load_plan(source: str | Path, overrides: Sequence[str] = (), on: str | None = None) -> LoadedPlan:
@@ -133,8 +144,19 @@ def load_plan(source: str | Path, overrides: Sequence[str] = (), on: str | None 
     `on` replaces the plan's targets. Overrides are applied last. Raises UsageError if the plan does not exist or an
     override is invalid, PlanError with all problems of the plan.
     """
-    file = find_plan(str(source))
+    return _load(find_plan(str(source)), overrides, on)
+
+
+def load_text(text: str, folder: Path, source: str) -> LoadedPlan:
+    """Loads the plan `text`, which `source` wrote, as if it were a file in `folder`. Raises PlanError without lines."""
+    file = PlanFile(source, folder / "plan.toml", text.encode())
+    return _load(file, (), None, has_lines=False)
+
+
+def _load(file: PlanFile, overrides: Sequence[str], on: str | None, *, has_lines: bool = True) -> LoadedPlan:
     read = read_with_bases(file)
+    if not has_lines:
+        read = replace(read, document=replace(read.document, lines={}))
     chosen = on_others(read.document, on)
     data, overridden = apply_overrides(chosen.data, overrides)
     if any(path[:1] == (EXTENDS,) for path in overridden):
@@ -146,9 +168,27 @@ def load_plan(source: str | Path, overrides: Sequence[str] = (), on: str | None 
     return LoadedPlan(plan, file.source, read.text, file.folder, document)
 
 
+def _nul(value: object, path: KeyPath = ()) -> Iterator[KeyPath]:
+    """Yields the paths of texts and names with a NUL character below `path`."""
+    if isinstance(value, str) and "\0" in value:
+        yield path
+    elif isinstance(value, dict):
+        for name, below in value.items():
+            if "\0" in name:
+                yield path
+            yield from _nul(below, (*path, name))
+    elif isinstance(value, list):
+        for place, below in enumerate(value):
+            yield from _nul(below, (*path, place))
+
+
 def _validate(source: str, folder: Path, document: Document, known: Sequence[Problem]) -> Plan:
     problems = list(known)
     plan: Plan | None = None
+    nul = [document.problem(path, "contains a NUL character", "remove it") for path in _nul(document.data)]
+    if nul:
+        # neither the system nor PostgreSQL takes it: no other check has to expect it
+        raise PlanError(source, in_order(nul))
     try:
         plan = Plan.model_validate(document.data)
     except ValidationError as error:

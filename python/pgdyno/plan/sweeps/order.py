@@ -13,7 +13,7 @@ from typing import Literal
 
 from pgdyno.records import Point
 
-Order = Literal["interleaved", "randomised", "as-listed"]
+Order = Literal["interleaved", "randomised", "as-listed", "duet"]
 ArmKey = tuple[str, tuple[tuple[str, str], ...]]
 Group = list[tuple[str, Point]]
 """One point under every arm that has it."""
@@ -62,6 +62,8 @@ def _several(groups: Sequence[Group]) -> bool:
 def in_order(order: Order, targets: Sequence[str], points: Sequence[Point], repeats: int, seed: int) -> list[Place]:
     """Returns every repeat of every point at every target in `order`; `seed` determines random orders."""
     groups = _groups(targets, points)
+    if order == "duet":
+        return list(_duet(_by_scale(groups), repeats))
     if order == "as-listed" or (order == "interleaved" and not _several(groups)):
         return list(_as_listed(targets, points, repeats))
     chance = random.Random(seed)  # noqa: S311 - an order is no secret
@@ -111,6 +113,20 @@ def _interleaved(by_scale: Sequence[list[Group]], repeats: int, chance: random.R
                     passes = [(first, there), (first + 1, there[::-1])]
                 for repeat, arms_of in passes:
                     yield from (Place(target, point, repeat, block) for target, point in arms_of)
+
+
+def _duet(by_scale: Sequence[list[Group]], repeats: int) -> Iterator[Place]:
+    """A block per point and repeat, whose two trials run at the same time.
+
+    The first of them gets the first half of the processors, so reversing every other repeat swaps the halves.
+    """
+    block = 0
+    for groups in by_scale:
+        for repeat in range(1, repeats + 1):
+            for group in groups:
+                block += 1
+                arms_of = group if repeat % 2 else group[::-1]
+                yield from (Place(target, point, repeat, block) for target, point in arms_of)
 
 
 def _randomised(by_scale: Sequence[list[Group]], repeats: int, chance: random.Random) -> Iterator[Place]:

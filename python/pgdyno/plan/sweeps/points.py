@@ -11,7 +11,7 @@ from itertools import chain, product
 
 from pgdyno.plan.reading.plan_document import near
 from pgdyno.plan.sweeps.expressions import Expression, Value, parse_expression, plain_number
-from pgdyno.plan.sweeps.spec import GROUPS, Place, PointSpec, Sweep
+from pgdyno.plan.sweeps.spec import GROUPS, SESSION, Place, PointSpec, Sweep
 from pgdyno.records import Point
 
 MOST_COMBINATIONS = 20_000
@@ -94,6 +94,7 @@ def _axes(sweep: Sweep) -> dict[str, list[tuple[Place, Item]]]:
     """Returns the items of each swept parameter, the most expensive to change first: another dataset, a restart."""
     lists: dict[Place, Sequence[Item] | None] = {("scale",): sweep.scale}
     lists |= {("settings", name): items for name, items in sweep.settings.items()}
+    lists |= {(SESSION, name): items for name, items in sweep.session_settings.items()}
     lists |= {("protocol",): sweep.protocol, ("workers",): sweep.workers, ("rate",): sweep.rate}
     lists |= {("variables", name): items for name, items in sweep.variables.items()}
     lists[("clients",)] = sweep.clients
@@ -222,7 +223,8 @@ def _point(values: Mapping[str, Value], given: _Given) -> Point:
         protocol=str(values.get("protocol", "simple")),
         scale=whole("scale") or given.scale,
         rate=float(rate) if isinstance(rate, Fraction) else None,
-        settings=dict(sorted(texts["settings"].items())),
+        # `Sweep.session_names` tells them apart
+        settings=dict(sorted((texts["settings"] | texts[SESSION]).items())),
         variables=dict(sorted(texts["variables"].items())),
     )
 
@@ -343,7 +345,7 @@ class _Resolving(Mapping[str, Value]):
         if name in NUMBERS:
             raise _WrongError(f"{name} is unknown", f"add {name} to the sweep")
         meant = near(name, [*NUMBERS, "protocol", *self._items])
-        known = f"parameters: {', '.join(NUMBERS)}, protocol, settings.NAME, variables.NAME"
+        known = f"parameters: {', '.join(NUMBERS)}, protocol, {', '.join(f'{group}.NAME' for group in GROUPS)}"
         raise _WrongError(f"parameter {name} does not exist", f"did you mean {meant}?" if meant else known)
 
     def __iter__(self) -> Iterator[str]:

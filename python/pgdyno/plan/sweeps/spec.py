@@ -79,7 +79,8 @@ def _plain(number: Decimal) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-GROUPS = ("settings", "variables")
+SESSION = "session_settings"
+GROUPS = ("settings", SESSION, "variables")
 """Groups of any number of parameters: `settings.work_mem`, `variables.range`."""
 Place = tuple[str | int, ...]
 
@@ -274,6 +275,7 @@ class PointSpec(Model):
     scale: OneWhole | None = None
     rate: OneRate | None = None
     settings: dict[str, OneText] = Field(default_factory=dict)
+    session_settings: dict[str, OneText] = Field(default_factory=dict)
     variables: dict[str, OneText] = Field(default_factory=dict)
 
     @model_validator(mode="before")
@@ -296,6 +298,8 @@ class Sweep(Model):
     """Transactions per second, in open loop; None: closed loop."""
     settings: dict[str, TextItems] = Field(default_factory=dict)
     """Lines of postgresql.conf, which override those of the target."""
+    session_settings: dict[str, TextItems] = Field(default_factory=dict)
+    """Settings of each connection of the load, which override those of the target and of the server."""
     variables: dict[str, TextItems] = Field(default_factory=dict)
     """Variables of scripts, which override those of the workload."""
     points: list[PointSpec] = Field(default_factory=list)
@@ -309,3 +313,8 @@ class Sweep(Model):
     @classmethod
     def _in_one_form(cls, value: object) -> object:
         return _spread(value)
+
+    @property
+    def session_names(self) -> frozenset[str]:
+        """The names of `Point.settings` that belong to connections, not to the server."""
+        return frozenset(self.session_settings).union(*(point.session_settings for point in self.points))

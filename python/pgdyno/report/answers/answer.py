@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from pgdyno.analyse.comparison import Comparison, Verdict
-from pgdyno.analyse.estimate import CONFIDENCE, Estimate
+from pgdyno.analyse.mean_interval import CONFIDENCE, Estimate
 from pgdyno.analyse.scaling import ScalingCurve
 from pgdyno.analyse.series import Series
 from pgdyno.audit import Finding
@@ -20,6 +20,8 @@ from pgdyno.audit.pairing import of_single_trials
 from pgdyno.report import numbers, sentences
 from pgdyno.report.answers.comparison import comparison_sentence, confounded_line, point_counts
 from pgdyno.report.answers.comparison_export import comparison_json
+from pgdyno.report.answers.endurance import endurance_json
+from pgdyno.report.answers.noise import noise_grade, noise_json
 from pgdyno.report.answers.peaks import edges, peaks, peaks_text, spread
 from pgdyno.report.answers.phases import phase_table, phases_of, phases_text
 from pgdyno.report.answers.rates import (
@@ -33,10 +35,10 @@ from pgdyno.report.answers.rates import (
     unserved,
 )
 from pgdyno.report.digest import Digest, Extras
+from pgdyno.report.report_tables import Table
 from pgdyno.report.run_notes import search_lines
 from pgdyno.report.sections.comparison import settling
 from pgdyno.report.sections.key_figures import curve_price
-from pgdyno.report.tables import Table
 from pgdyno.report.translation import gettext, listed, ngettext, sentence, translated
 
 MOST_OTHERS = 8
@@ -254,6 +256,8 @@ def answer_json(of: Digest, extras: Extras) -> dict[str, Any]:
         "left_out": sorted(extras.left_out),
         "verdict": chief.chief.verdict.value if chief is not None and chief.chief is not None else None,
         "comparisons": [comparison_json(each) for each in ([chief, *others] if chief is not None else [])],
+        "noise": noise_json(noise_grade(of, chief)),
+        "endurance": endurance_json(extras),
         "peaks": _peaks(of, said),
         "rates": _rates(of),
         "phases": _phases(of),

@@ -36,10 +36,10 @@ def comparison_sentence(of: Comparison) -> str:
     """Return the verdict, the difference and its interval in one sentence."""
     chief = of.chief
     base, other = printable(of.base), printable(of.other)
-    told = {"other": other, "base": base, "metric": gettext(of.metric.words)}
+    values = {"other": other, "base": base, "metric": gettext(of.metric.words)}
     if chief is None or chief.interval is None:
-        return gettext("{other} vs {base} by {metric}: too few finished trials for an interval", **told)
-    verdict = gettext(_VERDICTS[chief.verdict], delta=percent(of.delta, plus=False), **told)
+        return gettext("{other} vs {base} by {metric}: too few finished trials for an interval", **values)
+    verdict = gettext(_VERDICTS[chief.verdict], delta=percent(of.delta, plus=False), **values)
     change = percent(chief.change)
     level = gettext(
         "{level} % interval {interval}", level=f"{100 * chief.interval.level:.3g}", interval=low_to_high(chief.interval)
@@ -50,7 +50,11 @@ def comparison_sentence(of: Comparison) -> str:
     pairs = ngettext("{count:,} pair", "{count:,} pairs", chief.pairs)
     if not of.paired:
         pairs = ngettext("{count:,} trial per run", "{count:,} trials per run", chief.pairs)
-    return gettext(
+    if chief.duet:
+        pairs = gettext("{pairs} at the same time", pairs=pairs)
+    if chief.instances > 1:
+        pairs = gettext("{pairs} on {count} instances", pairs=pairs, count=chief.instances)
+    said = gettext(
         "{verdict}: {change} ({interval}) {over}, {pairs}",
         verdict=verdict,
         change=change,
@@ -58,6 +62,23 @@ def comparison_sentence(of: Comparison) -> str:
         over=over,
         pairs=pairs,
     )
+    stopped = stopping_line(of)
+    return said if stopped is None else gettext("{sentence}; {further}", sentence=said, further=stopped)
+
+
+def stopping_line(of: Comparison) -> str | None:
+    """Return after how many of at most how many repeats a run stopped, and why; None if their number was fixed."""
+    rule = of.stopping
+    if rule is None or not of.paired or not of.judged:
+        return None
+    counts = sorted(point.pairs for point in of.judged)
+    span = f"{counts[0]:,}" if counts[0] == counts[-1] else numbers.between(f"{counts[0]:,}", f"{counts[-1]:,}")
+    values = {"span": span, "most": f"{rule.most:,}"}
+    if rule.ended == "decided":
+        return gettext("stopped after {span} of at most {most} repeats: decided", **values)
+    if rule.ended == "undecided":
+        return gettext("{span} of at most {most} repeats, not every point was decided", **values)
+    return gettext("{span} of at most {most} repeats, the run did not end", **values)
 
 
 def confounded_line(of: Comparison) -> str | None:
@@ -199,17 +220,27 @@ def _unsettled(of: Comparison) -> list[str]:
         could = ""
         if point.detectable is not None:
             could = f"smallest detectable difference: {percent(point.detectable, plus=False)}; "
-        needed = new_run_words(point.interval, point.new_run_pairs, paired=of.paired)
+        needed = new_run_words(point, point.new_run_pairs, point.new_run_instances, paired=of.paired)
         lines.append(f"{printable(str(point.label))}: {could}{needed}")
     if len(unsettled) > UNSETTLED_SHOWN:
         lines.append(f"and {len(unsettled) - UNSETTLED_SHOWN} more points that are inconclusive")
     return lines
 
 
-def new_run_words(interval: Interval | None, pairs: int | None, *, paired: bool) -> str:
+def new_run_words(point: PointComparison, pairs: int | None, instances: int | None, *, paired: bool) -> str:
     """Describe the new run that would reach a verdict: adding pairs to the present ones is not valid."""
-    if interval is None:
+    if point.interval is None:
         return translated(few_pairs((), paired=paired))
+    if point.instances > 1 and instances is None:
+        return gettext(
+            "even a new run with 1,000 instances would not reach a verdict: the difference is about as large as the "
+            "largest that counts as none"
+        )
+    if point.instances > 1:
+        return gettext(
+            "a new run with about {count} instances of each target would reach a verdict with a chance of 80 %",
+            count=f"{instances:,}",
+        )
     if paired and pairs is None:
         return gettext(
             "even a new run of 1,000 pairs would not reach a verdict: the difference is about as large as the "

@@ -10,8 +10,17 @@ from xml.etree import ElementTree
 from pgdyno.analyse.comparison import Comparison, Gate, GatePoint, GateVerdict, PointComparison
 from pgdyno.analyse.intervals import Interval
 from pgdyno.analyse.noise_floor import FloorRefusal, NoiseFloor
+from pgdyno.analyse.noise_grade import grade_against_none
 from pgdyno.messages import message_json
-from pgdyno.report.answers.comparison import comparison_sentence, confounding, low_to_high, new_run_words, percent
+from pgdyno.report.answers.comparison import (
+    comparison_sentence,
+    confounding,
+    low_to_high,
+    new_run_words,
+    percent,
+    stopping_line,
+)
+from pgdyno.report.answers.noise import noise_line
 from pgdyno.report.terminal.text_drawing import printable
 
 
@@ -25,6 +34,7 @@ def comparison_json(of: Comparison) -> dict[str, Any]:
         "delta": of.delta,
         "overall": None if of.overall is None else point_json(of.overall),
         "points": [point_json(point) for point in of.points],
+        "stopping": None if of.stopping is None else of.stopping.model_dump(mode="json"),
         "unmatched": [str(label) for label in of.unmatched],
         "confounders": [
             {"topic": each.topic, "field": each.field, **message_json(each.message)} for each in of.confounders
@@ -45,7 +55,11 @@ def point_json(point: PointComparison) -> dict[str, Any]:
         "interval": None if point.interval is None else interval_json(point.interval),
         "detectable": point.detectable,
         "new_run_pairs": point.new_run_pairs,
+        "instances": point.instances,
+        "new_run_instances": point.new_run_instances,
+        "duet": point.duet,
         "removed": point.removed,
+        "fewest": point.fewest,
         "reason": None if point.reason is None else str(point.reason),
         "reason_details": None if point.reason is None else message_json(point.reason),
     }
@@ -57,6 +71,7 @@ def interval_json(interval: Interval) -> dict[str, Any]:
         "low": math.expm1(interval.low),
         "high": math.expm1(interval.high),
         "level": interval.level,
+        "look_level": interval.look_level,
         "method": interval.method.value,
     }
 
@@ -92,7 +107,12 @@ def _refused_json(of: FloorRefusal) -> dict[str, Any]:
 def gate_json(of: Gate) -> dict[str, Any]:
     """Return a gate: its comparison, with a verdict for every point."""
     points = [
-        {**point_json(point.compared), "gate": point.verdict.value, "new_run_pairs": point.new_run_pairs}
+        {
+            **point_json(point.compared),
+            "gate": point.verdict.value,
+            "new_run_pairs": point.new_run_pairs,
+            "new_run_instances": point.new_run_instances,
+        }
         for point in of.points
     ]
     return {
@@ -112,7 +132,13 @@ def gate_junit(of: Gate) -> str:
         failures=str(sum(point.verdict is GateVerdict.REGRESSION for point in of.points)),
         errors=str(sum(point.verdict is GateVerdict.INCONCLUSIVE for point in of.points)),
     )
-    said = [*(f"confounder: {each.message}" for each in of.comparison.confounders), *map(str, of.comparison.warnings)]
+    stopped = stopping_line(of.comparison)
+    said = [
+        noise_line(grade_against_none(of.comparison)),
+        *([] if stopped is None else [stopped]),
+        *(f"confounder: {each.message}" for each in of.comparison.confounders),
+        *map(str, of.comparison.warnings),
+    ]
     if of.comparison.confounders:
         properties = ElementTree.SubElement(suite, "properties")
         for each in of.comparison.confounders:
@@ -142,6 +168,7 @@ def gate_markdown(of: Gate) -> str:
         "",
     ]
     lines += [f"Allowed regression: {percent(of.limit, plus=False)} of {of.comparison.metric.words}.", ""]
+    lines += [f"{_escaped(noise_line(grade_against_none(of.comparison)))}.", ""]
     lines += ["| point | change | interval | pairs | gate |", "|---|--:|--:|--:|---|"]
     for point in of.points:
         interval = "–" if point.compared.interval is None else low_to_high(point.compared.interval)  # noqa: RUF001
@@ -173,7 +200,10 @@ def gate_words(of: Gate, point: GatePoint) -> str:
         seen += f" ({100 * interval.level:.3g} % interval {low_to_high(interval)})"
     allowed = f"allowed regression: {percent(of.limit, plus=False)}"
     if point.verdict is GateVerdict.INCONCLUSIVE:
-        return f"{seen}, {allowed}; {new_run_words(interval, point.new_run_pairs, paired=of.comparison.paired)}"
+        needed = new_run_words(
+            point.compared, point.new_run_pairs, point.new_run_instances, paired=of.comparison.paired
+        )
+        return f"{seen}, {allowed}; {needed}"
     return f"{seen}, {allowed}"
 
 

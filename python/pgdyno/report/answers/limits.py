@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pgdyno.report import numbers
+from pgdyno.report.digest import Digest, median_trial
 from pgdyno.report.numbers import NOTHING
 from pgdyno.report.terminal.text_drawing import printable
 from pgdyno.report.translation import gettext, gettext_noop, ngettext
-from pgdyno.store.probe_queries import SeenBeside
-from pgdyno.units import format_bytes
+from pgdyno.store.probe_queries import ProbeAverages
+from pgdyno.units import format_size
 
 BUSY = 0.85
 """Share of the host's CPU time from which on the host counts as busy."""
@@ -22,7 +23,7 @@ MOST = 0.5
 CLASSES = ("CPU", "I/O", "WAL", "Lock", "LWLock", "Client", gettext_noop("other"))
 """Classes of waits, in the order in which charts stack them."""
 MOST_ROWS = 24
-HEADINGS = ("trial", "CPU", "steal", "active", "WAL/s", "disk", "top wait", "limit")
+HEADINGS = ("point", "CPU", "steal", "active", "WAL/s", "disk", "top wait", "limit")
 _NAME, _WAIT = 26, 24
 
 
@@ -45,14 +46,15 @@ def wait_class(wait_type: str, wait: str) -> str:
     return {"CPU": "CPU", "IO": "I/O", "Lock": "Lock", "LWLock": "LWLock", "Client": "Client"}.get(wait_type, "other")
 
 
-def limit_of(seen: SeenBeside | None) -> Limit:
+def limit_of(seen: ProbeAverages | None) -> Limit:
     """Return what most active sessions of the measured part did, and whether the host was busy."""
     if seen is None:
         return Limit(gettext(NOT_KNOWN), gettext("no probe"))
     shares = _shares(seen)
-    about = []
-    if shares:
-        chief = max(shares, key=lambda name: shares[name])
+    word, about = _word(seen, shares), []
+    chief = max(shares, key=lambda name: shares[name], default=None)
+    # sessions are sampled more often between two statements than in one: a busy host contradicts them, and decides
+    if chief is not None and not (word == "CPU" and chief == "Client"):
         top = next(wait or kind for kind, wait, _ in seen.waits if wait_class(kind, wait) == chief)
         share = _percent(shares[chief])
         if chief == "CPU":
@@ -65,12 +67,10 @@ def limit_of(seen: SeenBeside | None) -> Limit:
         about.append(gettext("{share} of its time stolen", share=_percent(seen.steal)))
     if seen.disk_utilisation is not None and seen.disk_utilisation >= MOST:
         about.append(gettext("disk {share} busy", share=_percent(seen.disk_utilisation)))
-    return Limit(
-        gettext(_word(seen, shares)), gettext(", ").join(about) or gettext("no active session in the probe's samples")
-    )
+    return Limit(gettext(word), gettext(", ").join(about) or gettext("no active session in the probe's samples"))
 
 
-def _word(seen: SeenBeside, shares: Mapping[str, float]) -> str:
+def _word(seen: ProbeAverages, shares: Mapping[str, float]) -> str:
     chief = max(shares, key=lambda name: shares[name], default=None)
     if seen.steal is not None and seen.steal >= MUCH_STEAL:
         return gettext_noop("steal")
@@ -85,7 +85,7 @@ def _word(seen: SeenBeside, shares: Mapping[str, float]) -> str:
     return NOTHING_ALONE if chief is not None else NOT_KNOWN
 
 
-def _shares(seen: SeenBeside) -> dict[str, float]:
+def _shares(seen: ProbeAverages) -> dict[str, float]:
     """Return the share of each class of all active sessions."""
     total = sum(sessions for _, _, sessions in seen.waits)
     shares: dict[str, float] = {}
@@ -96,27 +96,33 @@ def _shares(seen: SeenBeside) -> dict[str, float]:
     return shares
 
 
-def limit_lines(trials: Sequence[SeenBeside]) -> list[str]:
-    """Return the table, a line per trial; nothing without a probe."""
-    if not trials:
+def limit_lines(trials: Sequence[ProbeAverages], of: Digest) -> list[str]:
+    """Return the table, a line per point: its trial of median throughput. Nothing without a probe."""
+    seen_in = {seen.trial: seen for seen in trials}
+    points = [(of.point_name(point), median_trial(of, point).number) for point in of.points if point.finished]
+    known = [(name, seen_in[number]) for name, number in points if number in seen_in]
+    if not known:
         return []
-    rows = [HEADINGS, *(_row(seen) for seen in trials[:MOST_ROWS])]
+    rows = [HEADINGS, *(_row(name, seen) for name, seen in known[:MOST_ROWS])]
     widths = [max(len(row[at]) for row in rows) for at in range(len(HEADINGS))]
-    lines = ["in the probe's samples of the server while it was measured:", *(_line(row, widths) for row in rows)]
-    more = len(trials) - MOST_ROWS
-    return [*lines, f"and {ngettext('{count:,} more trial', '{count:,} more trials', more)}"] if more > 0 else lines
+    lines = [
+        "in the probe's samples of the server, in the median trial of each point:",
+        *(_line(row, widths) for row in rows),
+    ]
+    more = len(known) - MOST_ROWS
+    return [*lines, f"and {ngettext('{count:,} more point', '{count:,} more points', more)}"] if more > 0 else lines
 
 
-def _row(seen: SeenBeside) -> tuple[str, ...]:
+def _row(point: str, seen: ProbeAverages) -> tuple[str, ...]:
     top = NOTHING
     if seen.waits:
         kind, wait, sessions = seen.waits[0]
         name = f"{kind}:{wait}" if wait else kind
         top = f"{_cut(printable(name), _WAIT)} {numbers.rounded(sessions, 2)}"
     word = limit_of(seen).word
-    wal = NOTHING if seen.wal_bytes_per_s is None else format_bytes(round(seen.wal_bytes_per_s))
+    wal = NOTHING if seen.wal_bytes_per_s is None else format_size(round(seen.wal_bytes_per_s))
     return (
-        _cut(printable(seen.slug), _NAME),
+        _cut(printable(point), _NAME),
         _percent(seen.cpu),
         _percent(seen.steal),
         numbers.rounded(sum(each for _, _, each in seen.waits), 2) if seen.waits else NOTHING,
@@ -129,7 +135,7 @@ def _row(seen: SeenBeside) -> tuple[str, ...]:
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
     # names at the left, figures at the right
-    names = {"trial", "top wait", "limit"}
+    names = {"point", "top wait", "limit"}
     cells = [
         cell.ljust(width) if heading in names else cell.rjust(width)
         for heading, cell, width in zip(HEADINGS, row, widths, strict=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pgdyno.analyse.estimate import Estimate, mean_interval
+from pgdyno.analyse.mean_interval import Estimate, trials_interval
 from pgdyno.analyse.summary import PointSummary
 from pgdyno.records import PhaseFigures
 from pgdyno.report import numbers
 from pgdyno.report.digest import Digest
-from pgdyno.report.tables import Table
+from pgdyno.report.report_tables import Table
 from pgdyno.report.translation import gettext, gettext_each, ngettext
 
 
@@ -22,10 +22,12 @@ class Phase:
     name: str
     result: bool
     trials: Sequence[PhaseFigures]
+    instances: Sequence[int | None]
+    """The instance of each of `trials`."""
 
     @property
     def tps(self) -> Estimate:
-        return mean_interval([each.tps for each in self.trials])
+        return trials_interval([each.tps for each in self.trials], self.instances)
 
     def percentiles_ns(self, name: str) -> list[int]:
         """Return the percentile `name` of each trial that has one: percentiles of several are not averaged."""
@@ -43,11 +45,13 @@ def phases_of(of: Digest) -> list[Phase]:
     found: list[Phase] = []
     for point in of.points:
         kept = [
-            trial.summary.phases
+            (trial.instance, trial.summary.phases)
             for trial in of.run.trials
             if trial.number in point.finished and trial.summary is not None and trial.summary.phases
         ]
-        found += [Phase(point, same[0].name, same[0].result, same) for same in zip(*kept, strict=False)]
+        instances = [instance for instance, _ in kept]
+        by_phase = zip(*(phases for _, phases in kept), strict=False)
+        found += [Phase(point, same[0].name, same[0].result, same, instances) for same in by_phase]
     return found
 
 
@@ -58,20 +62,20 @@ def phases_text(of: Digest) -> str | None:
         return None
     servers = {of.server_name(phase.point.series) for phase in counted}
     rates = [phase.tps.mean for phase in counted]
-    told = {
+    values = {
         "name": servers.pop() if len(servers) == 1 else of.manifest.workload,
         "phases": ngettext("{count:,} phase", "{count:,} phases", len({phase.name for phase in counted})),
         "tps": _span([numbers.rounded(rate) for rate in (min(rates), max(rates))]),
     }
     slow = [(phase.percentiles_ns("p99")[-1], phase) for phase in counted if phase.percentiles_ns("p99")]
     if not slow:
-        return gettext("{name} in {phases}: {tps} transactions a second", **told)
+        return gettext("{name} in {phases}: {tps} transactions a second", **values)
     best, (worst_ns, worst) = min(each[0] for each in slow), max(slow, key=lambda each: each[0])
     return gettext(
         "{name} in {phases}: {tps} transactions a second; p99 {ms} ms, the highest in {worst}",
         ms=_span([numbers.ms(best), numbers.ms(worst_ns)]),
         worst=worst.name,
-        **told,
+        **values,
     )
 
 

@@ -8,7 +8,7 @@ from pgdyno.analyse.series import label, varying
 from pgdyno.analyse.summary import PointSummary
 from pgdyno.report import numbers
 from pgdyno.report.digest import Digest
-from pgdyno.report.tables import Table
+from pgdyno.report.report_tables import Table
 from pgdyno.report.translation import gettext, gettext_each, listed
 
 NAMED_AT_MOST = 4
@@ -74,8 +74,8 @@ def kept_up(of: Digest) -> Iterator[str]:
                 name=name,
                 rate=listed(rates) if len(rates) <= NAMED_AT_MOST else numbers.between(rates[0], rates[-1]),
             )
-        behind = [point for point in points if point not in kept]
-        for point in behind[:NAMED_AT_MOST]:
+        others = [point for point in points if point not in kept]
+        for point in others[:NAMED_AT_MOST]:
             yield gettext(
                 "{name} does not keep up with {rate} transactions a second: it serves {tps}, {share} % of those due",
                 name=name,
@@ -83,8 +83,8 @@ def kept_up(of: Digest) -> Iterator[str]:
                 tps=numbers.estimate(point.tps),
                 share=numbers.rounded(100 * served_share(of, point)),
             )
-        if len(behind) > NAMED_AT_MOST:
-            more = len(behind) - NAMED_AT_MOST
+        if len(others) > NAMED_AT_MOST:
+            more = len(others) - NAMED_AT_MOST
             yield gettext("{name} does not keep up with {count} further rates", name=name, count=more)
 
 

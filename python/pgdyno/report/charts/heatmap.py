@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pgdyno.analyse.timeline import Heatmap
+from pgdyno.analyse.over_time.timeline import Heatmap
 from pgdyno.report.charts.layout import CHART_HEIGHT, GAP, Box, Layout, label_column, n_text, x_title, y_axis
 from pgdyno.report.charts.palette import Look
 from pgdyno.report.charts.svg import (

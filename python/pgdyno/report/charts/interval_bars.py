@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from pgdyno.analyse.comparison import Comparison, PointComparison
-from pgdyno.analyse.estimate import Estimate
+from pgdyno.analyse.mean_interval import Estimate
 from pgdyno.report.answers.comparison import low_to_high, percent
 from pgdyno.report.charts.labels import marker
 from pgdyno.report.charts.layout import Layout, n_text
@@ -21,9 +21,11 @@ MOST_ROWS = 60
 TOP = 26.0
 
 
-def forest_chart(of: Comparison, look: Look, title: str, layout: Layout) -> Drawing:
-    """Draw one row per point and one for all of them: other / base - 1 on a log axis, ±delta shaded."""
-    points = [*of.points[:MOST_ROWS], *([of.overall] if of.overall is not None else [])]
+def forest_chart(of: Comparison, look: Look, title: str, layout: Layout, most: int = MOST_ROWS) -> Drawing:
+    """Draw one row per point, at most `most`, and one for all of them: other / base - 1 on a log axis, ±delta
+    shaded.
+    """
+    points = [*of.points[:most], *([of.overall] if of.overall is not None else [])]
     drawing = Drawing(layout.width, TOP + ROW * len(points) + 48, title, _description(of))
     narrow = layout is Layout.NARROW
     longest = max((text_width(translated(point.label)) for point in points), default=60.0) + 18

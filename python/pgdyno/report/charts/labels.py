@@ -122,6 +122,8 @@ def _top(block: Sequence[int], wanted: Sequence[float], distance: float, low: fl
     return max(min(middle - length / 2, high - length), low)
 
 
+MOST_ENDS = 14
+"""Lines whose names fit at their ends; a legend names more."""
 MOST_ROOM = 200.0
 """Largest width of a name; longer ones are shortened in the middle, and complete in the table."""
 _LEADER = 14.0

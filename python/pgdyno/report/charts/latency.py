@@ -10,7 +10,7 @@ from pgdyno.analyse.histogram import LatencyHistogram, SpectrumPoint, axis_of, s
 from pgdyno.analyse.series import Series
 from pgdyno.analyse.summary import PointLatency, PointSummary
 from pgdyno.report import numbers
-from pgdyno.report.charts.labels import LineEnd, marker, name_ends, room_for
+from pgdyno.report.charts.labels import MOST_ENDS, LineEnd, marker, name_ends, room_for
 from pgdyno.report.charts.layout import CHART_HEIGHT, Box, Layout, label_column, n_title, x_title, y_axis
 from pgdyno.report.charts.palette import Look
 from pgdyno.report.charts.scaling import Named, clients_axis, clients_scale
@@ -109,7 +109,7 @@ def _several(lines: Sequence[_Line], clients: Sequence[int], left: float, title:
     drawing = Drawing(layout.width, CHART_HEIGHT + 10, title, _description({"p99": lines}))
     values = [value for each in lines for _, value in each.points]
     ticks = log_ticks(min(values), max(values))
-    names = [each.name for each in lines] if layout is not Layout.NARROW else []
+    names = [each.name for each in lines] if layout is not Layout.NARROW and len(lines) <= MOST_ENDS else []
     room = room_for(names) if names else 8.0
     box = Box(left, 30, layout.width - room, CHART_HEIGHT - 30)
     y = Scale(ticks[0], ticks[-1], box.bottom, box.top, math.log10)

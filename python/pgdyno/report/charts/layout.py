@@ -12,9 +12,13 @@ from pgdyno.report.translation import gettext
 
 
 class Layout(StrEnum):
-    """A page shows the wide or the narrow form, depending on its width; paper has its own. Text is readable in all."""
+    """A page shows the wide or the narrow form, depending on its width; paper has its own. Text is readable in all.
+
+    Two charts in the half form are as wide as one in the wide form.
+    """
 
     WIDE = "wide"
+    HALF = "half"
     NARROW = "narrow"
     PRINT = "print"
 
@@ -24,7 +28,7 @@ class Layout(StrEnum):
         return _WIDTHS[self]
 
 
-_WIDTHS = {Layout.WIDE: 960.0, Layout.NARROW: 380.0, Layout.PRINT: 700.0}
+_WIDTHS = {Layout.WIDE: 960.0, Layout.HALF: 520.0, Layout.NARROW: 380.0, Layout.PRINT: 700.0}
 CHART_HEIGHT = 260.0
 STRIP_HEIGHT = 140.0
 GAP = 14.0
@@ -71,6 +75,16 @@ def x_title(drawing: Drawing, box: Box, title: str) -> None:
     drawing.add(text(box.right, box.bottom + 36, title, "quiet", "end"))
 
 
+def key_line(drawing: Drawing, box: Box, width: float, title: str) -> float:
+    """Return the baseline of a legend `width` wide under the axis: next to the axis' title, or below it if both do not
+    fit. The drawing grows as needed.
+    """
+    if width + GAP + text_width(title) <= box.width:
+        return box.bottom + 36
+    drawing.height += 18
+    return box.bottom + 54
+
+
 def n_title(drawing: Drawing, counts: Sequence[int], told: str, beside: str) -> None:
     """Draw the sample size at the upper right; `beside` is the title at the left.
 
@@ -81,8 +95,8 @@ def n_title(drawing: Drawing, counts: Sequence[int], told: str, beside: str) -> 
 
 
 def n_text(counts: Sequence[int], told: str, room: float) -> str:
-    """Return the text for n that fits."""
+    """Return the text for n that fits; for one of them, only n."""
     low, high = (short(each) if each >= SHORTENED_FROM else f"{each}" for each in (min(counts), max(counts)))
     count = low if low == high else between(low, high)
     whole = gettext(told, count=count)
-    return whole if text_width(whole) <= room else gettext("n = {count}", count=count)
+    return whole if count != "1" and text_width(whole) <= room else gettext("n = {count}", count=count)

@@ -8,10 +8,10 @@ from types import MappingProxyType
 
 from markupsafe import Markup
 
-from pgdyno.analyse.scaling import NotFitted, ScalingCurve, UslBand, UslFit, curve_band
+from pgdyno.analyse.over_time.timeline import Timeline, trial_timeline
+from pgdyno.analyse.scaling import NotFitted, ScalingCurve, UslFit, fitted_line
 from pgdyno.analyse.series import Series
 from pgdyno.analyse.summary import PointSummary
-from pgdyno.analyse.timeline import Timeline, trial_timeline
 from pgdyno.records import Outcome, TrialRecord
 from pgdyno.report import sentences
 from pgdyno.report.answers.rates import has_rates
@@ -19,7 +19,7 @@ from pgdyno.report.charts.labels import marker, room_for
 from pgdyno.report.charts.latency import PERCENTILES, SpectrumLine, latency_chart, latency_drawn, spectrum_chart
 from pgdyno.report.charts.layout import Layout, label_column
 from pgdyno.report.charts.palette import MARKERS, Look
-from pgdyno.report.charts.scaling import dots_chart, scaling_chart
+from pgdyno.report.charts.scaling import Fitted, dots_chart, scaling_chart
 from pgdyno.report.charts.svg import Drawing, element, line, linear_ticks
 from pgdyno.report.charts.timeline import TrialStrip, timeline_chart
 from pgdyno.report.digest import NO_EXTRAS, Digest, Extras
@@ -29,9 +29,9 @@ BOTH_LAYOUTS_UP_TO = 12
 """With more strips than this, the folded ones have no narrow form, to keep the file small."""
 STRIPS_AT_MOST = 40
 NO_FITS: Mapping[Series, UslFit | NotFitted] = MappingProxyType({})
-BANDS_UP_TO = 4
-"""Largest number of curves with the band of the Universal Scalability Law."""
-COLUMNS = {Layout.WIDE: 6, Layout.NARROW: 3, Layout.PRINT: 4}
+FITTED_UP_TO = 4
+"""Largest number of curves with the line of the Universal Scalability Law."""
+COLUMNS = {Layout.WIDE: 6, Layout.HALF: 3, Layout.NARROW: 3, Layout.PRINT: 4}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,10 @@ class Figure:
         return self.drawn(Layout.WIDE)
 
     @property
+    def half(self) -> Markup:
+        return self.drawn(Layout.HALF)
+
+    @property
     def narrow(self) -> Markup | None:
         return self.drawn(Layout.NARROW) if self.has_narrow else None
 
@@ -64,10 +68,10 @@ def curves_figure(
     if has_rates(of):
         return None
     if any(len(curve.points) > 1 for curve in of.curves):
-        title, bands = sentences.scaling_title(of, extras), usl_bands(of, fits)
+        title, fitted = sentences.scaling_title(of, extras), fitted_lines(of, fits)
 
         def draw(layout: Layout) -> Drawing:
-            return scaling_chart(of.curves, of.named, title, layout, bands, sides_of(of))
+            return scaling_chart(of.curves, of.named, title, layout, fitted, sides_of(of))
 
         return drawn_figure("scaling", title, draw)
     if len(of.curves) > 1:
@@ -88,12 +92,11 @@ def latency_figure(of: Digest) -> Figure | None:
     )
 
 
-def usl_bands(of: Digest, fits: Mapping[Series, UslFit | NotFitted]) -> dict[Series, UslBand]:
-    """Return the bands of the fitted law for few curves: more would hide each other."""
-    if len(of.curves) > BANDS_UP_TO:
+def fitted_lines(of: Digest, fits: Mapping[Series, UslFit | NotFitted]) -> Fitted:
+    """Return the fitted law for few curves: more would hide each other."""
+    if len(of.curves) > FITTED_UP_TO:
         return {}
-    bands = {each.series: curve_band(each, fits[each.series]) for each in of.curves if each.series in fits}
-    return {series: band for series, band in bands.items() if band is not None}
+    return {each.series: fitted_line(each, fits[each.series]) for each in of.curves if each.series in fits}
 
 
 def sides_of(of: Digest) -> tuple[float, float]:
@@ -165,7 +168,7 @@ def timeline_figures(of: Digest) -> Strips:
     folded: list[Figure] = []
     left_out = 0
     for at, point in enumerate(of.points):
-        if not any(of.run.intervals(number) for number in (*point.finished, *point.failed)):
+        if not any(len(of.run.seconds(number)) for number in (*point.finished, *point.failed)):
             continue
         is_first = id(point) in first and len(shown) < BOTH_LAYOUTS_UP_TO
         if not is_first and len(folded) >= STRIPS_AT_MOST:

@@ -7,11 +7,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from pgdyno.analyse.scaling import ScalingCurve, ScalingPoint, UslBand
+from pgdyno.analyse.scaling import ScalingCurve, ScalingPoint
 from pgdyno.analyse.series import Series
 from pgdyno.report import numbers
-from pgdyno.report.charts.labels import LineEnd, Placer, Rect, marker, name_ends, room_for, whisker
-from pgdyno.report.charts.layout import CHART_HEIGHT, GAP, Box, Layout, label_column, n_text, n_title, x_title, y_axis
+from pgdyno.report.charts.labels import MOST_ENDS, LineEnd, Placer, Rect, marker, name_ends, room_for, whisker
+from pgdyno.report.charts.layout import (
+    CHART_HEIGHT,
+    GAP,
+    Box,
+    Layout,
+    key_line,
+    label_column,
+    n_text,
+    n_title,
+    x_title,
+    y_axis,
+)
 from pgdyno.report.charts.palette import Look
 from pgdyno.report.charts.svg import (
     Drawing,
@@ -28,7 +39,10 @@ from pgdyno.report.charts.svg import (
 from pgdyno.report.translation import gettext, gettext_noop
 
 TRIALS = gettext_noop("n = {count} trials a point")
-NO_BANDS: Mapping[Series, UslBand] = MappingProxyType({})
+Fitted = Mapping[Series, Sequence[tuple[float, float]]]
+"""The fitted law of some curves: clients and throughput."""
+NO_FITTED: Fitted = MappingProxyType({})
+KEY = gettext_noop("dashed: fitted scalability law")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +58,18 @@ def scaling_chart(
     named: Mapping[Series, Named],
     title: str,
     layout: Layout,
-    bands: Mapping[Series, UslBand] = NO_BANDS,
+    fitted: Fitted = NO_FITTED,
     sides: tuple[float, float] = (0.0, 8.0),
 ) -> Drawing:
     """Draw throughput (from zero) by clients (log2) of every curve, each with at least one point.
 
-    `bands` are of the fitted scalability law, `sides` is the least room left and right of the axes.
+    The fitted law is a line without a band: its interval is of another kind than a point's, narrower because it uses
+    all points and assumes that the law holds. `sides` is the least room left and right of the axes.
     """
     drawing = Drawing(layout.width, CHART_HEIGHT + 10, title, _description(curves, named))
     ticks = linear_ticks(max(point.tps.high for curve in curves for point in curve.points))
-    names = [named[curve.series].name for curve in curves] if len(curves) > 1 and layout is not Layout.NARROW else []
+    is_named = 1 < len(curves) <= MOST_ENDS and layout is not Layout.NARROW
+    names = [named[curve.series].name for curve in curves] if is_named else []
     room = max(room_for(names) if names else 0.0, sides[1])
     left = max(sides[0], label_column([f"{tick:,.0f}" for tick in ticks]))
     box = Box(left, 30, layout.width - room, CHART_HEIGHT - 30)
@@ -66,31 +82,38 @@ def scaling_chart(
     )
     placer = Placer(Rect(box.left, box.top - 14, layout.width, box.bottom))
     for curve in curves:
-        if curve.series in bands:
-            _band(drawing, bands[curve.series], named[curve.series], x, y)
+        if fitted.get(curve.series):
+            _law(drawing, fitted[curve.series], named[curve.series], x, y, placer)
     for curve in curves:
         _curve(drawing, curve, named[curve.series], x, y, placer)
     if len(curves) == 1:
         _annotate(drawing, curves[0], x, y, box, placer)
-        if bands:
-            _band_key(drawing, curves[0], named, box)
+        if any(fitted.values()):
+            drawing.add(
+                text(
+                    box.left,
+                    key_line(drawing, box, text_width(gettext(KEY)), gettext("clients (log2)")),
+                    gettext(KEY),
+                    "quiet",
+                )
+            )
     else:
         for curve in curves:
             _ring(drawing, curve, named[curve.series].look, x, y)
-        _marks_key(drawing, box)
+        _marks_key(drawing, box, knee=any(curve.knee is not None for curve in curves))
     if names:
         _names(drawing, curves, named, x, y, box, room)
     return drawing
 
 
-def _band(drawing: Drawing, band: UslBand, named: Named, x: Scale, y: Scale) -> None:
-    """Draw the fitted law with its 95 % band, behind the measured points."""
-    highs = [(x(at), y(value)) for at, value in zip(band.clients, band.high, strict=True)]
-    lows = [(x(at), y(value)) for at, value in zip(band.clients, band.low, strict=True)]
-    hint = element("title", gettext("{name}: fitted scalability law with its 95 % band", name=named.name))
-    steps = path([*highs, *reversed(lows)], f"f{named.look.colour} area", close=True)
-    middle = [(x(at), y(value)) for at, value in zip(band.clients, band.fitted, strict=True)]
-    drawing.add(element("g", hint, steps, path(middle, f"s thin faint t{named.look.colour} d2")))
+def _law(
+    drawing: Drawing, line_of: Sequence[tuple[float, float]], named: Named, x: Scale, y: Scale, placer: Placer
+) -> None:
+    """Draw the fitted law behind the measured points, and keep labels off it."""
+    places = [(x(clients), y(tps)) for clients, tps in line_of]
+    hint = element("title", gettext("{name}: fitted scalability law", name=named.name))
+    drawing.add(element("g", hint, path(places, f"s thin faint t{named.look.colour} d2")))
+    placer.take_line(places)
 
 
 def clients_scale(clients: Sequence[int], box: Box) -> Scale:
@@ -147,18 +170,15 @@ def _annotate(drawing: Drawing, curve: ScalingCurve, x: Scale, y: Scale, box: Bo
             drawing.add(text(spot.x, spot.y, words, "name halo", spot.anchor))
 
 
-def _band_key(drawing: Drawing, curve: ScalingCurve, named: Mapping[Series, Named], box: Box) -> None:
-    """Draw the band's legend under the axis, because fonts lack such a symbol."""
-    y, colour = box.bottom + 36, f"f{named[curve.series].look.colour} area"
-    drawing.add(element("rect", x=box.left, y=y - 10, width=16, height=11, class_=colour))
-    drawing.add(text(box.left + 22, y, gettext("fitted scalability law, 95 %"), "quiet"))
-
-
-def _marks_key(drawing: Drawing, box: Box) -> None:
-    """Explain ring and bar under the axis."""
-    y, peak = box.bottom + 36, gettext("peak")
+def _marks_key(drawing: Drawing, box: Box, *, knee: bool) -> None:
+    """Explain ring and bar under the axis; the bar only if a curve has a `knee`."""
+    peak = gettext("peak")
+    width = 51 + text_width(peak) + text_width(gettext("knee"))
+    y = key_line(drawing, box, width, gettext("clients (log2)"))
     drawing.add(element("circle", cx=box.left + 6, cy=y - 4.5, r=5.5, class_="ring"))
     drawing.add(text(box.left + 17, y, peak, "quiet"))
+    if not knee:
+        return
     bar = box.left + 17 + text_width(peak) + 14
     drawing.add(line(bar, y - 3, bar + 14, y - 3, "ring"), text(bar + 20, y, gettext("knee"), "quiet"))
 

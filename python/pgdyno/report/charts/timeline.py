@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pgdyno.analyse.timeline import Timeline, TimelineSecond
+from pgdyno.analyse.over_time.timeline import Timeline, TimelineSecond
 from pgdyno.report import numbers
 from pgdyno.report.charts.latency import LEAST_MS
 from pgdyno.report.charts.layout import STRIP_HEIGHT, Box, Layout, label_column, n_title

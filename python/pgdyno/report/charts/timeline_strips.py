@@ -48,7 +48,7 @@ COLOURS = {
     "iowait": "f0",
     "steal": "lock",
 }
-"""The same as on the page."""
+"""Colours by kind of CPU time, equal to those in `page/timeline.js`."""
 WAL_COLOUR = 5
 
 

@@ -19,10 +19,11 @@ from pgdyno.report.paper.page_blocks import (
     listed,
     pairs,
     rows_table,
+    section_blocks,
     table,
 )
+from pgdyno.report.report_tables import Table
 from pgdyno.report.sections.validity import Reason
-from pgdyno.report.tables import Table
 from pgdyno.report.translation import capital, gettext, ngettext, sentence
 
 
@@ -155,6 +156,13 @@ def _times(content: Content) -> Iterator[Block]:
     yield from _tables(content["trial_table"], content["replica_table"])
 
 
+def _endurance(content: Content) -> Iterator[Block]:
+    if content["endurance"]:
+        yield heading(gettext("Endurance"))
+    for each in content["endurance"]:
+        yield line(sentence(each))
+
+
 def _dips(content: Content) -> Iterator[Block]:
     dips = content["dips"]
     if dips is None:
@@ -169,11 +177,13 @@ def _dips(content: Content) -> Iterator[Block]:
         yield code(each.fragment)
 
 
-def _statements(content: Content) -> Iterator[Block]:
-    tables = (content["statements"], *content["counted"], *content["growth"], *content["processes"])
-    if any(tables):
-        yield heading(gettext("Statements, tables, processes"))
-        yield from _tables(*tables)
+def _listed(content: Content) -> Iterator[Block]:
+    for each in content["listed"]:
+        rest = list(section_blocks(each)) if not each.section.on_second_page else []
+        rest += chain.from_iterable((heading(folded.title, 2), table(folded.table)) for folded in each.folded)
+        if rest:
+            yield heading(each.section.title())
+            yield from rest
 
 
 def _failed(content: Content) -> Iterator[Block]:
@@ -183,9 +193,6 @@ def _failed(content: Content) -> Iterator[Block]:
 
 
 def _differences(content: Content) -> Iterator[Block]:
-    if content["cost"] is not None:
-        yield heading(gettext("Throughput"))
-        yield table(content["cost"].rates)
     if content["differences"] or content["settings"]:
         yield heading(gettext("Differences"))
         yield from _tables(*content["differences"], content["settings"])
@@ -235,8 +242,9 @@ _SECTIONS: tuple[Callable[[Content], Iterable[Block]], ...] = (
     _law,
     _latency,
     _times,
+    _endurance,
     _dips,
-    _statements,
+    _listed,
     _failed,
     _differences,
     _plan,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from pgdyno.report.html import Content, joined, where
-from pgdyno.report.paper.page_blocks import Block, breakable, figure, heading, line, listed, table
+from pgdyno.report.paper.page_blocks import Block, breakable, figure, heading, line, listed, section_blocks, table
 from pgdyno.report.sections.validity import Validity
 from pgdyno.report.translation import capital, gettext, ngettext, sentence
 
@@ -14,34 +14,32 @@ MOST_REASONS = 5
 
 
 def first_page(content: Content) -> list[Block]:
-    return list(chain(_verdict(content), _validity(content["validity"]), _notes(content), _comparison(content)))
+    return list(
+        chain(
+            _verdict(content),
+            _proof(content),
+            _numbers(content),
+            _validity(content["validity"]),
+            _notes(content),
+            _others(content),
+        )
+    )
 
 
 def second_page(content: Content) -> list[Block]:
     blocks = []
-    if content["curves"] or content["latency"]:
+    rest = [each for each in (content["curves"], content["latency"]) if each and each not in content["proof"][:1]]
+    if rest:
         blocks.append(heading(gettext("Scaling") if content["latency"] else gettext("Throughput")))
-        blocks += [figure(each) for each in (content["curves"], content["latency"]) if each]
+        blocks += [figure(each) for each in rest]
         bars = gettext("Bars at a point are its 95 % interval (Student's t over trials, n in its row).")
         blocks.append(line(bars, "quiet", keep=1))
-    if content["spectrum"]:
+    if content["spectrum"] and content["spectrum"] not in content["proof"][:1]:
         blocks.append(heading(gettext("Latency by percentile"), keep=2))
         blocks.append(figure(content["spectrum"], keep=2))
-    blocks.append(heading(gettext("Price")))
-    cost = content["cost"]
-    if cost is not None:
-        blocks += [line(cost.summary), table(cost.table)]
-        blocks += [table(cost.at_target)] if cost.at_target is not None else []
-    elif content["priced"]:
-        blocks.append(line(gettext("The price list has none of these targets.")))
-    else:
-        nobody = gettext(
-            "No prices given: to show a price next to each peak, set {key} in the plan, or use {command}.",
-            key="[price]",
-            command="pgdyno report RUN --price FILE",
-        )
-        blocks.append(line(nobody))
-    blocks += [table(content["rent"])] if content["rent"] is not None else []
+    for each in content["listed"]:
+        if each.section.on_second_page:
+            blocks += [heading(each.section.title()), *section_blocks(each)]
     return blocks
 
 
@@ -64,6 +62,17 @@ def _verdict(content: Content) -> Iterator[Block]:
             all=len(content["trials"]),
         )
         yield line(f"{gettext('Failed:')} {failed}.", "bad")
+
+
+def _proof(content: Content) -> Iterator[Block]:
+    """Return the picture that proves the answer."""
+    for each in content["proof"][:1]:
+        yield figure(each, keep=1)
+
+
+def _numbers(content: Content) -> Iterator[Block]:
+    if content["validity"] is not None:
+        yield line(f"{gettext('Validity')}: {content['validity'].line}")
     if content["numbers"]:
         numbers = [
             {
@@ -112,19 +121,16 @@ def told_notes(content: Content) -> Iterator[str]:
         yield capital(note.message) + (f": {where(note.points)}" if note.points else "") + "."
 
 
-def _comparison(content: Content) -> Iterator[Block]:
+def _others(content: Content) -> Iterator[Block]:
+    """Return the comparisons in words, and the table of the first; without one, the peaks."""
     comparisons = content["comparisons"]
     if not comparisons:
         if content["peaks"]:
             yield heading(gettext("Peak and knee of each series"), keep=1)
             yield table(content["peaks"], keep=1)
         return
-    # the page shows the first of many
-    chief = comparisons[content["chief"] if content["chief"] < len(comparisons) else 0]
     yield heading(gettext("Comparison"), keep=2)
-    if chief.figure is not None:
-        yield figure(chief.figure, keep=2)
-    others = [f"{each.sentence}." for each in comparisons if each is not chief]
+    others = [f"{each.sentence}." for each in comparisons[1:]]
     if others:
         yield listed(others, keep=3)
-    yield table(chief.table, keep=4)
+    yield table(comparisons[0].table, keep=4)

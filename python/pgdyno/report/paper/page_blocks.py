@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -12,7 +12,8 @@ from pgdyno.report.charts.layout import Layout
 from pgdyno.report.charts.page_figures import Figure
 from pgdyno.report.charts.palette import Theme
 from pgdyno.report.html import joined
-from pgdyno.report.tables import Table
+from pgdyno.report.report_tables import Table
+from pgdyno.report.sections.section import FilledSection
 from pgdyno.report.translation import Language, current_language, gettext
 
 Block = dict[str, Any]
@@ -101,6 +102,12 @@ def rows_table(
         "words": words,
         "keep": keep,
     }
+
+
+def section_blocks(of: FilledSection) -> Iterator[Block]:
+    """Yield the content of a section, without its heading and its folded tables."""
+    for each in of.shown:
+        yield line(each) if isinstance(each, str) else figure(each) if isinstance(each, Figure) else table(each)
 
 
 def breakable(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from pgdyno.records import TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.answers.limits import CLASSES, wait_class
-from pgdyno.report.digest import Beside
+from pgdyno.report.digest import ProbeSamples
 from pgdyno.report.translation import gettext, gettext_noop, ngettext
 from pgdyno.store.probe_queries import WaitStep
 
@@ -98,12 +98,12 @@ def range_words(values: Values, skip: int) -> str:
     return low if low == high else gettext("{low} to {high}", low=low, high=high)
 
 
-def cloud_strips(beside: Beside, count: int, skip: int) -> list[dict[str, Any]]:
+def cloud_strips(beside: ProbeSamples, count: int, skip: int) -> list[dict[str, Any]]:
     """Return the strips of a trial of `count` steps, of which `skip` are warm-up; none without data."""
     return [*_load(beside.load, count, skip), *_minutes(beside, count, skip)]
 
 
-def _minutes(beside: Beside, count: int, skip: int) -> Iterator[dict[str, Any]]:
+def _minutes(beside: ProbeSamples, count: int, skip: int) -> Iterator[dict[str, Any]]:
     told: dict[tuple[str, str], list[float | None]] = {}
     for each in beside.minutes:
         if each.step < count:

@@ -16,11 +16,13 @@ from pgdyno.report.charts.interval_bars import MOST_ROWS, forest_chart
 from pgdyno.report.charts.page_figures import Figure, drawn_figure
 from pgdyno.report.charts.palette import Look
 from pgdyno.report.digest import Digest
-from pgdyno.report.tables import Table
+from pgdyno.report.report_tables import Table
 from pgdyno.report.translation import gettext, gettext_each, gettext_noop, translated
 
 MOST_COMPARISONS = 8
 MOST_PUBLISHED = 200
+FIRST_ROWS = 9
+"""Points of the forest plot on the first screen."""
 TITLES = {
     Verdict.FASTER: gettext_noop("{other} is faster: the overall interval is right of the band"),
     Verdict.SLOWER: gettext_noop("{other} is slower: the overall interval is left of the band"),
@@ -49,6 +51,8 @@ class Compared:
     """How to reach a verdict; empty if there is one."""
     warnings: Sequence[str]
     figure: Figure | None
+    first: Figure | None
+    """Its first rows, for the first screen; None if `figure` has no more."""
     table: Table
 
 
@@ -64,7 +68,7 @@ def settling(of: Comparison) -> str:
         return gettext("An interval needs at least two pairs, a claim six")
     if chief.verdict is not Verdict.INCONCLUSIVE:
         return ""
-    needed = new_run_words(chief.interval, chief.new_run_pairs, paired=of.paired)
+    needed = new_run_words(chief, chief.new_run_pairs, chief.new_run_instances, paired=of.paired)
     if chief.detectable is None:
         return needed
     could = percent(chief.detectable, plus=False)
@@ -74,18 +78,24 @@ def settling(of: Comparison) -> str:
 def _compared(of: Digest, each: Comparison, at: int) -> Compared:
     chief = each.chief
     verdict = chief.verdict if chief is not None else Verdict.INCONCLUSIVE
-    figure = None
+    figure = first = None
     if any(point.interval is not None for point in each.points):
         title = gettext((TITLES if len(each.points) > 1 else TITLES_OF_ONE)[verdict], other=each.other)
         colour = next((look.look.colour for look in of.named.values() if look.name == each.other), 1 + at % 5)
         look = Look(colour, 0)
         figure = drawn_figure(f"forest-{at}", title, lambda layout: forest_chart(each, look, title, layout))
+        if len(each.points) > FIRST_ROWS:
+            words = gettext(
+                "{title}. The first {count} of {all} points", title=title, count=FIRST_ROWS, all=len(each.points)
+            )
+            first = drawn_figure("forest", words, lambda layout: forest_chart(each, look, words, layout, FIRST_ROWS))
     return Compared(
         verdict.value,
         comparison_sentence(each),
         settling(each),
         [*_confounded(each), *(translated(warning) for warning in each.warnings)],
         figure,
+        first,
         _table(each),
     )
 
@@ -121,14 +131,15 @@ def _table(of: Comparison) -> Table:
         "delta": percent(of.delta, plus=False),
     }
     caption = gettext(
-        "{other} vs {base} by {metric}: geometric means, their ratio and its interval (95 %); within ±{delta} "
-        "counts as the same",
+        "{other} vs {base} by {metric}: geometric means over trials, which lie below the arithmetic means elsewhere if "
+        "trials scatter; their ratio and its interval (95 %); within ±{delta} counts as the same",
         **told,
     )
     if len(of.points) > 1:
         caption = gettext(
-            "{other} vs {base} by {metric}: geometric means, their ratio and its interval (95 %, Holm's over the "
-            "points); within ±{delta} counts as the same",
+            "{other} vs {base} by {metric}: geometric means over trials (last row: over the points, too), which lie "
+            "below the arithmetic means elsewhere; their ratio and its interval (95 %, Holm's over the points); within "
+            "±{delta} counts as the same",
             **told,
         )
     if len(of.points) > MOST_ROWS:

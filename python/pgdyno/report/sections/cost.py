@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 from pgdyno.analyse.price import Costs, PriceList
 from pgdyno.records.price import latency_limit
 from pgdyno.report import numbers
-from pgdyno.report.costs import PricedCurve, priced_curves
-from pgdyno.report.digest import Digest
+from pgdyno.report.costs import PricedCurve, priced_curves, rent_table
+from pgdyno.report.digest import Digest, Extras
+from pgdyno.report.report_tables import Table
 from pgdyno.report.sections.key_figures import curve_price
-from pgdyno.report.tables import Table
+from pgdyno.report.sections.section import Block, FoldedTable, Section
 from pgdyno.report.translation import gettext, gettext_each
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
-    summary: str
-    table: Table
-    at_target: Table | None
-    """At the latency target of the price list."""
-    rates: Table
+def _blocks(of: Digest, extras: Extras) -> list[Block]:
+    blocks = list(_priced(of, extras.prices)) if extras.prices is not None else []
+    rent = rent_table(of.manifest, of.run.trials)
+    return blocks if rent is None else [*blocks, rent]
 
 
-def cost_section(of: Digest, prices: PriceList) -> Cost | None:
-    """Return None if the list has none of the targets."""
+def _priced(of: Digest, prices: PriceList) -> Iterator[Block]:
+    """Yield nothing if the list has none of the targets."""
     rows = []
     for curve in of.curves:
         price = curve_price(curve, prices)
@@ -44,7 +41,7 @@ def cost_section(of: Digest, prices: PriceList) -> Cost | None:
             )
         )
     if not rows:
-        return None
+        return
     currency = prices.currency
     told = {"currency": currency, "span": numbers.span_of_years(prices.years)}
     table = Table(
@@ -69,7 +66,12 @@ def cost_section(of: Digest, prices: PriceList) -> Cost | None:
     used = {curve.series.target for curve in of.curves}
     rates = [row for name, costs in prices.target.items() if name in used for row in _rates(name, costs)]
     paid = (*gettext_each("target", "what", "paid"), gettext("amount, {currency}", currency=currency), gettext("count"))
-    return Cost(summary + left, table, _at_targets(of, prices), Table(gettext("Rates"), paid, tuple(rates), 3))
+    yield summary + left
+    yield table
+    at_target = _at_targets(of, prices)
+    if at_target is not None:
+        yield at_target
+    yield FoldedTable(gettext("Its rates"), Table(gettext("Rates"), paid, tuple(rates), 3))
 
 
 def _at_targets(of: Digest, prices: PriceList) -> Table | None:
@@ -127,3 +129,23 @@ def _rates(name: str, costs: Costs) -> Sequence[tuple[str, ...]]:
         for part in costs.monthly
     ]
     return rows
+
+
+def _absence(extras: Extras) -> str:
+    if extras.prices is not None:
+        return gettext("The price list has none of these targets.")
+    return gettext(
+        "No prices given: to show a price next to each peak, set {key} in the plan, or use {command}.",
+        key="[price]",
+        command="pgdyno report RUN --price FILE",
+    )
+
+
+SECTION = Section(
+    "price",
+    title=lambda: gettext("Price"),
+    link=lambda: gettext("Price"),
+    blocks=_blocks,
+    absence=_absence,
+    on_second_page=True,
+)

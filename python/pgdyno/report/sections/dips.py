@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from pgdyno.analyse.dip_evidence import Cause, Coincidence, ExplainedDip
-from pgdyno.analyse.dips import Dip, trial_dips
+from pgdyno.analyse.over_time.dip_evidence import Cause, Coincidence, ExplainedDip
+from pgdyno.analyse.over_time.dips import Dip, trial_dips
 from pgdyno.records import Outcome
 from pgdyno.report import numbers
 from pgdyno.report.digest import Digest
-from pgdyno.report.tables import Table
+from pgdyno.report.report_tables import Table
 from pgdyno.report.translation import gettext, gettext_each, gettext_noop, ngettext
 
 MOST_DIPS = 40
@@ -145,10 +145,10 @@ def dip_section(of: Digest, dips: Mapping[int, Sequence[Dip]], explained: Mappin
             count=MOST_DIPS,
             all=f"{len(every):,}",
         )
-    return Dips(summary, Table(caption, headings, tuple(rows), 4), [_said(each) for each in dict.fromkeys(tries)])
+    return Dips(summary, Table(caption, headings, tuple(rows), 4), [_translated(each) for each in dict.fromkeys(tries)])
 
 
-def _said(of: Try) -> Try:
+def _translated(of: Try) -> Try:
     return Try(gettext(of.cause), gettext(of.why), of.fragment)
 
 

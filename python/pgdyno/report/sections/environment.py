@@ -8,12 +8,11 @@ from pgdyno.fingerprint import Difference
 from pgdyno.records import GeneratorHost, TargetRecord, TrialRecord
 from pgdyno.records.manifest import masked_plan
 from pgdyno.report import numbers
-from pgdyno.report.digest import Digest
-from pgdyno.report.sections.key_figures import median_trial
-from pgdyno.report.tables import Table
+from pgdyno.report.digest import Digest, median_trial
+from pgdyno.report.report_tables import Table
 from pgdyno.report.translation import gettext, gettext_each, translated
 from pgdyno.store.probe_queries import ProcessSum
-from pgdyno.units import format_bytes
+from pgdyno.units import format_size
 
 LEAST_CPU_US = 10_000
 """Least CPU time of a process that neither read nor wrote."""
@@ -83,7 +82,7 @@ def host_facts(of: Digest) -> list[tuple[str, str]]:
     return [
         (gettext("Processor"), host.cpu_model),
         (gettext("Cores"), str(host.cores)),
-        (gettext("Memory"), format_bytes(host.memory_bytes)),
+        (gettext("Memory"), format_size(host.memory_bytes)),
         (gettext("System"), f"{host.os}, {host.architecture}"),
         (gettext("Kernel"), host.kernel),
         (gettext("Tools"), f"pgdyno {of.manifest.pgdyno}, pgdrive {of.manifest.pgdrive}"),
@@ -97,7 +96,7 @@ def server_table(targets: Sequence[TargetRecord]) -> Table:
         if facts is None:
             rows.append((target.name, target.kind, gettext("never started"), *[numbers.NOTHING] * 3))
             continue
-        size = numbers.NOTHING if facts.cluster_bytes is None else format_bytes(facts.cluster_bytes)
+        size = numbers.NOTHING if facts.cluster_bytes is None else format_size(facts.cluster_bytes)
         checksums = "on" if facts.data_checksums else "off"
         rows.append((target.name, target.kind, facts.version, checksums, size, facts.version_full))
     headings = gettext_each("target", "kind", "version", "checksums", "cluster", "as reported by the server")

@@ -1,17 +1,18 @@
-"""The four numbers: peak throughput, p99 at 80 % of it, price of a million transactions, what limited it."""
+"""The numbers under the answer: peak throughput, p99 below it, noise grade, what limited it, price if there is one."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pgdyno.analyse.noise_grade import NoiseGrade
 from pgdyno.analyse.price import Price, PriceList, price_of
 from pgdyno.analyse.scaling import ScalingCurve
 from pgdyno.analyse.summary import PointSummary
-from pgdyno.records import TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.answers.limits import Limit, limit_of
-from pgdyno.report.digest import Digest, Extras
-from pgdyno.report.tables import Table
+from pgdyno.report.answers.noise import noise_about
+from pgdyno.report.digest import Digest, Extras, median_trial
+from pgdyno.report.report_tables import Table
 from pgdyno.report.translation import gettext, gettext_each
 
 LOAD = 0.8
@@ -32,7 +33,7 @@ class BigNumber:
     """CSS class of an amber or red figure."""
 
 
-def four_numbers(of: Digest, curve: ScalingCurve, extras: Extras) -> list[BigNumber]:
+def peak_numbers(of: Digest, curve: ScalingCurve, extras: Extras) -> list[BigNumber]:
     """Return the numbers of one curve: the only one, or that of the highest peak."""
     peak, told = curve.peak, numbers.clients(curve.peak.clients)
     interval = f"± {numbers.half(peak.tps)}" if peak.tps.half is not None else gettext("one trial")
@@ -45,9 +46,15 @@ def four_numbers(of: Digest, curve: ScalingCurve, extras: Extras) -> list[BigNum
     return [
         BigNumber(name, numbers.estimate(peak.tps), "tps", gettext(", ").join(about)),
         _latency(curve, near(of, curve)),
-        _price(curve, extras.prices),
         BigNumber(gettext("limited by"), limit.word, "", edge + limit.about),
+        *_price(curve, extras.prices),
     ]
+
+
+def noise_number(grade: NoiseGrade | None) -> BigNumber:
+    return BigNumber(
+        gettext("noise grade"), grade.letter if grade is not None else numbers.NOTHING, "", noise_about(grade)
+    )
 
 
 def near(of: Digest, curve: ScalingCurve) -> PointSummary | None:
@@ -70,47 +77,43 @@ def near(of: Digest, curve: ScalingCurve) -> PointSummary | None:
 def _latency(curve: ScalingCurve, point: PointSummary | None) -> BigNumber:
     peak = curve.peak
     if point is not None and point.latency is not None and point.tps is not None:
-        told = {
-            "share": f"{100 * point.tps.mean / peak.tps.mean:.0f} %",
-            "clients": numbers.clients(point.clients),
-        }
-        at = gettext("at {share} of the peak: {clients}", **told)
+        at = numbers.clients(point.clients)
         if point.point.rate is not None:
-            at = gettext("at {share} of the peak: {clients}, rate {rate}", rate=f"{point.point.rate:,.10g}", **told)
-        return BigNumber(gettext("p99 near 80 % of the peak"), numbers.ms(point.latency.p99_ns), "ms", at)
+            at = gettext("{clients}, rate {rate}", clients=at, rate=f"{point.point.rate:,.10g}")
+        name = gettext("p99 at {share} % of the peak", share=_share(point, curve))
+        return BigNumber(name, numbers.ms(point.latency.p99_ns), "ms", gettext("at {clients}", clients=at))
     latency = peak.summary.latency
     p99 = numbers.ms(latency.p99_ns if latency is not None else None)
     if len(curve.points) > 1:
-        return BigNumber(gettext("p99 at the peak"), p99, "ms", gettext("no point is near 80 % of the peak"))
+        ends = {"fewest": f"{100 * FEWEST:.0f}", "most": f"{100 * MOST:.0f}"}
+        why = gettext("no point between {fewest} and {most} % of it", **ends)
+        return BigNumber(gettext("p99 at the peak"), p99, "ms", why)
     p999 = f"p99.9 {numbers.ms(latency.p999_ns)}, p50 {numbers.ms(latency.p50_ns)}" if latency is not None else ""
     return BigNumber("p99", p99, "ms", p999 or gettext("nothing succeeded"))
 
 
-def _price(curve: ScalingCurve, prices: PriceList | None) -> BigNumber:
+def _share(point: PointSummary, curve: ScalingCurve) -> str:
+    """Return the throughput of `point` in percent of the peak's."""
+    return f"{100 * point.tps.mean / curve.peak.tps.mean:.0f}" if point.tps is not None else numbers.NOTHING
+
+
+def _price(curve: ScalingCurve, prices: PriceList | None) -> list[BigNumber]:
+    """Return the price at the peak; nothing without a price list or if it lacks the target."""
     price = curve_price(curve, prices)
-    name = gettext("price of a million")
     if prices is None or price is None:
-        why = gettext("no price list") if prices is None else gettext("the price list lacks this target")
-        return BigNumber(name, numbers.NOTHING, "", why)
+        return []
     about = gettext(
         "transactions at the peak, over {span}, prices of {date}",
         span=numbers.span_of_years(prices.years),
         date=prices.date.isoformat(),
     )
-    return BigNumber(name, numbers.rounded(price.per_million), prices.currency, about)
+    return [BigNumber(gettext("price of a million"), numbers.rounded(price.per_million), prices.currency, about)]
 
 
 def curve_price(curve: ScalingCurve, prices: PriceList | None) -> Price | None:
     """Return the price at a curve's peak; None if the list lacks its target."""
     costs = prices.target.get(curve.series.target) if prices is not None else None
     return price_of(costs, prices.years, curve.peak.tps) if prices is not None and costs is not None else None
-
-
-def median_trial(of: Digest, point: PointSummary) -> TrialRecord:
-    """Return the finished trial of median throughput: it represents a point where trials cannot be averaged."""
-    by_tps = sorted(zip(point.tps_by_trial, point.finished, strict=True))
-    number = by_tps[(len(by_tps) - 1) // 2][1]
-    return next(trial for trial in of.run.trials if trial.number == number)
 
 
 def limit_at(of: Digest, curve: ScalingCurve, extras: Extras) -> Limit:
@@ -121,7 +124,7 @@ def limit_at(of: Digest, curve: ScalingCurve, extras: Extras) -> Limit:
 
 
 def peaks_table(of: Digest, extras: Extras) -> Table:
-    """Return the four numbers and the knee, a row per series."""
+    """Return these numbers and the knee, a row per series."""
     rows = []
     for curve in of.curves:
         peak, latency, point = curve.peak, curve.peak.summary.latency, near(of, curve)
@@ -136,6 +139,7 @@ def peaks_table(of: Digest, extras: Extras) -> Table:
                 numbers.half(peak.tps),
                 f"{peak.clients:,}",
                 f"{curve.knee.clients:,}" if curve.knee is not None else gettext("not determined"),
+                _share(point, curve) if point is not None else numbers.NOTHING,
                 numbers.ms(p99),
                 numbers.ms(latency.p99_ns if latency is not None else None),
                 *([numbers.rounded(price.per_million) if price else numbers.NOTHING] if extras.prices else []),
@@ -144,9 +148,9 @@ def peaks_table(of: Digest, extras: Extras) -> Table:
         )
     money = [gettext("a million, {currency}", currency=extras.prices.currency)] if extras.prices else []
     headings = gettext_each("series", "server", "limited by", "peak, tps")
-    more = gettext_each("clients at it", "knee, clients", "p99 near 80 %, ms", "p99 at it, ms")
+    more = gettext_each("clients at it", "knee, clients", "load, % of peak", "p99 there, ms", "p99 at peak, ms")
     caption = gettext(
-        "Peak and knee of each; ± is half of the 95 % interval. The difference between two peaks is not a paired "
-        "comparison"
+        "Peak and knee of each, and p99 at the load nearest to 80 % of the peak; ± is half of the 95 % interval. The "
+        "difference between two peaks is not a paired comparison"
     )
     return Table(caption, (*headings, "±", *more, *money, gettext("errors")), tuple(rows), 3)

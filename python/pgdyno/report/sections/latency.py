@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pgdyno.analyse.over_time.timeline import latency_heatmap
 from pgdyno.analyse.scaling import ScalingCurve
 from pgdyno.analyse.series import Series, label
 from pgdyno.analyse.summary import PointSummary
-from pgdyno.analyse.timeline import latency_heatmap
 from pgdyno.report import numbers
 from pgdyno.report.charts.heatmap import COLUMNS, heatmap_chart
 from pgdyno.report.charts.loops import LoopLine, LoopPoint, loops_chart
 from pgdyno.report.charts.page_figures import Figure, drawn_figure
 from pgdyno.report.charts.palette import MARKERS, Look
-from pgdyno.report.digest import Digest
-from pgdyno.report.sections.key_figures import median_trial
-from pgdyno.report.tables import Table
+from pgdyno.report.digest import Digest, median_trial
+from pgdyno.report.report_tables import Table
 from pgdyno.report.translation import gettext, gettext_each
 
 MOST_CURVES = 2
@@ -68,7 +67,7 @@ def _figure(of: Digest, curve: ScalingCurve, at: int) -> tuple[Figure, Table] | 
     ]
     headings = (*gettext_each("from, s", "transactions"), "p50, ms", "p90, ms", "p99, ms", gettext("max, ms"))
     caption = gettext(
-        "Trial {number} by time, including warm-up; n = {count}", number=trial.number, count=f"{heat.counts.sum():,}"
+        "Trial {number} by time, without warm-up; n = {count}", number=trial.number, count=f"{heat.counts.sum():,}"
     )
     table = Table(caption, headings, tuple(rows))
     return drawn_figure(f"heat-{at}", title, lambda layout: heatmap_chart(heat, look, title, layout)), table
@@ -131,13 +130,15 @@ def _line(of: Digest, load: _Load, points: Sequence[PointSummary], at: int) -> L
     look = Look(of.named[points[0].series].look.colour, at % len(MARKERS))
     name = gettext("{name}, {loop}", name=_series_name(of, series), loop=_loop(is_open))
     drawn = [
-        LoopPoint(_tps(point), _p99_ns(point) / 1e6, _told(point), point.histogram.count if point.histogram else 0)
+        LoopPoint(
+            _tps(point), _p99_ns(point) / 1e6, _load_words(point), point.histogram.count if point.histogram else 0
+        )
         for point in points
     ]
     return LoopLine(name, _loop(is_open), look, drawn)
 
 
-def _told(point: PointSummary) -> str:
+def _load_words(point: PointSummary) -> str:
     clients = numbers.clients(point.clients)
     if point.point.rate is None:
         return clients

@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from pgdyno.analyse.dips import Dip
-from pgdyno.analyse.timeline import TimelineSecond, trial_timeline
+import numpy as np
+
+from pgdyno.analyse.over_time.dips import Dip
+from pgdyno.analyse.over_time.timeline import Timeline, trial_timeline
 from pgdyno.records import Outcome, TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.answers.limits import CLASSES, wait_class
-from pgdyno.report.digest import Beside, Digest
+from pgdyno.report.digest import Digest, ProbeSamples
 from pgdyno.report.sections.cloud_metrics import FIGURES_A_STEP as OF_CLOUD
 from pgdyno.report.sections.cloud_metrics import cloud_strips
 from pgdyno.report.translation import Language, current_language, gettext, gettext_noop
@@ -72,7 +73,7 @@ class Steps:
 
 
 def timeline_data(
-    of: Digest, besides: Mapping[int, Beside], dips: Mapping[int, Sequence[Dip]], chosen: int, steps: Steps
+    of: Digest, besides: Mapping[int, ProbeSamples], dips: Mapping[int, Sequence[Dip]], chosen: int, steps: Steps
 ) -> dict[str, Any]:
     """Return every trial that has seconds, with the one to show first."""
     trials = []
@@ -104,14 +105,14 @@ def _is_cheap(trial: TrialRecord) -> bool:
 
 
 def trial_data(
-    of: Digest, trial: TrialRecord, beside: Beside | None, dips: Sequence[Dip], steps: Steps, *, percentiles: bool
+    of: Digest, trial: TrialRecord, beside: ProbeSamples | None, dips: Sequence[Dip], steps: Steps, *, percentiles: bool
 ) -> dict[str, Any] | None:
     """Return one trial in steps, in the format of the page's script; None without seconds."""
     timeline = trial_timeline(of.run, trial.number, percentiles=percentiles)
-    if not timeline.seconds:
+    if not len(timeline):
         return None
     width = steps.width_s(trial)
-    tps, low, p99 = _stepped(timeline.seconds, width)
+    tps, low, p99 = _stepped(timeline, width)
     clients = numbers.clients(trial.point.clients) if trial.point.clients else gettext("clients unknown")
     name = gettext(
         "{name}, {clients}, repeat {number}", name=of.trial_name(trial), clients=clients, number=trial.repeat
@@ -142,22 +143,24 @@ def trial_data(
     return made
 
 
-def _stepped(seconds: Sequence[TimelineSecond], width: float) -> tuple[list[Any], list[Any], list[Any]]:
+def _stepped(timeline: Timeline, width: float) -> tuple[list[Any], list[Any], list[Any]]:
     """Return mean and lowest throughput, and highest p99 (ms), of each step; None if a step has no second."""
-    groups: dict[int, list[TimelineSecond]] = defaultdict(list)
-    for second in seconds:
-        groups[int((second.from_s + 1e-3) / width)].append(second)
-    tps, low, p99 = [], [], []
-    for at in range(max(groups) + 1):
-        there = groups.get(at, [])
-        tps.append(_short(sum(each.tps for each in there) / len(there)) if there else None)
-        low.append(_short(min(each.tps for each in there)) if there else None)
-        values = [each.p99_ns for each in there if each.p99_ns is not None]
-        p99.append(_short(max(values) / 1e6) if values else None)
-    return tps, low, p99
+    step = ((timeline.from_s + 1e-3) / width).astype(int)
+    count = int(step.max()) + 1
+    there = np.bincount(step, minlength=count)
+    means = np.bincount(step, timeline.tps, count) / np.maximum(there, 1)
+    lowest, highest = np.full(count, np.inf), np.full(count, -np.inf)
+    np.minimum.at(lowest, step, timeline.tps)
+    known = ~np.isnan(timeline.p99_ns)
+    np.maximum.at(highest, step[known], timeline.p99_ns[known] / 1e6)
+    return (
+        [_short(mean) if seconds else None for mean, seconds in zip(means.tolist(), there.tolist(), strict=True)],
+        [_short(low) if seconds else None for low, seconds in zip(lowest.tolist(), there.tolist(), strict=True)],
+        [_short(high) if math.isfinite(high) else None for high in highest.tolist()],
+    )
 
 
-def _beside(beside: Beside, count: int) -> dict[str, Any]:
+def _beside(beside: ProbeSamples, count: int) -> dict[str, Any]:
     waits: dict[str, list[float]] = {}
     for wait in beside.waits:
         if wait.step < count:
@@ -187,7 +190,7 @@ def _line(each: SeriesStep) -> tuple[str, str, float] | None:
     return ("wal", "WAL", 1e-6) if each.source == "wal_position" else None
 
 
-def _marks(trial: TrialRecord, beside: Beside | None) -> list[list[Any]]:
+def _marks(trial: TrialRecord, beside: ProbeSamples | None) -> list[list[Any]]:
     """Return marks: seconds, and a word."""
     marks: list[list[Any]] = [
         [round(trial.warmup_s + event.began_s, 1), event.do] for event in trial.events if event.began_s is not None

@@ -10,6 +10,8 @@ from pgdyno.report import numbers
 from pgdyno.report.translation import gettext, gettext_noop, ngettext, translated
 
 EVIDENCE_SHOWN = 4
+NAMES_SHOWN = 4
+"""Rules that the line under the answer names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class Reason:
 @dataclass(frozen=True, slots=True)
 class Validity:
     summary: str
+    line: str
+    """How many rules passed, and the names of those that found something worse than a note."""
     gates: Sequence[Gate]
     reasons: Sequence[Reason]
     """Invalid findings and cautions, most severe first."""
@@ -67,12 +71,30 @@ def validity(findings: Sequence[Finding]) -> Validity:
     heaviest_first = sorted(checked, key=lambda finding: -order.index(finding.severity))
     return Validity(
         gettext("{count} rules: {parts}", count=len(gates), parts=gettext(", ").join(parts)),
+        _line(gates),
         gates,
         [_reason(each) for each in heaviest_first if each.severity is not Severity.NOTE],
         [_reason(each) for each in heaviest_first if each.severity is Severity.NOTE],
         [_reason(each) for each in findings if not each.checked],
         [translated(finding.said) for finding in checked if finding.severity is Severity.INVALID],
     )
+
+
+def _line(gates: Sequence[Gate]) -> str:
+    """Return `32 passed, 2 cautions: too-short, preflight`."""
+    parts = [gettext("{count} passed", count=sum(gate.word == gettext(PASSED) for gate in gates))]
+    for severity in (Severity.INVALID, Severity.CAUTION):
+        names = [gate.name for gate in gates if gate.word == gettext(_MARKS[severity][0])]
+        if not names:
+            continue
+        if severity is Severity.INVALID:
+            count = gettext("{count} invalid", count=len(names))
+        else:
+            count = ngettext("{count:,} caution", "{count:,} cautions", len(names))
+        more = len(names) - NAMES_SHOWN
+        shown = [*names[:NAMES_SHOWN], *([gettext("{count} more", count=more)] if more > 0 else [])]
+        parts.append(gettext("{count}: {names}", count=count, names=gettext(", ").join(shown)))
+    return gettext(", ").join(parts)
 
 
 def _counts(words: Sequence[str]) -> list[str]:

@@ -26,7 +26,7 @@ GAP = 2
 VERDICT = max(len(verdict.value) for verdict in CheckVerdict)
 WIDEST = 120
 """Longer lines are hard to read on any terminal."""
-BESIDE = 90
+WIDE = 90
 """From this width on, findings are next to the name, otherwise below it."""
 PLURALS: Mapping[CheckVerdict, str] = MappingProxyType(
     {CheckVerdict.NOTE: "notes", CheckVerdict.WARNING: "warnings", CheckVerdict.STOP: "stops"}
@@ -43,12 +43,12 @@ def check_lines(checks: Sequence[Check], width: int | None) -> list[Text]:
 
 
 def _check(check: Check, names: int, width: int | None) -> list[Text]:
-    beside = width is None or width >= BESIDE
-    indent = VERDICT + GAP + (names + GAP if beside else 0)
+    is_wide = width is None or width >= WIDE
+    indent = VERDICT + GAP + (names + GAP if is_wide else 0)
     head = Text(check.verdict.value.ljust(VERDICT + GAP), STYLES[check.verdict])
-    head.append(check.id.ljust(names + GAP) if beside else check.id, "bold")
+    head.append(check.id.ljust(names + GAP) if is_wide else check.id, "bold")
     found = _wrapped(check.found, indent, width)
-    if beside and found:
+    if is_wide and found:
         head.append(found.pop(0).plain.lstrip())
     lines = [head, *found]
     if check.means:

@@ -16,9 +16,11 @@ from rich.text import Text
 
 from pgdyno.records import Outcome
 from pgdyno.report import numbers
+from pgdyno.report.answers.comparison import percent
 from pgdyno.report.run_events import (
     BytesDone,
     IntervalEnded,
+    Looked,
     Noted,
     RowsDone,
     RunEvent,
@@ -77,8 +79,10 @@ class TimeLeft:
         self._later = 0
         self._seconds: float | None = None
 
-    def trial_started(self, later: int, seconds: float | None) -> None:
-        """Record the start of a trial, with `later` ones after it."""
+    def trial_started(self, later: int, seconds: float | None, *, is_over: bool = False) -> None:
+        """Record the start of a trial, with `later` ones after it; ignore one that is over (`TrialStarted.is_over`)."""
+        if is_over:
+            return
         self._starts.append(self._clock())
         self._later, self._seconds = later, seconds
 
@@ -175,11 +179,13 @@ class TerminalView(LiveView):
                 self._rates.append(tps)
             case TrialEnded():
                 self._end(event)
+            case Looked():
+                self._console.print(Text(printable(look_line(event)), ACCENT), soft_wrap=True)
             case Noted(text):
                 self._console.print(Text(printable(text), AMBER), soft_wrap=True)
 
     def _start(self, trial: TrialStarted) -> None:
-        self._left.trial_started(trial.later, trial.seconds)
+        self._left.trial_started(trial.later, trial.seconds, is_over=trial.is_over)
         self._trial, self._label, self._running = f"trial {trial.number}/{trial.total}", printable(trial.label), True
         self._rates.clear()
         self._p99_ms, self._phase = None, ""
@@ -229,7 +235,7 @@ class PlainView(LiveView):
                     self._said.add(text)
                     self._print(text)
             case TrialStarted():
-                self._left.trial_started(event.later, event.seconds)
+                self._left.trial_started(event.later, event.seconds, is_over=event.is_over)
                 self._trial = f"trial {event.number}/{event.total}{GAP}{event.label}"
                 self._spoke = self._clock()
             case IntervalEnded():
@@ -238,6 +244,8 @@ class PlainView(LiveView):
                     self._print(self._progress(event))
             case TrialEnded(outcome, tps, p99_ms):
                 self._print(f"{self._trial}{GAP}{result(outcome, tps, p99_ms)}")
+            case Looked():
+                self._print(look_line(event))
             case Noted(text):
                 self._print(text)
 
@@ -256,6 +264,15 @@ class QuietView(LiveView):
 
     def event(self, event: RunEvent) -> None:
         """Ignore the event."""
+
+
+def look_line(look: Looked) -> str:
+    """Return `B vs A at 8 clients: +4.6 % throughput so far, interval +1.1 to +8.2 %, 5 of at most 40 pairs`."""
+    interval = numbers.between(percent(look.low).removesuffix(" %"), percent(look.high))
+    state = " so far" if look.verdict is None else f" ({look.verdict})"
+    change = f"{percent(look.change)} {look.metric}{state}"
+    pairs = f"{look.pairs} of at most {look.most} pairs"
+    return f"{look.arm} vs {look.base} at {look.point}: {change}, interval {interval}, {pairs}"
 
 
 def result(outcome: Outcome, tps: float | None, p99_ms: float | None) -> str:

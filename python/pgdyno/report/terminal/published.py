@@ -9,8 +9,8 @@ from pgdyno.published import Published, published, published_names
 from pgdyno.records import Manifest
 from pgdyno.report import numbers
 from pgdyno.report.digest import Digest
+from pgdyno.report.report_tables import Table, text_lines
 from pgdyno.report.sections.comparison import published_table
-from pgdyno.report.tables import Table, text_lines
 
 MOST_ROWS = 24
 HEADINGS = ("point", "published for", "measured", "published", "measured / published")

@@ -12,13 +12,16 @@ from rich.text import Text
 
 from pgdyno.analyse.price import prices_of
 from pgdyno.analyse.series import heading
+from pgdyno.report import numbers
 from pgdyno.report import sentences as words
 from pgdyno.report.answers.answer import Answer, answer
+from pgdyno.report.answers.endurance import endurance_lines
+from pgdyno.report.answers.noise import noise_grade, noise_line
 from pgdyno.report.answers.rates import has_rates
 from pgdyno.report.costs import price_lines, priced_curves, rent_lines
 from pgdyno.report.digest import NO_EXTRAS, Digest, Extras, Note, notes
+from pgdyno.report.report_tables import PointRow, Table, point_rows, sentences, text_lines, tpcc_table
 from pgdyno.report.run_notes import disturbance_lines, finding_lines, preparation_line, replica_lines
-from pgdyno.report.tables import PointRow, Table, point_rows, sentences, text_lines, tpcc_table
 from pgdyno.report.terminal.published import published_lines
 from pgdyno.report.terminal.scaling_chart import scaling_lines
 from pgdyno.report.terminal.text_drawing import bar, printable, sparkline
@@ -62,8 +65,16 @@ def print_report(of: Digest, console: Console, extras: Extras, last: Sequence[st
     """
     width = console.width if console.is_terminal else None
     body = report_lines(of, width, unicode=_unicode(console), extras=extras)
-    for line in (*body, *(Text(each) for each in ("", *last) if last), *answer_lines(answer(of, extras), width)):
+    said = answer(of, extras)
+    noise = noise_line(noise_grade(of, said.chief)) if of.points else ""
+    lines = [*(Text(each) for each in ("", *last) if last), *noise_lines(noise, width)]
+    for line in (*body, *lines, *answer_lines(said, width)):
         console.print(line, soft_wrap=True, highlight=False)
+
+
+def noise_lines(noise: str, width: int | None) -> list[Text]:
+    """Return the noise grade after an empty line; nothing without a point."""
+    return [Text(""), *(Text(line) for line in _wrapped(noise, width or UNLIMITED, indent=4))] if noise else []
 
 
 def answer_lines(of: Answer, width: int | None) -> list[Text]:
@@ -85,7 +96,7 @@ def report_lines(of: Digest, width: int | None, *, unicode: bool = True, extras:
     """Return the report except its answer, in lines of at most `width` columns; None: unlimited, and no charts."""
     pictures = width is not None and unicode
     room = width or UNLIMITED
-    lines = [Text(line, "bold") for line in _wrapped(words.question(of), room)]
+    lines = [Text(line, "bold") for line in _wrapped(words.question(of.manifest), room)]
     lines += [Text(line, "dim") for line in _wrapped(words.conditions(of), room)]
     if of.points:
         lines += [Text(""), *_table(of, room, pictures=pictures)]
@@ -101,6 +112,7 @@ def report_lines(of: Digest, width: int | None, *, unicode: bool = True, extras:
         disturbance_lines(of.run.trials),
         replica_lines(of.run.trials),
         published_lines(of),
+        endurance_lines(of, extras),
     ):
         if block:
             lines += [Text(""), *(Text(line) for each in block for line in _wrapped(each, room, indent=4))]
@@ -242,9 +254,8 @@ def _failures(of: Digest, room: int) -> list[Text]:
     lines: list[Text] = []
     for trial in of.unfinished[:FAILURES_SHOWN]:
         why = trial.failure.message if trial.failure is not None else "no reason was recorded"
-        text = (
-            f"{trial.outcome.value}: trial {trial.number}, {of.trial_name(trial)}, {trial.point.clients} clients: {why}"
-        )
+        clients = numbers.clients(trial.point.clients)
+        text = f"{trial.outcome.value}: trial {trial.number}, {of.trial_name(trial)}, {clients}: {why}"
         lines += [Text(line, RED) for line in _wrapped(text, room, indent=8)]
     if len(of.unfinished) > FAILURES_SHOWN:
         lines.append(Text(f"and {len(of.unfinished) - FAILURES_SHOWN} more trials that did not finish", RED))

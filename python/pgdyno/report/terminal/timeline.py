@@ -1,6 +1,6 @@
 """One trial over time for a terminal: throughput, p99, active sessions by wait, processors, disks and WAL.
 
-It draws the same steps as the page's timeline (`sections/times.py`). Without a terminal or Unicode, it uses plain
+It draws the same steps as the page's timeline (`sections/timelines.py`). Without a terminal or Unicode, it uses plain
 lines.
 """
 
@@ -24,10 +24,13 @@ LOWER = 4
 """Rows of throughput, and of the charts below it."""
 MOST_PLAIN = 60
 """Lines of the plain form; longer trials have longer steps."""
+ACCENT = "cyan"
+"""Of every strip with one line; amber and red are for verdicts."""
 COLOURS = {
-    "CPU": "green", "I/O": "blue", "WAL": "yellow", "Lock": "red", "LWLock": "magenta", "Client": "bright_black",
-    "other": "cyan",
+    "CPU": "#009E73", "I/O": "#0072B2", "WAL": "#E69F00", "Lock": "#C0392B", "LWLock": "#CC79A7", "Client": "#7F7F7F",
+    "other": "#56B4E9",
 }  # fmt: skip
+"""The colours of waits on the page: yellow and red of the terminal's own palette are verdicts."""
 LETTERS = {"CPU": "C", "I/O": "I", "WAL": "W", "Lock": "L", "LWLock": "l", "Client": "c", "other": "o"}
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 
@@ -52,10 +55,10 @@ def timeline_lines(
         return
     wide = max((width - LABELS - 1) // len(trial["tps"]), 1)
     yield Text(_range("throughput", trial["tps"], "transactions a second"))
-    yield from _bars(trial["tps"], HEIGHT, wide, "cyan")
+    yield from _bars(trial["tps"], HEIGHT, wide, ACCENT)
     if any(value is not None for value in trial["p99"]):
         yield Text(_range("p99", trial["p99"], "ms, log axis"))
-        yield from _bars(trial["p99"], LOWER, wide, "cyan", log=True)
+        yield from _bars(trial["p99"], LOWER, wide, ACCENT, log=True)
     if trial.get("waits"):
         yield _waits_title(trial["waits"], cores, colours=colours)
         yield from _stacked(trial["waits"], LOWER, wide, colours=colours)
@@ -152,7 +155,7 @@ def _rows(trial: Mapping[str, Any], wide: int) -> Iterator[Text]:
     for name, values, unit in rows:
         known = [value or 0.0 for value in values]
         line = sparkline(known, len(known), 100.0 if unit == "%" else None)
-        text = Text().append(f"{name:>{LABELS - 2}}  ", "dim").append("".join(each * wide for each in line), "green")
+        text = Text().append(f"{name:>{LABELS - 2}}  ", "dim").append("".join(each * wide for each in line), ACCENT)
         yield text
         yield Text(" " * LABELS + _range(name, values, unit), "dim")
 
@@ -161,8 +164,8 @@ def _happened(trial: Mapping[str, Any], wide: int) -> Iterator[Text]:
     """Return dips and marks under their steps, then in words."""
     count, step = len(trial["tps"]), trial["step"]
     for name, spans, character, style in (
-        ("dips", trial["dips"], "━", "yellow"),
-        ("events", [(at, at) for at, _ in trial["marks"]], "▲", "red"),
+        ("dips", trial["dips"], "━", "bold"),
+        ("events", [(at, at) for at, _ in trial["marks"]], "▲", ""),
     ):
         if spans:
             cells = [" "] * (count * wide)

@@ -1,23 +1,22 @@
-"""Addresses on object storage: `s3://bucket/key`."""
+"""Addresses on object storage: `s3://bucket/key`, `gs://bucket/key`, `az://container/key`."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
 from os import PathLike, fspath
-from typing import Any, Protocol
 
-from pgdyno.errors import StoreError, UsageError
-from pgdyno.registry import OBJECT_STORAGE, loaded
+from pgdyno.errors import UsageError
 
-SCHEME = "s3://"
+SCHEMES = ("s3", "gs", "az")
+"""S3 and compatible services, Google Cloud Storage, Azure Blob Storage."""
+_ADDRESS = re.compile(rf"({'|'.join(SCHEMES)})://([^/]*)/?(.*)", re.DOTALL)
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 
 
 def is_remote(place: str | PathLike[str]) -> bool:
     """Return whether `place` is an address of object storage; everything else is a path."""
-    return fspath(place).startswith(SCHEME)
+    return _ADDRESS.match(fspath(place)) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,24 +24,29 @@ class Address:
     """An object, or all whose keys begin with `key/`."""
 
     bucket: str
+    """Of Azure, the container."""
     key: str
     """Without a slash at either end; empty for the whole bucket."""
+    scheme: str = "s3"
+    """One of `SCHEMES`."""
 
     @classmethod
     def of(cls, text: str) -> Address:
         """Parse `text`. Raises UsageError."""
-        bucket, _, key = text.removeprefix(SCHEME).partition("/")
-        if not is_remote(text) or _BUCKET.fullmatch(bucket) is None:
-            why = f": a bucket cannot be called {bucket!r}" if bucket and is_remote(text) else ""
-            raise UsageError(f"{text!r} is no address of object storage{why}", hint="write s3://bucket/folder")
-        return cls(bucket, key.strip("/"))
+        found = _ADDRESS.fullmatch(text)
+        scheme, bucket, key = found.groups() if found is not None else ("", "", "")
+        if _BUCKET.fullmatch(bucket) is None:
+            why = f": a bucket cannot be called {bucket!r}" if bucket else ""
+            hint = f"write {scheme or 's3'}://bucket/folder"
+            raise UsageError(f"{text!r} is no address of object storage{why}", hint=hint)
+        return cls(bucket, key.strip("/"), scheme)
 
     def __str__(self) -> str:
-        return f"{SCHEME}{self.bucket}/{self.key}"
+        return f"{self.scheme}://{self.bucket}/{self.key}"
 
     def __truediv__(self, below: str) -> Address:
         """Return the address of `below` in it."""
-        return Address(self.bucket, f"{self.prefix}{below}")
+        return Address(self.bucket, f"{self.prefix}{below}", self.scheme)
 
     @property
     def prefix(self) -> str:
@@ -53,30 +57,3 @@ class Address:
     def name(self) -> str:
         """Return the last part of its key; for a whole bucket, the bucket's name."""
         return self.key.rpartition("/")[2] or self.bucket
-
-
-class Service(Protocol):
-    """A client of S3 with boto3's methods, and its types of errors.
-
-    Credentials, region and endpoint are those that the client finds; none of them is stored.
-    """
-
-    refused: type[Exception]
-    """Raised if the service answers with an error; `response["Error"]` has its `Code` and `Message`."""
-    broken_off: tuple[type[Exception], ...]
-    """Raised if the transfer of an object ends early."""
-    not_asked: type[Exception]
-    """Raised if a request does not reach the service; may be a base class of the others."""
-
-    def client(self) -> Any:  # noqa: ANN401 - boto3 makes its clients while it runs
-        """Return the cached client, which reads its configuration when it is created. Raises StoreError."""
-
-
-@cache
-def service() -> Service:
-    """Return the service for s3:// addresses. Raises StoreError."""
-    module = loaded(OBJECT_STORAGE["s3"])
-    if module is None:
-        raise StoreError("this pgdyno has no client of object storage: the package of its provider is missing")
-    made: Service = module.S3()
-    return made

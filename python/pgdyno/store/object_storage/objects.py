@@ -1,99 +1,86 @@
-"""Objects of S3: list, download, upload. A provider's package supplies the client (`service`)."""
+"""Objects of a bucket: list, download, upload.
+
+obstore and asyncio are imported in functions: most commands read no object storage.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, TypeVar
 
 from pgdyno.errors import StoreError
-from pgdyno.store.object_storage.address import Address, service
+from pgdyno.store.object_storage.address import Address
+from pgdyno.store.object_storage.services import SERVICES, bucket_store
 from pgdyno.store.safe_files import storing
 
-_NEEDED = {"list": "s3:ListBucket", "read": "s3:GetObject", "write": "s3:PutObject"}
-_DENIED = {"AccessDenied", "AllAccessDisabled", "403", "Forbidden", "SignatureDoesNotMatch"}
-_UNKNOWN = {"InvalidAccessKeyId", "ExpiredToken", "InvalidToken", "TokenRefreshRequired"}
-_ABSENT = {"NoSuchKey", "404", "NotFound"}
-_CHANGED = {"PreconditionFailed", "412"}
-_CREDENTIALS = "credentials are those that boto3 finds: the environment, AWS_PROFILE, or the role of this host"
-_ENDPOINT = "look at the name, at AWS_PROFILE, and at the endpoint (AWS_ENDPOINT_URL_S3)"
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
 
-
-class BrokenOffError(StoreError):
-    """The transfer of an object ended early."""
+T = TypeVar("T")
+_STATUS = re.compile(r"status code: (\d{3})")
+_CODE = re.compile(r"<Code>(\w+)</Code>")
+_MESSAGE = re.compile(r"<Message>([^<]*)</Message>")
+_NO_BUCKET = {"NoSuchBucket", "ContainerNotFound", "InvalidBucketName"}
+_UNKNOWN = {"InvalidAccessKeyId", "ExpiredToken", "InvalidToken", "TokenRefreshRequired", "AuthenticationFailed",
+            "InvalidAuthenticationInfo"}  # fmt: skip
+_NO_CREDENTIALS = re.compile(r"token request|169\.254\.|metadata|credential|authorization request", re.IGNORECASE)
 
 
 @contextmanager
 def explained(doing: str, at: Address) -> Iterator[None]:
-    """Convert errors of the client to StoreError: `doing` is "list", "read" or "write", done to `at`.
+    """Convert errors of the service to StoreError: `doing` is "list", "read" or "write", done to `at`."""
+    from obstore.exceptions import BaseError
 
-    Also raises StoreError without a client.
-    """
-    errors = service()
-    what = f"cannot {doing} {at}"
     try:
         yield
-    except errors.refused as error:
-        raise _refused(what, doing, at, _answer(error)) from error
-    except errors.broken_off as error:
-        raise BrokenOffError(f"{what}: the connection broke off: {_first_line(error)}") from error
-    except errors.not_asked as error:
-        raise _not_asked(what, error) from error
+    except (BaseError, FileNotFoundError, ValueError) as error:
+        raise _refused(f"cannot {doing} {at}", doing, at, error) from error
 
 
-def is_absent(error: Exception) -> bool:
-    """Return whether S3 answered that the object does not exist. A missing bucket is a different error."""
-    return _code(error) in _ABSENT
+def _refused(what: str, doing: str, at: Address, error: Exception) -> StoreError:
+    from obstore.exceptions import AlreadyExistsError, PreconditionError
 
-
-def is_empty(error: Exception) -> bool:
-    """Return whether S3 answered that an object has no such bytes."""
-    return _code(error) == "InvalidRange"
-
-
-def _code(error: Exception) -> str | None:
-    return _answer(error).get("Code") if isinstance(error, service().refused) else None
-
-
-def _answer(error: Any) -> dict[str, str]:  # noqa: ANN401 - of a class that the client brings
-    said: dict[str, str] = error.response.get("Error", {})
-    return said
-
-
-def _refused(what: str, doing: str, at: Address, said: dict[str, str]) -> StoreError:
-    code, message = said.get("Code", ""), said.get("Message", "")
-    if code == "NoSuchBucket":
-        return StoreError(f"{what}: there is no bucket {at.bucket}", hint=_ENDPOINT)
-    if code in _DENIED:
-        return StoreError(f"{what}: access denied ({code})", hint=f"{_NEEDED[doing]} is needed; {_CREDENTIALS}")
-    if code in _UNKNOWN:
-        return StoreError(f"{what}: the credentials are not accepted ({code})", hint=_CREDENTIALS)
-    if code in _ABSENT:
+    service, text = SERVICES[at.scheme], str(error).partition("\n\nDebug source:")[0]
+    status, code = _first(_STATUS, text), _first(_CODE, text)
+    if code in _NO_BUCKET:
+        return StoreError(f"{what}: there is no bucket {at.bucket}", hint=service.endpoint)
+    if code in _UNKNOWN or status == "401":
+        why = f" ({code})" if code else ""
+        return StoreError(f"{what}: the credentials are not accepted{why}", hint=service.credentials)
+    if status == "403" and not _NO_CREDENTIALS.search(text):
+        hint = f"{service.needed[doing]} is needed; {service.credentials}"
+        return StoreError(f"{what}: access denied{f' ({code})' if code else ''}", hint=hint)
+    if isinstance(error, AlreadyExistsError):
+        return StoreError(f"{what}: it already exists", hint="remove it first, or choose another place")
+    if isinstance(error, PreconditionError):
+        return StoreError(f"{what}: it was changed while the run was read", hint="read it again when it is complete")
+    if isinstance(error, FileNotFoundError):
         return StoreError(f"{what}: there is no such object (any more)", hint="was it removed while it was read?")
-    if code in _CHANGED and doing == "write":
-        return StoreError(f"{what}: it is there already", hint="remove it first, or choose another place")
-    if code in _CHANGED:
-        return StoreError(f"{what}: it was changed while the run was read", hint="read it again when it is whole")
-    return StoreError(f"{what}: {': '.join(each for each in (code, message) if each)}")
+    if status is not None and code is not None:
+        return StoreError(f"{what}: {', '.join(each for each in (code, _first(_MESSAGE, text)) if each)}")
+    if status is None and "body" in text:
+        return StoreError(f"{what}: the connection broke off: {_short(text)}")
+    hint = service.credentials if _NO_CREDENTIALS.search(text) else service.endpoint
+    return StoreError(f"{what}: {_short(text)}", hint=hint)
 
 
-def _not_asked(what: str, error: Exception) -> StoreError:
-    name = type(error).__name__
-    if "Credential" in name or "Token" in name or name == "ProfileNotFound":
-        return StoreError(f"{what}: {_first_line(error)}", hint=_CREDENTIALS)
-    return StoreError(f"{what}: {_first_line(error)}", hint=_ENDPOINT)
+def _first(pattern: re.Pattern[str], text: str) -> str | None:
+    found = pattern.search(text)
+    return None if found is None else found[1]
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n", 1)[0]
+def _short(text: str) -> str:
+    """Return the cause: the library's text repeats what was asked before it."""
+    line = " ".join(text.split())
+    return line.rpartition("Error performing ")[2][:300]
 
 
 CHUNK_BYTES = 1 << 20
-GOES = 3
-"""Attempts at an object whose transfer ends early; the client repeats requests itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,56 +89,99 @@ class Stored:
 
     address: Address
     size_bytes: int
-    etag: str
-    """Differs if the content differs."""
+    etag: str | None
+    """Differs if the content differs; None if the service gives none."""
+
+
+def _done(work: Coroutine[object, object, T]) -> T:
+    """Wait for a request: unlike the library's own wait, Ctrl-C ends this one."""
+    import asyncio
+
+    return asyncio.run(work)
+
+
+def _store(at: Address) -> ObjectStore:
+    return bucket_store(at.scheme, at.bucket)
 
 
 def listed(at: Address) -> list[Stored]:
     """All objects below `at`, by their keys. Raises StoreError."""
+
+    async def every() -> list[Stored]:
+        import obstore
+
+        found = await obstore.list(_store(at), at.key or None).collect_async()
+        objects = (
+            Stored(Address(at.bucket, each["path"], at.scheme), each["size"], each["e_tag"])
+            for each in found
+            # the empty object that consoles create for a folder
+            if each["path"] != at.key
+        )
+        return sorted(objects, key=lambda each: each.address.key)
+
     with explained("list", at):
-        every = [each for page in _pages(at.bucket, at.prefix) for each in page.get("Contents", ())]
-    return [Stored(Address(at.bucket, each["Key"]), each["Size"], each["ETag"]) for each in every]
+        return _done(every())
 
 
-def folders(at: Address, beginning: str = "") -> list[str]:
+def folders(at: Address) -> list[str]:
     """Return the names of direct subfolders of `at` that contain objects, sorted. Raises StoreError."""
-    prefix = at.prefix + beginning
-    with explained("list", at):
-        found = [each["Prefix"] for page in _pages(at.bucket, prefix, "/") for each in page.get("CommonPrefixes", ())]
-    return sorted(each.removeprefix(at.prefix).rstrip("/") for each in found)
+    return _below(at)[0]
 
 
-def files(at: Address, beginning: str = "") -> list[str]:
-    """Names of the objects directly below `at`. Raises StoreError."""
-    prefix = at.prefix + beginning
+def files(at: Address) -> list[str]:
+    """Names of the objects directly below `at`, sorted. Raises StoreError."""
+    return _below(at)[1]
+
+
+def _below(at: Address) -> tuple[list[str], list[str]]:
+    async def both() -> tuple[list[str], list[str]]:
+        import obstore
+
+        found = await obstore.list_with_delimiter_async(_store(at), at.key or None)
+        objects = [each["path"] for each in found["objects"] if each["path"] != at.key]
+        return _names(at, found["common_prefixes"]), _names(at, objects)
+
     with explained("list", at):
-        found = [each["Key"] for page in _pages(at.bucket, prefix, "/") for each in page.get("Contents", ())]
-    return sorted(name for each in found if (name := each.removeprefix(at.prefix)))
+        return _done(both())
+
+
+def _names(at: Address, keys: Iterable[str]) -> list[str]:
+    return sorted(key.removeprefix(at.prefix) for key in keys)
 
 
 def stored(at: Address) -> Stored | None:
     """The object at `at`; None where there is none. Raises StoreError."""
-    with explained("read", at):
+
+    async def head() -> Stored | None:
+        import obstore
+
         try:
-            answer = service().client().head_object(Bucket=at.bucket, Key=at.key)
-        except Exception as error:
-            if is_absent(error):
-                return None
-            raise
-    return Stored(at, answer["ContentLength"], answer["ETag"])
+            found = await obstore.head_async(_store(at), at.key)
+        except FileNotFoundError:
+            return None
+        return Stored(at, found["size"], found["e_tag"])
+
+    with explained("read", at):
+        return _done(head())
 
 
 def beginning(at: Address, size_bytes: int) -> bytes:
     """The first bytes of an object. Raises StoreError."""
-    with explained("read", at):
+
+    async def first() -> bytes:
+        import obstore
+        from obstore.exceptions import BaseError
+
         try:
-            answer = service().client().get_object(Bucket=at.bucket, Key=at.key, Range=f"bytes=0-{size_bytes - 1}")
-        except Exception as error:
-            if is_empty(error):
+            return bytes(await obstore.get_range_async(_store(at), at.key, start=0, end=size_bytes))
+        except BaseError as error:
+            if _first(_STATUS, str(error)) == "416":
+                # it is empty
                 return b""
             raise
-        content: bytes = answer["Body"].read(size_bytes)
-    return content
+
+    with explained("read", at):
+        return _done(first())
 
 
 def fetch(of: Stored, path: Path, stopped: Event | None = None) -> None:
@@ -159,40 +189,34 @@ def fetch(of: Stored, path: Path, stopped: Event | None = None) -> None:
 
     Raises StoreError if it has vanished or changed since, is incomplete, cannot be written, or is stopped.
     """
-    for left in reversed(range(GOES)):
-        try:
-            with storing("write", path), path.open("wb") as file, explained("read", of.address):
-                _copy(of, file, stopped or Event())
-        except BrokenOffError:
-            if not left:
-                raise
-        else:
-            return
+    with storing("write", path), path.open("wb") as file, explained("read", of.address):
+        _done(_copy(of, file, stopped or Event()))
 
 
-def _copy(of: Stored, file: IO[bytes], stopped: Event) -> None:
-    body = service().client().get_object(Bucket=of.address.bucket, Key=of.address.key, IfMatch=of.etag)["Body"]
+async def _copy(of: Stored, file: IO[bytes], stopped: Event) -> None:
+    """The library itself resumes a transfer that breaks off, if the object is still the same."""
+    import obstore
+
+    answer = await obstore.get_async(_store(of.address), of.address.key, options={"if_match": of.etag})
     written = 0
-    for chunk in body.iter_chunks(CHUNK_BYTES):
+    async for chunk in answer.stream(CHUNK_BYTES):
         if stopped.is_set():
             raise StoreError(f"cannot read {of.address}: it was stopped")
         written += file.write(chunk)
     if written != of.size_bytes:
-        raise BrokenOffError(f"cannot read {of.address}: {written} of its {of.size_bytes} bytes came")
+        raise StoreError(f"cannot read {of.address}: {written} of its {of.size_bytes} bytes came")
 
 
 def write(content: bytes | IO[bytes], at: Address, *, only_new: bool = False) -> None:
-    """Upload `content` to `at`, with a checksum that S3 verifies. Raises StoreError.
+    """Upload `content` to `at`; the object appears as a whole or not at all. Raises StoreError.
 
     With `only_new`, an existing object is kept, and is an error.
     """
-    condition = {"IfNoneMatch": "*"} if only_new else {}
+
+    async def put() -> None:
+        import obstore
+
+        await obstore.put_async(_store(at), at.key, content, mode="create" if only_new else "overwrite")
+
     with explained("write", at):
-        service().client().put_object(
-            Bucket=at.bucket, Key=at.key, Body=content, ChecksumAlgorithm="CRC32", **condition
-        )
-
-
-def _pages(bucket: str, prefix: str, delimiter: str | None = None) -> Iterator[dict[str, Any]]:
-    divided = {} if delimiter is None else {"Delimiter": delimiter}
-    yield from service().client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix, **divided)
+        _done(put())

@@ -90,7 +90,7 @@ def upload(folder: RunFolder, into: Address) -> Address:
     """
     at = into / folder.name
     if stored(at / MANIFEST) is not None:
-        raise StoreError(f"cannot copy {folder.path}: {at} is there already")
+        raise StoreError(f"cannot copy {folder.path}: {at} already exists")
     with storing("list", folder.path):
         # locks and partial files are hidden; the manifest is uploaded separately
         paths = [path for path in files_below(folder.path) if path != folder.path / MANIFEST]
@@ -115,7 +115,7 @@ def _check_whole(at: Address, sizes: Mapping[str, int]) -> None:
     other = sorted(name for name in found.keys() | sizes.keys() if found.get(name) != sizes.get(name))
     if other:
         message = f"cannot copy to {at}: {other[0]} there is not the run's"
-        raise StoreError(message, hint="remove what is there, or choose another place")
+        raise StoreError(message, hint="remove it, or choose another place")
 
 
 @contextmanager

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from pgdyno import __version__
 from pgdyno.errors import TargetError
 
+ROLE_HINT = (
+    "allow iam:CreateServiceLinkedRole to this identity, or create the role once: "
+    "aws iam create-service-linked-role --aws-service-name rds.amazonaws.com"
+)
 SETUP = "see `aws configure`, or set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 _DENIED = {
     "AccessDenied",
@@ -36,13 +42,22 @@ _THROTTLED = {"Throttling", "ThrottlingException", "RequestLimitExceeded", "Requ
 _NOT_THERE = (
     "NotFound",
     "NotFoundFault",
+    "NoSuchEntity",
     "InvalidGroup.NotFound",
     "InvalidInstanceID.NotFound",
     "InvalidVolume.NotFound",
     "InvalidSnapshot.NotFound",
     "InvalidGroupId.Malformed",
+    "InvalidPlacementGroup.Unknown",
+    "ResourceNotFoundException",
 )
-_THERE_ALREADY = ("AlreadyExists", "AlreadyExistsFault", "InvalidGroup.Duplicate", "InvalidPermission.Duplicate")
+_THERE_ALREADY = (
+    "AlreadyExists",
+    "AlreadyExistsFault",
+    "InvalidGroup.Duplicate",
+    "InvalidPermission.Duplicate",
+    "InvalidPlacementGroup.Duplicate",
+)
 _IN_USE = {
     "DependencyViolation",
     "InvalidDBParameterGroupState",
@@ -51,6 +66,7 @@ _IN_USE = {
     "InvalidDBInstanceState",
     "InvalidDBInstanceStateFault",
     "IncorrectInstanceState",
+    "InvalidPlacementGroup.InUse",
     "VolumeInUse",
 }
 
@@ -63,9 +79,22 @@ class AwsError(TargetError):
         super().__init__(message, hint=hint)
         self.code = code
 
+    @property
+    def is_denied(self) -> bool:
+        """Whether the identity lacks a permission."""
+        return self.code in _DENIED
+
+
+class DeniedError(AwsError):
+    """The identity does not have the permission."""
+
 
 class CapacityError(AwsError):
     """Amazon has no capacity for this instance type in this zone now; another zone or type may have some."""
+
+
+class CredentialsError(AwsError):
+    """Amazon does not accept the credentials, or there are none: they may have expired."""
 
 
 class NotThereError(AwsError):
@@ -76,8 +105,16 @@ class ThereAlreadyError(AwsError):
     """A resource of this name already exists."""
 
 
+class RoleMissingError(AwsError):
+    """The account does not have the service-linked role of RDS yet, or this identity must not create it."""
+
+
 class InUseError(AwsError):
     """The resource cannot be removed or changed while another resource uses it, or while it is being changed."""
+
+
+_IN_POLICIES = {"service-quotas": "servicequotas"}
+"""Names of services in IAM policies, where boto3 has others."""
 
 
 @contextmanager
@@ -88,16 +125,16 @@ def explained(service: str, operation: str) -> Iterator[None]:
     """
     from botocore import exceptions
 
-    action = f"{service}:{operation}"
+    action = f"{_IN_POLICIES.get(service, service)}:{operation}"
     try:
         yield
     except exceptions.ClientError as error:
         raise refused(action, error.response) from error
     except (exceptions.NoCredentialsError, exceptions.PartialCredentialsError) as error:
-        raise AwsError("boto3 finds no credentials for Amazon", code="NoCredentials", hint=SETUP) from error
+        raise CredentialsError("boto3 finds no credentials for Amazon", code="NoCredentials", hint=SETUP) from error
     except (exceptions.TokenRetrievalError, exceptions.SSOError, exceptions.CredentialRetrievalError) as error:
         message = f"boto3 gets no credentials for Amazon: {_said(error)}"
-        raise AwsError(message, code="NoCredentials", hint="log in again: aws sso login") from error
+        raise CredentialsError(message, code="NoCredentials", hint="log in again: aws sso login") from error
     except exceptions.ParamValidationError as error:
         raise AwsError(f"{action} cannot be asked: {_said(error)}", code="ParamValidation") from error
     except (exceptions.HTTPClientError, exceptions.ConnectionError) as error:
@@ -113,9 +150,9 @@ def refused(action: str, response: dict[str, Any]) -> AwsError:
     code, said = str(detail.get("Code", "")), str(detail.get("Message", "")).strip()
     if code in _DENIED:
         hint = f"allow {action} to this identity; `pgdyno target policy` prints all that is needed"
-        return AwsError(f"the permission {action} is missing: {said}", code=code, hint=hint)
+        return DeniedError(f"the permission {action} is missing: {said}", code=code, hint=hint)
     if code in _STRANGER:
-        return AwsError(f"Amazon does not take the credentials: {said}", code=code, hint=SETUP)
+        return CredentialsError(f"Amazon does not take the credentials: {said}", code=code, hint=SETUP)
     if code in _THROTTLED:
         hint = "wait a while; what was made is noted, and `pgdyno reap` finds it"
         return AwsError(
@@ -125,9 +162,20 @@ def refused(action: str, response: dict[str, Any]) -> AwsError:
         hint = "remove what is not needed, or ask Amazon for more in the console under Service Quotas"
         return AwsError(f"a quota of the account is used up ({code}, {action}): {said}", code=code, hint=hint)
     elsewhere = code == "Unsupported" and "Availability Zone" in said
-    if elsewhere or (code.startswith("Insufficient") and "Capacity" in code):
+    if elsewhere or _is_capacity(code):
         hint = "name further zones, or further instance types by instead = [...]"
         return CapacityError(f"Amazon has no capacity for it now ({code}): {said}", code=code, hint=hint)
+    return _refused_state(action, code, said)
+
+
+def _refused_state(action: str, code: str, said: str) -> AwsError:
+    """Returns the error for a refusal that depends on what exists, and in which state."""
+    if "service linked role" in said:
+        message = f"the account has no role for RDS, and this identity cannot create it: {said}"
+        return RoleMissingError(message, code=code, hint=ROLE_HINT)
+    if said.startswith("Invalid security group"):
+        # RDS has no code of its own for a security group that it does not find.
+        return NotThereError(f"{action}: {said}", code=code)
     for kind, words in ((ThereAlreadyError, _THERE_ALREADY), (NotThereError, _NOT_THERE)):
         if code.endswith(words):
             return kind(f"{action}: {said}", code=code)
@@ -143,6 +191,20 @@ def _said(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The identity to which credentials belong."""
+
+    account: str
+    arn: str
+
+    @property
+    def owner(self) -> str:
+        """Its name within the account, as a tag can hold it: `user/alice`, `assumed-role/Benchmarks/alice`."""
+        return re.sub(r"[^\w .:/=+@-]", "_", self.arn.split(":", 5)[-1])[:_LONGEST_TAG]
+
+
+_LONGEST_TAG = 256
 ATTEMPTS = 10
 """Attempts for one request: boto3 repeats it, with growing pauses, if Amazon throttles it or has an error."""
 
@@ -181,7 +243,38 @@ class Cloud:
 
     def account(self) -> str:
         """Returns the account's number. Raises AwsError: this request shows whether the credentials are valid."""
-        return str(self.call("sts", "get_caller_identity")["Account"])
+        return self.identity().account
+
+    def identity(self) -> Identity:
+        """Returns whose credentials these are. Raises AwsError."""
+        found = self.call("sts", "get_caller_identity")
+        return Identity(str(found["Account"]), str(found["Arn"]))
+
+    @property
+    def has_fixed_credentials(self) -> bool:
+        """Whether the credentials come from environment variables, which nobody can change from outside."""
+        found = self._session.get_credentials()
+        return found is not None and found.method == "env"
+
+    def renew(self) -> None:
+        """Reads the credentials again from where boto3 finds them. Raises AwsError."""
+        with self._lock:
+            self._session = _session(self.region)
+            self._clients = {}
+
+    def expires_within(self, length_s: float) -> bool:
+        """Returns whether the credentials were lent until some time that is less than `length_s` away.
+
+        Credentials that boto3 renews by itself (roles, SSO, programs) do not count.
+        """
+        found = self._session.get_credentials()
+        ends = getattr(found, "refresh_needed", None)
+        return found is not None and found.method == "env" and ends is not None and bool(ends(refresh_in=length_s))
+
+    def ends_unknown(self) -> bool:
+        """Returns whether the credentials are temporary, and nothing says until when."""
+        found = self._session.get_credentials()
+        return found is not None and found.token is not None and not hasattr(found, "refresh_needed")
 
     def in_region(self, region: str) -> Cloud:
         """Returns the same services in `region`. Raises AwsError."""
@@ -199,8 +292,29 @@ class Cloud:
             )
             # A session is not thread-safe while it creates a client.
             with _configured(), self._lock:
-                self._clients[service] = self._session.client(service, config=config)
+                client = self._session.client(service, config=config)
+                _report_missing_capacity_at_once(client)
+                self._clients[service] = client
         return self._clients[service]
+
+
+def _report_missing_capacity_at_once(client: Any) -> None:  # noqa: ANN401 - boto3 makes its clients while it runs
+    """Keeps boto3 from repeating requests of `client` for which Amazon has no capacity.
+
+    EC2 reports missing capacity with HTTP 500, which boto3 takes for a passing fault of the service: ten attempts
+    would delay the next choice by minutes.
+    """
+
+    def not_passing(response: tuple[Any, dict[str, Any]] | None, **_: object) -> None:
+        if response is not None and _is_capacity(str(response[1].get("Error", {}).get("Code", ""))):
+            response[0].status_code = 400
+
+    client.meta.events.register_first(f"needs-retry.{client.meta.service_model.service_id.hyphenize()}", not_passing)
+
+
+def _is_capacity(code: str) -> bool:
+    """Returns whether Amazon's error code says that it has no capacity."""
+    return code.startswith("Insufficient") and "Capacity" in code
 
 
 @cache

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 from pgdyno.errors import Problem
 from pgdyno.plan.checks.settings import SETTING_NAME
 from pgdyno.plan.reading.plan_document import Document
 from pgdyno.plan.targets import TargetSpec
-from pgdyno.targets.aws.databases.parameters import in_own_unit, parameter_refusal
+from pgdyno.targets.aws.databases.parameters import CLUSTER_LEVEL, in_own_unit, parameter_refusal
 from pgdyno.targets.aws.schema import (
+    SERVERLESS,
     AuroraTarget,
     AwsTarget,
     DatabaseTarget,
@@ -23,8 +25,13 @@ from pgdyno.targets.aws.schema import (
 )
 from pgdyno.units import parse_bytes
 
-DISTRIBUTED = {"debian-12": "15", "debian-13": "17", "ubuntu-24.04": "16"}
-"""The PostgreSQL version that each system packages."""
+DISTRIBUTED = {
+    "debian-12": ("15",),
+    "debian-13": ("17",),
+    "ubuntu-24.04": ("16",),
+    "amazon-linux-2023": ("15", "16", "17"),
+}
+"""The PostgreSQL versions that each system packages."""
 LEAST_ROOT = 8 * 1024**3
 """The size of the images, and therefore the smallest root volume."""
 COUNTS_HUGE_PAGES = 15
@@ -74,9 +81,13 @@ def _version(where: _HostWhere, target: Ec2Target, document: Document) -> Iterat
         yield document.problem((*where, "version"), message, f'write version = "{target.version.partition(".")[0]}"')
         return
     theirs = DISTRIBUTED[target.system]
-    if target.packages == "distribution" and target.version != theirs:
-        message = f"{target.system} brings PostgreSQL {theirs}, not {target.version}"
-        yield document.problem((*where, "version"), message, 'use packages = "pgdg", or another system')
+    if target.packages == "pgdg" and target.system == "amazon-linux-2023":
+        message = f"the PostgreSQL project has no packages for {target.system}"
+        yield document.problem((*where, "packages"), message, 'use packages = "distribution", or another system')
+    elif target.packages == "distribution" and target.version not in theirs:
+        message = f"{target.system} brings PostgreSQL {', '.join(theirs)}, not {target.version}"
+        other = "another system" if target.system == "amazon-linux-2023" else 'packages = "pgdg", or another system'
+        yield document.problem((*where, "version"), message, f"use {other}")
 
 
 def _host_parameters(where: _HostWhere, parameters: Mapping[str, str], document: Document) -> Iterator[Problem]:
@@ -105,14 +116,21 @@ def _volume(where: _HostWhere, volume: Volume, document: Document) -> Iterator[P
         yield document.problem((*where, "iops"), f"gp3 has at least {GP3_IOPS:,}", "remove it")
     if volume.throughput is not None and volume.throughput < GP3_MBS:
         yield document.problem((*where, "throughput"), f"gp3 has at least {GP3_MBS} MB/s", "remove it")
+    # This import would load boto3's helpers for plans without such volumes.
+    from pgdyno.targets.aws.preflight.storage_limits import refused_by_ebs
+
+    for key, message, hint in refused_by_ebs(volume):
+        yield document.problem((*where, key), message, hint)
 
 
 GP3_IOPS, GP3_MBS = 3_000, 125
 """IOPS and MB/s that the price of a gp3 volume includes."""
 
 
-WIDEST = {4: 8, 6: 32}
-"""The shortest prefix of a network that a plan may let in, by IP version."""
+WIDE = {4: 16, 6: 32}
+"""The shortest prefix of a network that a plan may let in, by IP version, unless it says `allow_wide`."""
+WIDEST = {4: 8, 6: 20}
+"""The shortest prefix of a network that a plan may ever let in."""
 LEAST_STORAGE = 20 * 1024**3
 """No storage type of RDS for PostgreSQL can be smaller than this."""
 STRIPED_FROM = 400 * 1024**3
@@ -124,7 +142,9 @@ _Where = tuple[str | int, ...]
 
 def check_aws(where: _Where, target: AwsTarget, document: Document) -> Iterator[Problem]:
     """Yields each problem that would make its service refuse `target`."""
-    yield from check_networks(where, target.allow, document)
+    yield from check_networks(where, target.allow, document, forced=target.allow_wide)
+    if target.kms_key is not None and not target.encrypted:
+        yield document.problem((*where, "kms_key"), "goes only with encrypted storage", "remove it")
     yield from _places(where, target, document)
     if isinstance(target, DatabaseTarget):
         yield from _database(where, target, document)
@@ -132,11 +152,47 @@ def check_aws(where: _Where, target: AwsTarget, document: Document) -> Iterator[
         yield from check_ec2(where, target, document)
 
 
+STANDARD_UNTIL = {
+    "11": date(2024, 2, 29),
+    "12": date(2025, 2, 28),
+    "13": date(2026, 2, 28),
+    "14": date(2027, 2, 28),
+    "15": date(2028, 2, 29),
+    "16": date(2029, 2, 28),
+    "17": date(2030, 2, 28),
+}
+"""The last day of standard support at RDS and Aurora, by major version, from Amazon's release calendars."""
+_FIRST_YEARS_DAYS = 2 * 365
+
+
+def extended_year(version: str, today: date) -> str | None:
+    """Returns Amazon's name of the years of Extended Support in which `version` is; None before them."""
+    until = STANDARD_UNTIL.get(version.partition(".")[0])
+    if until is None or today <= until:
+        return None
+    return "Yr1-Yr2" if (today - until).days <= _FIRST_YEARS_DAYS else "Yr3"
+
+
+def _support(where: _Where, target: DatabaseTarget, document: Document) -> Iterator[Problem]:
+    if extended_year(target.version, datetime.now(UTC).date()) is None or target.extended_support:
+        return
+    until = STANDARD_UNTIL[target.version.partition(".")[0]]
+    message = f"PostgreSQL {target.version} is past its standard support ({until}); Amazon charges each processor"
+    hint = "choose a newer version, or pay for it: extended_support = true"
+    yield document.problem((*where, "version"), message, hint)
+
+
 def _database(where: _Where, target: DatabaseTarget, document: Document) -> Iterator[Problem]:
+    yield from _support(where, target, document)
     service = "aurora" if isinstance(target, AuroraTarget) else "rds"
     yield from _parameters((*where, "parameters"), service, target.parameters, document)
     if isinstance(target, AuroraTarget):
+        for name in target.parameters:
+            if name.lower() in CLUSTER_LEVEL:
+                message = "belongs to the cluster on Aurora, not to the instance"
+                yield document.problem((*where, "parameters", name), message, "put it under cluster_parameters")
         yield from _parameters((*where, "cluster_parameters"), service, target.cluster_parameters, document)
+        yield from _serverless(where, target, document)
         if target.clone_of is not None and target.snapshot is not None:
             yield document.problem((*where, "clone_of"), "excludes snapshot", "remove one of them")
     if isinstance(target, RdsTarget):
@@ -146,6 +202,22 @@ def _database(where: _Where, target: DatabaseTarget, document: Document) -> Iter
         yield document.problem((*where, "restore"), "there is nothing to restore from", "name a snapshot")
     if target.tls_root is not None and not Path(target.tls_root).expanduser().is_file():
         yield document.problem((*where, "tls_root"), f"there is no file {target.tls_root}")
+
+
+def _serverless(where: _Where, target: AuroraTarget, document: Document) -> Iterator[Problem]:
+    serverless, capacity = target.instance == SERVERLESS, target.capacity
+    if serverless and capacity is None:
+        message = f"is missing: {SERVERLESS} has the capacity that the plan allows"
+        yield document.problem((*where, "capacity"), message, "such as capacity = { min = 8, max = 64 }")
+    elif capacity is not None and not serverless:
+        yield document.problem((*where, "capacity"), f"goes only with {SERVERLESS}", "remove it")
+    if capacity is not None and capacity.min > capacity.max:
+        yield document.problem((*where, "capacity"), "its minimum is above its maximum", "swap them")
+    if serverless and target.instead:
+        yield document.problem((*where, "instead"), f"goes not with {SERVERLESS}: the load would differ", "remove it")
+    if serverless and target.extended_support:
+        message = f"goes not with {SERVERLESS}, for which Amazon counts capacity units instead of processors"
+        yield document.problem((*where, "extended_support"), message, "choose a newer version or another class")
 
 
 def _parameters(where: _Where, service: str, parameters: Mapping[str, str], document: Document) -> Iterator[Problem]:
@@ -182,7 +254,7 @@ def _storage(where: _Where, target: RdsTarget, document: Document) -> Iterator[P
             yield document.problem((*where, key), message, "remove it, or use more storage")
 
 
-def check_networks(where: _Where, allow: Sequence[str], document: Document) -> Iterator[Problem]:
+def check_networks(where: _Where, allow: Sequence[str], document: Document, *, forced: bool) -> Iterator[Problem]:
     """Yields the networks of `allow` that are invalid, or too wide to open a server to."""
     for place, text in enumerate(allow):
         path = (*where, "allow", place)
@@ -194,6 +266,10 @@ def check_networks(where: _Where, allow: Sequence[str], document: Document) -> I
         if network.prefixlen < WIDEST[network.version]:
             message = f"{text} opens the server to the world, which pgdyno never does"
             yield document.problem(path, message, "name the generator's address alone, or leave it out")
+        elif network.prefixlen < WIDE[network.version] and not forced:
+            message = f"{text} lets in {network.num_addresses:,} addresses"
+            hint = f"name a network of /{WIDE[network.version]} or smaller, or accept this one: allow_wide = true"
+            yield document.problem(path, message, hint)
 
 
 def _places(where: _Where, target: AwsTarget, document: Document) -> Iterator[Problem]:
@@ -207,7 +283,7 @@ def check_generator(
 ) -> Iterator[Problem]:
     """Yields what in `generator` conflicts with the rest of the plan, or would be refused."""
     yield from check_host((_GENERATOR,), generator, document)
-    yield from check_networks((_GENERATOR,), generator.allow, document)
+    yield from check_networks((_GENERATOR,), generator.allow, document, forced=generator.allow_wide)
     regions = set()
     for name, target in targets.items():
         if isinstance(target, AwsTarget):

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from pgdyno.errors import TargetError
-from pgdyno.targets.aws.api import Cloud, NotThereError
+from pgdyno.targets.aws.api import AwsError, Cloud, NotThereError
 from pgdyno.targets.aws.rental_journal import (
     EXPIRES,
     ORDER,
+    OWNER,
     RUN,
     Journal,
     Kind,
@@ -20,12 +23,13 @@ from pgdyno.targets.aws.rental_journal import (
     Resource,
     by_key,
     moment_of,
-    tags,
 )
 
 PREFIX = "pgdyno-"
 """Prefix of the names of all resources that pgdyno creates."""
 
+_RUN_NAMED = re.compile(rf"{PREFIX}(\d{{8}}-\d{{6}}-[0-9a-f]{{6}})-")
+"""A name of a resource, with the run in it."""
 _TAGGED = [{"Name": "tag-key", "Values": [RUN]}]
 
 Answer = dict[str, Any]
@@ -34,7 +38,7 @@ Answer = dict[str, Any]
 def by_tag(cloud: Cloud) -> list[Resource]:
     """Returns all resources in the region that have pgdyno's tag, in the order of removal. Raises AwsError."""
     found = [*_databases(cloud), *_parameters(cloud), *_hosts(cloud), *_volumes(cloud), *_groups(cloud, _TAGGED)]
-    return in_order(each for each in found if each.run)
+    return in_order(each for each in [*found, *_placements(cloud, _TAGGED), *_schedules(cloud)] if each.run)
 
 
 def by_name(cloud: Cloud, noted: Iterable[Noted], run: str) -> list[Resource]:
@@ -89,7 +93,9 @@ def named(cloud: Cloud, noted: Noted) -> list[Resource]:
         Kind.DB_PARAMETERS: lambda: _db_parameters(cloud, DBParameterGroupName=noted.name),
         Kind.CLUSTER_PARAMETERS: lambda: _cluster_parameters(cloud, DBClusterParameterGroupName=noted.name),
         Kind.SECURITY_GROUP: lambda: _groups(cloud, by_group_name),
+        Kind.PLACEMENT_GROUP: lambda: _placements(cloud, by_group_name),
         Kind.INSTANCE: lambda: _hosts(cloud, by_token),
+        Kind.SCHEDULE: lambda: _schedules(cloud, noted.name),
     }
     if noted.kind not in look:
         return []
@@ -101,7 +107,7 @@ def named(cloud: Cloud, noted: Noted) -> list[Resource]:
 
 def _resource(cloud: Cloud, kind: Kind, name: str, tags: dict[str, str], state: str = "", detail: str = "") -> Resource:
     expires = moment_of(tags.get(EXPIRES, ""))
-    return Resource(kind, name, name, cloud.region, tags.get(RUN, ""), expires, state, detail)
+    return Resource(kind, name, name, cloud.region, tags.get(RUN, ""), expires, state, detail, tags.get(OWNER, ""))
 
 
 # ---- databases ----
@@ -175,6 +181,29 @@ def _tags_of(cloud: Cloud, arn: str) -> dict[str, str]:
         return {}
 
 
+def _schedules(cloud: Cloud, prefix: str = PREFIX) -> Iterator[Resource]:
+    """Yields schedules by their names, which contain the run: Amazon has no tags for them."""
+    try:
+        for each in cloud.each("scheduler", "list_schedules", "Schedules", NamePrefix=prefix):
+            named_run = _RUN_NAMED.match(each["Name"])
+            begins = None if named_run is None else _begin_of(cloud, each["Name"])
+            if named_run is not None and begins is not None:
+                yield Resource(Kind.SCHEDULE, each["Name"], each["Name"], cloud.region, named_run[1], begins)
+    except AwsError as error:
+        # They cost nothing and end by themselves: an identity without this permission can still remove the rest.
+        if not error.is_denied:
+            raise
+
+
+def _begin_of(cloud: Cloud, name: str) -> datetime | None:
+    try:
+        found = cloud.call("scheduler", "get_schedule", Name=name).get("StartDate")
+    except NotThereError:
+        # It has removed itself meanwhile.
+        return None
+    return found.astimezone(UTC) if isinstance(found, datetime) else None
+
+
 # ---- hosts ----
 
 
@@ -198,15 +227,26 @@ def _groups(cloud: Cloud, filters: list[Answer]) -> Iterator[Resource]:
     for each in cloud.each("ec2", "describe_security_groups", "SecurityGroups", Filters=filters):
         tags = by_key(each.get("Tags"))
         expires = moment_of(tags.get(EXPIRES, ""))
-        yield Resource(
-            Kind.SECURITY_GROUP, each["GroupId"], each["GroupName"], cloud.region, tags.get(RUN, ""), expires
-        )
+        run, owner = tags.get(RUN, ""), tags.get(OWNER, "")
+        yield Resource(Kind.SECURITY_GROUP, each["GroupId"], each["GroupName"], cloud.region, run, expires, owner=owner)
+
+
+def _placements(cloud: Cloud, filters: list[Answer]) -> Iterator[Resource]:
+    try:
+        for each in cloud.call("ec2", "describe_placement_groups", Filters=filters)["PlacementGroups"]:
+            if each["State"] != "deleted":
+                named = {**each, "Tags": [*each.get("Tags", []), {"Key": "Name", "Value": each["GroupName"]}]}
+                yield _host_part(cloud, Kind.PLACEMENT_GROUP, each["GroupId"], named, each["State"], "")
+    except AwsError as error:
+        # They cost nothing: an identity without this permission can still remove the rest.
+        if not error.is_denied:
+            raise
 
 
 def _host_part(cloud: Cloud, kind: Kind, id_: str, answer: Answer, state: str, detail: str) -> Resource:
     tags = by_key(answer.get("Tags"))
-    expires = moment_of(tags.get(EXPIRES, ""))
-    return Resource(kind, id_, tags.get("Name", id_), cloud.region, tags.get(RUN, ""), expires, state, detail)
+    expires, owner = moment_of(tags.get(EXPIRES, "")), tags.get(OWNER, "")
+    return Resource(kind, id_, tags.get("Name", id_), cloud.region, tags.get(RUN, ""), expires, state, detail, owner)
 
 
 class GivenUpError(TargetError):
@@ -271,7 +311,9 @@ class Maker:
     stop: Stop = field(default_factory=Stop)
     """Set when the resources are no longer needed."""
     generator_group: str | None = None
-    """The security group of the run's generators, which servers let in; None if there is none."""
+    """The security group of the run's generators, which servers let in; None without rented generators."""
+    placement_group: str | None = None
+    """The placement group of the run's hosts; None without one."""
 
     @property
     def name(self) -> str:
@@ -281,7 +323,7 @@ class Maker:
     @property
     def tags(self) -> list[dict[str, str]]:
         """The tags of the target's resources."""
-        return tags(self.journal.run, self.journal.expires, self.target, self.name)
+        return self.journal.tags(self.target, self.name)
 
     def note(self, kind: Kind, name: str | None = None) -> None:
         """Notes the resource that the next request creates, by `name` or by the target's; the note is on disk on

@@ -18,7 +18,7 @@ from pgdyno.errors import TargetError
 from pgdyno.targets.aws.rental_journal import FOLDER
 from pgdyno.targets.aws.schema import DatabaseTarget
 from pgdyno.targets.home import ensure_folder, storing, write_whole
-from pgdyno.targets.web import Patience, fetch_text
+from pgdyno.targets.http_requests import Patience, fetch_text
 
 USER = "pgdyno"
 """The first user of new servers; a restored server has the user of its origin."""

@@ -17,14 +17,14 @@ from pgdyno.targets.aws.api import AwsError, Cloud, NotThereError, Patience, The
 from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.location import Place
 from pgdyno.targets.aws.rental_journal import RUN, Kind
+from pgdyno.targets.aws.retries import settled
 from pgdyno.targets.aws.schema import AwsTarget
-from pgdyno.targets.web import Patience as WebPatience
-from pgdyno.targets.web import fetch_text
+from pgdyno.targets.http_requests import Patience as WebPatience
+from pgdyno.targets.http_requests import fetch_text
 
 ADDRESS_VARIABLE = "PGDYNO_ADDRESS"
 """This machine's public address, for machines that cannot ask Amazon for it."""
 CHECK_IP = "https://checkip.amazonaws.com"
-KNOWN_WITHIN_S = 30.0
 
 
 def security_group(maker: Maker, vpc: str, allowed: Sequence[str], ports: Sequence[int]) -> str:
@@ -46,28 +46,33 @@ def security_group(maker: Maker, vpc: str, allowed: Sequence[str], ports: Sequen
         )["GroupId"]
     except ThereAlreadyError:
         # Names are random: an existing group comes from our own first attempt, whose response was lost.
-        group = group_named(cloud, maker.name)
+        group = settled(maker.stop.check, lambda: group_named(cloud, maker.name))
     rules = [_rule(port, network) for port in ports for network in allowed]
     if maker.generator_group is not None:
         pair = [{"GroupId": maker.generator_group}]
         rules += [{"IpProtocol": "tcp", "FromPort": port, "ToPort": port, "UserIdGroupPairs": pair} for port in ports]
     rules.append({"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]})
-    _open(cloud, group, rules)
+
+    def open_it() -> None:
+        with suppress(ThereAlreadyError):
+            cloud.call("ec2", "authorize_security_group_ingress", GroupId=group, IpPermissions=rules)
+
+    settled(maker.stop.check, open_it)
     return str(group)
 
 
-def _open(cloud: Cloud, group: str, rules: Sequence[dict[str, object]]) -> None:
-    patience = Patience(KNOWN_WITHIN_S)
-    while True:
-        try:
-            with suppress(ThereAlreadyError):
-                cloud.call("ec2", "authorize_security_group_ingress", GroupId=group, IpPermissions=rules)
-            return
-        except NotThereError:
-            # EC2 is eventually consistent: a new group may not be visible yet.
-            if patience.over():
-                raise
-        patience.pause()
+def placement_group(maker: Maker) -> str:
+    """Creates a placement group whose hosts are close together, and returns its name. Raises AwsError."""
+    maker.note(Kind.PLACEMENT_GROUP)
+    with suppress(ThereAlreadyError):
+        maker.cloud.call(
+            "ec2",
+            "create_placement_group",
+            GroupName=maker.name,
+            Strategy="cluster",
+            TagSpecifications=[{"ResourceType": "placement-group", "Tags": maker.tags}],
+        )
+    return maker.name
 
 
 def group_named(cloud: Cloud, name: str) -> str:

@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.plan.model import Plan
-from pgdyno.targets.aws.cost import PROVIDER as TITLE
-from pgdyno.targets.aws.cost import configured_region, estimate, hourly_lines
+from pgdyno.targets.aws.api import Cloud
+from pgdyno.targets.aws.databases.dead_man import DeadManRole
 from pgdyno.targets.aws.location import own_zone
 from pgdyno.targets.aws.policy import policy
-from pgdyno.targets.aws.prices import Prices
+from pgdyno.targets.aws.pricing.cost import PROVIDER as TITLE
+from pgdyno.targets.aws.pricing.cost import configured_region, estimate, hourly_lines
+from pgdyno.targets.aws.pricing.prices import Prices
 from pgdyno.targets.aws.removal import Reaper, run_named
 from pgdyno.targets.aws.rental import Rental, begin, is_standing, left_of, standing
-from pgdyno.targets.aws.rental_journal import Resource
+from pgdyno.targets.aws.rental_journal import Resource, journals
 from pgdyno.targets.estimate import Estimate
 from pgdyno.targets.provider import Provider, SelftestTrial, Tried
 from pgdyno.targets.rental import Say
@@ -40,8 +42,11 @@ class Amazon:
     def left_of(self, plan: Plan, root: Path, say: Say) -> list[Rental]:
         return left_of(plan, root, say)
 
-    def reaper(self, root: Path, regions: Sequence[str]) -> Reaper:
-        return Reaper(root, regions)
+    def reaper(self, root: Path, regions: Sequence[str], *, all_regions: bool = False) -> Reaper:
+        return Reaper(root, regions, all_regions=all_regions)
+
+    def has_run(self, root: Path, text: str) -> bool:
+        return any(each.run.startswith(text) for each in journals(root))
 
     def run_named(self, root: Path, text: str) -> str:
         return run_named(root, text)
@@ -51,6 +56,9 @@ class Amazon:
 
     def policy(self) -> dict[str, Any]:
         return policy()
+
+    def dead_man_role(self) -> DeadManRole:
+        return DeadManRole(Cloud())
 
     def own_zone(self) -> str | None:
         return own_zone()

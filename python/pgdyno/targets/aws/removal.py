@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from pgdyno.errors import TargetError
-from pgdyno.targets.aws.api import AwsError, Cloud, InUseError, NotThereError, Patience
+from pgdyno.targets.aws.api import AwsError, Cloud, CredentialsError, InUseError, NotThereError, Patience
 from pgdyno.targets.aws.inventory import Search, in_order
 from pgdyno.targets.aws.rental_journal import FREE, Journal, Kind, Resource, journals
 from pgdyno.targets.provider import Wanted
+from pgdyno.units import format_duration
 
 WITHIN_S = 3600.0
 """Time limit of a removal in seconds; that of a database server takes several minutes."""
@@ -20,15 +23,24 @@ USED_WITHIN_S = 300.0
 
 The network interface of a removed server exists for some minutes longer than the server.
 """
+TRIES = 4
+"""Requests for one removal, or for the list of all, that may fail before pgdyno gives up."""
+FRESH_WITHIN_S = 3600.0
+"""How long, in seconds, a removal waits for fresh credentials."""
+FIXED_WITHIN_S = 60.0
+"""Likewise for credentials in environment variables, which only this process can change."""
 _GOING = ("deleting", "shutting-down")
 _WAVES = (
     {Kind.DB_INSTANCE, Kind.INSTANCE},
     {Kind.DB_CLUSTER},
     {Kind.DB_SNAPSHOT, Kind.CLUSTER_SNAPSHOT, Kind.SNAPSHOT},
     {Kind.VOLUME},
-    {Kind.DB_PARAMETERS, Kind.CLUSTER_PARAMETERS, Kind.SECURITY_GROUP},
+    {Kind.DB_PARAMETERS, Kind.CLUSTER_PARAMETERS, Kind.SECURITY_GROUP, Kind.PLACEMENT_GROUP, Kind.SCHEDULE},
 )
 """The order of removal: resources of a wave may be used by those of earlier waves."""
+
+
+_Key = tuple[Kind, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,35 +57,120 @@ class Left:
         return f"still there, {paid}: {self.resource.words}: {self.why}"
 
 
+class _Fresh:
+    """The wait for fresh credentials, after Amazon has stopped accepting those that pgdyno has."""
+
+    def __init__(self, clouds: Mapping[str, Cloud], say: Callable[[str], None]) -> None:
+        self._clouds, self._say = clouds, say
+        self._patience: Patience | None = None
+
+    def come(self, error: CredentialsError) -> bool:
+        """Pauses, and reads the credentials again; returns False once the time limit has passed."""
+        if self._patience is None:
+            fixed = any(each.has_fixed_credentials for each in self._clouds.values())
+            within_s = FIXED_WITHIN_S if fixed else FRESH_WITHIN_S
+            self._patience = Patience(within_s)
+            self._say(f"{error.message}; waiting up to {format_duration(within_s)} for others: {error.hint}")
+        if self._patience.over():
+            return False
+        self._patience.pause()
+        for each in self._clouds.values():
+            # An error here is that of the next request.
+            with suppress(AwsError):
+                each.renew()
+        return True
+
+    def came(self) -> bool:
+        """Forgets the wait after a request that Amazon accepted; returns whether there was one."""
+        waited, self._patience = self._patience is not None, None
+        return waited
+
+
 def remove_all(
     clouds: Mapping[str, Cloud],
     find: Callable[[], Sequence[Resource]],
     say: Callable[[str], None],
     within_s: float = WITHIN_S,
+    known: Sequence[Resource] = (),
 ) -> list[Left]:
     """Removes what `find` returns until it returns nothing more; returns what is left, with the reasons.
 
-    `clouds` are by region. Repeated and concurrent calls do no harm. Raises AwsError if `find` does.
+    A refusal of one resource does not stop the removal of the others, and is tried again. If the credentials are no
+    longer valid, it waits for fresh ones. `clouds` are by region; `known` is what may exist if nobody can look.
+    Repeated and concurrent calls do no harm. Raises AwsError if `find` does, and nothing is known.
     """
-    patience = Patience(within_s)
-    beside: Patience | None = None
-    asked: set[tuple[Kind, str]] = set()
-    refused: dict[tuple[Kind, str], str] = {}
+    work, fresh, failed = _Removal(clouds, find, say, known), _Fresh(clouds, say), 0
+    work.patience = Patience(within_s)
     while True:
-        found = [each for each in find() if each.kind is not Kind.INSTANCE or each.state != "terminated"]
-        open_ = [each for each in found if (each.kind, each.id) not in refused]
-        beside = (beside or Patience(USED_WITHIN_S)) if _stands_behind(open_, [key[0] for key in refused]) else None
-        if not open_ or patience.over() or (beside is not None and beside.over()):
-            why = "it is still being removed" if beside is None else "it may be used by what stays"
-            return [Left(each, refused.get((each.kind, each.id), why)) for each in found]
+        try:
+            left = work.turn()
+            if fresh.came():
+                say("the credentials are valid again")
+                work.patience = Patience(within_s)
+            if left is not None:
+                return left
+            failed = 0
+        except CredentialsError as error:
+            if not fresh.come(error):
+                return work.unseen(error)
+            continue
+        except AwsError as error:
+            failed += 1
+            if error.is_denied or failed >= TRIES or work.patience.over():
+                return work.unseen(error)
+        work.patience.pause()
+
+
+@dataclass(slots=True)
+class _Removal:
+    """What is known of a removal, turn by turn."""
+
+    clouds: Mapping[str, Cloud]
+    find: Callable[[], Sequence[Resource]]
+    say: Callable[[str], None]
+    known: Sequence[Resource]
+    """What existed when it was last seen."""
+    patience: Patience = field(default_factory=lambda: Patience(WITHIN_S))
+    _beside: Patience | None = None
+    _asked: set[_Key] = field(default_factory=set)
+    _tries: Counter[_Key] = field(default_factory=Counter)
+    _refused: dict[_Key, str] = field(default_factory=dict)
+
+    def turn(self) -> list[Left] | None:
+        """Looks, and requests the removals that are next; returns what is left once nothing more can be done.
+
+        Raises AwsError if it cannot look, and CredentialsError.
+        """
+        found = [each for each in self.find() if each.kind is not Kind.INSTANCE or each.state != "terminated"]
+        self.known = found
+        open_ = [each for each in found if (each.kind, each.id) not in self._refused]
+        stands = _stands_behind(open_, [key[0] for key in self._refused])
+        self._beside = (self._beside or Patience(USED_WITHIN_S)) if stands else None
+        if not open_ or self.patience.over() or (self._beside is not None and self._beside.over()):
+            why = "it is still being removed" if self._beside is None else "it may be used by what stays"
+            return [Left(each, self._refused.get((each.kind, each.id), why)) for each in found]
         for each in _first_wave(open_):
-            try:
-                if _ask(clouds[each.region], each) and (each.kind, each.id) not in asked:
-                    asked.add((each.kind, each.id))
-                    say(f"removing {each.words}")
-            except AwsError as error:
-                refused[each.kind, each.id] = error.message
-        patience.pause()
+            self._request(each)
+        return None
+
+    def _request(self, each: Resource) -> None:
+        key = (each.kind, each.id)
+        try:
+            if _ask(self.clouds[each.region], each) and key not in self._asked:
+                self._asked.add(key)
+                self.say(f"removing {each.words}")
+        except CredentialsError:
+            raise
+        except AwsError as error:
+            self._tries[key] += 1
+            if error.is_denied or self._tries[key] >= TRIES:
+                self._refused[key] = error.message
+
+    def unseen(self, error: AwsError) -> list[Left]:
+        """Returns what existed when it was last seen. Raises `error` if nothing did."""
+        if not self.known:
+            raise error
+        return [Left(each, f"it was not removed: {error.message}") for each in self.known]
 
 
 def _stands_behind(open_: Sequence[Resource], refused: Sequence[Kind]) -> bool:
@@ -117,6 +214,8 @@ _HOW = {
     Kind.SNAPSHOT: ("ec2", "delete_snapshot", "SnapshotId"),
     Kind.VOLUME: ("ec2", "delete_volume", "VolumeId"),
     Kind.SECURITY_GROUP: ("ec2", "delete_security_group", "GroupId"),
+    Kind.PLACEMENT_GROUP: ("ec2", "delete_placement_group", "GroupName"),
+    Kind.SCHEDULE: ("scheduler", "delete_schedule", "Name"),
 }
 
 
@@ -126,7 +225,8 @@ def _remove(cloud: Cloud, resource: Resource) -> None:
         return
     service, operation, key = _HOW[resource.kind]
     more = {"SkipFinalSnapshot": True} if resource.kind in (Kind.DB_INSTANCE, Kind.DB_CLUSTER) else {}
-    cloud.call(service, operation, **{key: resource.id}, **more)
+    named = resource.name if resource.kind is Kind.PLACEMENT_GROUP else resource.id
+    cloud.call(service, operation, **{key: named}, **more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +240,18 @@ class Reaped:
 class Reaper:
     """Finds and removes resources in the regions of journals, in those requested, and in the configured one."""
 
-    def __init__(self, root: Path, regions: Iterable[str] = ()) -> None:
-        """Reads the journals of the home `root`. Raises TargetError without credentials."""
+    def __init__(self, root: Path, regions: Iterable[str] = (), *, all_regions: bool = False) -> None:
+        """Reads the journals of the home `root`. Raises TargetError without credentials.
+
+        With `all_regions`, it also searches every region that is enabled for the account.
+        """
         self._journals = list(journals(root))
         named = [*regions, *(each.region for journal in self._journals for each in journal.noted)]
         first = _first(named)
-        self._account = first.account()
+        who = first.identity()
+        self._account, self._owner = who.account, who.owner
+        if all_regions:
+            named += [each["RegionName"] for each in first.call("ec2", "describe_regions")["Regions"]]
         self.clouds = {region: first.in_region(region) for region in dict.fromkeys([first.region, *named])}
 
     @property
@@ -180,6 +286,11 @@ class Reaper:
         until = {journal.run: journal.expires for journal in self._journals}
         found = [replace(each, expires=each.expires or until.get(each.run)) for each in search.find()]
         return [each for each in found if wanted.means(each, now)]
+
+    def of_others(self, found: Iterable[Resource]) -> list[Resource]:
+        """Returns those of `found` that another identity created, and this machine's journals do not name."""
+        ours = {journal.run for journal in self._journals}
+        return [each for each in found if each.owner not in ("", self._owner) and each.run not in ours]
 
     def strangers(self) -> list[Journal]:
         """Returns journals of other accounts, whose resources these credentials cannot see."""

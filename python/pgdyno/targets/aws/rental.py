@@ -15,29 +15,32 @@ from typing import TYPE_CHECKING
 from pgdyno.errors import TargetError
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.plan.model import Plan
+from pgdyno.plan.targets import servers_of
 from pgdyno.targets.aws.api import AwsError, Cloud
 from pgdyno.targets.aws.databases.aurora import Aurora
+from pgdyno.targets.aws.databases.dead_man import move
 from pgdyno.targets.aws.databases.rds import Rds
 from pgdyno.targets.aws.databases.service import new_password
 from pgdyno.targets.aws.hosts.instances import KeyRing
 from pgdyno.targets.aws.inventory import Maker, Search, Stop, by_name, side_by_side
 from pgdyno.targets.aws.location import Place, keep_password, tls_root
-from pgdyno.targets.aws.network import wait_until_it_answers
-from pgdyno.targets.aws.prices import Prices
+from pgdyno.targets.aws.network import placement_group, wait_until_it_answers
+from pgdyno.targets.aws.preflight.storage_limits import instance_limit, limits_in_words
+from pgdyno.targets.aws.pricing.prices import Prices
 from pgdyno.targets.aws.removal import Left, remove_all
 from pgdyno.targets.aws.rental_journal import EXPIRES, Journal, Kind, Resource, journals
 from pgdyno.targets.aws.schema import AuroraTarget, AwsTarget, DatabaseTarget, Ec2Generator, Ec2Target, RdsTarget
-from pgdyno.targets.aws.storage_limits import instance_limit, limits_in_words
 from pgdyno.targets.dsn.schema import DsnTarget
 from pgdyno.targets.estimate import Estimate
 from pgdyno.targets.home import storing
-from pgdyno.targets.rental import GENERATOR, Span, Told, generator_names, stamp
+from pgdyno.targets.rental import GENERATOR, SourceReport, Span, generator_names, stamp
 from pgdyno.units import parse_duration_s
 
 if TYPE_CHECKING:
     from pgdyno.remote.remote_host import There
     from pgdyno.targets.aws.hosts.ec2 import Ec2
     from pgdyno.targets.aws.hosts.generator import RentedGenerator
+    from pgdyno.targets.aws.pricing.metering import RequestMeter
 
 Say = Callable[[str], None]
 _ZONE = "name one for all: zones = [...]"
@@ -45,8 +48,8 @@ _DATABASES = (Kind.DB_INSTANCE, Kind.DB_CLUSTER)
 
 
 def rented_targets(plan: Plan) -> dict[str, AwsTarget]:
-    """Returns the plan's targets at Amazon, by name."""
-    return {name: spec for name, spec in plan.target.items() if isinstance(spec, AwsTarget)}
+    """Returns the plan's servers at Amazon by name: each instance of a target of several is one."""
+    return {name: spec for name, spec in servers_of(plan).items() if isinstance(spec, AwsTarget)}
 
 
 def generator_of(plan: Plan) -> Ec2Generator | None:
@@ -70,9 +73,13 @@ def _generators_of(plan: Plan) -> list[str]:
 
 def digest_of(plan: Plan) -> str:
     """Returns a digest of what the plan rents; plans with the same servers have the same digest."""
-    asked: dict[str, object] = {name: spec.model_dump(mode="json") for name, spec in rented_targets(plan).items()}
+    asked: dict[str, object] = {
+        name: spec.model_dump(mode="json", exclude={"instances"}) for name, spec in rented_targets(plan).items()
+    }
     if plan.generator is not None:
         asked[GENERATOR] = plan.generator.model_dump(mode="json")
+    if plan.cloud.placement is not None:
+        asked["placement"] = plan.cloud.placement
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -93,8 +100,12 @@ class Rental:
     """When the server of each target was requested; servers that were already up are missing."""
     unread: set[str] = field(default_factory=set)
     """Targets whose pages have not been read since they were restored."""
+    zones: dict[str, list[str]] = field(default_factory=dict)
+    """The zones to try for each target, which the checks before the rental found."""
     generator_group: str | None = None
     """The generators' security group, while servers are created."""
+    placement_groups: dict[str, str] = field(default_factory=dict)
+    """The placement groups of the run's hosts by region, while servers are created."""
     stop: Stop = field(default_factory=Stop)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -104,15 +115,42 @@ class Rental:
 
     def up(self) -> None:
         """Creates everything, the servers in parallel. Raises TargetError, and then leaves what it has created."""
+        self._check_before()
         # What the parallel workers share must exist before they start.
         if self._has_hosts:
             KeyRing(self.journal).own()
+        self._place_together()
         generators = self._generators()
         if generators:
             self.generator_group = generators[0].group()
         side_by_side({name: partial(self._up, name) for name in rented_targets(self.plan)}, self.stop)
         if generators:
             self._generators_up(generators)
+
+    def _place_together(self) -> None:
+        """Creates the placement group of each region with hosts, if the plan asks for it. Raises TargetError."""
+        if self.plan.cloud.placement is None:
+            return
+        specs = rented_targets(self.plan)
+        hosts = [name for name, spec in specs.items() if isinstance(spec, Ec2Target)]
+        # Generators are in the region of the first target.
+        for maker in map(self._maker, [*hosts, *list(specs)[:1]] if self.plan.generator else hosts):
+            if maker.cloud.region not in self.placement_groups:
+                self.placement_groups[maker.cloud.region] = placement_group(maker)
+
+    def _check_before(self) -> None:
+        """Finds what Amazon would refuse, and the zones of the servers, before anything is created. Raises TargetError.
+
+        The import takes long, because it includes the SSH modules.
+        """
+        from pgdyno.targets.aws.preflight.before_rental import check_before_rental
+        from pgdyno.targets.aws.pricing.duration import hours_of
+
+        hours, left_s = hours_of(self.plan), (self.journal.expires - datetime.now(UTC)).total_seconds()
+        lasts_s = left_s if hours is None else min(hours * 3600, left_s)
+        servers = {name: self._server(name, "") for name in rented_targets(self.plan)}
+        together = self.plan.cloud.placement == "cluster"
+        self.zones = check_before_rental(servers, self._generators(), self.say, lasts_s, together=together)
 
     @property
     def _has_hosts(self) -> bool:
@@ -127,7 +165,8 @@ class Rental:
         from pgdyno.targets.aws.hosts.generator import generators_of
 
         region = _region(self.clouds, next(iter(rented_targets(self.plan).values())))
-        return generators_of(hosts, self.clouds[region], self.journal, self.say, self.stop)
+        placement = self.placement_groups.get(region)
+        return generators_of(hosts, self.clouds[region], self.journal, self.say, self.stop, placement)
 
     def _generators_up(self, generators: Sequence[RentedGenerator]) -> None:
         from pgdyno.targets.aws.hosts.generator import check_reach
@@ -228,27 +267,56 @@ class Rental:
         except AwsError as error:
             return [f"the limits of its storage are not known: {error.message}"]
 
+    def accrued(self, now: datetime, ahead_s: float) -> tuple[float, float] | None:
+        """Returns what everything has cost in USD until `now`, and could until `ahead_s` later; see
+        `pgdyno.targets.rental`.
+        """
+        # These imports would be circular at the top of the module.
+        from pgdyno.targets.aws.pricing.cost import configured_region, items_of
+        from pgdyno.targets.aws.pricing.metering import accrued
+
+        got = {name: place["instance"] for name, place in self.journal.ready.items()}
+        items = items_of(self.plan, Prices(self.root), configured_region(self.plan), got)
+        since = {name: self.since.get(name, self.journal.begun) for name in self.journal.ready}
+        requests = {name: self._requests(name) for name in rented_targets(self.plan)}
+        return accrued(items, since, requests, now, ahead_s)
+
+    def request_cost(self, name: str, now: datetime) -> float | None:
+        """Returns what the requests to Aurora's storage cost that Amazon has counted until `now`."""
+        meter = self._requests(name)
+        return 0.0 if meter is None else meter.cost(self.since.get(name, self.journal.begun), now, uncounted=False)
+
+    def _requests(self, name: str) -> RequestMeter | None:
+        """Returns the meter of requests to storage that are billed; None if they are not."""
+        spec = rented_targets(self.plan)[name]
+        if not isinstance(spec, AuroraTarget) or spec.storage_type != "standard":
+            return None
+        from pgdyno.targets.aws.pricing.metering import RequestMeter
+
+        maker = self._maker(name)
+        return RequestMeter(maker.cloud, maker.name, self.journal.ready[name]["instance"], Prices(self.root))
+
     def generator_cost(self, name: str) -> Estimate:
         """Returns what the generator `name` costs."""
         # This import would be circular at the top of the module.
-        from pgdyno.targets.aws.cost import generator_estimate
+        from pgdyno.targets.aws.pricing.cost import generator_estimate
 
         # The generator is in the region of the servers, which the name of a zone does not always contain.
         region = self.observed(next(iter(rented_targets(self.plan))))[0].region
         return generator_estimate(self.plan, Prices(self.root), region, self.journal.ready[name]["instance"])
 
-    def observe(self, name: str, span: Span, late_s: float, say: Say) -> Iterator[Told]:
+    def observe(self, name: str, span: Span, late_s: float, say: Say) -> Iterator[SourceReport]:
         """Yields what Amazon's services report on the server of target `name` in `span`; see
         `pgdyno.targets.rental`.
         """
-        from pgdyno.targets.aws.observe.reports import told_of_database, told_of_host
+        from pgdyno.targets.aws.observe.reports import database_reports, host_reports
 
         cloud, instance = self.observed(name)
         if isinstance(rented_targets(self.plan)[name], Ec2Target):
             # On a host, the probe itself collects what Performance Insights and RDS's log would report.
-            yield from told_of_host(cloud, self.requests(name), span, late_s, say)
+            yield from host_reports(cloud, self.requests(name), span, late_s, say)
         else:
-            yield from told_of_database(cloud, instance, span, late_s, say)
+            yield from database_reports(cloud, instance, span, late_s, say)
 
     def requests(self, name: str) -> list[str]:
         """Returns the tokens of all requests for the instance of target `name`, one of which created it."""
@@ -278,7 +346,7 @@ class Rental:
     def down(self) -> list[Left]:
         """Removes everything, and the journal if nothing is left; returns what is left. Raises TargetError."""
         search = self._search()
-        left = remove_all(self.clouds, lambda: self._ours(search), self.say)
+        left = remove_all(self.clouds, lambda: self._ours(search), self.say, known=self._noted())
         if not left:
             self.journal.close()
         return left
@@ -286,6 +354,14 @@ class Rental:
     def there(self) -> list[Resource]:
         """Returns all resources of the rental that exist. Raises AwsError."""
         return self._ours(self._search())
+
+    def _noted(self) -> list[Resource]:
+        """Returns what the journal names, which may exist or not."""
+        journal = self.journal
+        return [
+            Resource(each.kind, each.name, each.name, each.region, journal.run, journal.expires)
+            for each in dict.fromkeys(journal.noted)
+        ]
 
     def _search(self) -> Search:
         return Search(self.clouds, [(each, self.journal.run) for each in self.journal.noted])
@@ -295,9 +371,8 @@ class Rental:
 
     def prolong(self, expires: datetime) -> None:
         """Gives all resources another expiry. Raises TargetError; some may then still have the earlier one."""
-        tag = [{"Key": EXPIRES, "Value": stamp(expires)}]
         for each in self.there():
-            _retag(self.clouds[each.region], each, self.journal.account, tag)
+            _retag(self.clouds[each.region], each, self.journal.account, expires)
         # The journal is last, so that it never has a later expiry than a tag.
         self.journal.prolong(expires)
 
@@ -318,7 +393,7 @@ class Rental:
         self.fresh.add(name)
 
     def _server(self, name: str, password: str) -> Rds | Aurora | Ec2:
-        spec, maker = self.plan.target[name], self._maker(name)
+        spec, maker = self._placed(name), self._maker(name)
         if isinstance(spec, Ec2Target):
             # The SSH modules take long to import.
             from pgdyno.targets.aws.hosts.ec2 import Ec2
@@ -329,14 +404,23 @@ class Rental:
         assert isinstance(spec, AuroraTarget)
         return Aurora(maker, spec, password)
 
+    def _placed(self, name: str) -> AwsTarget:
+        """Returns the target with the zones of the checks; a restored server returns to the zone of its predecessor."""
+        spec = rented_targets(self.plan)[name]
+        before = self.journal.ready.get(name)
+        zones = self.zones.get(name, spec.zones) if before is None else [before["zone"]]
+        return spec if zones == spec.zones else spec.model_copy(update={"zones": zones})
+
     def _maker(self, name: str) -> Maker:
         spec = rented_targets(self.plan)[name]
         cloud = self.clouds[_region(self.clouds, spec)]
-        place = 1 + list(self.plan.target).index(name)
-        return Maker(cloud, self.journal, name, place, self.say, self.stop, self.generator_group)
+        place = 1 + list(servers_of(self.plan)).index(name)
+        placement = self.placement_groups.get(cloud.region)
+        return Maker(cloud, self.journal, name, place, self.say, self.stop, self.generator_group, placement)
 
 
-def _retag(cloud: Cloud, each: Resource, account: str, tag: list[dict[str, str]]) -> None:
+def _retag(cloud: Cloud, each: Resource, account: str, expires: datetime) -> None:
+    tag = [{"Key": EXPIRES, "Value": stamp(expires)}]
     names = {
         Kind.DB_INSTANCE: "db",
         Kind.DB_CLUSTER: "cluster",
@@ -346,7 +430,9 @@ def _retag(cloud: Cloud, each: Resource, account: str, tag: list[dict[str, str]]
     if each.kind in names:
         arn = f"arn:{cloud.partition}:rds:{cloud.region}:{account}:{names[each.kind]}:{each.id}"
         cloud.call("rds", "add_tags_to_resource", ResourceName=arn, Tags=tag)
-    elif each.kind in (Kind.SECURITY_GROUP, Kind.INSTANCE, Kind.VOLUME):
+    elif each.kind is Kind.SCHEDULE:
+        move(cloud, each.id, expires)
+    elif each.kind in (Kind.SECURITY_GROUP, Kind.PLACEMENT_GROUP, Kind.INSTANCE, Kind.VOLUME):
         # An instance reads its expiry from its own tag.
         cloud.call("ec2", "create_tags", Resources=[each.id], Tags=tag)
 
@@ -369,9 +455,9 @@ def begin(plan: Plan, root: Path, say: Say, lasts_s: float) -> Rental:
     Raises TargetError without credentials.
     """
     clouds = _clouds(plan)
-    account = next(iter(clouds.values())).account()
+    who = next(iter(clouds.values())).identity()
     expires = datetime.now(UTC) + timedelta(seconds=lasts_s)
-    journal = Journal.begin(root, plan.name, digest_of(plan), account, expires)
+    journal = Journal.begin(root, plan.name, digest_of(plan), who.account, expires, who.owner, plan.cloud.tags)
     return Rental(plan, root, journal, say, clouds)
 
 

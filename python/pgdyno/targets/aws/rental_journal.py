@@ -7,7 +7,6 @@ removed once all its resources are.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import secrets
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.targets.home import ensure_folder, storing
+from pgdyno.targets.journal_lock import JournalLock
 from pgdyno.targets.rental import stamp
 
 
@@ -36,10 +36,15 @@ class Kind(StrEnum):
     DB_PARAMETERS = "parameter group"
     CLUSTER_PARAMETERS = "cluster parameter group"
     SECURITY_GROUP = "security group"
+    PLACEMENT_GROUP = "placement group"
+    SCHEDULE = "schedule"
+    """The dead-man switch of a database, which goes after it."""
 
 
 ORDER = tuple(Kind)
-FREE = frozenset({Kind.DB_PARAMETERS, Kind.CLUSTER_PARAMETERS, Kind.SECURITY_GROUP})
+FREE = frozenset(
+    {Kind.DB_PARAMETERS, Kind.CLUSTER_PARAMETERS, Kind.SECURITY_GROUP, Kind.PLACEMENT_GROUP, Kind.SCHEDULE}
+)
 """Kinds that cost nothing."""
 
 
@@ -59,6 +64,8 @@ class Resource:
     state: str = ""
     detail: str = ""
     """What determines the price: an instance class, a size."""
+    owner: str = ""
+    """The identity that created it; empty if its tag is missing."""
 
     @property
     def words(self) -> str:
@@ -71,12 +78,7 @@ class Resource:
 RUN = "pgdyno:run"
 EXPIRES = "pgdyno:expires"
 TARGET = "pgdyno:target"
-
-
-def tags(run: str, expires: datetime, target: str, name: str) -> list[dict[str, str]]:
-    """Returns pgdyno's tags in the form that RDS and EC2 accept."""
-    values = {RUN: run, EXPIRES: stamp(expires), TARGET: target, "Name": name}
-    return [{"Key": key, "Value": value} for key, value in values.items()]
+OWNER = "pgdyno:owner"
 
 
 def by_key(listed: Iterable[Mapping[str, str]] | None) -> dict[str, str]:
@@ -126,18 +128,31 @@ class Journal:
     noted: list[Noted] = field(default_factory=list)
     ready: dict[str, dict[str, Any]] = field(default_factory=dict)
     """How to reach the servers and generators that are ready, by target name or generator name."""
-    _held: int | None = field(default=None, repr=False)
+    owner: str = ""
+    """The identity that rents; empty in journals of earlier versions."""
+    more_tags: Mapping[str, str] = field(default_factory=dict)
+    """The plan's own tags."""
+    _lock: JournalLock = field(default_factory=JournalLock, repr=False)
 
     @classmethod
-    def begin(cls, root: Path, plan: str, digest: str, account: str, expires: datetime) -> Journal:
+    def begin(
+        cls,
+        root: Path,
+        plan: str,
+        digest: str,
+        account: str,
+        expires: datetime,
+        owner: str = "",
+        more_tags: Mapping[str, str] | None = None,
+    ) -> Journal:
         """Creates a journal below pgdyno's home `root`. Raises TargetError."""
         folder = root / FOLDER
         ensure_folder(folder)
         run = new_run()
-        journal = cls(folder / f"{run}.jsonl", run, plan, digest, account, expires)
-        journal._write(
-            {"what": "run", "run": run, "plan": plan, "digest": digest, "account": account, "expires": stamp(expires)}
-        )
+        path, given = folder / f"{run}.jsonl", dict(more_tags or {})
+        journal = cls(path, run, plan, digest, account, expires, owner=owner, more_tags=given)
+        head = {"what": "run", "run": run, "plan": plan, "digest": digest, "account": account}
+        journal._write({**head, "expires": stamp(expires), "owner": owner, "tags": given})
         journal.hold()
         with storing(folder, "cannot write"):
             handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -151,6 +166,12 @@ class Journal:
     def begun(self) -> datetime:
         """The start of the run to a second, from its name."""
         return datetime.strptime(self.run[:_STAMPED], _NAMED).replace(tzinfo=UTC)
+
+    def tags(self, target: str, name: str) -> list[dict[str, str]]:
+        """Returns the tags of a resource of `target` in the form that RDS and EC2 accept."""
+        ours = {RUN: self.run, EXPIRES: stamp(self.expires), TARGET: target, "Name": name}
+        values = {**self.more_tags, **ours, **({OWNER: self.owner} if self.owner else {})}
+        return [{"Key": key, "Value": value} for key, value in values.items()]
 
     def making(self, kind: Kind, name: str, region: str, target: str) -> None:
         """Notes a resource before it is created; the note is on disk on return. Raises TargetError."""
@@ -182,25 +203,11 @@ class Journal:
         """Locks the journal until the process ends, so that no other process closes it; returns False if another has
         the lock.
         """
-        if self._held is not None:
-            return True
-        try:
-            handle = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return False
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(handle)
-            return False
-        self._held = handle
-        return True
+        return self._lock.hold(self.path)
 
     def release(self) -> None:
         """Releases the lock."""
-        if self._held is not None:
-            os.close(self._held)
-            self._held = None
+        self._lock.release()
 
     def close(self) -> None:
         """Removes the journal with its passwords and keys, once no resource is left. Raises TargetError."""
@@ -246,6 +253,7 @@ def read_journal(path: Path) -> Journal | None:
     expires = moment_of(head["expires"])
     assert expires is not None
     journal = Journal(path, head["run"], head["plan"], head["digest"], head["account"], expires)
+    journal.owner, journal.more_tags = head.get("owner", ""), head.get("tags", {})
     for line in lines[1:]:
         # An incomplete line announced a resource that was not yet requested.
         if line is not None:

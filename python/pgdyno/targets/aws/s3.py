@@ -1,58 +1,65 @@
-"""An S3 client for runs on object storage; see `pgdyno.store.object_storage.address`."""
+"""Amazon's credentials for runs on S3, where the environment alone does not have them: profiles, single sign-on, roles.
+
+`pgdyno.store.object_storage.services` uses it if this package is there.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pgdyno import __version__
 from pgdyno.errors import StoreError
 
-CONNECTIONS = 16
+_ANSWERS_COUNT_FOR = timedelta(minutes=10)
+"""boto3 renews what expires; it is asked again after this time."""
 
 
-class S3:
-    """boto3's S3 client, and the classes of its errors."""
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What boto3 finds: see `pgdyno.store.object_storage.services.Found`."""
 
-    def __init__(self) -> None:
-        """Raises StoreError if boto3 is not installed."""
-        try:
-            import boto3  # noqa: F401
-            from botocore import exceptions
-            from urllib3.exceptions import HTTPError
-        except ImportError as error:
-            raise StoreError(
-                "object storage needs boto3, which is not installed", hint="pip install 'pgdyno[aws]'"
-            ) from error
-        self.refused: type[Exception] = exceptions.ClientError
-        self.broken_off: tuple[type[Exception], ...] = (
-            exceptions.ResponseStreamingError,
-            exceptions.IncompleteReadError,
-            exceptions.ReadTimeoutError,
-            HTTPError,
-        )
-        self.not_asked: type[Exception] = exceptions.BotoCoreError
-        self._client: Any = None
-
-    def client(self) -> Any:  # noqa: ANN401 - boto3 makes its clients while it runs
-        """Returns boto3's client, which the first call creates. Raises StoreError and boto3's errors."""
-        if self._client is None:
-            self._client = _new_client()
-        return self._client
+    config: Mapping[str, str]
+    credentials: Callable[[], dict[str, Any]] | None
 
 
-def _new_client() -> Any:  # noqa: ANN401 - as above
-    import boto3
-    from botocore.config import Config
-
-    config = Config(
-        retries={"mode": "standard"},
-        connect_timeout=10,
-        read_timeout=60,
-        max_pool_connections=CONNECTIONS,
-        user_agent_extra=f"pgdyno/{__version__}",
-    )
+def found(environ: Mapping[str, str]) -> Profile | None:
+    """Return what boto3 finds; None if the environment is sufficient, or boto3 is not installed. Raises StoreError."""
+    has_keys = "AWS_ACCESS_KEY_ID" in environ
+    has_region = "AWS_REGION" in environ or "AWS_DEFAULT_REGION" in environ
+    if environ.get("AWS_SKIP_SIGNATURE") or (has_keys and has_region):
+        return None
     try:
-        return boto3.client("s3", config=config)
-    except ValueError as error:
-        hint = "see AWS_ENDPOINT_URL_S3 and AWS_ENDPOINT_URL: https://host, with a port where it is another than 443"
+        import boto3
+        from botocore.exceptions import BotoCoreError
+    except ImportError as error:
+        if has_keys or "AWS_PROFILE" not in environ:
+            return None
+        hint = "pip install 'pgdyno[aws]'"
+        raise StoreError("AWS_PROFILE needs boto3, which is not installed", hint=hint) from error
+    try:
+        session = boto3.Session()
+        # creating a client is how boto3 resolves all sources of the endpoint
+        meta = session.client("s3").meta
+        credentials = session.get_credentials()
+        if credentials is not None:
+            credentials.get_frozen_credentials()
+    except (BotoCoreError, ValueError) as error:
+        hint = "see AWS_PROFILE and ~/.aws/config; for single sign-on: aws sso login"
         raise StoreError(f"boto3 cannot use its configuration: {error}", hint=hint) from error
+    if credentials is None:
+        hint = "see `aws configure`, or set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        raise StoreError("there are no credentials for S3", hint=hint)
+
+    def renewed() -> dict[str, Any]:
+        frozen = credentials.get_frozen_credentials()
+        return {
+            "access_key_id": frozen.access_key,
+            "secret_access_key": frozen.secret_key,
+            "token": frozen.token,
+            "expires_at": datetime.now(UTC) + _ANSWERS_COUNT_FOR,
+        }
+
+    config = {"endpoint": meta.endpoint_url, "region": meta.region_name}
+    return Profile({name: value for name, value in config.items() if value}, renewed)

@@ -14,13 +14,16 @@ from pgdyno.plan.values import Model, Positive, Setting, Size
 from pgdyno.units import parse_duration_s
 
 PROVIDER = "aws"
+DEAD_MAN_ROLE = "pgdyno-dead-man"
+"""The default name of the role with which Amazon's scheduler removes databases."""
 LOGIN = "pgdyno"
 """The account that pgdyno creates on a host."""
 MOST_GENERATORS = 64
 InstanceType = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*\.[a-z0-9-]+$")]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Architecture = Literal["arm64", "x86_64"]
-System = Literal["debian-12", "debian-13", "ubuntu-24.04"]
+System = Literal["debian-12", "debian-13", "ubuntu-24.04", "amazon-linux-2023"]
+KmsKey = Annotated[str, Field(pattern=r"^[\w:/-]+$")]
 InstanceClass = Annotated[str, Field(pattern=r"^db\.[a-z0-9-]+\.[a-z0-9]+$")]
 
 
@@ -52,10 +55,14 @@ class AwsTarget(RentedTarget):
     """The server's settings, in the instance's parameter group, or in postgresql.conf on a host."""
     allow: list[str] = Field(default_factory=list)
     """Networks (CIDR) that may connect to the server; none: only the address of this machine."""
+    allow_wide: bool = False
+    """Accept networks in `allow` that are wider than /16 (IPv6: /32)."""
     public: bool = True
     """Whether the server has a public address; false if this machine is in the same network."""
     encrypted: bool = True
-    """Encrypt storage with the account's default key of the service."""
+    """Encrypt storage with `kms_key`, or with the account's default key of the service."""
+    kms_key: KmsKey | None = None
+    """A key of the account's own (its ARN or alias)."""
     ready_within: Lasting = "90m"
     """How long the service may take to create, restore or remove the server."""
 
@@ -69,7 +76,7 @@ class AwsTarget(RentedTarget):
 
     def rented_in_words(self) -> str:
         """Returns the type and the place, such as `db.m7g.large in eu-central-1`."""
-        return f"{self.instance} in {', '.join(self.zones) or self.region or 'the configured region'}"
+        return f"{self.instance} in {', '.join(self.zones) or self.region or 'the configured region'}{self.times()}"
 
 
 class DatabaseTarget(AwsTarget):
@@ -90,6 +97,12 @@ class DatabaseTarget(AwsTarget):
     first_touch: Literal["read", "none"] = "read"
     """What happens before the first trial to the pages of a restored server, which loads a block from remote storage at
     the first access: read all of them, or leave that to the trials.
+    """
+    extended_support: bool = False
+    """Rent a version after its end of standard support; Amazon charges an amount per processor and hour for it."""
+    dead_man: Annotated[str, Field(pattern=r"^[\w+=,.@:/-]+$")] = DEAD_MAN_ROLE
+    """The role (its name or ARN) with which Amazon removes the server after its expiry, even if pgdyno is gone; `none`
+    leaves the server without a dead-man switch.
     """
     tls_root: str | None = None
     """Root certificates for the server; None: Amazon's bundle, which pgdyno downloads."""
@@ -118,10 +131,25 @@ class RdsTarget(DatabaseTarget):
         return f"RDS for PostgreSQL {self.version}, {self.rented_in_words()}, {storage}"
 
 
+SERVERLESS = "db.serverless"
+"""The class of instances whose capacity Amazon changes with the load (Aurora Serverless v2)."""
+
+
+class Capacity(Model):
+    """The range of a serverless instance in Aurora capacity units (ACU), each with about 2 GiB of memory."""
+
+    min: Annotated[float, Field(ge=0, le=256, multiple_of=0.5, strict=False)]
+    max: Annotated[float, Field(ge=1, le=256, multiple_of=0.5, strict=False)]
+
+
 class AuroraTarget(DatabaseTarget):
     """An Aurora PostgreSQL cluster with one instance, its writer."""
 
     kind: Literal["aurora"]
+    instance: Annotated[str, Field(pattern=r"^db\.([a-z0-9-]+\.[a-z0-9]+|serverless)$")]
+    """The instance class: `db.r8g.4xlarge`, or `db.serverless` with `capacity`."""
+    capacity: Capacity | None = None
+    """The capacity units (ACU) of `db.serverless`: `{ min = 8, max = 64 }`. Equal values keep it from changing."""
     cluster_parameters: dict[str, Setting] = Field(default_factory=dict)
     """Settings in the cluster's parameter group."""
     storage_type: Literal["standard", "io-optimized"] = "standard"
@@ -131,7 +159,8 @@ class AuroraTarget(DatabaseTarget):
     backup_days: Annotated[int, Field(ge=1, le=35)] = 1
 
     def describe(self) -> str:
-        return f"Aurora PostgreSQL {self.version}, {self.rented_in_words()}, {self.storage_type} storage"
+        units = "" if self.capacity is None else f", {self.capacity.min:g} to {self.capacity.max:g} ACU"
+        return f"Aurora PostgreSQL {self.version}, {self.rented_in_words()}{units}, {self.storage_type} storage"
 
 
 class Volume(Model):
@@ -211,10 +240,16 @@ class Ec2Generator(Host, RentedHosts):
     """Types to try, in this order, if Amazon has no capacity for `instance`; of the same architecture."""
     allow: list[str] = Field(default_factory=list)
     """Networks (CIDR) that may connect over SSH; none: only the address of this machine."""
+    allow_wide: bool = False
+    """Accept networks in `allow` that are wider than /16 (IPv6: /32)."""
     public: bool = True
     """Whether the host has a public address; false if this machine is in the same network."""
     encrypted: bool = True
-    """Encrypt storage with the account's default key of the service."""
+    """Encrypt storage with `kms_key`, or with the account's default key of the service."""
+    kms_key: KmsKey | None = None
+    """A key of the account's own (its ARN or alias)."""
+    spot: bool = False
+    """Rent spot instances, which cost at most the price on demand, and which Amazon may take back at any time."""
     ready_within: Lasting = "30m"
     """How long a host may take until it is ready."""
 

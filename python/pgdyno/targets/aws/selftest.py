@@ -15,7 +15,8 @@ from pydantic import ValidationError
 
 from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.plan.model import Plan
-from pgdyno.records import CloudRecord, CloudSource, CloudTold, Outcome, TrialRecord
+from pgdyno.records import CloudRecord, CloudReport, CloudSource, Outcome, TrialRecord
+from pgdyno.targets.aws.databases.dead_man import NONE
 from pgdyno.targets.aws.removal import Reaper
 from pgdyno.targets.aws.rental import Rental, begin
 from pgdyno.targets.estimate import Estimate, Origin
@@ -52,7 +53,7 @@ CHECKS = (
     Check("cloudwatch", "its figures have the names that are known here, and come within 5 minutes"),
     Check("insights", "Performance Insights has a point for each second", DATABASES),
     Check("log", "the server's log is read, and its lines have a time", DATABASES),
-    Check("restore", "with `--snapshot`: the server is made anew from it, and takes its new password", DATABASES),
+    Check("restore", "with `--snapshot`: the server is created again from it, and accepts its new password", DATABASES),
     Check("removed", "all of it is removed"),
     Check("gone", "nothing of it is found any more, by the journal or by tags"),
 )
@@ -157,7 +158,7 @@ def _told(tally: Tally, kept: CloudRecord | None) -> None:
             tally.tell(check.key, False, "nothing was asked for")
 
 
-def _verdict(told: CloudTold, *, quiet: bool) -> tuple[bool, str]:
+def _verdict(told: CloudReport, *, quiet: bool) -> tuple[bool, str]:
     """Returns whether the source delivered, and a text; `quiet` means that the server's log may be empty."""
     if told.message is not None:
         return False, told.message
@@ -173,7 +174,9 @@ SMALLEST = {"ec2": "t4g.micro", "rds": "db.t4g.micro", "aurora": "db.t4g.medium"
 GENERATORS = {"x86_64": "t3.micro", "aarch64": "t4g.micro"}
 """The generator by this machine's architecture, for which pgdyno has programs here."""
 LASTS_H = 2.0
-"""Hours until the rental expires; the self-test takes half an hour or less."""
+"""Hours for which the rental may cost money at the most; the self-test takes half an hour or less."""
+ENDING_H = 0.5
+"""Hours that an end by the dead-man switch takes, which acts within 15 minutes of the expiry."""
 WORK_MEM = "8MB"
 """A value that shows that the parameter group is in effect; PostgreSQL's default is 4MB."""
 _LOOK = """
@@ -243,10 +246,10 @@ def selftest(
     Raises PgdynoError if nothing could be rented.
     """
     plan = plan_of(tried)
-    say(f"rented for half an hour or less, and removed; for {LASTS_H:g} hours, the very most, this is:")
+    say(f"rented for half an hour or less, and removed; for {LASTS_H:g} hours, {_limit(plan)}, this is:")
     found = agree(plan, LASTS_H)
     began = time.monotonic()
-    rental = begin(plan, root, say, LASTS_H * 3600)
+    rental = begin(plan, root, say, (LASTS_H - ENDING_H) * 3600)
     tally = Tally(tried.kind, print)
     try:
         _prices(tally, found)
@@ -265,6 +268,11 @@ def selftest(
     took = format_duration(time.monotonic() - began)
     print(f"{'failed: ' + ', '.join(tally.wrong) if tally.wrong else 'passed'} after {took}")
     return not tally.wrong
+
+
+def _limit(plan: Plan) -> str:
+    unguarded = any(getattr(spec, "dead_man", None) == NONE for spec in plan.target.values())
+    return "after which nothing removes a database without a dead-man switch" if unguarded else "the very most"
 
 
 def _things(count: int) -> str:

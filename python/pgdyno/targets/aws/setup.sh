@@ -48,9 +48,44 @@ patient() {
   printf '%s\n' "$said"
 }
 
-lists() { patient apt-get -q -y -o APT::Update::Error-Mode=any update; }
+# pgdyno reads the host's public key on the console, through Amazon, before its first login. The key stands there three
+# times, because a message of the kernel may cut a line in two.
+publish() {
+  local key
+  key=$(cut -d' ' -f1,2 /etc/ssh/ssh_host_ed25519_key.pub)
+  for _ in 1 2 3; do
+    printf '\r\npgdyno host key %s %s\r\n' "$NONCE" "$key" >> /dev/console
+  done
+}
 
-packages() { apt-get -q -y -o "DPkg::Lock::Timeout=$LOCK_WITHIN_S" install --no-install-recommends "$@"; }
+# The server's key never leaves the host; pgdyno fetches the certificate over SSH.
+certificate() {
+  if [ ! -f "$1/server.key" ]; then
+    (umask 077 && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 365 \
+      -subj /CN=pgdyno -keyout "$1/server.key.new" -out "$1/server.crt")
+    chown postgres: "$1/server.key.new" "$1/server.crt"
+    mv "$1/server.key.new" "$1/server.key"
+  fi
+  install -o "$LOGIN" -m 0644 "$1/server.crt" "$home/server.crt"
+}
+
+if command -v dnf > /dev/null; then
+  bin=/usr/bin unit=postgresql
+  # curl is there as curl-minimal, with which the package curl conflicts
+  tools=(ca-certificates nvme-cli openssl xfsprogs)
+
+  # dnf waits for its lock itself
+  lists() { patient dnf -q -y makecache; }
+
+  packages() { dnf -q -y --setopt=install_weak_deps=False install "$@"; }
+else
+  bin=/usr/lib/postgresql/${VERSION:-}/bin unit=postgresql@${VERSION:-}-main
+  tools=(ca-certificates curl nvme-cli xfsprogs)
+
+  lists() { patient apt-get -q -y -o APT::Update::Error-Mode=any update; }
+
+  packages() { apt-get -q -y -o "DPkg::Lock::Timeout=$LOCK_WITHIN_S" install --no-install-recommends "$@"; }
+fi
 
 # Timers must not start work during a measurement.
 still() {
@@ -106,6 +141,10 @@ volume() {
 }
 
 install_server() {
+  if command -v dnf > /dev/null; then
+    packages "postgresql$VERSION-server"
+    return
+  fi
   packages postgresql-common
   # The package must not create a cluster: set_up creates it in its place.
   mkdir -p /etc/postgresql-common/createcluster.d
@@ -118,9 +157,25 @@ install_server() {
   packages "postgresql-$VERSION"
 }
 
+# Creates the cluster in $data, whose configuration is in $configuration, unless an earlier run of this script has.
+cluster() {
+  if [ -f "$configuration/postgresql.conf" ]; then return; fi
+  if ! command -v dnf > /dev/null; then
+    pg_createcluster "$VERSION" main --datadir="$data" --port="$PORT" --encoding=UTF8 --locale=C.UTF-8 -- \
+      "${waldir[@]}" "${INITDB[@]}"
+    return
+  fi
+  runuser -u postgres -- "$bin/initdb" -D "$data" --encoding=UTF8 --locale=C.UTF-8 "${waldir[@]}" "${INITDB[@]}"
+  install -d -o postgres -g postgres -m 0700 "$data/conf.d"
+  printf "port = %s\ninclude_dir = 'conf.d'\n" "$PORT" >> "$data/postgresql.conf"
+  mkdir -p "/etc/systemd/system/$unit.service.d"
+  printf '[Service]\nEnvironment=PGDATA=%s\n' "$data" > "/etc/systemd/system/$unit.service.d/pgdyno.conf"
+  systemctl daemon-reload
+}
+
 huge_pages() {
   local pages got
-  pages=$(runuser -u postgres -- "/usr/lib/postgresql/$VERSION/bin/postgres" -D "$1" \
+  pages=$(runuser -u postgres -- "$bin/postgres" -D "$1" \
     -c "config_file=$2/postgresql.conf" -c huge_pages=off -C shared_memory_size_in_huge_pages)
   echo "vm.nr_hugepages = $pages" > /etc/sysctl.d/90-pgdyno.conf
   sysctl -q -p /etc/sysctl.d/90-pgdyno.conf
@@ -135,14 +190,15 @@ set_up() {
   begin "packages of the system"
   still
   lists
-  packages ca-certificates curl nvme-cli xfsprogs
+  packages "${tools[@]}"
   if [ "$ROLE" = generator ]; then
     still
     return
   fi
 
   begin "volumes"
-  local data=/var/lib/postgresql/$VERSION/main waldir=() each
+  local data=/var/lib/postgresql/$VERSION/main waldir=() configuration=/etc/postgresql/$VERSION/main each
+  if [ "$unit" = postgresql ]; then data=/var/lib/pgsql/data; fi
   if [ -n "$DATA_DEVICE" ]; then
     volume /srv/pgdyno/data "$DATA_DEVICE" "$DATA_FILE_SYSTEM" "$DATA_OPTIONS"
     data=/srv/pgdyno/data/postgres/main
@@ -160,32 +216,30 @@ set_up() {
   begin "the cluster"
   # The packages have created the account postgres.
   for each in "$data" "${waldir[@]#--waldir=}"; do install -d -o postgres -g postgres -m 0700 "${each%/*}"; done
-  local configuration=/etc/postgresql/$VERSION/main
-  if [ ! -f "$configuration/postgresql.conf" ]; then
-    pg_createcluster "$VERSION" main --datadir="$data" --port="$PORT" --encoding=UTF8 --locale=C.UTF-8 -- \
-      "${waldir[@]}" "${INITDB[@]}"
-  fi
+  if [ "$unit" = postgresql ]; then configuration=$data; fi
+  cluster
   install -o postgres -g postgres -m 0600 /etc/pgdyno/hba.conf "$configuration/pg_hba.conf"
   install -o postgres -g postgres -m 0600 /etc/pgdyno/settings.conf "$configuration/conf.d/pgdyno.conf"
-  if [ -f /etc/pgdyno/server.key ]; then
-    install -o postgres -g postgres -m 0600 /etc/pgdyno/server.crt /etc/pgdyno/server.key "$configuration/"
-  fi
+  if [ "$TLS" = yes ]; then certificate "$configuration"; fi
 
   # A running server already has its huge pages, and cannot report how many it needs.
-  if [ "$HUGE_PAGES" = yes ] && ! systemctl -q is-active "postgresql@$VERSION-main"; then
+  if [ "$HUGE_PAGES" = yes ] && ! systemctl -q is-active "$unit"; then
     begin "huge pages"
     huge_pages "$data" "$configuration"
   fi
 
   begin "the server"
-  systemctl enable "postgresql@$VERSION-main"
-  systemctl start "postgresql@$VERSION-main" || {
-    tail -n 8 "/var/log/postgresql/postgresql-$VERSION-main.log"
+  systemctl enable "$unit"
+  systemctl start "$unit" || {
+    if [ "$unit" = postgresql ]; then journalctl -q -n 8 -o cat -u "$unit"; else
+      tail -n 8 "/var/log/postgresql/postgresql-$VERSION-main.log"
+    fi
     return 1
   }
   runuser -u postgres -- psql -q -X -v ON_ERROR_STOP=1 -p "$PORT" -f - < /etc/pgdyno/role.sql
 }
 
 say "working: $step"
+publish
 set_up > "$log" 2>&1
 say ready

@@ -21,10 +21,10 @@ from typing import Literal
 
 from pgdyno.errors import TargetError
 from pgdyno.plan.targets import TMPFS, Environment
-from pgdyno.targets.account import Account
 from pgdyno.targets.cluster.instance_record import Claim
 from pgdyno.targets.cluster.subprocesses import clean_environment, run_program
 from pgdyno.targets.home import storing
+from pgdyno.targets.server_user import Account
 from pgdyno.units import format_bytes, parse_bytes
 
 FICLONE = 0x40049409

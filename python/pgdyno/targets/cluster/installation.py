@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgdyno.errors import TargetError
-from pgdyno.targets.account import Account
 from pgdyno.targets.cluster.subprocesses import clean_environment, run_program
 from pgdyno.targets.home import storing
+from pgdyno.targets.server_user import Account
 
 OLDEST_MAJOR = 10
 """Older versions have no SCRAM passwords and use a different version scheme."""
 
-_RELEASE = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:-(\d+))?")
+_RELEASE = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})(?:-(\d{1,9}))?", re.ASCII)
 _CLASSIFIERS = {"x86_64": "linux-amd64", "amd64": "linux-amd64", "aarch64": "linux-arm64v8", "arm64": "linux-arm64v8"}
 
 

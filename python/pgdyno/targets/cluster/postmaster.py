@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgdyno.errors import TargetError
-from pgdyno.targets.account import Account
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.cluster.log import explain_whole, log_size, read_log
 from pgdyno.targets.cluster.processes import ProcessId, descendants, identify, is_zombie, servers_in
 from pgdyno.targets.cluster.subprocesses import signals_deferred, spawn
 from pgdyno.targets.home import no_space_hint, storing
+from pgdyno.targets.server_user import Account
 
 START_DEADLINE_S = 900.0
 """The time limit for a start; recovery of a kept cluster that was not shut down may take long."""

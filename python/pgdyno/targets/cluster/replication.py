@@ -23,11 +23,11 @@ from psycopg import sql
 
 from pgdyno.errors import TargetError
 from pgdyno.records import ReplicaLag
-from pgdyno.targets.account import Account
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.cluster.subprocesses import run_program
 from pgdyno.targets.home import storing
 from pgdyno.targets.server import Server
+from pgdyno.targets.server_user import Account
 
 PROGRAM = "pg_basebackup"
 BY_HAND = "the backup functions"

@@ -172,7 +172,7 @@ def refuse_others_database(server: Server) -> None:
     if not server.owns_database:
         raise TargetError(
             f"cannot change settings of the database {server.dbname}: pgdyno did not make it",
-            hint="set them there yourself, or let pgdyno make a database of its own",
+            hint="put them under session_settings, or let pgdyno make a database of its own",
         )
 
 

@@ -20,7 +20,7 @@ from types import FrameType
 from typing import IO, Any, TypeVar
 
 from pgdyno.errors import TargetError
-from pgdyno.targets.account import Account
+from pgdyno.targets.server_user import Account
 
 _T = TypeVar("_T")
 _Task = tuple[Callable[[], Any], "Future[Any]"]

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from pgdyno.errors import TargetError
 from pgdyno.mounts import mounted_at
-from pgdyno.targets.account import Account
 from pgdyno.targets.cluster.folders import copy_tree, run_tool
 from pgdyno.targets.home import storing
+from pgdyno.targets.server_user import Account
 
 KIND = "zfs"
 PROGRAM = "zfs"
@@ -31,7 +31,7 @@ def refusal(folder: Path, *, kept: bool) -> str | None:
     if mount is None or mount.kind != KIND:
         return f"{folder} lies on {mount.kind if mount else 'nothing that is to be seen'}, not on ZFS"
     if kept:
-        return "a kept cluster would leave a dataset behind that nobody destroys (keep_data)"
+        return "keep_data keeps the cluster, and its dataset would never be destroyed"
     if shutil.which(PROGRAM) is None:
         return "there is no program zfs on the PATH"
     return None if os.geteuid() == 0 else "only root may mount a dataset"

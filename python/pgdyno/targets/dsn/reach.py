@@ -58,7 +58,7 @@ def check_signed(address: Address, spec: DsnTarget) -> bool:
     if not spec.allow_existing:
         raise TargetError(
             f"cannot use the database {spec.database}: pgdyno did not make it",
-            hint="name another by database, drop it, or let pgdyno replace tables in it by allow_existing = true",
+            hint="name another by database, or let pgdyno replace tables in it by allow_existing = true",
         )
     return False
 
@@ -154,7 +154,7 @@ def _check_database(
     elif not abilities.may_make_databases:
         raise TargetError(
             f"cannot make the database {spec.database}: the role may not make databases",
-            hint="grant it CREATEDB, or name a database that is there, with allow_existing = true",
+            hint="grant it CREATEDB, or name an existing database, with allow_existing = true",
         )
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field
 
 from pgdyno.errors import Problem
 from pgdyno.plan.hosts import SshSpec, check_ssh
 from pgdyno.plan.reading.plan_document import Document
-from pgdyno.plan.targets import NetworkTarget, PlanPath, TargetSpec
+from pgdyno.plan.targets import MOST_INSTANCES, NetworkTarget, PlanPath, TargetSpec
 from pgdyno.records.manifest import masked_dsn
 
 _SECRET = b"*"
@@ -24,12 +24,24 @@ class DsnTarget(NetworkTarget):
     kind: Literal["dsn"]
     dsn: str
     """A libpq connection string or URI, without a password."""
+    other_dsns: Annotated[list[str], Field(max_length=MOST_INSTANCES - 1)] = Field(default_factory=list)
+    """Further servers like it; each is an instance of the target, and repeats take turns at them."""
     password_env: Annotated[str, Field(min_length=1)] | None = None
     """The environment variable with the password; if not set, PGPASSWORD, the password file or the service file."""
     ssh: SshSpec | None = None
     """The SSH address of its host for the probe; if not set, sampling uses SQL only."""
 
     summary: ClassVar[str] = "reached over the network"
+
+    @property
+    def instance_count(self) -> int:
+        """Returns the number of its servers."""
+        return 1 + len(self.other_dsns)
+
+    def one_instance(self, number: int) -> Self:
+        """Returns the target with one of its servers; the probe's host is that of the first."""
+        update = {"dsn": [self.dsn, *self.other_dsns][number - 1], "other_dsns": []}
+        return self.model_copy(update=update if number == 1 else update | {"ssh": None})
 
     @property
     def probed_host(self) -> SshSpec | None:
@@ -39,7 +51,9 @@ class DsnTarget(NetworkTarget):
     def describe(self) -> str:
         """Describes the target."""
         over_ssh = "" if self.ssh is None else f", its host {self.ssh.host} over SSH"
-        return f"over the network, {masked_dsn(self.dsn)}, database {self.database}{over_ssh}"
+        count = self.instance_count
+        instances = "" if count == 1 else f", {count} instances"
+        return f"over the network, {masked_dsn(self.dsn)}, database {self.database}{over_ssh}{instances}"
 
     def executes(self) -> Iterator[tuple[PlanPath, str]]:
         """Yields the commands that the plan makes pgdyno execute: those in an SSH config file."""
@@ -49,19 +63,26 @@ class DsnTarget(NetworkTarget):
     def check(self, name: str, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
         """Checks its address, and that no other target uses the same database."""
         yield from _address(("target", name), self, document)
+        for number in range(2, self.instance_count + 1):
+            key = "other_dsns"
+            yield from _address(("target", name), self.one_instance(number), document, (key, number - 2))
         if self.ssh is not None:
             yield from check_ssh(("target", name, "ssh"), self.ssh, document)
-        same = next((other for other, spec in targets.items() if _place(spec) == _place(self)), name)
+        own = _places(self)
+        same = next((other for other, spec in targets.items() if set(_places(spec)) & set(own)), name)
         if same != name:
             message = f"target {same} has the same database on the same server"
             yield document.problem(("target", name), message, "give each a database of its own")
+        if len(set(own)) < len(own):
+            message = "name the same server twice"
+            yield document.problem(("target", name, "other_dsns"), message, "an instance is a server of its own")
 
 
-def _place(spec: TargetSpec) -> tuple[str, str] | None:
-    return (spec.dsn, spec.database) if isinstance(spec, DsnTarget) else None
+def _places(spec: TargetSpec) -> list[tuple[str, str]]:
+    return [(each, spec.database) for each in (spec.dsn, *spec.other_dsns)] if isinstance(spec, DsnTarget) else []
 
 
-def _address(path: PlanPath, target: DsnTarget, document: Document) -> Iterator[Problem]:
+def _address(path: PlanPath, target: DsnTarget, document: Document, key: PlanPath = ("dsn",)) -> Iterator[Problem]:
     # loading libpq takes time, and most plans name no server over the network
     import psycopg
     from psycopg import pq
@@ -78,7 +99,7 @@ def _address(path: PlanPath, target: DsnTarget, document: Document) -> Iterator[
         hidden = any(each in target.dsn.lower() for each in ("password", "@", "options"))
         said = "" if hidden else f": {str(error).strip()}"
         hint = 'such as "host=db.example.net user=bench" or "postgresql://bench@db.example.net"'
-        yield document.problem((*path, "dsn"), f"is no connection string{said}", hint)
+        yield document.problem((*path, *key), f"is no connection string{said}", hint)
         return
     known = {option.keyword.decode(): option for option in pq.Conninfo.get_defaults()}
     for name in parameters:
@@ -86,7 +107,7 @@ def _address(path: PlanPath, target: DsnTarget, document: Document) -> Iterator[
         if option.dispchar == _SECRET:
             message = f"{name} may not stand here: it would get into the results"
             hint = "leave it to PGPASSWORD, the password file or the service file, or name a variable by password_env"
-            yield document.problem((*path, "dsn"), message, hint if name == "password" else "remove it")
+            yield document.problem((*path, *key), message, hint if name == "password" else "remove it")
         elif option.envvar is None:
             message = f"{name} cannot be handed to the engine: libpq has no environment variable for it"
-            yield document.problem((*path, "dsn"), message, f"remove {name}")
+            yield document.problem((*path, *key), message, f"remove {name}")

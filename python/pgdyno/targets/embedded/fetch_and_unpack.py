@@ -25,7 +25,7 @@ from pathlib import Path, PurePosixPath
 
 from pgdyno.errors import TargetError
 from pgdyno.targets.home import Progress, ensure_folder, storage_error, storing
-from pgdyno.targets.web import (
+from pgdyno.targets.http_requests import (
     HINT,
     Patience,
     RangeRefusedError,
@@ -40,8 +40,11 @@ from pgdyno.units import format_bytes
 CHUNK_BYTES = 256 * 1024
 MAX_REQUESTS = 100
 """The limit for a server that breaks the connection after every few bytes."""
+MAX_ARCHIVE_BYTES = 1 << 30
+MAX_UNPACKED_BYTES = 2 << 30
+"""Limits of an archive and of its content; PostgreSQL's have 12 MiB and 60 MiB."""
 
-_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+)")
+_RANGE = re.compile(r"bytes (\d{1,18})-\d+/(\d{1,18})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,7 @@ def _receive(
     response: http.client.HTTPResponse, partial: Path, offset: int, total: int | None, progress: Progress
 ) -> None:
     progress.bytes(offset, total)
+    _check_size(max(offset, total or 0), partial)
     try:
         with partial.open("r+b") as file:
             file.seek(offset)
@@ -123,6 +127,7 @@ def _receive(
                 file.write(chunk)
                 file.flush()
                 offset += len(chunk)
+                _check_size(offset, partial)
                 progress.bytes(offset, total)
     except OSError as error:
         # half a file must not keep a full disk full
@@ -132,6 +137,16 @@ def _receive(
         raise TransientError(f"the connection ended after {format_bytes(offset)} of {format_bytes(total)}")
     if total is not None and offset > total:
         raise RangeRefusedError(f"the server sent more than the {format_bytes(total)} that it announced")
+
+
+def _check_size(size: int, partial: Path) -> None:
+    if size > MAX_ARCHIVE_BYTES:
+        _forget(partial)
+        raise TargetError(
+            f"cannot fetch {partial.stem}: the server sends {format_bytes(size)}, more than the limit of "
+            f"{format_bytes(MAX_ARCHIVE_BYTES)}",
+            hint=HINT,
+        )
 
 
 def _check_continues(response: http.client.HTTPResponse, offset: int, whole: _Whole) -> None:
@@ -191,7 +206,8 @@ def unpack_archive(archive: Path, folder: Path) -> None:
     try:
         _unpack(archive, beside)
         beside.rename(folder)
-    except (zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, EOFError) as error:
+    # zipfile raises RuntimeError for encryption, and for compression that it does not know; pathlib for a loop of links
+    except (zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, EOFError, RuntimeError, ValueError) as error:
         raise TargetError(f"cannot unpack {archive}: {str(error).lower() or 'it ends too early'}") from error
     except OSError as error:
         raise storage_error(error, folder, "cannot unpack a server into") from error
@@ -207,9 +223,26 @@ def _unpack(archive: Path, folder: Path) -> None:
         names = [name for name in outer.namelist() if name.endswith(".txz")]
         if len(names) != 1:
             raise TargetError(f"cannot unpack {archive}: {len(names)} archives of a server inside instead of one")
-        with outer.open(names[0]) as packed, tarfile.open(fileobj=packed, mode="r|xz") as inner:
+        with (
+            outer.open(names[0]) as packed,
+            _Bounded(packed) as content,
+            tarfile.open(fileobj=content, mode="r|") as inner,
+        ):
             links = [member for member in inner if not _write(inner, member, root, archive)]
     _make_links(links, root, archive)
+
+
+class _Bounded(lzma.LZMAFile):
+    """What is unpacked, up to the limit: the content of a small archive may have any size."""
+
+    _left = MAX_UNPACKED_BYTES
+
+    def read(self, size: int | None = -1) -> bytes:
+        found = super().read(size)
+        self._left -= len(found)
+        if self._left < 0:
+            raise TargetError(f"cannot unpack the server: it is larger than {format_bytes(MAX_UNPACKED_BYTES)}")
+        return found
 
 
 def _write(inner: tarfile.TarFile, member: tarfile.TarInfo, root: Path, archive: Path) -> bool:
@@ -217,7 +250,7 @@ def _write(inner: tarfile.TarFile, member: tarfile.TarInfo, root: Path, archive:
     path = _inside(member.name, root, archive)
     if member.isdir():
         _make_folders(path, root)
-    elif member.isfile():
+    elif member.isfile() and not member.issparse():  # a sparse one may be larger than all that was read
         _make_folders(path.parent, root)
         content = inner.extractfile(member)
         assert content is not None  # regular files always have content

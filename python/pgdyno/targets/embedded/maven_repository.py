@@ -13,27 +13,14 @@ import re
 import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 
 from pgdyno.errors import TargetError
 from pgdyno.targets.cluster.installation import Release, parse_release
 from pgdyno.targets.embedded.fetch_and_unpack import discard, fetch_file
+from pgdyno.targets.embedded.pinned_digests import read_pins
 from pgdyno.targets.home import Progress, storing
-from pgdyno.targets.web import HINT, NotThereError, Patience, fetch_text, is_allowed, public_url
-
-PINS = Path(__file__).with_name("pins.txt")
-"""In the format of sha256sum; `make pins` adds lines."""
-
-
-@cache
-def read_pins() -> Mapping[str, str]:
-    """Returns pinned SHA-256 digests in hexadecimal by the archive's file name."""
-    if not PINS.is_file():
-        return {}
-    lines = (line.split() for line in PINS.read_text(encoding="utf-8").splitlines() if not line.startswith("#"))
-    return {name: digits for digits, name in lines}
-
+from pgdyno.targets.http_requests import HINT, NotThereError, Patience, fetch_text, is_allowed, public_url
 
 MAVEN_CENTRAL = "https://repo1.maven.org/maven2"
 GROUP = "io/zonky/test/postgres"
@@ -46,7 +33,6 @@ _CHECKSUMS = {"sha512": 128, "sha256": 64, "sha1": 40}
 """Kinds of checksum files, the strongest first, with their number of hexadecimal digits."""
 
 # the list is flat and machine-generated: an XML parser would need protection against entity expansion
-_VERSIONS = re.compile(r"<metadata\b.*?<versions>(.*?)</versions>.*?</metadata>", re.DOTALL)
 _VERSION = re.compile(r"<version>\s*([^<\s]+)\s*</version>")
 
 
@@ -151,10 +137,11 @@ def _note(release: Release, checked: Checksum, base_url: str) -> str:
 
 def parse_list(text: str) -> list[Release] | None:
     """Returns the releases in a maven-metadata.xml; None if `text` is something else."""
-    versions = _VERSIONS.search(text)
-    if versions is None:
+    _, begun, text = text.partition("<metadata")
+    versions, ended, rest = text.partition("<versions>")[2].partition("</versions>")
+    if not begun or not ended or "</metadata>" not in rest:
         return None
-    named = (parse_release(each) for each in _VERSION.findall(versions[1]))
+    named = (parse_release(each) for each in _VERSION.findall(versions))
     return [release for release in named if release is not None]
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import ClassVar, Literal, Self
 
-from pgdyno.plan.targets import OwnTarget, Version
+from pgdyno.errors import Problem
+from pgdyno.plan.checks.settings import NEWEST, OLDEST
+from pgdyno.plan.reading.plan_document import Document
+from pgdyno.plan.targets import OwnTarget, TargetSpec, Version
 
 
 class EmbeddedTarget(OwnTarget):
@@ -19,6 +23,14 @@ class EmbeddedTarget(OwnTarget):
     def major(self) -> int:
         """Returns PostgreSQL's major version."""
         return int(self.version.partition(".")[0])
+
+    def check(self, name: str, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
+        """Checks its version, and what is checked for every server that pgdyno starts."""
+        yield from super().check(name, targets, document)
+        # the next version may be released after this pgdyno
+        if not OLDEST <= self.major <= NEWEST + 1:
+            message = f"there is no PostgreSQL {self.version} to download"
+            yield document.problem(("target", name, "version"), message, f"use a version from {OLDEST} to {NEWEST}")
 
     def programs(self) -> str:
         """Describes the origin of its programs."""

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pgdyno.targets.aws.api import Cloud, ThereAlreadyError
+from pgdyno.targets.aws.databases.dead_man import guard
 from pgdyno.targets.aws.databases.parameters import CLUSTER, INSTANCE, make_group, values_for
 from pgdyno.targets.aws.databases.service import (
     Release,
+    change,
     check_snapshot,
     find_release,
     given,
     insights,
+    lifecycle,
     one,
     place_of,
     wait_for,
@@ -24,7 +28,8 @@ from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.location import USER, Place
 from pgdyno.targets.aws.network import allowed_networks, group_named, security_group, vpc_of
 from pgdyno.targets.aws.rental_journal import Kind
-from pgdyno.targets.aws.schema import AuroraTarget
+from pgdyno.targets.aws.retries import settled
+from pgdyno.targets.aws.schema import AuroraTarget, Capacity
 
 ENGINE = "aurora-postgresql"
 PORT = 5432
@@ -51,11 +56,12 @@ class Aurora:
         """Creates the server and all that it needs, and waits until it is available. Raises AwsError, TargetError."""
         cloud, spec = self.maker.cloud, self.spec
         # Errors in the plan must be reported before anything is created.
-        release = self._release()
+        release = self.release()
         of_instance = values_for(cloud, INSTANCE, release.family, spec.parameters)
         of_cluster = values_for(cloud, CLUSTER, release.family, spec.cluster_parameters)
         vpc = vpc_of(cloud, spec.subnet_group)
         allowed = allowed_networks(spec.allow)
+        guard(self.maker, spec.dead_man, (Kind.DB_INSTANCE, Kind.DB_CLUSTER))
         groups = _Groups(
             security_group(self.maker, vpc, allowed, [PORT]),
             make_group(self.maker, INSTANCE, release.family, of_instance),
@@ -71,9 +77,10 @@ class Aurora:
         name, spec = self.maker.name, self.spec
         security = group_named(self.maker.cloud, name)
         groups = _Groups(security, name if spec.parameters else None, name if spec.cluster_parameters else None)
-        return self._made(self._release(), groups)
+        return self._made(self.release(), groups)
 
-    def _release(self) -> Release:
+    def release(self) -> Release:
+        """Returns the version that the service has for the plan or the snapshot. Raises AwsError."""
         cloud, spec = self.maker.cloud, self.spec
         if spec.snapshot is not None:
             asked = {"DBClusterSnapshotIdentifier": spec.snapshot}
@@ -90,7 +97,7 @@ class Aurora:
         maker.note(Kind.DB_CLUSTER)
         # Names are random: an existing cluster comes from our own first attempt, whose response was lost.
         with suppress(ThereAlreadyError):
-            self._request_cluster(release, groups)
+            settled(maker.stop.check, lambda: self._request_cluster(release, groups))
         self._wait()
         maker.note(Kind.DB_INSTANCE)
         with_choices(
@@ -101,8 +108,9 @@ class Aurora:
         )
         writer = wait_for_instance(maker, self.spec, groups.instance)
         if self._copied:
-            maker.cloud.call(
-                "rds",
+            change(
+                maker,
+                self.spec,
                 "modify_db_cluster",
                 DBClusterIdentifier=maker.name,
                 MasterUserPassword=self.password,
@@ -124,7 +132,13 @@ class Aurora:
             "StorageType": STORAGE[spec.storage_type],
             "Port": PORT,
             "Tags": self.maker.tags,
-            **given(DBSubnetGroupName=spec.subnet_group, DBClusterParameterGroupName=groups.cluster),
+            "EngineLifecycleSupport": lifecycle(spec),
+            **given(
+                ServerlessV2ScalingConfiguration=_scaling(spec.capacity),
+                DBSubnetGroupName=spec.subnet_group,
+                DBClusterParameterGroupName=groups.cluster,
+                KmsKeyId=spec.kms_key,
+            ),
         }
         if spec.clone_of is not None:
             origin = {"SourceDBClusterIdentifier": spec.clone_of, "RestoreType": "copy-on-write"}
@@ -140,7 +154,8 @@ class Aurora:
 
     def _request_instance(self, groups: _Groups, instance: str, zone: str | None) -> None:
         with suppress(ThereAlreadyError):
-            self.maker.cloud.call(
+            ask = partial(
+                self.maker.cloud.call,
                 "rds",
                 "create_db_instance",
                 DBInstanceIdentifier=self.maker.name,
@@ -153,6 +168,7 @@ class Aurora:
                 **insights(self.spec),
                 **given(AvailabilityZone=zone, DBParameterGroupName=groups.instance),
             )
+            settled(self.maker.stop.check, ask)
 
     def _wait(self) -> dict[str, Any]:
         """Returns the cluster once it is available. Raises AwsError."""
@@ -163,6 +179,10 @@ class Aurora:
             return "modifying" if waits else found["Status"], found
 
         return wait_for(self.maker, self.spec, look, f"the database cluster {self.maker.name}")
+
+
+def _scaling(capacity: Capacity | None) -> dict[str, float] | None:
+    return None if capacity is None else {"MinCapacity": capacity.min, "MaxCapacity": capacity.max}
 
 
 def cluster_of(cloud: Cloud, name: str) -> dict[str, Any]:

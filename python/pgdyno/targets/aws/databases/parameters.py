@@ -11,11 +11,13 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pgdyno.targets.aws.api import AwsError, Cloud, ThereAlreadyError
 from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.rental_journal import Kind
+from pgdyno.targets.aws.retries import settled
 from pgdyno.units import parse_duration_s
 
 _BLOCK = 8192
@@ -100,6 +102,26 @@ REFUSED_BY_AURORA = dict.fromkeys(
     _STORAGE,
 )
 
+_OF_CLUSTER = """
+apg_ccm_enabled array_nulls autovacuum autovacuum_analyze_scale_factor autovacuum_analyze_threshold
+autovacuum_freeze_max_age autovacuum_max_workers autovacuum_multixact_freeze_max_age autovacuum_naptime
+autovacuum_vacuum_cost_delay autovacuum_vacuum_cost_limit autovacuum_vacuum_insert_scale_factor
+autovacuum_vacuum_insert_threshold autovacuum_vacuum_scale_factor autovacuum_vacuum_threshold autovacuum_work_mem
+backslash_quote backtrace_functions client_encoding compute_query_id datestyle default_tablespace
+default_toast_compression extra_float_digits huge_pages intervalstyle lc_monetary lc_numeric lc_time
+log_autovacuum_min_duration log_transaction_sample_rate max_logical_replication_workers max_prepared_transactions
+max_replication_slots max_sync_workers_per_subscription max_wal_senders password_encryption plan_cache_mode port
+recovery_init_sync_method ssl_ciphers ssl_max_protocol_version ssl_min_protocol_version synchronous_commit timezone
+track_commit_timestamp track_wal_io_timing transform_null_equals vacuum_cost_delay vacuum_cost_limit
+vacuum_cost_page_dirty vacuum_cost_page_hit vacuum_cost_page_miss vacuum_defer_cleanup_age vacuum_failsafe_age
+vacuum_freeze_min_age vacuum_freeze_table_age vacuum_multixact_failsafe_age vacuum_multixact_freeze_min_age
+vacuum_multixact_freeze_table_age wal_buffers wal_receiver_create_temp_slot wal_receiver_timeout wal_sender_timeout
+"""
+CLUSTER_LEVEL = frozenset(_OF_CLUSTER.split())
+"""Parameters that only the cluster's group of Aurora has, by Amazon's list of them (AuroraUserGuide, "Amazon Aurora
+PostgreSQL parameters"): the table of the instance's group lacks them.
+"""
+
 _SIZE = re.compile(r"(\d+)\s*(kB|MB|GB|TB)")
 _FACTORS = {"kB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
 _TIME = re.compile(r"\d+\s*(ms|s|min|h)")
@@ -165,15 +187,41 @@ CLUSTER = Level(
 def values_for(cloud: Cloud, level: Level, family: str, asked: Mapping[str, str]) -> dict[str, str]:
     """Returns `asked` as the service accepts it, without creating anything.
 
-    Raises one AwsError for all parameters that do not exist or cannot be changed.
+    Raises one AwsError for all parameters that do not exist at this level, cannot be changed, or do not take a value.
     """
     if not asked:
         return {}
     known = _defaults(cloud, level, family)
     wrong = [reason for name in asked if (reason := _refusal(known.get(name), name, family)) is not None]
-    if wrong:
-        raise AwsError("; ".join(wrong), code="Parameters", hint="remove them; nothing was made")
-    return {name: _as_taken(known[name], name, value) for name, value in asked.items()}
+    if not wrong:
+        taken = {name: _as_taken(known[name], name, value) for name, value in asked.items()}
+        wrong = [reason for name in asked if (reason := _value_refusal(known[name], taken[name])) is not None]
+        if not wrong:
+            return taken
+    hint = "remove them, or choose other values; nothing was made"
+    missing = asked.keys() - known.keys()
+    if level is INSTANCE and family.startswith("aurora") and missing & _defaults(cloud, CLUSTER, family).keys():
+        hint = "put those of the cluster under cluster_parameters, and remove the others; nothing was made"
+    raise AwsError("; ".join(wrong), code="Parameters", hint=hint)
+
+
+_RANGE = re.compile(r"(-?[0-9.]+(?:e[+-]?[0-9]+)?)-(-?[0-9.]+(?:e[+-]?[0-9]+)?)")
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+
+
+def _value_refusal(known: Mapping[str, Any], value: str) -> str | None:
+    """Returns why the service refuses `value` for the parameter that it describes in `known`; None if it may accept it.
+
+    Formulas, and lists of words that may be combined, are left to the service.
+    """
+    allowed, name = str(known.get("AllowedValues", "")), known["ParameterName"]
+    limits = _RANGE.fullmatch(allowed)
+    if limits is not None and _NUMBER.fullmatch(value) is not None:
+        inside = float(limits[1]) <= float(value) <= float(limits[2])
+        return None if inside else f"{name} = {value} is outside of {limits[1]} to {limits[2]}"
+    if known.get("DataType") == "boolean" and allowed and value not in allowed.split(","):
+        return f"{name} = {value} is none of {allowed.replace(',', ', ')}"
+    return None
 
 
 def _as_taken(known: Mapping[str, Any], name: str, value: str) -> str:
@@ -214,7 +262,8 @@ def make_group(maker: Maker, level: Level, family: str, values: Mapping[str, str
     with suppress(ThereAlreadyError):
         cloud.call("rds", level.create, **group, Tags=maker.tags)
     for some in _pieces([_value(name, value) for name, value in values.items()]):
-        cloud.call("rds", level.modify, **{level.name: maker.name, "Parameters": some})
+        change = partial(cloud.call, "rds", level.modify, **{level.name: maker.name, "Parameters": some})
+        settled(maker.stop.check, change)
     return maker.name
 
 

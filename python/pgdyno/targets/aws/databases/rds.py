@@ -5,16 +5,20 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pgdyno.targets.aws.api import ThereAlreadyError
+from pgdyno.targets.aws.databases.dead_man import guard
 from pgdyno.targets.aws.databases.parameters import INSTANCE, make_group, values_for
 from pgdyno.targets.aws.databases.service import (
     Release,
+    change,
     check_snapshot,
     find_release,
     given,
     insights,
+    lifecycle,
     one,
     place_of,
     wait_for_instance,
@@ -24,6 +28,7 @@ from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.location import USER, Place
 from pgdyno.targets.aws.network import allowed_networks, group_named, security_group, vpc_of
 from pgdyno.targets.aws.rental_journal import Kind
+from pgdyno.targets.aws.retries import settled
 from pgdyno.targets.aws.schema import RdsTarget
 from pgdyno.units import parse_bytes
 
@@ -43,10 +48,11 @@ class Rds:
         """Creates the server and all that it needs, and waits until it is available. Raises AwsError, TargetError."""
         cloud, spec = self.maker.cloud, self.spec
         # Errors in the plan must be reported before anything is created.
-        release = self._release()
+        release = self.release()
         values = values_for(cloud, INSTANCE, release.family, spec.parameters)
         vpc = vpc_of(cloud, spec.subnet_group)
         allowed = allowed_networks(spec.allow)
+        guard(self.maker, spec.dead_man, (Kind.DB_INSTANCE,))
         group = security_group(self.maker, vpc, allowed, [PORT])
         parameters = make_group(self.maker, INSTANCE, release.family, values)
         return self._made(release, group, parameters)
@@ -55,9 +61,10 @@ class Rds:
         """Creates the removed server again from its snapshot, with its existing groups. Raises AwsError."""
         cloud = self.maker.cloud
         group = group_named(cloud, self.maker.name)
-        return self._made(self._release(), group, self.maker.name if self.spec.parameters else None)
+        return self._made(self.release(), group, self.maker.name if self.spec.parameters else None)
 
-    def _release(self) -> Release:
+    def release(self) -> Release:
+        """Returns the version that the service has for the plan or the snapshot. Raises AwsError."""
         spec = self.spec
         if spec.snapshot is None:
             return find_release(self.maker.cloud, ENGINE, spec.version)
@@ -75,8 +82,9 @@ class Rds:
         self.maker.note(Kind.DB_INSTANCE)
         found = with_choices(self.maker, self.spec, make, self.spec.zones)
         if self.spec.snapshot is not None:
-            self.maker.cloud.call(
-                "rds",
+            change(
+                self.maker,
+                self.spec,
                 "modify_db_instance",
                 DBInstanceIdentifier=self.maker.name,
                 MasterUserPassword=self.password,
@@ -89,7 +97,7 @@ class Rds:
         return place_of(found, endpoint["Address"], endpoint["Port"], found["MasterUsername"])
 
     def _request(self, release: Release, group: str, parameters: str | None, instance: str, zone: str | None) -> None:
-        spec, cloud = self.spec, self.maker.cloud
+        spec = self.spec
         asked: dict[str, Any] = {
             "DBInstanceIdentifier": self.maker.name,
             "DBInstanceClass": instance,
@@ -103,14 +111,14 @@ class Rds:
                 AvailabilityZone=zone,
                 DBSubnetGroupName=spec.subnet_group,
                 DBParameterGroupName=parameters,
+                EngineLifecycleSupport=lifecycle(spec),
                 Iops=spec.iops,
                 StorageThroughput=spec.throughput,
             ),
         }
         if spec.snapshot is not None:
             asked |= {"DBSnapshotIdentifier": spec.snapshot, "StorageType": spec.storage_type}
-            with suppress(ThereAlreadyError):
-                cloud.call("rds", "restore_db_instance_from_db_snapshot", **asked)
+            self._ask("restore_db_instance_from_db_snapshot", asked)
             return
         asked |= {
             "EngineVersion": release.version,
@@ -122,10 +130,14 @@ class Rds:
             "MasterUserPassword": self.password,
             "Port": PORT,
             **insights(spec),
+            **given(KmsKeyId=spec.kms_key),
         }
+        self._ask("create_db_instance", asked)
+
+    def _ask(self, operation: str, asked: dict[str, Any]) -> None:
         # Names are random: an existing instance comes from our own first attempt, whose response was lost.
         with suppress(ThereAlreadyError):
-            cloud.call("rds", "create_db_instance", **asked)
+            settled(self.maker.stop.check, partial(self.maker.cloud.call, "rds", operation, **asked))
 
 
 def gibibytes(size: str) -> int:

@@ -6,11 +6,13 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from pgdyno.targets.aws.api import AwsError, CapacityError, Cloud, NotThereError, Patience
 from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.location import Place
+from pgdyno.targets.aws.retries import Appearing, settled
 from pgdyno.targets.aws.schema import DatabaseTarget
 from pgdyno.units import format_duration, parse_duration_s
 
@@ -27,6 +29,10 @@ _FAILED = (
     "restore-error",
     "storage-full",
 )
+_READY = ("available", "storage-initialization", "storage-optimization")
+"""States of a server that takes connections and changes. A restored one may load its blocks from Amazon S3 for hours,
+"storage-initialization", which `first_touch` of the plan shortens.
+"""
 INSIGHTS_DAYS = 7
 T = TypeVar("T")
 
@@ -93,12 +99,12 @@ def wait_for(maker: Maker, spec: _Patient, look: Callable[[], tuple[str, T]], wh
 
     Raises AwsError if the state is a failure, or if the wait exceeds the plan's `ready_within`.
     """
-    patience = Patience(parse_duration_s(spec.ready_within))
+    patience, appearing = Patience(parse_duration_s(spec.ready_within)), Appearing()
     told = ""
     while True:
         maker.stop.check()
-        state, found = look()
-        if state == "available":
+        state, found = appearing.look(look)
+        if state in _READY and found is not None:
             return found
         if state in _FAILED:
             raise AwsError(f"{what} is {state}", code=state, hint="its events in Amazon's console say why")
@@ -137,14 +143,23 @@ def wait_for_instance(maker: Maker, spec: DatabaseTarget, parameters: str | None
     def look() -> tuple[str, dict[str, Any]]:
         nonlocal rebooted
         found = instance_of(maker.cloud, maker.name)
-        waits = _waits_for(found, parameters) if found["DBInstanceStatus"] == "available" else None
+        waits = _waits_for(found, parameters) if found["DBInstanceStatus"] in _READY else None
         if waits == _REBOOT and not rebooted:
             # A restored instance may start with the parameters of its snapshot.
-            maker.cloud.call("rds", "reboot_db_instance", DBInstanceIdentifier=maker.name)
+            change(maker, spec, "reboot_db_instance", DBInstanceIdentifier=maker.name)
             rebooted = True
         return waits or found["DBInstanceStatus"], found
 
     return wait_for(maker, spec, look, f"the database instance {maker.name}")
+
+
+def change(maker: Maker, spec: _Patient, operation: str, **asked: object) -> None:
+    """Requests a change of a server, again and again while RDS refuses it because it backs the server up.
+
+    A first backup begins by itself when the server has become available, and may take long. Raises AwsError.
+    """
+    ask = partial(maker.cloud.call, "rds", operation, **asked)
+    settled(maker.stop.check, ask, parse_duration_s(spec.ready_within))
 
 
 _REBOOT = "pending-reboot"
@@ -179,6 +194,15 @@ def insights(spec: DatabaseTarget) -> dict[str, Any]:
     """Returns the request's parameters for Performance Insights, which is free for seven days of history."""
     kept = {"PerformanceInsightsRetentionPeriod": INSIGHTS_DAYS} if spec.insights else {}
     return {"EnablePerformanceInsights": spec.insights, **kept}
+
+
+def lifecycle(spec: DatabaseTarget) -> str:
+    """Returns the request's value for Extended Support.
+
+    Amazon's default would enrol every server, and charge for it by the processor once its version is old. Disabled, it
+    refuses such versions.
+    """
+    return f"open-source-rds-extended-support{'' if spec.extended_support else '-disabled'}"
 
 
 def given(**asked: object) -> dict[str, Any]:

@@ -10,9 +10,10 @@ from pgdyno.plan.hosts import SshSpec
 from pgdyno.remote.connect import ask
 from pgdyno.remote.remote_host import RemoteError
 from pgdyno.targets.aws.api import AwsError, Patience
+from pgdyno.targets.aws.hosts.host_key import REACHED_WITHIN_S, new_nonce, public_host_key
 from pgdyno.targets.aws.hosts.instances import KeyRing, Order, architecture_of, image_of, launch, network_of
 from pgdyno.targets.aws.hosts.user_data import Host as HostData
-from pgdyno.targets.aws.hosts.user_data import Pair, new_certificate, new_pair, server, user_data
+from pgdyno.targets.aws.hosts.user_data import server, user_data
 from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.location import USER, Place
 from pgdyno.targets.aws.network import Reachable, allowed_networks, in_the_way, security_group
@@ -23,35 +24,38 @@ from pgdyno.units import format_duration, parse_duration_s
 
 STATE = "cat ~/state"
 """The command that prints the state of the set-up, which setup.sh writes."""
-REACHED_WITHIN_S = 600.0
-"""The time limit for a running instance to boot until SSH answers."""
+CERTIFICATE = "cat ~/server.crt"
+"""The command that prints the server's certificate, which setup.sh generates."""
+_BEGIN = "-----BEGIN CERTIFICATE-----"
 
 
 @dataclass(frozen=True, slots=True)
 class HostKeys:
-    """The SSH keys of a host that pgdyno is about to create."""
+    """What opens a host that pgdyno is about to create, and how pgdyno will recognize it."""
 
     ring: KeyRing
     own: str
-    pair: Pair
+    """The public half of the run's own key."""
+    nonce: str
+    """What the host prints with its key."""
 
     @classmethod
-    def new(cls, journal: Journal, name: str) -> HostKeys:
-        """Generates the keys of the host `name`. Raises TargetError."""
+    def new(cls, journal: Journal) -> HostKeys:
+        """Generates the run's own key if it has none yet. Raises TargetError."""
         ring = KeyRing(journal)
-        return cls(ring, ring.own(), new_pair(name))
+        return cls(ring, ring.own(), new_nonce())
 
     def host(self, maker: Maker, spec: Host) -> HostData:
         """Returns what the host's user data contain about its login, keys and expiry."""
-        return HostData(self.pair, spec.login, spec.ssh_port, self.own, stamp(maker.journal.expires))
+        return HostData(self.nonce, spec.login, spec.ssh_port, self.own, stamp(maker.journal.expires))
 
 
-def reached(maker: Maker, wanted: Reachable, spec: Host, keys: HostKeys, place: Place) -> Place:
-    """Returns `place` once its host reports that it is ready.
+def reached(maker: Maker, wanted: Reachable, spec: Host, keys: HostKeys, instance: str, place: Place) -> Place:
+    """Returns `place`, which is that of `instance`, once its host reports that it is ready.
 
     Its host key becomes a known one before that. Raises TargetError.
     """
-    keys.ring.know(place.host, place.ssh_port, keys.pair.public)
+    keys.ring.know(place.host, place.ssh_port, public_host_key(maker, instance, keys.nonce))
     ssh = keys.ring.ssh(place)
     assert ssh is not None
     wait_until_set_up(maker, spec, wanted, ssh)
@@ -115,6 +119,18 @@ def _unreached(maker: Maker, spec: Host, wanted: Reachable, ssh: SshSpec, error:
     return TargetError(f"the host {ssh.host} is up, and cannot be reached over SSH: {why} ({error.message})", hint=hint)
 
 
+def _certificate(ssh: SshSpec | None) -> str:
+    """Returns the certificate that the host has generated for its server. Raises TargetError."""
+    assert ssh is not None
+    try:
+        found = ask(ssh, CERTIFICATE)
+    except RemoteError as error:
+        raise TargetError(f"the host {ssh.host} does not give its certificate: {error.message}") from error
+    if not found.startswith(_BEGIN):
+        raise TargetError(f"the host {ssh.host} gives no certificate: {found[:80]!r}")
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Ec2:
     """The host and server of one target."""
@@ -131,16 +147,16 @@ class Ec2:
         image = image_of(maker.cloud, spec.system, architecture)
         network = network_of(maker.cloud, spec.subnet, spec.zones)
         allowed = allowed_networks(spec.allow)
-        keys = HostKeys.new(maker.journal, maker.target)
-        certificate = new_certificate(maker.name) if spec.tls else None
-        if certificate is not None:
-            keys.ring.trust(maker.target, certificate.public)
-        told = user_data(keys.host(maker, spec), server(spec, self.password, certificate))
+        keys = HostKeys.new(maker.journal)
+        told = user_data(keys.host(maker, spec), server(spec, self.password))
         group = security_group(maker, network.vpc, allowed, [spec.port, spec.ssh_port])
         named = ((DATA_DEVICE, spec.data), (WAL_DEVICE, spec.wal))
         volumes = {device: volume for device, volume in named if volume is not None}
         found = launch(maker, spec, Order(image, network, group, volumes, spec.root, told, by_minute=True))
-        return reached(maker, spec, spec, keys, self._place(found))
+        place = reached(maker, spec, spec, keys, found["InstanceId"], self._place(found))
+        if spec.tls:
+            keys.ring.trust(maker.target, _certificate(keys.ring.ssh(place)))
+        return place
 
     def _place(self, found: dict[str, Any]) -> Place:
         tls = "verify-ca" if self.spec.tls else "disable"

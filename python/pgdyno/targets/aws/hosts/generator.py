@@ -29,10 +29,12 @@ PROGRAMS = ("pgdrive", "pgprobe")
 """Programs that run on a generator."""
 
 
-def generators_of(spec: Ec2Generator, cloud: Cloud, journal: Journal, say: Say, stop: Stop) -> list[RentedGenerator]:
-    """Returns the generators that `spec` declares; none of them is created yet."""
+def generators_of(
+    spec: Ec2Generator, cloud: Cloud, journal: Journal, say: Say, stop: Stop, placement: str | None
+) -> list[RentedGenerator]:
+    """Returns the generators that `spec` declares, to be in the group `placement`; none of them is created yet."""
     makers = [
-        Maker(cloud, journal, name, f"0-{number}" if number > 1 else 0, say, stop)
+        Maker(cloud, journal, name, f"0-{number}" if number > 1 else 0, say, stop, placement_group=placement)
         for number, name in enumerate(generator_names(spec.count), start=1)
     ]
     return [RentedGenerator(maker, spec) for maker in makers]
@@ -61,10 +63,10 @@ class RentedGenerator:
         if zone not in network.subnets:
             message = f"the subnet {spec.subnet} is in {next(iter(network.subnets))}, and the servers are in {zone}"
             raise TargetError(message, hint="a generator elsewhere measures the way, too: name a subnet of that zone")
-        keys = HostKeys.new(maker.journal, "generator")
+        keys = HostKeys.new(maker.journal)
         told = user_data(keys.host(maker, spec), generator())
-        found = launch(maker, _Placed(spec, [zone]), Order(image, network, group, {}, spec.root, told))
-        return reached(maker, spec, spec, keys, self._place(found))
+        found = launch(maker, _Placed(spec, [zone]), Order(image, network, group, {}, spec.root, told, spot=spec.spot))
+        return reached(maker, spec, spec, keys, found["InstanceId"], self._place(found))
 
     def _place(self, found: dict[str, Any]) -> Place:
         return place_of_host(found, self.spec, port=0, user="", version="", tls="")
@@ -106,6 +108,10 @@ class _Placed:
     @property
     def encrypted(self) -> bool:
         return self.spec.encrypted
+
+    @property
+    def kms_key(self) -> str | None:
+        return self.spec.kms_key
 
     @property
     def ready_within(self) -> str:

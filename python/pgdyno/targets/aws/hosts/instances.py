@@ -16,6 +16,7 @@ from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.location import Place
 from pgdyno.targets.aws.network import vpc_of
 from pgdyno.targets.aws.rental_journal import Journal, Kind
+from pgdyno.targets.aws.retries import settled
 from pgdyno.targets.aws.schema import Architecture, Host, System, Volume
 from pgdyno.targets.home import ensure_folder, storing
 
@@ -23,13 +24,25 @@ IMAGES: Mapping[System, str] = {
     "debian-12": "/aws/service/debian/release/12/latest/{}",
     "debian-13": "/aws/service/debian/release/13/latest/{}",
     "ubuntu-24.04": "/aws/service/canonical/ubuntu/server/24.04/stable/current/{}/hvm/ebs-gp3/ami-id",
+    "amazon-linux-2023": "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-{}",
 }
 """Public parameters of Amazon's Systems Manager; the placeholder is the distribution's name of the architecture."""
-_DISTRIBUTIONS: Mapping[Architecture, str] = {"arm64": "arm64", "x86_64": "amd64"}
+_DEBIAN: Mapping[Architecture, str] = {"arm64": "arm64", "x86_64": "amd64"}
 _ENDED = ("shutting-down", "terminated", "stopping", "stopped")
 
 
-class Wanted(Protocol):
+class Secured(Protocol):
+    """The keys of the plan about a host's address and volumes."""
+
+    @property
+    def public(self) -> bool: ...
+    @property
+    def encrypted(self) -> bool: ...
+    @property
+    def kms_key(self) -> str | None: ...
+
+
+class Wanted(Secured, Protocol):
     """The keys of the plan that a host has, whether it is a server or a generator."""
 
     @property
@@ -38,10 +51,6 @@ class Wanted(Protocol):
     def instead(self) -> list[str]: ...
     @property
     def zones(self) -> list[str]: ...
-    @property
-    def public(self) -> bool: ...
-    @property
-    def encrypted(self) -> bool: ...
     @property
     def ready_within(self) -> str: ...
 
@@ -62,6 +71,15 @@ class Network:
     vpc: str
     subnets: Mapping[str, str]
     """Subnet ids by zone, in the order in which pgdyno tries them."""
+
+
+def check_placement(cloud: Cloud, types: Sequence[str]) -> None:
+    """Raises AwsError if one of `types` cannot be in a cluster placement group."""
+    for each in cloud.each("ec2", "describe_instance_types", "InstanceTypes", InstanceTypes=list(types)):
+        if "cluster" not in each.get("PlacementGroupInfo", {}).get("SupportedStrategies", []):
+            message = f"{each['InstanceType']} cannot be in a cluster placement group"
+            hint = 'take another type (burstable ones cannot), or leave out placement = "cluster"'
+            raise AwsError(message, code="Placement", hint=hint)
 
 
 def architecture_of(cloud: Cloud, spec: Host, types: Sequence[str]) -> Architecture:
@@ -86,7 +104,7 @@ def _architecture(described: dict[str, Any]) -> Architecture:
 
 def image_of(cloud: Cloud, system: System, architecture: Architecture) -> Image:
     """Returns the newest image of `system`. Raises AwsError."""
-    name = IMAGES[system].format(_DISTRIBUTIONS[architecture])
+    name = IMAGES[system].format(architecture if system == "amazon-linux-2023" else _DEBIAN[architecture])
     try:
         found = cloud.call("ssm", "get_parameter", Name=name)["Parameter"]["Value"]
     except NotThereError as error:
@@ -132,6 +150,8 @@ class Order:
     """Whether CloudWatch gets the instance's metrics every minute (detailed monitoring) instead of every five
     minutes.
     """
+    spot: bool = False
+    """Whether Amazon may take the instance back, for a lower price."""
 
 
 def launch(maker: Maker, spec: Wanted, order: Order) -> dict[str, Any]:
@@ -147,13 +167,25 @@ def launch(maker: Maker, spec: Wanted, order: Order) -> dict[str, Any]:
         # EC2 accepts a client token for one set of parameters only, so that each choice needs another.
         token = f"{maker.name}-{attempts}"
         maker.note(Kind.INSTANCE, token)
-        made = _request(maker, spec, order, instance, order.network.subnets[str(zone)], token)
+        subnet = order.network.subnets[str(zone)]
+        made = settled(maker.stop.check, lambda: _request(maker, spec, order, instance, subnet, token))
         return _wait(maker, spec, made)
 
     return with_choices(maker, spec, make, list(order.network.subnets))
 
 
-def _request(maker: Maker, spec: Wanted, order: Order, instance: str, subnet: str, token: str) -> str:
+def dry_run(maker: Maker, spec: Secured, order: Order, instance: str, subnet: str) -> None:
+    """Requests an instance without creating it. Raises AwsError if EC2 would refuse the request."""
+    try:
+        _request(maker, spec, order, instance, subnet, f"{maker.name}-0", dry=True)
+    except AwsError as error:
+        if error.code != "DryRunOperation":
+            raise
+
+
+def _request(
+    maker: Maker, spec: Secured, order: Order, instance: str, subnet: str, token: str, *, dry: bool = False
+) -> str:
     """Returns the id of the new instance.
 
     The token makes a repeated request, after a lost response, return the same instance.
@@ -163,18 +195,26 @@ def _request(maker: Maker, spec: Wanted, order: Order, instance: str, subnet: st
     interface = {
         "DeviceIndex": 0,
         "SubnetId": subnet,
-        "Groups": [order.group],
+        # A dry run comes before the group; EC2 then takes the VPC's default group.
+        **({"Groups": [order.group]} if order.group else {}),
         "AssociatePublicIpAddress": spec.public,
         "DeleteOnTermination": True,
     }
+    # A one-time request ends with its instance, so that nothing else is to be removed. Without a maximum, the price is
+    # at most the one on demand.
+    one_time = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"}
+    group = None if maker.placement_group is None else {"GroupName": maker.placement_group}
+    market = {"MarketType": "spot", "SpotOptions": one_time} if order.spot else None
     answer = maker.cloud.call(
         "ec2",
         "run_instances",
+        **given(InstanceMarketOptions=market, Placement=None if dry else group),
         ImageId=order.image.id,
         InstanceType=instance,
         MinCount=1,
         MaxCount=1,
         ClientToken=token,
+        DryRun=dry,
         UserData=order.user_data,
         Monitoring={"Enabled": order.by_minute},
         # A host that shuts itself down at its expiry must be removed with its volumes, not stopped.
@@ -187,19 +227,15 @@ def _request(maker: Maker, spec: Wanted, order: Order, instance: str, subnet: st
     return str(answer["Instances"][0]["InstanceId"])
 
 
-def _mapping(device: str, volume: Volume, spec: Wanted) -> dict[str, Any]:
+def _mapping(device: str, volume: Volume, spec: Secured) -> dict[str, Any]:
     figures = given(Iops=volume.iops, Throughput=volume.throughput)
-    size = {"VolumeSize": gibibytes(volume.size), "VolumeType": volume.type, **figures}
+    size = {"VolumeSize": gibibytes(volume.size), "VolumeType": volume.type, **figures, **given(KmsKeyId=spec.kms_key)}
     return {"DeviceName": device, "Ebs": {**size, "Encrypted": spec.encrypted, "DeleteOnTermination": True}}
 
 
 def _wait(maker: Maker, spec: Wanted, instance: str) -> dict[str, Any]:
     def look() -> tuple[str, dict[str, Any]]:
-        try:
-            found = instance_of(maker.cloud, instance)
-        except NotThereError:
-            # EC2 is eventually consistent: a new instance may not be visible yet.
-            return "pending", {}
+        found = instance_of(maker.cloud, instance)
         state = found["State"]["Name"]
         if state in _ENDED:
             raise _ended(instance, found)
@@ -247,13 +283,14 @@ class KeyRing:
             if not (self.folder / "key.pub").exists():
                 ensure_folder(self.folder)
                 self.folder.chmod(0o700)
-                from pgdyno.targets.aws.hosts.user_data import new_pair
+                # asyncssh takes long to import.
+                from pgdyno.remote.connect import new_key
 
-                pair = new_pair("pgdyno")
-                _write(self.folder / "key", pair.private)
+                private, public = new_key("pgdyno")
+                _write(self.folder / "key", private)
                 _write(self.config, f'Host *\n  IdentityFile "{self.folder / "key"}"\n  IdentitiesOnly yes\n')
                 # This file must be the last: its existence says that the others are complete.
-                _write(self.folder / "key.pub", pair.public)
+                _write(self.folder / "key.pub", public)
             return (self.folder / "key.pub").read_text(encoding="utf-8")
 
     def ssh(self, place: Place) -> SshSpec | None:

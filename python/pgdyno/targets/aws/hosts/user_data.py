@@ -1,7 +1,7 @@
 """User data of EC2 hosts, which cloud-init reads at the first boot.
 
-Everybody on the host and everybody who may describe the instance can read them. Therefore they contain passwords only
-as SCRAM verifiers, as the server itself stores them.
+Everybody on the host and everybody who may describe the instance can read them. Therefore they contain no private
+keys, which the host generates itself, and passwords only as SCRAM verifiers, as the server itself stores them.
 """
 
 from __future__ import annotations
@@ -14,61 +14,12 @@ import secrets
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from typing import Any
 
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
-
-from pgdyno.remote.connect import new_key
 from pgdyno.targets.aws.api import AwsError
 from pgdyno.targets.aws.location import USER
 from pgdyno.targets.aws.schema import DATA_DEVICE, WAL_DEVICE, DataVolume, Ec2Target
-
-VALID = timedelta(days=365)
-"""The validity of a server's certificate, which is longer than any host exists."""
-_EARLIER = timedelta(days=1)
-"""How far in the past the validity begins, because clocks of hosts differ."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A key pair, or a key and its certificate, in the formats of OpenSSH or PEM."""
-
-    private: str
-    public: str
-
-
-def new_pair(comment: str) -> Pair:
-    """Generates an ed25519 key pair for SSH."""
-    return Pair(*new_key(comment))
-
-
-def new_certificate(name: str) -> Pair:
-    """Generates a server's key and self-signed certificate: a client that trusts this certificate trusts this server
-    alone.
-    """
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _EARLIER)
-        .not_valid_after(now + VALID)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, SHA256())
-    )
-    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return Pair(private.decode(), made.public_bytes(Encoding.PEM).decode())
-
 
 ITERATIONS = 4096
 """The default of PostgreSQL's scram_iterations."""
@@ -115,10 +66,10 @@ END $$;
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """The host's key, its login, and its expiry."""
+    """The host's login, its expiry, and how it makes itself known."""
 
-    key: Pair
-    """The host's own key pair."""
+    nonce: str
+    """What it prints on its console with its public key; it is no secret."""
     login: str
     port: int
     """The port of SSH."""
@@ -143,26 +94,25 @@ def generator() -> Job:
     return Job({"ROLE": "generator"})
 
 
-def server(spec: Ec2Target, password: str, certificate: Pair | None) -> Job:
-    """Returns the job of a database server. `certificate` is the server's; if None, connections are not encrypted."""
+def server(spec: Ec2Target, password: str) -> Job:
+    """Returns the job of a database server."""
     environment: dict[str, str | Sequence[str]] = {
         "ROLE": "server",
         "VERSION": spec.version,
         "PACKAGES": spec.packages,
         "PORT": str(spec.port),
+        "TLS": "yes" if spec.tls else "no",
         "HUGE_PAGES": "yes" if spec.huge_pages else "no",
         "INITDB": spec.initdb,
         **_volume("DATA", spec.data, DATA_DEVICE),
         **_volume("WAL", spec.wal, WAL_DEVICE),
     }
-    kind = "host" if certificate is None else "hostssl"
+    kind = "hostssl" if spec.tls else "host"
     contents = {
         "hba.conf": f"local all all peer\n{kind} all {USER} all scram-sha-256\n",
         "settings.conf": settings_file(spec),
         "role.sql": _ROLE.format(user=USER, password=verifier(password)),
     }
-    if certificate is not None:
-        contents |= {"server.key": certificate.private, "server.crt": certificate.public}
     return Job(environment, contents)
 
 
@@ -175,10 +125,11 @@ def _volume(name: str, volume: DataVolume | None, device: str) -> dict[str, str]
 
 def settings_file(spec: Ec2Target) -> str:
     """Returns lines of postgresql.conf: how the server is reached, then the plan's settings."""
-    configuration = f"/etc/postgresql/{spec.version}/main"
+    # On Amazon Linux, the configuration is in the data directory, to which such names are relative.
+    configuration = "" if spec.system == "amazon-linux-2023" else f"/etc/postgresql/{spec.version}/main/"
     settings = {"listen_addresses": "*", "password_encryption": "scram-sha-256", "ssl": "on" if spec.tls else "off"}
     if spec.tls:
-        settings |= {"ssl_cert_file": f"{configuration}/server.crt", "ssl_key_file": f"{configuration}/server.key"}
+        settings |= {"ssl_cert_file": f"{configuration}server.crt", "ssl_key_file": f"{configuration}server.key"}
     if spec.huge_pages:
         settings["huge_pages"] = "on"
     return "".join(f"{name} = {_quoted(value)}\n" for name, value in (settings | spec.parameters).items())
@@ -200,7 +151,7 @@ def user_data(host: Host, job: Job) -> str:
 
 def _config(host: Host, job: Job) -> dict[str, Any]:
     """Returns cloud-init's configuration, which is written as JSON because YAML includes it."""
-    environment = {"LOGIN": host.login, **job.environment}
+    environment = {"LOGIN": host.login, "NONCE": host.nonce, **job.environment}
     contents = {
         f"{FOLDER}/host.env": "".join(_assigned(name, value) for name, value in environment.items()),
         f"{FOLDER}/setup.sh": _script("setup.sh"),
@@ -212,7 +163,7 @@ def _config(host: Host, job: Job) -> dict[str, Any]:
     }
     return {
         "ssh_deletekeys": True,
-        "ssh_keys": {"ed25519_private": host.key.private, "ed25519_public": host.key.public},
+        "ssh_genkeytypes": ["ed25519"],
         "ssh_pwauth": False,
         "users": [
             {
@@ -231,7 +182,7 @@ def _config(host: Host, job: Job) -> dict[str, Any]:
             ["systemctl", "daemon-reload"],
             ["systemctl", "enable", "--now", "pgdyno-expiry.service"],
             # If a systemd socket listens for sshd, it has read the port before this file existed.
-            "systemctl try-restart ssh.socket; systemctl restart ssh",
+            "systemctl try-restart ssh.socket; systemctl restart ssh || systemctl restart sshd",
             ["bash", f"{FOLDER}/setup.sh"],
         ],
     }

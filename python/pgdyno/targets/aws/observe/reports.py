@@ -16,7 +16,7 @@ from pgdyno.targets.aws.api import AwsError, Cloud, Patience
 from pgdyno.targets.aws.databases.service import instance_of
 from pgdyno.targets.aws.observe.cloudwatch import asking_of_host, cloudwatch_figures, database
 from pgdyno.targets.aws.observe.server_log import log_part
-from pgdyno.targets.rental import SECOND_US, Figure, Observed, Say, Span, Told, is_complete, missing
+from pgdyno.targets.rental import SECOND_US, Figure, Observed, Say, SourceReport, Span, is_complete, missing
 from pgdyno.units import format_duration
 
 
@@ -110,12 +110,12 @@ _NAMES = {
 }
 
 
-def told_of_host(cloud: Cloud, requests: Sequence[str], span: Span, late_s: float, say: Say) -> Iterator[Told]:
+def host_reports(cloud: Cloud, requests: Sequence[str], span: Span, late_s: float, say: Say) -> Iterator[SourceReport]:
     """Yields what CloudWatch reports on the host that one of `requests` created."""
     yield _figures(CloudSource.METRICS, asking_of_host(cloud, requests, span), late_s, say)
 
 
-def told_of_database(cloud: Cloud, instance: str, span: Span, late_s: float, say: Say) -> Iterator[Told]:
+def database_reports(cloud: Cloud, instance: str, span: Span, late_s: float, say: Say) -> Iterator[SourceReport]:
     """Yields what Amazon reports on the database instance `instance`."""
     resource, problem = _resource(cloud, instance)
     # Performance Insights has its figures earlier than CloudWatch.
@@ -128,8 +128,8 @@ def told_of_database(cloud: Cloud, instance: str, span: Span, late_s: float, say
     yield _log(cloud, instance, span)
 
 
-def _told(source: CloudSource, message: str | None) -> Told:
-    return Told(source, _NAMES[source], message)
+def _told(source: CloudSource, message: str | None) -> SourceReport:
+    return SourceReport(source, _NAMES[source], message)
 
 
 def _resource(cloud: Cloud, instance: str) -> tuple[str | None, str]:
@@ -143,7 +143,7 @@ def _resource(cloud: Cloud, instance: str) -> tuple[str | None, str]:
     return str(found["DbiResourceId"]), ""
 
 
-def _figures(source: CloudSource, ask: Callable[[], Observed], late_s: float, say: Say) -> Told:
+def _figures(source: CloudSource, ask: Callable[[], Observed], late_s: float, say: Say) -> SourceReport:
     def waits() -> None:
         say(f"waiting for {_NAMES[source]}, up to {format_duration(max(late_s, 1.0))}")
 
@@ -191,7 +191,7 @@ def _spent(found: Observed) -> Iterator[str]:
             yield f"the volume{which} was asked for more {_LIMITS[metric]} than it gives in {minutes}"
 
 
-def _log(cloud: Cloud, instance: str, span: Span) -> Told:
+def _log(cloud: Cloud, instance: str, span: Span) -> SourceReport:
     try:
         part = log_part(cloud, instance, span)
     except AwsError as error:

@@ -1,0 +1,1 @@
+"""A trial over time: its seconds, its dips, and what the probe saw during them."""

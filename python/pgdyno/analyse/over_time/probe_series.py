@@ -1,0 +1,236 @@
+"""What the probe saw during a trial, on the trial's clock: sessions by wait, checkpoint cycles."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Protocol
+
+from pgdyno.analyse.over_time.timeline import RunSource, Timeline, trial_timeline
+from pgdyno.store.safe_files import whole_of
+from pgdyno.store.trial_tables import EventRow, SeriesRow, WaitRow
+
+CLIENT = "client backend"
+CHECKPOINTER = "checkpointer"
+
+Span = tuple[float, float]
+"""From, to: seconds since the trial began, its warm-up included."""
+Key = Callable[[WaitRow], str | None]
+"""The category of a wait; None excludes it."""
+
+
+class ProbedSource(RunSource, Protocol):
+    """A run with its probe's tables; `store.read_runs.RunData` implements it."""
+
+    def events(self, trial: int) -> Sequence[EventRow]:
+        """Return the engine's events other than its intervals."""
+
+    def series(self, trial: int) -> Sequence[SeriesRow]:
+        """Return the samples of the probe's series."""
+
+    def waits(self, trial: int) -> Sequence[WaitRow]:
+        """Return the samples of waits."""
+
+
+def by_class(row: WaitRow) -> str | None:
+    """Return a client's class of wait: CPU, IO, LWLock, Lock, IPC and so on; None for other processes."""
+    return row.wait_type if row.backend_type in (None, CLIENT) else None
+
+
+@dataclass(frozen=True)
+class Probed:
+    """The samples of a trial's probe."""
+
+    origin_us: int
+    """The time on the engine's clock at which the first transaction was due."""
+    waits_rows: Sequence[WaitRow]
+    series_rows: Sequence[SeriesRow]
+    """Both in order of time."""
+
+    def sessions(self, span: Span, key: Key = by_class) -> dict[str, float]:
+        """Return the mean active sessions by `key` over the samples within `span`; empty without a sample."""
+        looks, rows = self._summed(span)
+        found: dict[str, float] = defaultdict(float)
+        for row in rows:
+            name = key(row)
+            if name is not None and row.sessions:
+                found[name] += row.sessions / looks
+        return dict(found)
+
+    def looks(self, span: Span) -> int:
+        """Return the number of session samples within `span`."""
+        return self._summed(span)[0]
+
+    def mean(self, source: str, metric: str, span: Span) -> float | None:
+        """Return the mean of a gauge, an average or a mean over the samples that end within `span`, summed over
+        labels.
+        """
+        rows = self.samples(source, metric, span)
+        return sum(row.value for row in rows) / len({row.t_us for row in rows}) if rows else None
+
+    def largest(self, source: str, metric: str, span: Span) -> float | None:
+        """Return the largest single value within `span`, over all labels."""
+        return max((row.value for row in self.samples(source, metric, span)), default=None)
+
+    def amount(self, source: str, metric: str, span: Span) -> float | None:
+        """Return the increase of a counter in the samples that end within `span`; None without a sample of `source`.
+
+        A metric whose zeros are left out increased by 0.
+        """
+        if not self._within(source, span):
+            return None
+        return sum(row.value for row in self.samples(source, metric, span))
+
+    def samples(self, source: str, metric: str, span: Span) -> list[SeriesRow]:
+        """Return the values of one metric whose samples end within `span`."""
+        return [row for row in self._within(source, span) if row.metric == metric]
+
+    def has(self, source: str) -> bool:
+        """Return whether there is any sample of `source`."""
+        return source in self._by_source
+
+    def _within(self, source: str, span: Span) -> Sequence[SeriesRow]:
+        rows, times = self._by_source.get(source, ((), ()))
+        # a sample covers the time before it: one at the very end belongs to the span, one at its start does not
+        begin, end = (bisect_right(times, self._us(each)) for each in span)
+        return rows[begin:end]
+
+    def _summed(self, span: Span) -> tuple[int, Sequence[WaitRow]]:
+        """Return the number of samples within `span`, and sessions by wait summed over all of them."""
+        begin, end = (bisect_left(self._looks, self._us(each)) for each in span)
+        rows = self.waits_rows[begin:end]
+        return len({row.t_us for row in rows}), rows
+
+    def _us(self, second: float) -> int:
+        return self.origin_us + round(second * 1e6)
+
+    @cached_property
+    def _looks(self) -> Sequence[int]:
+        return [row.t_us for row in self.waits_rows]
+
+    @cached_property
+    def _by_source(self) -> Mapping[str, tuple[Sequence[SeriesRow], Sequence[int]]]:
+        found: dict[str, list[SeriesRow]] = defaultdict(list)
+        for row in self.series_rows:
+            found[row.source].append(row)
+        return {source: (rows, [row.t_us for row in rows]) for source, rows in found.items()}
+
+
+@dataclass(frozen=True)
+class SummedProbe(Probed):
+    """A trial's probe of which session samples are only available as sums over some stretches."""
+
+    sums: Mapping[Span, tuple[int, Sequence[WaitRow]]]
+    """Number of samples, and sessions by wait summed over all of them; a missing stretch has no sample."""
+
+    def _summed(self, span: Span) -> tuple[int, Sequence[WaitRow]]:
+        return self.sums.get(span, (0, ()))
+
+
+def probed(events: Sequence[EventRow], waits: Sequence[WaitRow], series: Sequence[SeriesRow]) -> Probed | None:
+    """Return the probe of a trial from its tables; None without one, and if the engine never started its load."""
+    origin = origin_us(events)
+    if origin is None or not (waits or series):
+        return None
+    return Probed(origin, waits, series)
+
+
+def trial_probed(run: ProbedSource, trial: int) -> Probed | None:
+    """Return `probed` of trial number `trial`."""
+    return probed(run.events(trial), run.waits(trial), run.series(trial))
+
+
+def origin_us(events: Sequence[EventRow]) -> int | None:
+    """Return the origin of intervals on the clock of events: `origin_us` of `connected` (docs/reference/events.md)."""
+    said = next((row for row in events if row.kind == "connected"), None)
+    return None if said is None else whole_of(said.kind, said.detail, "origin_us")
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveSecond:
+    """One second of a trial with its active sessions."""
+
+    from_s: float
+    to_s: float
+    phase: str
+    tps: float
+    sessions: Mapping[str, float]
+    """Mean active sessions by class of wait (CPU: they used the CPU, or were ready to); empty without a sample."""
+
+
+def active_seconds(timeline: Timeline, probe: Probed, key: Key = by_class) -> list[ActiveSecond]:
+    """Return every second of `timeline` with its active sessions by `key`.
+
+    The mean over samples, sum of sessions / samples, estimates the average active sessions of the second.
+    """
+    return [
+        ActiveSecond(each.from_s, each.to_s, each.phase, each.tps, probe.sessions((each.from_s, each.to_s), key))
+        for each in timeline.seconds
+    ]
+
+
+def trial_activity(run: ProbedSource, trial: int, key: Key = by_class) -> list[ActiveSecond] | None:
+    """Return `active_seconds` of trial number `trial`; None without a probe."""
+    probe = trial_probed(run, trial)
+    return None if probe is None else active_seconds(trial_timeline(run, trial), probe, key)
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """From the start of one checkpoint to that of the next, or to the ends of the trial."""
+
+    from_s: float
+    to_s: float
+    """Seconds since the trial began."""
+    whole: bool
+    """Whether both ends are starts of checkpoints."""
+    tps: float | None
+    """Mean over its measured seconds; None if it has none."""
+    full_page_images: float | None
+    """Share of the cycle's full-page images that fall into its first tenth: near 1 if each page is written in full
+    once, soon after the checkpoint. None if there are none, or the server does not report them.
+    """
+
+
+def checkpoint_cycles(timeline: Timeline, probe: Probed) -> list[Cycle]:
+    """Return the checkpoint cycles of `timeline`; one incomplete cycle if no checkpoint began.
+
+    The probe's counters (`timed`, `requested`) show in which second a checkpoint began, so the bounds are accurate to a
+    second.
+    """
+    if not timeline.seconds:
+        return []
+    begin, end = timeline.seconds[0].from_s, timeline.seconds[-1].to_s
+    begins = sorted(
+        {
+            (row.t_us - probe.origin_us) / 1e6
+            for metric in ("timed", "requested")
+            for row in probe.samples("checkpoints", metric, (begin, end))
+            if row.value > 0
+        }
+    )
+    edges = [begin, *begins, end]
+    return [
+        _cycle(timeline, probe, a, b, whole=0 < at < len(edges) - 2)
+        for at, (a, b) in enumerate(pairwise(edges))
+        if b > a
+    ]
+
+
+def _cycle(timeline: Timeline, probe: Probed, begin: float, end: float, *, whole: bool) -> Cycle:
+    inside = [each for each in timeline.measured() if each.from_s >= begin and each.to_s <= end + 0.5]
+    seconds = sum(each.to_s - each.from_s for each in inside)
+    done = sum(each.tps * (each.to_s - each.from_s) for each in inside)
+    images = probe.amount("wal", "full_page_images", (begin, end))
+    first = probe.amount("wal", "full_page_images", (begin, begin + (end - begin) / 10))
+    return Cycle(
+        begin,
+        end,
+        whole,
+        done / seconds if seconds else None,
+        first / images if images and first is not None else None,
+    )

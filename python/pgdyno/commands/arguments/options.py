@@ -1,0 +1,183 @@
+"""Arguments and options that several commands have, and how their help names them."""
+
+from __future__ import annotations
+
+import glob
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from typer.core import TyperCommand
+
+from pgdyno.errors import UsageError
+
+DEFAULT_RUNS = Path("pgdyno-runs")
+
+
+def complete_plans(incomplete: str) -> list[str]:
+    """Returns plans of the catalogue, TOML files and folders that begin with `incomplete`."""
+    from pgdyno.plan.reading.plan_files import catalogue
+
+    names = [entry.name for entry in catalogue()] if "/" not in incomplete else []
+    return [*(name for name in names if name.startswith(incomplete)), *_paths(incomplete, ".toml")]
+
+
+def complete_runs(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Returns runs of the folder of runs, newest first, and folders, that begin with `incomplete`."""
+    folder = Path(ctx.params.get("runs") or os.environ.get("PGDYNO_RUNS") or DEFAULT_RUNS)
+    try:
+        names = sorted((each.name for each in folder.iterdir() if (each / "manifest.json").exists()), reverse=True)
+    except OSError:
+        names = []
+    found = [name for name in ["latest", *names] if name.startswith(incomplete)]
+    return found or _paths(incomplete, None)
+
+
+def _paths(beginning: str, suffix: str | None) -> list[str]:
+    """Returns folders, and files with `suffix`, that begin with `beginning`."""
+    found = []
+    for each in sorted(glob.glob(glob.escape(beginning) + "*")):  # noqa: PTH207 - keeps "./" as it was typed
+        if Path(each).is_dir():
+            found.append(each + "/")
+        elif suffix is not None and each.endswith(suffix):
+            found.append(each)
+    return found
+
+
+PlanArgument = Annotated[
+    str,
+    typer.Argument(metavar="PLAN", help="Plan file, or name from `pgdyno plan list`.", autocompletion=complete_plans),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Override a key of the plan, e.g. trial.duration=5s. Repeatable."),
+]
+OnOption = Annotated[
+    str | None,
+    typer.Option(
+        "--on",
+        metavar="NAME",
+        help=(
+            "Use other targets: [on.NAME] of the plan; embedded: a server on this machine; dsn: the server at PGHOST."
+        ),
+    ),
+]
+
+
+def _here(folder: Path) -> Path:
+    if str(folder).startswith("s3:"):
+        hint = "name runs there by their full address; pgdyno copy uploads runs"
+        raise UsageError("the folder of runs must be local, not on object storage", hint=hint)
+    return folder
+
+
+RunsOption = Annotated[
+    Path,
+    typer.Option("--runs", metavar="DIR", envvar="PGDYNO_RUNS", help="Folder of run folders.", callback=_here),
+]
+RunArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN",
+        help="Run folder, its name or a prefix of it; `latest` is the most recent.",
+        autocompletion=complete_runs,
+    ),
+]
+RunsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="RUN",
+        help="Runs, folders of runs, or patterns; local or at s3://bucket/folder.",
+        autocompletion=complete_runs,
+    ),
+]
+ClusterOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PLACE", help="Work on these hosts: local:3, ssh://host1,host2, ray://address:10001. Repeatable."
+    ),
+]
+BudgetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--budget",
+        metavar="TIME",
+        help="Fit the plan into a time such as 20m, and into this machine's memory and disk.",
+    ),
+]
+MetricOption = Annotated[Literal["tps", "p99", "mean"], typer.Option(help="Metric to compare.")]
+ComparedOption = Annotated[
+    Literal["tps", "p99", "mean"] | None, typer.Option(help="Metric to compare.  [default: tps, at a fixed rate p99]")
+]
+ByOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Dimension to compare: target, version, settings.NAME, a parameter; for two runs: hardware.",
+    ),
+]
+BaseOption = Annotated[
+    str | None, typer.Option(metavar="VALUE", help="With --by: baseline value.  [default: the first]")
+]
+FloorOption = Annotated[
+    str | None, typer.Option("--floor-from", metavar="RUN", help="A/A run: treat differences within its noise as none.")
+]
+ForceOption = Annotated[bool, typer.Option("--force", help="Compare despite a refusal; the output names the reasons.")]
+PriceOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Read each target's price from this file.  [default: prices of the plan]"),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Rent without asking for confirmation.")]
+WaitOption = Annotated[bool, typer.Option("--wait", help="Wait while another pgdyno measures on this host.")]
+AlongsideOption = Annotated[
+    bool, typer.Option("--alongside", help="Measure while another pgdyno measures; recorded in the run.")
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Hide progress.")]
+NoPreflightOption = Annotated[bool, typer.Option("--no-preflight", help="Skip the checks of `pgdyno doctor`.")]
+HtmlOption = Annotated[
+    Path | None,
+    typer.Option("--html", metavar="FILE", help="Write the HTML report to this file.  [default: in the run folder]"),
+]
+MaxCostOption = Annotated[
+    float | None,
+    typer.Option("--max-cost", metavar="USD", min=0, help="Rent only if the cost is known and at most this."),
+]
+
+
+class Command(TyperCommand):
+    """Formats arguments as manual pages do, `PLAN` and `[RUN]...`; Typer would show Python types."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ANN401 - of click, or of Typer's copy of it
+        return ["[OPTIONS]", *(_in_usage(each) for each in self.get_params(ctx) if _is_argument(each))]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - likewise
+        for title, rows in self.tables(ctx):
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+    def tables(self, ctx: Any) -> list[tuple[str, list[tuple[str, str]]]]:  # noqa: ANN401 - likewise
+        arguments, options = [], []
+        for each in self.get_params(ctx):
+            shown = each.get_help_record(ctx)
+            if shown is None:
+                continue
+            if _is_argument(each):
+                arguments.append((str(each.metavar), shown[1].replace("  [required]", "")))
+            else:
+                options.append(shown)
+        return [(title, rows) for title, rows in (("Arguments", arguments), ("Options", options)) if rows]
+
+
+def _is_argument(each: Any) -> bool:  # noqa: ANN401 - a parameter of click's
+    return bool(each.param_type_name == "argument")
+
+
+def _in_usage(each: Any) -> str:  # noqa: ANN401 - likewise
+    name = each.metavar if each.required else f"[{each.metavar}]"
+    return name if each.nargs == 1 else f"{name}..."
+
+
+def group(text: str) -> typer.Typer:
+    return typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=text)

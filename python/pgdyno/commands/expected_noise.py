@@ -1,0 +1,107 @@
+"""The noise grade that a plan can expect, from the last run of its workload on this machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pgdyno.errors import PgdynoError
+from pgdyno.host import describe_host
+from pgdyno.plan import Plan
+from pgdyno.plan.checks.question import compares_arms
+from pgdyno.plan.workload import trial_s
+from pgdyno.records import Host, Manifest
+from pgdyno.store import list_runs, load_run
+from pgdyno.units import format_duration
+
+if TYPE_CHECKING:
+    from pgdyno.analyse.noise_grade import NoiseGrade
+
+MOST_RUNS = 50
+"""Runs that are looked at, the newest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedNoise:
+    """The grade that a plan can expect."""
+
+    grade: NoiseGrade
+    run: str
+    """The run that showed the noise."""
+    trial_s: float | None
+    """The measured seconds of its trials; None without a time limit."""
+
+
+def expected_noise(plan: Plan, runs: Path) -> ExpectedNoise | None:
+    """Return the grade that the noise of the last such run in `runs` gives the repeats of `plan`; None without one.
+
+    Such a run has the same scripts, the same kinds of targets and the same machine.
+    """
+    here = describe_host()
+    repeats = plan.trial.fewest_repeats, plan.trial.most_repeats
+    compares = compares_arms(plan, plan.points())
+    for entry in list_runs(runs)[:MOST_RUNS]:
+        if entry.manifest is None or not _is_like(entry.manifest, plan, here):
+            continue
+        # numpy: a first plan is checked without it
+        from pgdyno.analyse.noise_of_run import grade_like
+
+        try:
+            grade = grade_like(load_run(entry.path), repeats, compares=compares)
+        except PgdynoError:
+            continue
+        if grade is not None:
+            return ExpectedNoise(grade, entry.name, entry.manifest.plan["trial"].get("duration"))
+    return None
+
+
+def _is_like(manifest: Manifest, plan: Plan, here: Host) -> bool:
+    kinds = {each.kind for each in manifest.targets}
+    return (
+        manifest.host is not None
+        and _machine(manifest.host) == _machine(here)
+        and manifest.workload == ", ".join(plan.workload.scripts)
+        and kinds == {spec.kind for spec in plan.target.values()}
+        and isinstance(manifest.plan.get("trial"), dict)
+    )
+
+
+def _machine(host: Host) -> tuple[object, ...]:
+    return host.cpu_model, host.cores, host.memory_bytes, host.architecture
+
+
+def expected_noise_line(plan: Plan, runs: Path, found: ExpectedNoise | None) -> str:
+    """Return the grade, or the reason why it is unknown, as a sentence."""
+    if found is None:
+        workload = ", ".join(plan.workload.scripts)
+        return f"expected noise grade unknown: {runs} has no run of {workload} on this machine with repeats yet"
+    from pgdyno.report.answers.comparison import percent
+
+    grade = found.grade
+    if grade.is_compared:
+        count = f"{grade.repeats} pairs"
+    else:
+        count = f"{grade.repeats} trials per point, between two such runs"
+    effect = percent(grade.detectable, plus=False)
+    line = f"expected noise grade {grade.letter}: smallest detectable difference {effect} with {count}, as noisy as "
+    line += f"run {found.run}"
+    seconds = plan.trial.duration
+    if found.trial_s is not None and seconds is not None and found.trial_s != seconds and trial_s(plan) is not None:
+        line += f", whose trials took {format_duration(found.trial_s)} instead of {format_duration(seconds)}"
+    return line
+
+
+def expected_noise_json(found: ExpectedNoise | None) -> dict[str, Any] | None:
+    """Return the grade for programs; None if it is unknown."""
+    if found is None:
+        return None
+    grade = found.grade
+    return {
+        "grade": grade.letter,
+        "detectable": grade.detectable,
+        "repeats": grade.repeats,
+        "compared": grade.is_compared,
+        "run": found.run,
+        "trial_s": found.trial_s,
+    }

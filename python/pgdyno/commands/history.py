@@ -1,0 +1,72 @@
+"""`pgdyno history`: one point over the runs of a folder."""
+
+from __future__ import annotations
+
+import json as json_module
+from dataclasses import asdict
+from pathlib import Path
+
+from pgdyno.analyse.history import History, histories
+from pgdyno.analyse.pairs import Metric
+from pgdyno.console import Console
+from pgdyno.errors import StoreError, UsageError
+from pgdyno.report.analysis import differing, history_lines
+from pgdyno.store import RunData, list_runs, load_run
+
+
+def show_history(folder: Path, metric: Metric, target: str | None, workload: str | None, *, json: bool) -> None:
+    """Prints the histories of a folder of runs. Raises StoreError and UsageError."""
+    if not folder.is_dir():
+        raise StoreError(f"folder {folder} does not exist", hint="name a folder that contains runs")
+    runs = {entry.name: load_run(entry.path) for entry in list_runs(folder) if entry.manifest is not None}
+    chosen = {name: run for name, run in runs.items() if workload in (None, run.manifest.workload)}
+    of_target = {name: _of_target(run, target) for name, run in chosen.items()}
+    # the first run of a folder is the beginning of a history
+    found = histories(of_target, metric) or histories(of_target, metric, fewest_runs=1 if len(of_target) == 1 else 2)
+    if json:
+        print(json_module.dumps([_history_json(each, runs) for each in found], indent=2))
+        return
+    if not found:
+        raise UsageError(
+            f"{folder} has no point that was measured by two runs",
+            hint="a history compares runs with the same workload, point and trial length",
+        )
+    console = Console()
+    for each in found:
+        differences = {change.at: _differences(each, change.at, runs) for change in each.changes or ()}
+        for at, line in enumerate(history_lines(each, metric, differences)):
+            console.print(line, style="bold" if at == 0 else "", soft_wrap=True)
+
+
+class _OfTarget:
+    def __init__(self, run: RunData, target: str) -> None:
+        self._run = run
+        self.trials = [trial for trial in run.trials if trial.target == target]
+        self.manifest = run.manifest
+        self.seconds, self.intervals = run.seconds, run.intervals
+        self.histograms, self.statements = run.histograms, run.statements
+
+
+def _of_target(run: RunData, target: str | None) -> RunData | _OfTarget:
+    return run if target is None else _OfTarget(run, target)
+
+
+def _differences(of: History, at: int, runs: dict[str, RunData]) -> list[str]:
+    """Returns how the fingerprints of the runs before and after a change differ."""
+    before, after = (runs[each.run] for each in of.points[at - 1 : at + 1])
+    return differing(before.manifest, after.manifest)
+
+
+def _history_json(of: History, runs: dict[str, RunData]) -> dict[str, object]:
+    return {
+        "label": of.label,
+        "workload": of.workload,
+        "points": [asdict(point) | {"started_at": point.started_at.isoformat()} for point in of.points],
+        "changes": None
+        if of.changes is None
+        else [
+            {**asdict(change), "ratio": change.ratio, "run": of.points[change.at].run,
+             "differences": _differences(of, change.at, runs)}
+            for change in of.changes
+        ],
+    }  # fmt: skip

@@ -1,0 +1,1 @@
+"""What ends a run early: its time budget, its cost, the disk."""

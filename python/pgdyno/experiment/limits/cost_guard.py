@@ -1,0 +1,64 @@
+"""Ends a run before its rented servers cost more than agreed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from pgdyno.experiment.limits.disk_guard import StopRunError
+from pgdyno.experiment.rented.rented_servers import Renting
+from pgdyno.plan import Plan, PlannedTrial
+from pgdyno.plan.time_budget.time_and_disk import loading_s, overhead_s
+from pgdyno.plan.workload import trial_s
+from pgdyno.records import RentRecord
+from pgdyno.targets.estimate import CURRENCY
+from pgdyno.targets.rental import Rental
+
+RESERVE = 2.0
+"""How many times its planned length a trial may take without exceeding the limit."""
+REMOVAL_S = 1800.0
+"""An upper estimate of the time until servers are removed, for which they cost money, too."""
+
+
+def spent_on(rented: Sequence[RentRecord]) -> float:
+    """Returns what the rented servers of earlier attempts have cost in USD, as far as it is known."""
+    return math.fsum(each.amount or 0.0 for each in rented)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(slots=True)
+class CostGuard:
+    """Holds what a run has cost against its limit."""
+
+    plan: Plan
+    rental: Rental | None
+    renting: Renting
+    now: Callable[[], datetime] = field(default=_now)
+    _loaded: set[str] = field(default_factory=set)
+    """Servers whose first trial has loaded the data."""
+
+    def check(self, trial: PlannedTrial) -> None:
+        """Raises StopRunError if `trial` and the removal after it could exceed the limit."""
+        most = self.renting.most
+        if self.rental is None or most is None:
+            return
+        ahead_s = REMOVAL_S + RESERVE * self._needed_s(trial)
+        restored = self.rental.is_restored_often(trial.server)
+        accrued = self.rental.accrued(self.now(), ahead_s + (REMOVAL_S * 2 if restored else 0.0))
+        if accrued is None:
+            raise StopRunError("a price is unknown, so nobody knows when the run costs more than agreed")
+        so_far, then = (self.renting.spent + each for each in accrued)
+        if then > most:
+            message = f"the run has cost {so_far:.2f} {CURRENCY}, and with its next trial and the removal it could cost"
+            raise StopRunError(f"{message} {then:.2f}, more than {most:.2f}; resume it with a higher --max-cost")
+
+    def _needed_s(self, trial: PlannedTrial) -> float:
+        # The first trial of a server loads; later ones of another scale count as overhead.
+        load_s = 0.0 if trial.server in self._loaded else loading_s(self.plan, self.plan.points())
+        self._loaded.add(trial.server)
+        return load_s + overhead_s(self.plan, trial.point) + (trial_s(self.plan) or 0.0)

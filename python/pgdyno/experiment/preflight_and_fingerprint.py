@@ -1,0 +1,110 @@
+"""The conditions of a run: the preflight, and the fingerprint, which grows as servers start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pgdyno.doctor import environments, needs_of_plan, preflight
+from pgdyno.doctor.preflight_checks import judged
+from pgdyno.experiment.resources import Resources, scripts_of
+from pgdyno.experiment.run_context import RunContext
+from pgdyno.experiment.run_progress import RunProgress
+from pgdyno.fingerprint import Difference, Severity, comparable
+from pgdyno.fingerprint.collect import take_fingerprint, with_mark, with_server
+from pgdyno.messages import Message
+from pgdyno.plan import LoadedPlan
+from pgdyno.prepare import Dataset
+from pgdyno.records import Fingerprint, Host, ServerFacts
+from pgdyno.store import RunFolder
+from pgdyno.targets import Server
+
+
+def check_conditions(loaded: LoadedPlan, resources: Resources, seed: int, *, check_first: bool) -> dict[str, object]:
+    """Return the manifest's `preflight` and `fingerprint`; without `check_first` the preflight is empty.
+
+    Raises PreflightError.
+    """
+    needs = needs_of_plan(loaded, resources.home, scripts_of(loaded))
+    engine, progress, servers = resources.engine, resources.progress, environments(resources.found)
+    checks = []
+
+    def note(text: str) -> None:
+        progress.note(Message("preflight-check", "{text}", text=text))
+
+    if engine.through:
+        # the checks would examine this machine, where no part of the load runs
+        progress.note(
+            Message("load-elsewhere", "the load comes from another host: pgdyno skips the checks of this machine")
+        )
+    elif check_first:
+        checks = preflight(needs, engine, servers, note, progress.set_up)
+    if resources.cluster is not None and check_first:
+        from pgdyno.generators.ceiling import look
+
+        progress.set_up("measuring the ceiling of every generator")
+        checks += judged(needs, look(resources.cluster, needs, servers), note)
+    return {"preflight": checks, "fingerprint": take_fingerprint(loaded, engine, seed, needs)}
+
+
+FIELDS_OF_ATTEMPTS = frozenset(["pgdyno", "pgdrive", *(f"host.{name}" for name in Host.model_fields)])
+"""Fields of a fingerprint that each attempt's record has, too."""
+
+
+def changed_since(context: RunContext) -> list[Message]:
+    """Return what differs from the machine, storage and workload that the run began with.
+
+    Without the fields that attempts record; empty for a run of an earlier version, which has no fingerprint.
+    """
+    before = context.folder.manifest.fingerprint
+    if before is None:
+        return []
+    needs = needs_of_plan(context.loaded, context.home, scripts_of(context.loaded))
+    now = take_fingerprint(context.loaded, context.engine, context.seed, needs)
+    # each server is compared when it has started
+    found = comparable(before.model_copy(update={"servers": {}}), now)
+    return [_words(each) for each in found if each.field not in FIELDS_OF_ATTEMPTS]
+
+
+def keep_server(folder: RunFolder, progress: RunProgress, target: str, server: Server, facts: ServerFacts) -> None:
+    """Add a server that has started to the fingerprint, and note how it differs from earlier attempts.
+
+    Raises TargetError, StoreError.
+    """
+    before = folder.manifest.fingerprint
+    _update(folder, lambda taken: with_server(taken, target, server, facts))
+    now = folder.manifest.fingerprint
+    if before is None or now is None or target not in before.servers:
+        return
+    only = [each.model_copy(update={"servers": {target: each.servers[target]}}) for each in (before, now)]
+    for each in comparable(*only):
+        # the target's facts have a note of their own for versions
+        if not each.field.endswith((".version", ".version_full")):
+            progress.note(_words(each))
+
+
+def keep_stamp(folder: RunFolder, target: str, server: Server, dataset: Dataset | None) -> None:
+    """Add the dataset of the target's server to the fingerprint. Raises TargetError, StoreError."""
+    _update(folder, lambda taken: with_mark(taken, target, server, dataset))
+
+
+def _words(difference: Difference) -> Message:
+    values: dict[str, str | Message] = {
+        "field": difference.field,
+        "now": "absent" if difference.b is None else difference.b,
+        "was": "absent" if difference.a is None else difference.a,
+        "why": difference.why,
+    }
+    if difference.severity in (Severity.REFUSED, Severity.CONFOUNDER):
+        return Message(
+            "changed-incomparable",
+            "{field} is {now} now, and was {was} in earlier trials: {why}; these cannot be compared with later ones",
+            **values,
+        )
+    return Message("changed", "{field} is {now} now, and was {was} in earlier trials: {why}", **values)
+
+
+def _update(folder: RunFolder, change: Callable[[Fingerprint], Fingerprint]) -> None:
+    taken = folder.manifest.fingerprint
+    # a run that an earlier version began has none
+    if taken is not None and (changed := change(taken)) is not taken:
+        folder.update_manifest(fingerprint=changed)

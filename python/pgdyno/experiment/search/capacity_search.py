@@ -1,0 +1,124 @@
+"""The search for the highest rate that meets a latency target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pgdyno.analyse.capacity import CapacityInterval, capacity_interval
+from pgdyno.experiment.search.capacity_steps import Capacity, RateSpan, next_rate
+from pgdyno.experiment.search.search_arm import Arm
+from pgdyno.messages import Message
+from pgdyno.plan.sections import parse_target, share_of
+from pgdyno.plan.workload import parse_script
+from pgdyno.records import Latency, Outcome, SearchRecord, TrialRecord
+from pgdyno.report import numbers
+
+SERVED_SHARE = 0.99
+"""Share of the due transactions that must succeed: otherwise the rate was not kept, whatever the latency."""
+
+
+@dataclass(frozen=True, slots=True)
+class CapacitySearch(Arm):
+    """Searches along the rate."""
+
+    def next(self, own: Sequence[TrialRecord]) -> float | SearchRecord:
+        latency = self.search.latency
+        assert latency is not None
+        assert self.lowest.rate is not None
+        assert self.highest.rate is not None
+        verdicts: dict[float, list[bool]] = {}
+        for record in own:
+            if record.point.rate is not None:
+                verdicts.setdefault(record.point.rate, []).append(meets(record, latency, self.scripts))
+        span = RateSpan(self.lowest.rate, self.highest.rate, self.repeats, share_of(self.search.precision))
+        capacity = next_rate(span, verdicts)
+        if not isinstance(capacity, Capacity):
+            return capacity
+        interval = capacity_interval(verdicts, span.lowest, span.highest)
+        return self.record(
+            sum(map(len, verdicts.values())),
+            capacity.met if capacity.met is not None else span.lowest,
+            capacity_messages(interval, capacity, span, latency),
+            latency=latency,
+            met=capacity.met,
+            missed=capacity.missed,
+            rate=interval.rate,
+            rate_low=interval.low,
+            rate_high=interval.high,
+        )
+
+
+def meets(record: TrialRecord, latency: str | Mapping[str, str], scripts: Sequence[str]) -> bool:
+    """Return whether a trial kept its rate and met the target `latency`, for all scripts together or by script.
+
+    `scripts` are the plan's, in its order. A failed trial does not meet the target.
+    """
+    summary = record.summary
+    if record.outcome is not Outcome.FINISHED or summary is None:
+        return False
+    # only imported trials have no counts
+    due = (summary.scheduled or 0) - (summary.in_flight or 0) + summary.unstarted
+    if (summary.succeeded or 0) < SERVED_SHARE * due:
+        return False
+    if isinstance(latency, str):
+        return _is_under(summary.latency_ns, latency)
+    ids = {parse_script(text).name: number for number, text in enumerate(scripts)}
+    of_script = {script.id: script.latency_ns for script in summary.scripts}
+    return all(_is_under(of_script.get(ids[name]), target) for name, target in latency.items())
+
+
+def _is_under(measured: Latency | None, text: str) -> bool:
+    target = parse_target(text)
+    return measured is not None and bool(getattr(measured, target.field) < target.limit_ns)
+
+
+def capacity_messages(
+    interval: CapacityInterval, capacity: Capacity, span: RateSpan, latency: str | Mapping[str, str]
+) -> list[Message]:
+    """Return messages such as `capacity at p99 < 10ms: from 2,050 to 2,240 transactions a second (95 % interval)`.
+
+    They include the rates between which trials disagreed, and say what is known if there is no interval.
+    """
+    target = latency if isinstance(latency, str) else ", ".join(f"{name} {each}" for name, each in latency.items())
+    low, high = (None if end is None else numbers.rounded(end, 4) for end in (interval.low, interval.high))
+    if low is not None and high is not None:
+        found = Message(
+            "search-capacity",
+            "capacity at {target}: from {low} to {high} transactions a second (95 % interval)",
+            target=target,
+            low=low,
+            high=high,
+        )
+    elif high is not None:
+        found = Message(
+            "search-capacity-below",
+            "capacity at {target}: less than {high} transactions a second (95 % interval), and it may be under the "
+            "lowest rate",
+            target=target,
+            high=high,
+        )
+    elif low is not None:
+        found = Message(
+            "search-capacity-above",
+            "capacity at {target}: at least {low} transactions a second (95 % interval), and it may be over the "
+            "highest rate",
+            target=target,
+            low=low,
+        )
+    else:
+        found = Message(
+            "search-capacity-unknown",
+            "capacity at {target}: not determined; its 95 % interval reaches beyond all rates of the plan, {lowest} to "
+            "{highest} transactions a second",
+            target=target,
+            lowest=numbers.rounded(span.lowest, 4),
+            highest=numbers.rounded(span.highest, 4),
+        )
+    parts = [found]
+    if capacity.met is not None:
+        rate = numbers.rounded(capacity.met, 4)
+        parts.append(Message("search-met", "all trials met it up to {rate}", rate=rate))
+    if capacity.missed is not None:
+        parts.append(Message("search-missed", "none at {rate}", rate=numbers.rounded(capacity.missed, 4)))
+    return parts

@@ -1,0 +1,68 @@
+"""One search of a plan: the trials that it asks for, and what it found. Each kind of search is a subclass."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pgdyno.messages import Message
+from pgdyno.plan.model import SearchSpec
+from pgdyno.records import KeptMessage, Outcome, Point, SearchRecord, TrialRecord
+
+
+def throughput(record: TrialRecord) -> float | None:
+    """Return transactions per second; None if the trial failed."""
+    return record.summary.tps if record.outcome is Outcome.FINISHED and record.summary is not None else None
+
+
+def sentence_of(messages: Sequence[Message]) -> str:
+    """Return the sentence in English, for the manifest and the terminal."""
+    return "; ".join(map(str, messages))
+
+
+def without_axis(point: Point, search: SearchSpec) -> Point:
+    """Return `point` without the searched parameter: points that differ in nothing else become equal."""
+    return point.model_copy(update={"clients": 0} if search.axis == "clients" else {"rate": None})
+
+
+@dataclass(frozen=True, slots=True)
+class Arm(ABC):
+    """One search of a plan: over the points of one target between two that differ in the searched parameter."""
+
+    search: SearchSpec
+    scripts: Sequence[str]
+    repeats: int
+    target: str
+    lowest: Point
+    highest: Point
+
+    def has(self, record: TrialRecord) -> bool:
+        own = without_axis(self.lowest, self.search)
+        return record.target == self.target and without_axis(record.point, self.search) == own
+
+    def ask(self, records: Sequence[TrialRecord]) -> Point | SearchRecord:
+        """Return the point of the next trial, or the result, given the `records` of all trials of the run."""
+        own = sorted((record for record in records if self.has(record)), key=lambda record: record.number)
+        asked = self.next(own)
+        if isinstance(asked, SearchRecord):
+            return asked
+        return self.lowest.model_copy(update={self.search.axis: asked})
+
+    @abstractmethod
+    def next(self, own: Sequence[TrialRecord]) -> float | SearchRecord:
+        """Return the next value of the searched parameter, or the result, given the search's `own` trials in order."""
+
+    def record(self, trials: int, value: float, found: Sequence[Message], **figures: object) -> SearchRecord:
+        """Return the result at `value` of the searched parameter, as messages and `figures` of its kind."""
+        return SearchRecord.model_validate(
+            {
+                "find": self.search.find,
+                "target": self.target,
+                "point": self.lowest.model_copy(update={self.search.axis: value}),
+                "trials": trials,
+                "words": sentence_of(found),
+                "messages": [KeptMessage.of(each) for each in found],
+                **figures,
+            }
+        )

@@ -1,0 +1,412 @@
+"""One trial: prepare its server, run the load, check what it left, and store everything."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from pgdyno.experiment.duet import Meeting, Side, both, duet_records, judged_together, partner_failed
+from pgdyno.experiment.earlier_sessions import end_leftovers
+from pgdyno.experiment.generators import GeneratorLostError, Generators
+from pgdyno.experiment.hooks import Hooks, StageFailedError, clients_environment, injector_for, settle, stage
+from pgdyno.experiment.placement import measure_path
+from pgdyno.experiment.probing import Probing
+from pgdyno.experiment.replicas import ReplicaResults, with_replicas
+from pgdyno.experiment.resources import Resources, scripts_of
+from pgdyno.experiment.run_context import RunContext
+from pgdyno.experiment.run_progress import RunProgress
+from pgdyno.experiment.servers import Servers
+from pgdyno.messages import Message
+from pgdyno.plan import Plan, PlannedTrial
+from pgdyno.plan.workload import phases_s
+from pgdyno.probe import ProbeOutput
+from pgdyno.processors import own_halves, running_on
+from pgdyno.records import (
+    Consistency,
+    DuetRecord,
+    Failure,
+    FailureId,
+    LedgerRecord,
+    Leftovers,
+    Outcome,
+    Preparation,
+    PrepareStep,
+    Stage,
+    TrialRecord,
+    WayRecord,
+)
+from pgdyno.run import HookError, Interval, TrialResult, phases_toml, run_trial
+from pgdyno.run.engine import trial_options
+from pgdyno.run.process import Event, among
+from pgdyno.run.silent_server import Vigil
+from pgdyno.store import TrialWriter
+from pgdyno.targets import Server
+from pgdyno.targets.cluster.subprocesses import signals_deferred
+from pgdyno.targets.response_limits import HINT, SilentServerError
+from pgdyno.targets.server import LogParts
+
+Setting = tuple[str, str, str | None, str]
+"""Name, setting, unit, source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The server of a trial, and what is known just before the load."""
+
+    server: Server
+    prepared: Preparation
+    leftovers: Leftovers | None
+    settings: list[Setting]
+    path: WayRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What the load of a trial left, before it is checked and stored."""
+
+    started: datetime
+    ended: datetime
+    result: TrialResult
+    standbys: ReplicaResults
+    probed: ProbeOutput | None
+    duet: DuetRecord | None = None
+
+
+class TrialRunner:
+    """Runs the trials of a run. It keeps nothing from one trial to the next: that is for its collaborators."""
+
+    def __init__(
+        self,
+        context: RunContext,
+        progress: RunProgress,
+        servers: Servers,
+        generators: Generators,
+        hooks: Hooks,
+        resources: Resources,
+    ) -> None:
+        self._context = context
+        self._progress = progress
+        self._servers = servers
+        self._generators = generators
+        self._hooks = hooks
+        self._guard = resources.guard
+        self._rental = resources.rental
+
+    def run(self, trial: PlannedTrial) -> TrialRecord:
+        """Prepare and run `trial`, and store it whatever its outcome.
+
+        Raises StopRunError if the run must end, StoreError if the trial cannot be stored. After these and any other
+        exception nothing of the trial is left.
+        """
+        # the first trial of such a target has reported why
+        was_unavailable = self._servers.is_unavailable(trial.server)
+        record = None
+        while record is None:
+            writer = self._context.folder.begin_trial(trial.slug)
+            try:
+                record = self._prepare_and_measure(trial, writer)
+            except GeneratorLostError as lost:
+                writer.abandon()
+                self._servers.forget(trial.server)
+                again = Message("trial-again", "trial {trial} runs again: {why}", trial=trial.number, why=lost.message)
+                self._progress.note(again)
+            except BaseException:
+                writer.abandon()
+                raise
+        if record.failure is not None and not was_unavailable:
+            self._progress.show(_why(record))
+        return record
+
+    def run_all(self, trials: Sequence[PlannedTrial]) -> list[TrialRecord]:
+        """Run one trial, or the two of a pair at the same time; see `run`."""
+        return [self.run(trials[0])] if len(trials) == 1 else self._run_duet(trials)
+
+    def _run_duet(self, trials: Sequence[PlannedTrial]) -> list[TrialRecord]:
+        was_unavailable = [self._servers.is_unavailable(trial.server) for trial in trials]
+        with ExitStack() as undone:
+            writers = []
+            for trial in trials:
+                writers.append(self._context.folder.begin_trial(trial.slug))
+                # removes nothing of a trial that is stored
+                undone.callback(writers[-1].abandon)
+            records = self._prepare_and_measure_both(trials, writers)
+        for record, was in zip(records, was_unavailable, strict=True):
+            if record.failure is not None and not was:
+                self._progress.show(_why(record))
+        return records
+
+    def _prepare_and_measure(self, trial: PlannedTrial, writer: TrialWriter) -> TrialRecord:
+        ready = self._prepare(trial, writer)
+        if isinstance(ready, TrialRecord):
+            return _stored(ready, writer)
+        return self._finish(trial, ready, self._measure(trial, ready, writer), writer)
+
+    def _prepare_and_measure_both(
+        self, trials: Sequence[PlannedTrial], writers: Sequence[TrialWriter]
+    ) -> list[TrialRecord]:
+        readies: list[Ready] = []
+        for at, (trial, writer) in enumerate(zip(trials, writers, strict=True)):
+            ready = self._prepare(trial, writer)
+            if isinstance(ready, TrialRecord):
+                partner, why = trials[1 - at], partner_failed(trial, ready.failure)
+                other = self._record(partner, datetime.now(UTC), TrialResult(Outcome.FAILED, [], None, None, why))
+                records = [ready, other] if at == 0 else [other, ready]
+                return [_stored(record, each) for record, each in zip(records, writers, strict=True)]
+            readies.append(ready)
+        halves, meeting = own_halves(), Meeting()
+        sides = [Side(meeting, trials[1 - at], halves[at], is_shown=at == 0) for at in (0, 1)]
+
+        def measure(at: int) -> Loaded:
+            server, side = readies[at].server, sides[at]
+            with running_on(side.processors), server.pinned(side.processors, [*halves[0], *halves[1]]):
+                loaded = self._measure(trials[at], readies[at], writers[at], side)
+            if loaded.result.outcome is not Outcome.FINISHED:
+                # nothing is gained from the other one alone
+                meeting.stop()
+            return loaded
+
+        loaded = both(lambda: measure(0), lambda: measure(1), meeting.stop)
+        results = judged_together(trials, [each.result for each in loaded])
+        duets = duet_records(sides, results)
+        records = []
+        for at, trial in enumerate(trials):
+            if not sides[at].is_shown:
+                self._progress.trial_started(trial, partner=trials[0], is_over=True)
+            done = replace(loaded[at], result=results[at], duet=duets[at])
+            records.append(self._finish(trial, readies[at], done, writers[at]))
+        return records
+
+    def _prepare(self, trial: PlannedTrial, writer: TrialWriter) -> Ready | TrialRecord:
+        """Return what the load needs, or the record of a trial that failed before it."""
+        started = datetime.now(UTC)
+        leftovers = None
+        try:
+            server = stage(Stage.TARGET, lambda: self._servers.obtain(trial))
+            # before the dataset is restored: a session of an earlier trial may hold locks on it
+            leftovers = stage(
+                Stage.PREPARE,
+                lambda: end_leftovers(self._context.folder.manifest, trial, server, self._progress),
+            )
+            prepared = stage(Stage.PREPARE, lambda: self._servers.prepare(trial))
+            settings = stage(Stage.PREPARE, lambda: _settings(server))
+            prepared = stage(Stage.HOOK, lambda: self._run_before_trial(trial, server, writer, prepared))
+            path = stage(Stage.PREPARE, lambda: self._measure_path(trial, server))
+        except StageFailedError as failed:
+            record = self._record(trial, started, TrialResult(Outcome.FAILED, [], None, None, _named(trial, failed)))
+            return record.model_copy(update={"leftovers": leftovers})
+        return Ready(server, prepared, leftovers, settings, path)
+
+    def _run_before_trial(
+        self, trial: PlannedTrial, server: Server, writer: TrialWriter, prepared: Preparation
+    ) -> Preparation:
+        """Return `prepared` with the hook's time."""
+        began = time.monotonic()
+        if not self._hooks.around_trial("before_trial", trial, server, writer.partial):
+            return prepared
+        step = PrepareStep(name="hook", seconds=round(time.monotonic() - began, 6), detail="before_trial")
+        changes = {"steps": [*prepared.steps, step], "seconds": prepared.seconds + step.seconds}
+        return prepared.model_copy(update=changes)
+
+    def _measure_path(self, trial: PlannedTrial, server: Server) -> WayRecord:
+        return measure_path(trial, server, self._environment(trial, server), self._generators, self._rental)
+
+    def _environment(self, trial: PlannedTrial, server: Server) -> dict[str, str]:
+        return clients_environment(self._context.plan, self._context.folder.manifest, trial, server)
+
+    def _measure(self, trial: PlannedTrial, ready: Ready, writer: TrialWriter, side: Side | None = None) -> Loaded:
+        """Run the load with its probes; in a duet, as one `side` of the pair."""
+        context, server = self._context, ready.server
+        logs = LogParts.from_now(server)
+        started = datetime.now(UTC)
+        host = self._servers.probed_host(trial.server)
+
+        def load(must_stop: Callable[[], bool]) -> TrialResult:
+            def stops() -> bool:
+                return must_stop() or (side is not None and side.meeting.is_stopped())
+
+            return self._load(trial, server, writer, stops, side)
+
+        with Probing(context.plan, context.engine, server, host, ready.settings, writer) as probe:
+            result, standbys = with_replicas(
+                context, trial, server, writer, lambda stop: self._generators.run(trial, lambda: load(stop))
+            )
+            ended = datetime.now(UTC)
+        probed = probe.read(trial, result.events, self._generators.clock_ahead, self._progress)
+        logs.save(writer.log)
+        return Loaded(started, ended, result, standbys, probed)
+
+    def _finish(self, trial: PlannedTrial, ready: Ready, loaded: Loaded, writer: TrialWriter) -> TrialRecord:
+        """Check what the load left, and store the trial."""
+        server, probed = ready.server, loaded.probed
+        result, ledger = self._settle(trial, server, loaded.result)
+        self._run_after_trial(trial, server, writer, result)
+        result, consistency = self._verify(trial, result)
+        record = self._record(trial, loaded.started, result).model_copy(
+            update={
+                "ended_at": loaded.ended,
+                "prepare": ready.prepared,
+                "leftovers": ready.leftovers,
+                "way": ready.path,
+                "consistency": consistency,
+                "ledger": ledger,
+                "replica_load": loaded.standbys.loads,
+                "replication": loaded.standbys.lags,
+                "probe": probed.record if probed else None,
+                "duet": loaded.duet,
+            }
+        )
+        events = among(result.events, probed.events if probed else [])
+        # this takes less than a second, and DuckDB would turn the signal into an error of its own
+        with signals_deferred():
+            writer.commit(record, events=events, settings=ready.settings, probed=probed.files if probed else ())
+        self._generators.learn(record)
+        self._progress.trial_ended(record)
+        return record
+
+    def _load(
+        self,
+        trial: PlannedTrial,
+        server: Server,
+        writer: TrialWriter,
+        must_stop: Callable[[], bool],
+        side: Side | None,
+    ) -> TrialResult:
+        context, plan = self._context, self._context.plan
+        is_shown = side is None or side.is_shown
+
+        def on_interval(interval: Interval) -> None:
+            if is_shown:
+                self._progress.interval(interval)
+            self._guard.check()
+
+        def on_event(event: Event) -> None:
+            if is_shown:
+                self._progress.engine_reported(event)
+
+        phases = writer.phases.absolute()
+        if plan.phase:
+            phases.write_text(phases_toml(plan.phase), encoding="utf-8")
+        workers = self._generators.workers_for(trial.point)
+        options = trial_options(plan, trial.point, context.seed + trial.number, phases, workers)
+        if is_shown:
+            self._progress.trial_started(trial, partner=side.partner if side is not None else None)
+        vigil = Vigil(server.quiet)
+        running = self._generators.running
+        if side is not None:
+            running = side.meeting.of(running)
+        result = run_trial(
+            context.engine,
+            [*scripts_of(context.loaded), *options],
+            self._environment(trial, server),
+            context.loaded.folder,
+            writer.log / "engine.log",
+            on_interval,
+            plan.trial.max_errors,
+            injector_for(context.loaded, server, writer.log / "events.log"),
+            must_stop,
+            on_event,
+            # an event of the plan may silence the server
+            running if plan.event else vigil.over(running),
+        )
+        if vigil.reason is not None:
+            message = f"target {trial.server}: {vigil.reason}"
+            failure = Failure(stage=Stage.RUN, id=FailureId.SILENT, message=message, hint=HINT)
+            result = replace(result, outcome=Outcome.FAILED, failure=failure)
+        return self._progress.with_marks(result) if is_shown else result
+
+    def _settle(
+        self, trial: PlannedTrial, server: Server, result: TrialResult
+    ) -> tuple[TrialResult, LedgerRecord | None]:
+        """Return `result`, failed if the server does not come back, and what became of acknowledged transactions."""
+        try:
+            return result, settle(self._context.plan, server, result)
+        except StageFailedError as failed:
+            # of two failures the first is the reason
+            return replace(result, outcome=Outcome.FAILED, failure=result.failure or _named(trial, failed)), None
+
+    def _run_after_trial(self, trial: PlannedTrial, server: Server, writer: TrialWriter, result: TrialResult) -> None:
+        """Run after_trial; its failure is a note, because the trial's figures were taken before."""
+        try:
+            self._hooks.around_trial("after_trial", trial, server, writer.partial, result.outcome.value)
+        except HookError as error:
+            self._progress.note(
+                Message("trial-hook-failed", "trial {trial}: {error}", trial=trial.number, error=error.message)
+            )
+
+    def _verify(self, trial: PlannedTrial, result: TrialResult) -> tuple[TrialResult, Consistency | None]:
+        """Return `result`, failed if the dataset is inconsistent, and what was checked."""
+        if result.outcome is not Outcome.FINISHED:
+            self._servers.forget(trial.server)
+            return result, None
+        try:
+            found = stage(Stage.VERIFY, lambda: self._servers.check(trial.server))
+        except StageFailedError as failed:
+            return replace(result, outcome=Outcome.FAILED, failure=_named(trial, failed)), None
+        if found is None or not found.violations:
+            return result, found
+        failure = _inconsistent(self._context.plan, found)
+        return replace(result, outcome=Outcome.FAILED, failure=failure), found
+
+    def _record(self, trial: PlannedTrial, started: datetime, result: TrialResult) -> TrialRecord:
+        plan = self._context.plan
+        return TrialRecord(
+            number=trial.number,
+            slug=trial.slug,
+            target=trial.target,
+            instance=trial.instance,
+            point=trial.point,
+            session_settings=plan.session_settings(trial.target, trial.point),
+            repeat=trial.repeat,
+            started_at=started,
+            ended_at=datetime.now(UTC),
+            warmup_s=plan.trial.warmup,
+            duration_s=phases_s(plan) or plan.trial.duration,
+            transactions=plan.trial.transactions,
+            outcome=result.outcome,
+            failure=result.failure,
+            generator=result.generator,
+            summary=result.summary,
+            events=result.plan_events,
+            attempt=self._context.attempt,
+        )
+
+
+def _stored(record: TrialRecord, writer: TrialWriter) -> TrialRecord:
+    """Store a trial that failed before its load."""
+    with signals_deferred():
+        writer.commit(record, events=[], settings=[])
+    return record
+
+
+def _named(trial: PlannedTrial, failed: StageFailedError) -> Failure:
+    """Return why it failed, with the target's name if its server fell silent: the message does not contain it."""
+    name = f"target {trial.server}: "
+    failure = failed.failure
+    if not isinstance(failed.__cause__, SilentServerError):
+        return failure
+    message = failure.message if failure.message.startswith(name) else name + failure.message
+    return failure.model_copy(update={"id": FailureId.SILENT, "message": message})
+
+
+def _why(record: TrialRecord) -> str:
+    assert record.failure is not None
+    hint = f" ({record.failure.hint})" if record.failure.hint else ""
+    return f"trial {record.number} failed: {record.failure.message}{hint}"
+
+
+def _inconsistent(plan: Plan, found: Consistency) -> Failure:
+    message = f"the dataset is not consistent after the trial: {'; '.join(found.violations)}"
+    hint = "the scripts or something else changed what must stay, or the server lost or doubled writes"
+    if plan.workload.dataset == "sbtest":
+        hint += '; for scripts that add or remove rows set reset.consistency to "none"'
+    return Failure(stage=Stage.VERIFY, id=FailureId.INCONSISTENT, message=message, hint=hint)
+
+
+def _settings(server: Server) -> list[Setting]:
+    query = "SELECT name, setting, unit, source FROM pg_catalog.pg_settings"
+    # sorted here: the search path may contain operators of other schemas
+    rows = server.read_as_is(lambda connection: connection.execute(query).fetchall())
+    return sorted(rows, key=lambda row: row[0])

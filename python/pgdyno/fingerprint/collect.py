@@ -1,0 +1,247 @@
+"""Take a fingerprint while its run goes on: the machine first, then each server and each dataset."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import psycopg
+
+from pgdyno import __version__
+from pgdyno.doctor import Needs, Place, System
+from pgdyno.doctor.cpu import FOLDER as CLOCK
+from pgdyno.doctor.cpu import numa_nodes, threads_per_core, virtualised
+from pgdyno.doctor.memory import THP
+from pgdyno.doctor.storage import described, mount_of
+from pgdyno.host import describe_host
+from pgdyno.plan import LoadedPlan
+from pgdyno.plan.time_budget.time_and_disk import servers
+from pgdyno.plan.workload import script_files
+from pgdyno.prepare.dataset import Dataset, read_comment, read_stamp
+from pgdyno.programs import Engine
+from pgdyno.records import Fingerprint, Host, HostPrint, ServerFacts, ServerPrint
+from pgdyno.targets import Server
+
+BOOT = frozenset(
+    [
+        "amd_iommu",
+        "amd_pstate",
+        "clocksource",
+        "default_hugepagesz",
+        "elevator",
+        "gather_data_sampling",
+        "hugepages",
+        "hugepagesz",
+        "idle",
+        "init_on_alloc",
+        "init_on_free",
+        "intel_idle.max_cstate",
+        "intel_iommu",
+        "intel_pstate",
+        "iommu",
+        "isolcpus",
+        "kpti",
+        "l1tf",
+        "maxcpus",
+        "mds",
+        "mem",
+        "mitigations",
+        "nohz",
+        "nohz_full",
+        "nopti",
+        "nosmt",
+        "nospectre_v1",
+        "nospectre_v2",
+        "numa",
+        "numa_balancing",
+        "nvme_core.default_ps_max_latency_us",
+        "page_poison",
+        "preempt",
+        "processor.max_cstate",
+        "pti",
+        "rcu_nocbs",
+        "retbleed",
+        "skew_tick",
+        "slub_debug",
+        "spec_store_bypass_disable",
+        "spectre_v2",
+        "srso",
+        "swiotlb",
+        "threadirqs",
+        "transparent_hugepage",
+        "tsc",
+        "tsx",
+    ]
+)
+"""Kernel boot parameters that affect performance; others may be private."""
+
+NUMBERS = {
+    "dirty_background_bytes": "proc/sys/vm/dirty_background_bytes",
+    "dirty_background_ratio": "proc/sys/vm/dirty_background_ratio",
+    "dirty_bytes": "proc/sys/vm/dirty_bytes",
+    "dirty_ratio": "proc/sys/vm/dirty_ratio",
+    "huge_pages": "proc/sys/vm/nr_hugepages",
+    "no_turbo": "sys/devices/system/cpu/intel_pstate/no_turbo",
+    "boost": "sys/devices/system/cpu/cpufreq/boost",
+    "numa_balancing": "proc/sys/kernel/numa_balancing",
+    "overcommit_memory": "proc/sys/vm/overcommit_memory",
+    "swappiness": "proc/sys/vm/swappiness",
+    "zone_reclaim_mode": "proc/sys/vm/zone_reclaim_mode",
+    "clock_source": f"{CLOCK}/current_clocksource",
+}
+"""Files with one word, by their name in a fingerprint."""
+CHOICES = {"thp": f"{THP}/enabled", "thp_defrag": f"{THP}/defrag"}
+"""Files that mark one of several words."""
+GOVERNORS = "sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"
+
+
+def host_print(host: Host, places: Sequence[Place], system: System | None = None) -> HostPrint:
+    """Return `host` with the kernel's limits, tuning and the disks under `places`."""
+    seen = system or System()
+    return HostPrint(
+        cpu_model=host.cpu_model,
+        cores=host.cores,
+        numa_nodes=numa_nodes(seen),
+        threads_per_core=threads_per_core(seen),
+        memory_bytes=host.memory_bytes,
+        cpu_limit=seen.cpu_limit(),
+        memory_limit_bytes=seen.memory_limit_bytes(),
+        virtualisation=virtualisation(seen),
+        architecture=host.architecture,
+        kernel=host.kernel,
+        os=host.os,
+        boot=boot_parameters(seen),
+        tuning=tuning(seen),
+        disks=disks(seen, places),
+    )
+
+
+def virtualisation(system: System) -> str | None:
+    """Return `none`, the firmware's name of the virtual machine, or `unknown hypervisor`; None if unknown."""
+    below = virtualised(system)
+    if not below:
+        return None if below is None else "none"
+    named = [system.text(f"sys/class/dmi/id/{name}") for name in ("sys_vendor", "product_name")]
+    kind = system.text("sys/hypervisor/type")
+    return " ".join(name for name in named if name) or kind or "unknown hypervisor"
+
+
+def boot_parameters(system: System) -> dict[str, str]:
+    """Return the given parameters among `BOOT`, up to the `--` that precedes arguments of init."""
+    found = {}
+    for word in (system.text("proc/cmdline") or "").split():
+        if word == "--":
+            break
+        name, _, value = word.partition("=")
+        if name in BOOT:
+            found[name] = value
+    return found
+
+
+def tuning(system: System) -> dict[str, str]:
+    """Return kernel settings that can be changed at run time."""
+    found = {name: system.text(path) for name, path in NUMBERS.items()}
+    found |= {name: system.chosen(path) for name, path in CHOICES.items()}
+    found["governor"] = ",".join(sorted(set(system.texts(GOVERNORS)))) or None
+    return {name: value for name, value in sorted(found.items()) if value is not None}
+
+
+def disks(system: System, places: Sequence[Place]) -> dict[str, str]:
+    """Return the disk under each of `places`, with its mount options."""
+    found: dict[str, str] = {}
+    for place in places:
+        mount = mount_of(system, place.path)
+        if mount is not None:
+            text = f"{described(system, mount)} ({','.join(sorted(mount.options))})"
+            found |= dict.fromkeys(place.roles, text)
+    return found
+
+
+HERE, ELSEWHERE = "the same machine", "another machine"
+"""Origin of the load, relative to the servers."""
+
+
+def take_fingerprint(loaded: LoadedPlan, engine: Engine, seed: int, needs: Needs) -> Fingerprint:
+    """Return what is known before any server runs."""
+    resolved = loaded.plan.as_resolved()
+    workload = resolved["workload"] | {"files": _script_hashes(loaded)}
+    if "replica_load" in resolved:
+        workload["replica_load"] = resolved["replica_load"]
+    return Fingerprint(
+        host=host_print(describe_host(), needs.places),
+        pgdyno=__version__,
+        pgdrive=engine.version,
+        generator=_generator(needs, servers(loaded.plan)),
+        seed=seed,
+        workload=workload,
+        reset=resolved["reset"],
+    )
+
+
+def _generator(needs: Needs, servers: int) -> str:
+    if needs.targets_here == servers:
+        return HERE
+    return f"{HERE}, or another" if needs.targets_here else ELSEWHERE
+
+
+def with_server(taken: Fingerprint, name: str, server: Server, facts: ServerFacts) -> Fingerprint:
+    """Return `taken` with the running server `name`, which reported `facts`. Raises TargetError."""
+    known = taken.servers.get(name)
+    printed = ServerPrint(
+        version=facts.version,
+        version_full=facts.version_full,
+        configure=_configure(server),
+        settings_changed=facts.settings_changed,
+        data_checksums=facts.data_checksums,
+        dataset_marks=known.dataset_marks if known else [],
+        loaded_without_wal=known.loaded_without_wal if known else [],
+    )
+    return taken.model_copy(update={"servers": {**taken.servers, name: printed}})
+
+
+def with_mark(taken: Fingerprint, name: str, server: Server, dataset: Dataset | None) -> Fingerprint:
+    """Return `taken` with the dataset stamp of the server `name`; unchanged if `dataset` is in it, or None.
+
+    Raises TargetError.
+    """
+    printed = taken.servers.get(name)
+    if dataset is None or printed is None or _title(dataset) in printed.dataset_marks:
+        return taken
+    mark = read_stamp(read_comment(server))
+    found = "unmarked" if mark is None else _title(mark.dataset)
+    if found in printed.dataset_marks:
+        return taken
+    without = [found] if mark is not None and mark.wal_level == "minimal" else []
+    marked = printed.model_copy(
+        update={
+            "dataset_marks": [*printed.dataset_marks, found],
+            "loaded_without_wal": [*printed.loaded_without_wal, *without],
+        }
+    )
+    return taken.model_copy(update={"servers": {**taken.servers, name: marked}})
+
+
+def _title(dataset: Dataset) -> str:
+    return f"{dataset.name} scale {dataset.scale}"
+
+
+def _configure(server: Server) -> str | None:
+    """Return the arguments of configure, which only some roles may read (view pg_config, PostgreSQL 9.6)."""
+    try:
+        with server.connect() as connection:
+            row = connection.execute("SELECT setting FROM pg_config WHERE name = 'CONFIGURE'").fetchone()
+    except psycopg.Error:
+        return None
+    return row[0] if row else None
+
+
+def _script_hashes(loaded: LoadedPlan) -> dict[str, str]:
+    """Return the SHA-256 of each script that is a file."""
+    found = {}
+    for name in script_files(loaded.plan):
+        try:
+            found[name] = hashlib.sha256((loaded.folder / name).read_bytes()).hexdigest()
+        except OSError:
+            # the engine has just read it, and will report the error
+            continue
+    return found

@@ -1,0 +1,26 @@
+"""The formats that `pgdyno import` reads: one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from pgdyno.importers.benchbase import BenchbaseParser
+from pgdyno.importers.hammerdb import HammerdbParser
+from pgdyno.importers.hammerdb_jobs import is_report, read_report
+from pgdyno.importers.parsed import Document, OutputParser
+from pgdyno.importers.pgbench import PgbenchParser
+from pgdyno.importers.sysbench import SysbenchParser
+
+
+class FileFormat(NamedTuple):
+    """A format of which one file is one result, without text around it."""
+
+    matches: Callable[[str], bool]
+    read: Callable[[str], Document]
+
+
+OUTPUTS: tuple[Callable[[], OutputParser], ...] = (PgbenchParser, SysbenchParser, HammerdbParser, BenchbaseParser)
+"""What tools print, wherever it is in a document."""
+FILES = (FileFormat(is_report, read_report),)
+"""Tried before a file is read as a table or a document."""

@@ -1,0 +1,121 @@
+"""The web server: its address, and its life until it is told to stop."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import re
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+from starlette.applications import Starlette
+
+from pgdyno.errors import UsageError
+from pgdyno.live.app import LOOPBACK_NAMES, Access, make_app
+from pgdyno.live.server.connection_limits import BoundedProtocol
+from pgdyno.live.server.request_guard import ENTER, new_token
+
+PORT = 8432
+LOOPBACK = "127.0.0.1"
+_LISTEN = re.compile(r"(?:\[(?P<v6>[0-9a-fA-F:.]+)\]|(?P<v4>[^:\s\[\]]+))?(?::(?P<port>\d{1,5}))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A host and a port; port 0 means any free one."""
+
+    host: str = LOOPBACK
+    port: int = PORT
+
+    @property
+    def is_loopback(self) -> bool:
+        """Return whether only this machine can reach it."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    @classmethod
+    def parse(cls, text: str | None) -> Address:
+        """Parse `ADDRESS`, `ADDRESS:PORT`, `[ADDRESS]:PORT` or `:PORT`; None is the loopback address. Raises
+        UsageError.
+        """
+        match = _LISTEN.fullmatch(text or "")
+        if match is None or int(match["port"] or 0) > 65_535:
+            raise UsageError(f"{text!r} is not an address to listen on", hint="write it as 192.0.2.7:8432, or :8432")
+        port = PORT if match["port"] is None else int(match["port"])
+        return cls(match["v6"] or match["v4"] or LOOPBACK, port)
+
+    def listen(self) -> socket.socket:
+        """Return a listening socket. Raises UsageError if the address is not available."""
+        try:
+            kind, _, _, _, where = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)[0]
+            listening = socket.socket(kind, socket.SOCK_STREAM)
+            try:
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                listening.bind(where)
+                listening.listen(128)
+            except OSError:
+                listening.close()
+                raise
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            hint = "--listen needs an address of this machine; use :PORT for another port, :0 for any free one"
+            if error.errno == errno.EADDRINUSE:
+                hint = "another pgdyno may be running there; use --listen :PORT for another port, :0 for any free one"
+            raise UsageError(f"cannot listen on {self.host}:{self.port}: {why}", hint=hint) from error
+        return listening
+
+
+def url_of(listening: socket.socket) -> str:
+    """Return the URL for a browser."""
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+CLOSE_S = 2
+"""How long answers in progress may take at the end."""
+
+
+def serve(runs: Path, address: Address, notify: Callable[[str], None]) -> None:
+    """Serve the folder `runs` on `address` until Ctrl-C or SIGTERM; `notify` receives the address.
+
+    Raises UsageError if the address is not available.
+    """
+    with address.listen() as listening:
+        access = access_of(address)
+        url = url_of(listening)
+        notify(url if access.token is None else f"{url}{ENTER}#{access.token}")
+        app = make_app(runs, access)
+        threading.Thread(target=app.state.archive.read_ahead, daemon=True).start()
+        server = uvicorn.Server(config_of(app))
+        # this is the normal way to end
+        with suppress(KeyboardInterrupt, SystemExit):
+            server.run(sockets=[listening])
+
+
+def access_of(address: Address) -> Access:
+    """Return a token for every address except the loopback one."""
+    if address.is_loopback:
+        return Access()
+    names = {*LOOPBACK_NAMES, address.host, socket.gethostname(), socket.getfqdn()}
+    return Access(token=new_token(), names=tuple(names))
+
+
+def config_of(app: Starlette) -> uvicorn.Config:
+    # no log of requests, because their addresses may contain secrets
+    return uvicorn.Config(
+        app,
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=CLOSE_S,
+        ws="none",
+        http=BoundedProtocol,
+    )

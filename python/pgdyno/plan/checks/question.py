@@ -1,0 +1,190 @@
+"""Warns if a valid plan cannot answer its question.
+
+A plan with several arms asks which of them is better, and needs pairs. A plan with a single arm asks for a peak, the
+latency at a rate, or the effect of phases; it needs points around a peak, and repeats for an interval.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from pgdyno.errors import Problem
+from pgdyno.plan.checks.settings import why_unknown
+from pgdyno.plan.checks.stopping import compared_parameters
+from pgdyno.plan.model import BUILTIN_SCRIPTS, Plan
+from pgdyno.plan.reading.plan_document import Document, in_order
+from pgdyno.plan.reading.read_plan import LoadedPlan
+from pgdyno.plan.sweeps.spec import SESSION
+from pgdyno.plan.targets import NetworkTarget
+from pgdyno.plan.workload import phases_s, scripts_that_run
+from pgdyno.records import Point
+from pgdyno.units import format_duration
+
+FEWEST_PAIRS = 6
+"""The minimum for a verdict; pgdyno.analyse.comparison uses the same number."""
+FEWEST_TRIALS = 3
+"""The minimum for a useful interval: with two trials, it extends 12.7 standard errors to each side."""
+FEWEST_POINTS = 3
+"""The minimum of client counts to locate a peak."""
+CHECKPOINT_TIMEOUT_S = 300.0
+"""PostgreSQL's default."""
+READ_ONLY = frozenset(
+    ["select-only", "oltp-read-only", "oltp-point-select", "select-random-points", "select-random-ranges"]
+)
+"""Built-in scripts and sysbench workloads that only read."""
+
+_WRITES = re.compile(r"^\s*(insert|update|delete|merge|copy|truncate)\b", re.IGNORECASE | re.MULTILINE)
+_PERIOD = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|min|h|d)?")
+_UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def answer_warnings(loaded: LoadedPlan) -> list[Problem]:
+    """Yields why `loaded` may not answer its question, each with its field and remedy, in file order."""
+    return in_order(_warnings(loaded.plan, loaded.document, loaded.folder))
+
+
+def _warnings(plan: Plan, document: Document, folder: Path) -> Iterator[Problem]:
+    points = plan.points()
+    if compares_arms(plan, points):
+        yield from _pairs(plan, document)
+    elif plan.search is None:
+        yield from _one_arm(plan, points, document)
+    yield from _settings(plan, points, document)
+    yield from _checkpoints(plan, points, document, folder)
+
+
+def compares_arms(plan: Plan, points: Sequence[Point]) -> bool:
+    """Tells whether `plan` at `points` has several arms, and so asks for a verdict between them."""
+    return len(plan.target) > 1 or bool(compared_parameters(plan.sweep, points))
+
+
+# ---- pairs, and trials ----
+
+
+def _pairs(plan: Plan, document: Document) -> Iterator[Problem]:
+    repeats = plan.trial.most_repeats
+    if plan.search is None and repeats < FEWEST_PAIRS:
+        pairs = "1 pair is" if repeats == 1 else f"{repeats} pairs are"
+        message = f"{pairs} too few for a verdict, which needs at least {FEWEST_PAIRS}"
+        yield document.problem(("trial", "repeats"), message, f"set trial.repeats = {FEWEST_PAIRS} or more")
+    if plan.trial.order == "as-listed":
+        message = (
+            "runs all points of an arm before the next arm: drift of the machine is indistinguishable from a difference"
+        )
+        yield document.problem(("trial", "order"), message, 'leave it out, or set trial.order = "interleaved"')
+
+
+def _one_arm(plan: Plan, points: list[Point], document: Document) -> Iterator[Problem]:
+    if plan.trial.most_repeats < FEWEST_TRIALS:
+        message = (
+            "1 trial per point has no interval"
+            if plan.trial.repeats == 1
+            else "2 trials per point have a wide interval"
+        )
+        message += ": noise and effect are indistinguishable"
+        yield document.problem(("trial", "repeats"), message, f"set trial.repeats = {FEWEST_TRIALS} or more")
+    # a rate, phases, events and published figures give an answer with a single arm
+    asks_more = plan.phase or plan.event or plan.published or all(point.rate is not None for point in points)
+    clients = len({point.clients for point in points})
+    if not asks_more and clients < FEWEST_POINTS:
+        counted = "1 number of clients" if clients == 1 else f"{clients} numbers of clients"
+        message = f"one arm and {counted}: there is nothing to compare, and no peak to find"
+        hint = "add a second target or a list under sweep.settings for a verdict, more sweep.clients for a peak"
+        yield document.problem(("target",), message, hint)
+
+
+# ---- settings of other versions ----
+
+
+def _settings(plan: Plan, points: list[Point], document: Document) -> Iterator[Problem]:
+    majors = {name: major for name, target in plan.target.items() if (major := _major(target)) is not None}
+    swept = dict.fromkeys(name for point in points for name in point.settings)
+    per_session = plan.sweep.session_names
+    for target, major in majors.items():
+        for setting in swept:
+            why = why_unknown(setting, major)
+            if why is not None:
+                hint = f"remove it, or target {target}"
+                group = SESSION if setting in per_session else "settings"
+                yield _unknown(document, ("sweep", group, setting), target, major, setting, why, hint)
+        for setting in plan.target[target].settings:
+            path = ("target", target, "settings", setting)
+            why = why_unknown(setting, major)
+            if why is not None:
+                yield _unknown(document, path, target, major, setting, why, "remove it")
+                continue
+            for other, its in majors.items():
+                why = why_unknown(setting, its)
+                if why is not None and setting not in plan.target[other].settings:
+                    message = f"target {other}, PostgreSQL {its}, has no {setting} ({why}): "
+                    message += "a difference between the targets includes the effect of this setting"
+                    hint = f"remove it to compare only versions, or add a target of version {major} without it"
+                    yield document.problem(path, message, hint)
+                    break
+
+
+def _unknown(
+    document: Document, path: tuple[str, ...], target: str, major: int, setting: str, why: str, hint: str
+) -> Problem:
+    message = f"PostgreSQL {major} has no {setting} ({why}): trials of target {target} will fail"
+    return document.problem(path, message, hint)
+
+
+def _major(target: object) -> int | None:
+    """Returns the major version in the plan, or None if only the server knows it."""
+    version = getattr(target, "version", None)
+    found = re.match(r"\d+", version) if isinstance(version, str) else None
+    return int(found[0]) if found is not None else None
+
+
+# ---- checkpoints ----
+
+
+def _checkpoints(plan: Plan, points: list[Point], document: Document, folder: Path) -> Iterator[Problem]:
+    measured_s: float | None = phases_s(plan) if plan.phase else plan.trial.duration
+    if measured_s is None or any(event.name == "checkpoint" for event in plan.event) or not _writes(plan, folder):
+        return
+    cycles = [
+        cycle
+        for target in plan.target.values()
+        for point in points
+        if (cycle := _cycle_s({**target.settings, **point.settings}, known=not isinstance(target, NetworkTarget)))
+    ]
+    if cycles and measured_s < max(cycles):
+        length = format_duration(max(cycles))
+        message = f"trials of {format_duration(measured_s)} are shorter than a checkpoint cycle ({length}): "
+        message += "they write without a checkpoint"
+        hint = (
+            f'measure {length} or longer, set a shorter checkpoint_timeout, or add an [[event]] with do = "checkpoint"'
+        )
+        yield document.problem(("phase",) if plan.phase else ("trial", "duration"), message, hint)
+
+
+def _cycle_s(settings: Mapping[str, object], *, known: bool) -> float | None:
+    """Returns checkpoint_timeout in seconds, or None if only the server knows it."""
+    text = next((str(value) for name, value in settings.items() if name.lower() == "checkpoint_timeout"), None)
+    if text is None:
+        return CHECKPOINT_TIMEOUT_S if known else None
+    found = _PERIOD.fullmatch(text.strip())
+    return float(found[1]) * _UNITS_S[found[2] or "s"] if found is not None else None
+
+
+def _writes(plan: Plan, folder: Path) -> bool:
+    workload = plan.workload
+    if workload.is_tpcc:
+        return True
+    if workload.is_lua:
+        return workload.name is not None and workload.name not in READ_ONLY
+    return any(_script_writes(name, folder) for name in scripts_that_run(plan))
+
+
+def _script_writes(name: str, folder: Path) -> bool:
+    if name in BUILTIN_SCRIPTS:
+        return name not in READ_ONLY
+    try:
+        text = (folder / name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False
+    return _WRITES.search(text) is not None

@@ -1,0 +1,145 @@
+"""Lists the code that a plan runs, without running any of it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import Any
+
+from pgdyno.plan.reading.plan_document import KeyPath
+from pgdyno.plan.reading.read_plan import LoadedPlan
+from pgdyno.plan.sweeps.spec import SESSION
+from pgdyno.plan.targets import TargetSpec
+from pgdyno.plan.workload import parse_script
+
+_HOOKS = ("before_run", "after_run", "before_trial", "after_trial")
+_SETTINGS = re.compile(
+    r".*command|.*librar(y|ies)|jit_provider|dynamic_library_path|extension_control_path|plperl\.on_\w+",
+    re.IGNORECASE,
+)
+"""PostgreSQL settings that name commands or libraries, also those of extensions (basebackup_to_shell.command)."""
+# wherever they are, because SQL and comments may precede them on their line; a line may continue on the next
+_META_COMMAND = re.compile(r"\\(?:set)?shell\b(?:\\\n|[^\n])*", re.IGNORECASE)
+_PROGRAM = re.compile(r"\bPROGRAM\s*(?:E?'|U&'|\$|/\*|--)[^\n]*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """Code that a plan runs, and the field that says so."""
+
+    field: str
+    """Such as `hooks.before_run`."""
+    file: str
+    """The plan, or the plan that it extends."""
+    line: int | None
+    """None if `--set` gave it."""
+    what: str
+    """A command with its arguments, or a description."""
+    inherited: bool
+    """Whether it comes from a plan that this one extends."""
+
+    def text(self) -> str:
+        """One line that begins with the field's location."""
+        place = f"{self.file}:{self.line}" if self.line is not None else "--set"
+        return f"{place}: {self.field}: {self.what}"
+
+
+def executed(loaded: LoadedPlan) -> list[Executed]:
+    """Returns the code that `loaded` runs, in the order of the plan's sections.
+
+    Servers that pgdyno starts run as its user, and the load connects as their superuser: any SQL of a script can start
+    programs there. Only explicit cases (COPY ... PROGRAM) are listed.
+    """
+    found = []
+    for path, what in _all(loaded):
+        place = loaded.document.problem(path, "")
+        found.append(Executed(place.path, place.source or loaded.source, place.line, what, place.source is not None))
+    return found
+
+
+def executed_lines(loaded: LoadedPlan) -> list[str]:
+    """Returns the list as `plan check` prints it."""
+    found = executed(loaded)
+    if not found:
+        return ["this plan runs no commands of its own on this host"]
+    return ["this plan runs on this host:", *(f"  {each.text()}" for each in found)]
+
+
+def _all(loaded: LoadedPlan) -> Iterator[tuple[KeyPath, str]]:
+    plan = loaded.plan
+    for name, target in plan.target.items():
+        yield from _target(("target", name), target)
+    for group in ("settings", SESSION):
+        for path in (("sweep", group), *_points(loaded, group)):
+            yield from _settings(path, loaded.document.at(path))
+    yield from _lua(loaded)
+    yield from _scripts(loaded)
+    for number, event in enumerate(plan.event):
+        if event.command is not None:
+            yield ("event", number, "do"), _shell(event.command)
+    for name in _HOOKS:
+        command = getattr(plan.hooks, name)
+        if command is not None:
+            yield ("hooks", name), _shell(command) if isinstance(command, str) else shlex.join(command)
+
+
+def _target(path: KeyPath, target: TargetSpec) -> Iterator[tuple[KeyPath, str]]:
+    for key, text in target.executes():
+        yield (*path, *key), text
+    yield from _settings((*path, "settings"), target.settings)
+    yield from _settings((*path, SESSION), target.session_settings)
+
+
+def _points(loaded: LoadedPlan, key: str) -> Iterator[KeyPath]:
+    points = loaded.document.at(("sweep", "points"))
+    for number in range(len(points) if isinstance(points, list) else 0):
+        yield ("sweep", "points", number, key)
+
+
+def _settings(path: KeyPath, settings: object) -> Iterator[tuple[KeyPath, str]]:
+    table: Mapping[str, Any] = settings if isinstance(settings, dict) else {}
+    for name, value in table.items():
+        if _SETTINGS.fullmatch(str(name)) and value != "":
+            yield (*path, name), f"the server runs or loads what its setting names: {value}"
+
+
+def _lua(loaded: LoadedPlan) -> Iterator[tuple[KeyPath, str]]:
+    workload = loaded.plan.workload
+    if workload.lua is None:
+        return
+    if workload.allow_lua_system:
+        yield ("workload", "allow_lua_system"), f"the Lua script {workload.lua}, which may start programs and call C"
+    else:
+        yield ("workload", "lua"), f"the Lua script {workload.lua}, in a sandbox"
+
+
+def _scripts(loaded: LoadedPlan) -> Iterator[tuple[KeyPath, str]]:
+    plan = loaded.plan
+    groups = [("workload", [] if plan.workload.is_lua or plan.workload.is_tpcc else plan.workload.scripts)]
+    if plan.replica_load is not None:
+        groups.append(("replica_load", plan.replica_load.scripts))
+    for section, scripts in groups:
+        for number, choice in enumerate(map(parse_script, scripts)):
+            if choice.builtin:
+                continue
+            text = _read(loaded.folder / choice.name)
+            found = [*_META_COMMAND.finditer(text), *_PROGRAM.finditer(text)]
+            for each in sorted(found, key=lambda match: match.start()):
+                line = text.count("\n", 0, each.start()) + 1
+                one_line = re.sub(r"\s*\\\n\s*", " ", each[0]).strip()
+                yield (section, "scripts", number), f"{choice.name}:{line}: {one_line}"
+
+
+def _read(file: FilePath) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        # the engine reports the reason when it reads the file
+        return ""
+
+
+def _shell(line: str) -> str:
+    return f"/bin/sh -c {shlex.quote(line)}"

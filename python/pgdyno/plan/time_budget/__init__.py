@@ -1,0 +1,1 @@
+"""A time budget: how long a plan takes, and a smaller plan that fits."""

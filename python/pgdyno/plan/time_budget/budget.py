@@ -1,0 +1,324 @@
+"""Fits a plan into a time, memory and disk, and reports what it gave up.
+
+It first lowers the largest number of a range of repeats, then shortens trials, then reduces repeats (to no fewer than
+an answer needs: six pairs of arms, or three trials of one arm), then points of the sweep, and the dataset last, unless
+that does not fit on the machine at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pgdyno.errors import UsageError
+from pgdyno.plan.checks.question import FEWEST_PAIRS, FEWEST_TRIALS, compares_arms
+from pgdyno.plan.model import Plan
+from pgdyno.plan.sweeps.points import is_computed
+from pgdyno.plan.sweeps.spec import GROUPS, PointSpec, Sweep
+from pgdyno.plan.time_budget.budget_reductions import fit_settings, fit_wal, thin
+from pgdyno.plan.time_budget.time_and_disk import (
+    around_s,
+    dataset_bytes,
+    loading_s,
+    needed_s,
+    servers,
+    standbys,
+    trial_count,
+)
+from pgdyno.plan.workload import trial_s
+from pgdyno.records import Point
+from pgdyno.units import format_bytes, format_duration
+
+SHORTEST_TRIAL_S = 5.0
+LOADING_SHARE = 0.25
+"""The share of the time that loading may take before the dataset is reduced."""
+DISK_SHARE = 0.7
+"""The share of free disk for data; WAL and results need the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The available time, memory and disk."""
+
+    seconds: float
+    memory_bytes: int
+    disk_bytes: int
+    """Free bytes where data directories are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A plan that fits into its budget."""
+
+    plan: Plan
+    gave_up: list[str]
+    """Each reduction of the original plan as a sentence; empty if it fitted unchanged."""
+
+
+def fit(plan: Plan, room: Room) -> Fitted:
+    """Reduces `plan` until it fits into `room`. Raises UsageError if no plan fits."""
+    said: list[str] = []
+    smaller, changed = fit_settings(plan, room.memory_bytes)
+    said += changed
+    smaller, changed = fit_wal(smaller, room.disk_bytes)
+    said += changed
+    largest = _largest_scale(smaller, room)
+    for most in _scale_limits(largest):
+        at_scale = _with_scales(smaller, most)
+        if loading_s(at_scale, at_scale.points()) > LOADING_SHARE * room.seconds and most > 1:
+            continue
+        fitted = _fit_time(at_scale, room.seconds)
+        if fitted is not None:
+            return Fitted(fitted, [*said, *_differences(smaller, fitted), *_about_search(fitted)])
+    raise UsageError(
+        f"a budget of {format_duration(room.seconds)} is too small for {plan.name}",
+        hint=_what_would_do(plan, _least_s(_with_scales(smaller, 1))),
+    )
+
+
+def _what_would_do(plan: Plan, least_s: float) -> str:
+    few = _fewest(plan)
+    where = "all steps" if plan.search is not None else "one point of each arm"
+    trials = f"{few} trials at {where} need" if few > 1 else f"1 trial at {where} needs"
+    if not _compares(plan):
+        return f"{trials} about {format_duration(least_s)}: give a longer --budget"
+    why = ", and a verdict needs that many" if few == FEWEST_PAIRS else ""
+    return f"{trials} about {format_duration(least_s)}{why}: give a longer --budget, or remove arms"
+
+
+# ---- the size of the dataset ----
+
+
+def _scales(plan: Plan) -> set[int]:
+    return {point.scale or plan.workload.size for point in plan.points()}
+
+
+def _largest_scale(plan: Plan, room: Room) -> int:
+    """Returns the largest scale of the plan that fits into disk and memory."""
+    wanted = max(_scales(plan))
+    in_memory = sum(spec.instance_count for name, spec in plan.target.items() if _in_memory(plan, name))
+    on_disk = servers(plan) - in_memory + standbys(plan)
+    limits = [wanted]
+    a_scale = dataset_bytes(plan, 1)
+    if a_scale and on_disk:
+        limits.append(int(DISK_SHARE * room.disk_bytes / (a_scale * on_disk)))
+    if a_scale and in_memory:
+        # shared buffers and all processes need memory, too
+        limits.append(int(0.3 * room.memory_bytes / (a_scale * in_memory)))
+    return max(1, min(limits))
+
+
+def _in_memory(plan: Plan, target: str) -> bool:
+    environment = getattr(plan.target[target], "environment", None)
+    return environment is not None and environment.data == "tmpfs"
+
+
+def _scale_limits(largest: int) -> Iterator[int]:
+    """Yields upper limits for the scale, in descending order."""
+    most = largest
+    while most > 1:
+        yield most
+        most //= 2
+    yield 1
+
+
+def _with_scales(plan: Plan, most: int) -> Plan:
+    """Limits scales in `plan` to `most`; several scales keep their proportions."""
+    wanted = max(_scales(plan))
+    if wanted <= most:
+        return plan
+
+    def shrunk(scale: int) -> int:
+        return max(1, scale * most // wanted)
+
+    sweep = plan.sweep
+    if sweep.scale is not None:
+        items = list(dict.fromkeys(shrunk(item) if isinstance(item, int) else item for item in sweep.scale))
+        sweep = sweep.model_copy(update={"scale": items})
+    if sweep.points:
+        specs = [
+            spec.model_copy(update={"scale": shrunk(spec.scale)}) if isinstance(spec.scale, int) else spec
+            for spec in sweep.points
+        ]
+        sweep = sweep.model_copy(update={"points": specs})
+    size = "table_size" if plan.workload.dataset == "sbtest" else "scale"
+    workload = plan.workload.model_copy(update={size: shrunk(plan.workload.size)})
+    return plan.model_copy(update={"sweep": sweep, "workload": workload})
+
+
+# ---- time ----
+
+
+def _compares(plan: Plan) -> bool:
+    return plan.search is None and compares_arms(plan, plan.points())
+
+
+def _fewest(plan: Plan) -> int:
+    """Returns the fewest repeats that still give an answer; no more than the plan has."""
+    return min(plan.trial.most_repeats, FEWEST_PAIRS if _compares(plan) else FEWEST_TRIALS)
+
+
+def _fit_time(plan: Plan, seconds: float) -> Plan | None:
+    """Shortens trials and removes repeats and points until `plan` takes `seconds`; None if it cannot."""
+    points = plan.points()
+    as_it_is = needed_s(plan, points)
+    if as_it_is is not None and as_it_is <= seconds:
+        return plan
+    few = _fewest(plan)
+    if plan.trial.stops_when_decided:
+        # the largest number determines what each look costs, so it is lowered before the run, and first
+        plan = _with_fewer_repeats(plan, points, seconds)
+        if plan.trial.stops_when_decided:
+            return plan
+    for repeats in range(plan.trial.most_repeats, few - 1, -1):
+        fitted = _with_duration(plan, points, repeats, seconds)
+        if fitted is not None:
+            return fitted
+    if plan.search is not None:
+        # the points of a search are only the ends of its range
+        return None
+    # the time grows with the number of points, so bisection finds the most that fit
+    found: Plan | None = None
+    low, high = 1, len(points) - 1
+    while low <= high:
+        count = (low + high) // 2
+        kept = thinned(plan, count)
+        fitted = _with_duration(plan, kept, few, seconds)
+        if fitted is None:
+            high = count - 1
+        else:
+            found, low = _with_points(fitted, kept), count + 1
+    # a single arm would answer another question
+    return None if found is not None and _compares(plan) and not _compares(found) else found
+
+
+def _with_fewer_repeats(plan: Plan, points: Sequence[Point], seconds: float) -> Plan:
+    """Lowers the largest number of repeats until `plan` takes `seconds`, at the least to the smallest: a number."""
+    fewest, most = plan.trial.fewest_repeats, plan.trial.most_repeats
+    for repeats in range(most, fewest, -1):
+        fitted = _repeated(plan, f"{fewest}..{repeats}")
+        needed = needed_s(fitted, points)
+        if needed is not None and needed <= seconds:
+            return fitted
+    return _repeated(plan, fewest)
+
+
+def _repeated(plan: Plan, repeats: int | str) -> Plan:
+    margin = plan.trial.margin if isinstance(repeats, str) else None
+    return plan.model_copy(update={"trial": plan.trial.model_copy(update={"repeats": repeats, "margin": margin})})
+
+
+def _with_duration(plan: Plan, points: Sequence[Point], repeats: int, seconds: float) -> Plan | None:
+    """Gives `plan` at `points` the longest trials that fit; None if they would be too short."""
+    trial = plan.trial.model_copy(update={"repeats": repeats})
+    asked = plan.model_copy(update={"trial": trial})
+    each_s = (seconds - around_s(asked, points)) / trial_count(asked, points) * plan.at_once
+    if plan.phase or plan.event:
+        # phases and events are the subject of the plan and are not shortened
+        return asked if each_s >= (trial_s(plan) or 0.0) else None
+    if each_s < min(SHORTEST_TRIAL_S, trial_s(plan) or SHORTEST_TRIAL_S):
+        return None
+    # a fifth of a short trial is warm-up
+    warmup_s = min(trial.warmup, round(each_s / 5, 1))
+    measured_s = each_s - warmup_s
+    if trial.duration is not None:
+        measured_s = min(trial.duration, measured_s)
+    changes = {"duration": _rounded(measured_s), "transactions": None, "warmup": warmup_s}
+    return plan.model_copy(update={"trial": trial.model_copy(update=changes)})
+
+
+def _rounded(seconds: float) -> float:
+    return float(int(seconds)) if seconds >= 1 else round(seconds, 2)
+
+
+def _with_points(plan: Plan, points: Sequence[Point]) -> Plan:
+    """Replaces the sweep of `plan` by an explicit list of `points`."""
+    per_session = plan.sweep.session_names
+    specs = [
+        PointSpec(
+            clients=point.clients,
+            workers=point.workers,
+            protocol=point.protocol,  # type: ignore[arg-type]  # a record keeps it as text
+            scale=point.scale,
+            rate=point.rate,
+            settings={name: value for name, value in point.settings.items() if name not in per_session},
+            session_settings={name: value for name, value in point.settings.items() if name in per_session},
+            variables=point.variables,
+        )
+        for point in points
+    ]
+    return plan.model_copy(update={"sweep": Sweep(points=specs).model_copy(update=_computed(plan.sweep))})
+
+
+def _computed(sweep: Sweep) -> dict[str, object]:
+    """Returns the parameters of `sweep` that are one expression: reports keep a curve along them."""
+
+    def one(items: Sequence[object] | None) -> bool:
+        return items is not None and len(items) == 1 and isinstance(items[0], str) and is_computed(items[0])
+
+    kept: dict[str, object] = {
+        name: getattr(sweep, name) for name in ("workers", "scale", "rate") if one(getattr(sweep, name))
+    }
+    for group in GROUPS:
+        kept[group] = {name: items for name, items in getattr(sweep, group).items() if one(items)}
+    return kept
+
+
+def _least_s(plan: Plan) -> float:
+    """Returns the seconds of the fewest and shortest trials: one point per arm, or all steps of a search."""
+    trial = plan.trial.model_copy(update={"repeats": _fewest(plan)})
+    one = plan.model_copy(update={"trial": trial})
+    points = plan.points() if plan.search is not None else _fewest_points(plan)
+    is_cut = not plan.phase and not plan.event
+    each_s = SHORTEST_TRIAL_S if is_cut else trial_s(plan) or SHORTEST_TRIAL_S
+    return around_s(one, points) + trial_count(one, points) * each_s / plan.at_once
+
+
+def _fewest_points(plan: Plan) -> list[Point]:
+    """Returns the fewest points that still compare what the plan compares."""
+    points = plan.points()
+    counts = range(1, len(points) + 1) if _compares(plan) else range(1, 2)
+    return next((kept for count in counts if compares_arms(plan, kept := thinned(plan, count))), points[:1])
+
+
+def thinned(plan: Plan, count: int) -> list[Point]:
+    """Selects at most `count` points of `plan`; prefers arms to client counts where the default would leave one arm."""
+    points = plan.points()
+    kept = thin(points, count)
+    return kept if compares_arms(plan, kept) or not _compares(plan) else thin(points, count, fewest_clients=1)
+
+
+# ---- what it came to ----
+
+
+def _about_search(plan: Plan) -> list[str]:
+    if plan.search is None:
+        return []
+    count = trial_count(plan, plan.points())
+    return [f"the search is estimated at {count} trials at most; it may take longer, depending on the results"]
+
+
+def _differences(asked: Plan, got: Plan) -> list[str]:
+    said = []
+    before, after = asked.trial, got.trial
+    if after.duration != before.duration:
+        was = (
+            format_duration(before.duration)
+            if before.duration is not None
+            else f"{before.transactions} transactions per client"
+        )
+        said.append(f"a trial lasts {format_duration(after.duration or 0.0)} instead of {was}")
+    elif after.warmup != before.warmup:
+        said.append(f"a warm-up lasts {format_duration(after.warmup)} instead of {format_duration(before.warmup)}")
+    if after.repeats != before.repeats:
+        said.append(f"{after.repeats} repeats instead of {before.repeats}")
+        if before.margin != after.margin:
+            said.append(f"no margin instead of {before.margin}, because the number of repeats is fixed")
+    points = len(asked.points()), len(got.points())
+    if points[0] != points[1]:
+        said.append(f"{points[1]} point{'s' if points[1] > 1 else ''} instead of {points[0]}")
+    scales = max(_scales(asked)), max(_scales(got))
+    if scales[0] != scales[1]:
+        size = format_bytes(dataset_bytes(got, scales[1]))
+        said.append(f"the largest scale is {scales[1]:,} ({size}) instead of {scales[0]:,}")
+    return said

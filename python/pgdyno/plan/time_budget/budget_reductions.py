@@ -1,0 +1,169 @@
+"""Fewer points, and less memory, that still show what the whole plan would."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Sequence
+from typing import TypeVar
+
+from pgdyno.plan.model import Plan
+from pgdyno.plan.time_budget.time_and_disk import servers, standbys
+from pgdyno.records import Point
+from pgdyno.units import format_bytes
+
+FEWEST_CLIENTS = 4
+"""The client counts that a curve keeps, if it has that many."""
+
+Level = Hashable
+Curve = tuple[Level, ...]
+"""A level of each axis (scale, rate, settings and so on). Points within a curve differ in their number of clients."""
+T = TypeVar("T")
+
+
+def thin(points: Sequence[Point], count: int, fewest_clients: int = FEWEST_CLIENTS) -> list[Point]:
+    """Selects `count` of `points` at most, in their order.
+
+    Every curve keeps its ends and points evenly between them on a logarithmic axis. If fewer than `fewest_clients`
+    would remain per curve, levels of the axis with the most levels are removed first, so that the axes stay crossed.
+    """
+    curves: dict[Curve, list[Point]] = {}
+    for point, key in zip(points, _curves(points), strict=True):
+        curves.setdefault(key, []).append(point)
+    least = min(fewest_clients, max(len(curve) for curve in curves.values()))
+    kept_curves = _crossed(list(curves), max(1, count // least))
+    each, more = divmod(count, len(kept_curves))
+    kept: list[Point] = []
+    for place, key in enumerate(kept_curves):
+        kept += _clients(curves[key], each + (1 if place < more else 0))
+    return [point for point in points if point in kept]
+
+
+def _curves(points: Sequence[Point]) -> list[Curve]:
+    """Returns the curve of each of `points`; workers in proportion to clients count as an axis."""
+    names = sorted({name for point in points for name in (*point.settings, *point.variables)})
+
+    def rest(point: Point) -> Curve:
+        named = [point.settings.get(name, point.variables.get(name)) for name in names]
+        return (point.scale, point.protocol, point.rate, *named)
+
+    def share(point: Point) -> float:
+        return round(point.workers / point.clients, 2) if point.workers else 0.0
+
+    # one client has one worker in any proportion
+    shares = {rest(point): share(point) for point in points if point.clients > 1}
+    return [(*rest(point), shares.get(rest(point), 0.0) if point.clients == 1 else share(point)) for point in points]
+
+
+def _crossed(curves: list[Curve], most: int) -> list[Curve]:
+    """Reduces `curves` to `most` by repeatedly removing levels of the axis with the most levels."""
+    while len(curves) > most:
+        levels = [list(dict.fromkeys(curve[axis] for curve in curves)) for axis in range(len(curves[0]))]
+        axis = max(range(len(levels)), key=lambda place: len(levels[place]))
+        if len(levels[axis]) == 1:
+            # explicit points: no two differ in only one axis
+            return _evenly(curves, most)
+        keep = _evenly(levels[axis], len(levels[axis]) - 1)
+        curves = [curve for curve in curves if curve[axis] in keep]
+    return curves
+
+
+def _evenly(items: list[T], count: int) -> list[T]:
+    """Selects `count` of `items` evenly: the last, from two on also the first."""
+    if count >= len(items):
+        return items
+    if count == 1:
+        return items[-1:]
+    return [items[round(place * (len(items) - 1) / (count - 1))] for place in range(count)]
+
+
+def _clients(curve: list[Point], count: int) -> list[Point]:
+    """Selects `count` points of a curve with evenly spaced clients on a logarithmic axis, including both ends."""
+    if count >= len(curve):
+        return curve
+    by_clients = sorted(curve, key=lambda point: point.clients)
+    low, high = by_clients[0].clients, by_clients[-1].clients
+    if count <= 1 or low == high:
+        return by_clients[len(by_clients) - count :]
+    left = list(by_clients)
+    chosen = []
+    for place in range(count):
+        wanted = low * (high / low) ** (place / (count - 1))
+        nearest = min(left, key=lambda point: abs(point.clients - wanted))
+        left.remove(nearest)
+        chosen.append(nearest)
+    return chosen
+
+
+_UNITS = {"": 1, "B": 1, "kB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
+_SIZE = re.compile(r"\s*(\d+)\s*(B|kB|MB|GB|TB)?\s*")
+_BLOCK = 8192
+
+SHARES = {
+    "shared_buffers": (0.40, 0.25),
+    "effective_cache_size": (1.00, 0.75),
+    "maintenance_work_mem": (0.25, 0.05),
+    "work_mem": (0.05, 0.01),
+}
+"""By setting: the largest share of a server's memory, and the share that replaces a larger one."""
+
+_PLAIN_UNIT = {
+    "shared_buffers": _BLOCK,
+    "effective_cache_size": _BLOCK,
+    "maintenance_work_mem": 1024,
+    "work_mem": 1024,
+}
+"""The unit of a number without one (pg_settings.unit)."""
+
+WAL_SHARE = 0.15
+"""The share of free disk for the WAL of all servers."""
+LEAST_WAL_MB = 64
+"""A few segments."""
+_PLAIN_UNIT |= {"max_wal_size": 1024**2, "min_wal_size": 1024**2}
+
+
+def setting_bytes(name: str, value: str) -> int | None:
+    """Returns the bytes of `value` of the memory setting `name`, or None if it is not a size."""
+    found = _SIZE.fullmatch(value)
+    if found is None:
+        return None
+    unit = _UNITS[found[2]] if found[2] else _PLAIN_UNIT[name]
+    return int(found[1]) * unit
+
+
+def fit_settings(plan: Plan, memory_bytes: int) -> tuple[Plan, list[str]]:
+    """Returns `plan` with settings that fit into `memory_bytes` for all targets, and the changes."""
+    # standbys inherit the settings of their primary
+    part = memory_bytes / (servers(plan) + standbys(plan))
+    targets = {}
+    said: list[str] = []
+    for name, spec in plan.target.items():
+        settings = dict(getattr(spec, "settings", {}))
+        for setting, (most, becomes) in SHARES.items():
+            asked = setting_bytes(setting, settings[setting]) if setting in settings else None
+            if asked is not None and asked > most * part:
+                settings[setting] = f"{int(becomes * part) // 1024**2}MB"
+                line = f"{setting} is {settings[setting]} instead of {format_bytes(asked)}"
+                said += [line] if line not in said else []
+        changes: dict[str, object] = {"settings": settings} if settings else {}
+        environment = getattr(spec, "environment", None)
+        if environment is not None and environment.data == "tmpfs":
+            changes["environment"] = environment.model_copy(update={"tmpfs_size": None})
+        targets[name] = spec.model_copy(update=changes)
+    return plan.model_copy(update={"target": targets}), said
+
+
+def fit_wal(plan: Plan, disk_bytes: int) -> tuple[Plan, list[str]]:
+    """Returns `plan` with WAL between checkpoints that fits on the disk, and the changes."""
+    most = int(WAL_SHARE * disk_bytes) // (servers(plan) + standbys(plan)) // 1024**2
+    targets = {}
+    said: list[str] = []
+    for name, spec in plan.target.items():
+        settings = dict(getattr(spec, "settings", {}))
+        for setting, becomes in (("max_wal_size", most), ("min_wal_size", most // 4)):
+            asked = setting_bytes(setting, settings[setting]) if setting in settings else None
+            if asked is not None and asked > most * 1024**2:
+                settings[setting] = f"{max(becomes, LEAST_WAL_MB)}MB"
+                line = f"{setting} is {settings[setting]} instead of {format_bytes(asked)}"
+                said += [line] if line not in said else []
+        targets[name] = spec.model_copy(update={"settings": settings} if settings else {})
+    return plan.model_copy(update={"target": targets}), said

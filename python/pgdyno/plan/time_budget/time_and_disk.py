@@ -1,0 +1,139 @@
+"""Estimates the seconds and bytes that a plan takes.
+
+The rates are those of a small machine (two cores, a local disk). A factor of two is precise enough, because a budget
+leaves a reserve.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from pgdyno.plan.model import Plan, SearchSpec
+from pgdyno.plan.sections import share_of
+from pgdyno.plan.workload import trial_s
+from pgdyno.records import Point
+
+PEAK_NARROWING = 5
+"""Steps on both sides of the ladder's maximum, and one more if that moves."""
+MIXED_STEPS = 2
+"""Rates at which trials disagree, and so decide nothing."""
+
+
+def visits(plan: Plan, points: Sequence[Point]) -> Sequence[Point]:
+    """Returns the points of each target once per visit: for a search, all its steps."""
+    search = plan.search
+    if search is None:
+        return points
+    arms: dict[str, list[Point]] = {}
+    for point in points:
+        rest = point.model_copy(update={"clients": 0} if search.axis == "clients" else {"rate": None})
+        arms.setdefault(rest.model_dump_json(), []).append(point)
+    return [arm[-1] for arm in arms.values() for _ in range(_steps(search, arm))]
+
+
+def _steps(search: SearchSpec, arm: Sequence[Point]) -> int:
+    values = [float(value) for point in arm if (value := getattr(point, search.axis)) is not None]
+    doublings = math.ceil(math.log2(max(values) / min(values))) + 1 if values else 1
+    if search.axis == "clients":
+        return doublings + PEAK_NARROWING
+    halvings = math.ceil(math.log2(math.log(2) / math.log1p(share_of(search.precision))))
+    return doublings + max(halvings, 0) + MIXED_STEPS
+
+
+BYTES_A_SCALE = 15_000_000
+"""Tables and indexes of pgbench per unit of scale."""
+BYTES_A_ROW_OF_SBTEST = 260
+SCALES_OF_A_WAREHOUSE = 8
+"""The size of a TPC-C warehouse with the rows of one trial, in units of pgbench's scale."""
+LOAD_S_A_SCALE = 0.12
+"""COPY, vacuum and keys: about 850,000 rows per second."""
+READ_S_A_SCALE = 0.03
+COPY_S_A_SCALE = 0.05
+"""For a template or a snapshot."""
+START_S = 5.0
+"""For initdb and the server's start."""
+RESTART_S = 2.0
+REPLICA_S = 3.0
+"""For the start of a standby until it streams."""
+BESIDE_S = 1.5
+"""For loads on standbys, which connect before a trial begins and end after it."""
+BETWEEN_S = 1.5
+"""For a checkpoint, connecting and storing."""
+
+
+def needed_s(plan: Plan, points: Sequence[Point]) -> float | None:
+    """Returns the seconds of all trials of `plan` at `points`, with loading and resets; None without a limit."""
+    each_s = trial_s(plan)
+    return None if each_s is None else around_s(plan, points) + trial_count(plan, points) * each_s / plan.at_once
+
+
+def trial_count(plan: Plan, points: Sequence[Point]) -> int:
+    """Returns the number of trials of `plan` at `points`; for a search, an upper estimate."""
+    return len(plan.target) * plan.trial.most_repeats * len(visits(plan, points))
+
+
+def servers(plan: Plan) -> int:
+    """Returns the number of servers without standbys: the instances of all targets."""
+    return sum(spec.instance_count for spec in plan.target.values())
+
+
+def standbys(plan: Plan) -> int:
+    """Returns the number of replicas of all servers, each with a copy of its primary's data."""
+    replicas = [getattr(spec, "replicas", None) for spec in plan.target.values() for _ in range(spec.instance_count)]
+    return sum(each.count for each in replicas if each is not None)
+
+
+def around_s(plan: Plan, points: Sequence[Point]) -> float:
+    """Returns the seconds outside of the load: starts, loading, and steps between trials."""
+    between_s = plan.trial.most_repeats * sum(overhead_s(plan, point) for point in visits(plan, points))
+    pauses_s = plan.trial.pause * max(trial_count(plan, points) - 1, 0)
+    starts_s = servers(plan) * START_S + standbys(plan) * REPLICA_S
+    if plan.replica_load is not None:
+        pauses_s += trial_count(plan, points) * BESIDE_S
+    return starts_s + len(plan.target) * between_s + loading_s(plan, points) + pauses_s
+
+
+def loading_s(plan: Plan, points: Sequence[Point]) -> float:
+    """Returns the seconds to load every scale once into every server, and to copy one for each standby."""
+    if plan.workload.dataset == "none":
+        return 0.0
+    scales = [_pgbench_scale(plan, scale) for scale in {point.scale or plan.workload.size for point in points}]
+    return servers(plan) * LOAD_S_A_SCALE * sum(scales) + standbys(plan) * COPY_S_A_SCALE * max(scales)
+
+
+def _pgbench_scale(plan: Plan, scale: int) -> float:
+    """Returns pgbench's scale for tables of the size of the dataset at `scale`."""
+    return pgbench_scale(plan.workload.dataset, scale, plan.workload.tables)
+
+
+def pgbench_scale(dataset: str, scale: int, tables: int) -> float:
+    """Returns pgbench's scale for tables of the size of `dataset`; `tables` applies to sbtest."""
+    match dataset:
+        case "sbtest":
+            return tables * scale * BYTES_A_ROW_OF_SBTEST / BYTES_A_SCALE
+        case "tpcc":
+            return scale * SCALES_OF_A_WAREHOUSE
+        case "pgbench":
+            return scale
+        case _:
+            return 0.0
+
+
+def overhead_s(plan: Plan, point: Point) -> float:
+    """Returns the seconds of a trial at `point` outside of its load."""
+    reset = plan.reset
+    scale = _pgbench_scale(plan, point.scale or plan.workload.size)
+    bring_back = {"template": COPY_S_A_SCALE, "snapshot": COPY_S_A_SCALE, "reload": LOAD_S_A_SCALE}
+    seconds = BETWEEN_S + bring_back.get(reset.method, 0.0) * scale
+    if reset.restart or reset.method == "snapshot" or point.settings.keys() - plan.sweep.session_names:
+        seconds += RESTART_S
+    if reset.prewarm != "none" or reset.consistency == "full":
+        seconds += READ_S_A_SCALE * scale
+    return seconds
+
+
+def dataset_bytes(plan: Plan, scale: int) -> int:
+    """Returns the bytes of one target's data at `scale`, including a copy to restore from."""
+    copies = 2 if plan.reset.method in ("template", "snapshot") else 1
+    return round(copies * BYTES_A_SCALE * _pgbench_scale(plan, scale))

@@ -1,0 +1,276 @@
+"""The tables of points, parameters and workloads, as text: the same cells on page, terminal and Markdown.
+
+Tables of workloads that count more than transactions: sysbench's sweep, TPC-C's orders per minute.
+
+A row is a trial: percentiles of several are not averaged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+
+from pgdyno.analyse.series import heading, text
+from pgdyno.analyse.summary import PointSummary
+from pgdyno.records import StatementCounts, Summary, TpccFigures, TrialRecord
+from pgdyno.report import numbers
+from pgdyno.report.digest import Digest
+from pgdyno.report.terminal.text_drawing import set_cell, wrapped
+from pgdyno.report.translation import gettext, gettext_each
+
+PERCENTILES = ("p50, ms", "p95, ms", "p99, ms")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Text in rows; the heading of a column has the unit."""
+
+    caption: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    text_columns: int = 1
+    """The first columns, which name the row; the rest are figures."""
+
+
+@dataclass(frozen=True, slots=True)
+class PointRow:
+    point: PointSummary
+    names: tuple[str, ...]
+    """Values of the parameters that vary, in order."""
+    clients: str
+    mark: str
+    """`peak`, `knee`, `peak, knee`, or empty."""
+    tps: str
+    half: str
+    mean: str
+    p50: str
+    p95: str
+    p99: str
+    max: str
+    errors: str
+    trials: str
+    """Finished ones; `2 of 3` if some did not finish, `6 on 3 instances` of a target of several."""
+
+
+def point_rows(of: Digest) -> list[PointRow]:
+    """Return a row per point, in the order of the digest."""
+    return [_point_row(of, point) for point in of.points]
+
+
+def _point_row(of: Digest, point: PointSummary) -> PointRow:
+    latency, finished = point.latency, len(point.finished)
+    trials = (
+        gettext("{count} of {all}", count=finished, all=finished + len(point.failed)) if point.failed else str(finished)
+    )
+    if point.tps is not None and point.tps.instances > 1:
+        trials = gettext("{trials} on {count} instances", trials=trials, count=point.tps.instances)
+    return PointRow(
+        point=point,
+        names=parameter_cells(point, of.parameters),
+        clients=f"{point.clients:,}" if point.clients else numbers.NOTHING,
+        mark=mark(of, point),
+        tps=numbers.estimate(point.tps),
+        half=numbers.half(point.tps),
+        mean=numbers.ms(latency.mean_ns if latency is not None else None),
+        p50=numbers.ms(latency.p50_ns if latency is not None else None),
+        p95=numbers.ms(latency.p95_ns if latency is not None else None),
+        p99=numbers.ms(latency.p99_ns if latency is not None else None),
+        max=numbers.ms(latency.max_ns if latency is not None else None),
+        errors=f"{point.losses.errors:,}" if finished else numbers.NOTHING,
+        trials=trials,
+    )
+
+
+def parameter_heading(name: str) -> str:
+    """Return the heading of a parameter; names of the plan are the same in every language."""
+    return gettext("target") if name == "target" else heading(name)
+
+
+def parameter_cells(point: PointSummary, parameters: Sequence[str]) -> tuple[str, ...]:
+    """Return the values of `parameters` for `point`; `default` if the plan does not set one; no rate is a closed
+    loop.
+    """
+    values = [(name, point.series.target if name == "target" else point.point.parameter(name)) for name in parameters]
+    left_open = {"rate": gettext("closed loop")}
+    return tuple(left_open.get(name, gettext("default")) if value is None else text(value) for name, value in values)
+
+
+def mark(of: Digest, point: PointSummary) -> str:
+    """Return the place of `point` on its curve."""
+    curve = next((curve for curve in of.curves if curve.series == point.series), None)
+    # in an open loop, the plan sets the throughput
+    if curve is None or len(curve.points) < 2 or point.point.rate is not None:
+        return ""
+    marked = ((gettext("peak"), curve.peak), (gettext("knee"), curve.knee))
+    return gettext(", ").join(name for name, at in marked if at is not None and at.summary is point)
+
+
+def spectrum_table(of: Digest) -> Table:
+    """Return latency by percentile for every point, in milliseconds."""
+    percentiles = (50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99)
+    rows = []
+    for point in of.points:
+        if point.histogram is not None and point.latency is not None:
+            values = [*point.histogram.percentiles_ns(percentiles), point.latency.max_ns]
+            rows.append((of.point_name(point), f"{point.histogram.count:,}", *(numbers.ms(value) for value in values)))
+    names = tuple(f"{numbers.percentile_name(each)}, ms" for each in percentiles)
+    headings = (*gettext_each("point", "transactions"), *names, gettext("max, ms"))
+    return Table(gettext("Latency by percentile"), headings, tuple(rows))
+
+
+def statement_table(of: Digest) -> Table | None:
+    """Return the statements of the median trial of the highest peak, because percentiles are not averaged."""
+    if of.best is None:
+        return None
+    point = of.best.peak.summary
+    by_tps = sorted(zip(point.tps_by_trial, point.finished, strict=True))
+    number = by_tps[(len(by_tps) - 1) // 2][1]
+    trial = next(trial for trial in of.run.trials if trial.number == number)
+    scripts = {each.id: each.name for each in trial.summary.scripts} if trial.summary is not None else {}
+    rows = []
+    for each in of.run.statements(number):
+        latencies = (each.latency_mean_ns, each.p50_ns, each.p95_ns, each.p99_ns, each.latency_max_ns)
+        counts = (numbers.whole(each.executions), numbers.whole(each.failures))
+        name = scripts.get(each.script, str(each.script))
+        line = str(each.line) if each.line else ""
+        rows.append((name, line, each.text, *counts, *(numbers.ms(latency) for latency in latencies)))
+    headings = gettext_each("script", "line", "statement", "executions", "failures", "mean, ms")
+    caption = gettext(
+        "Statements of trial {number}: {point}, the median trial of the peak", number=number, point=of.point_name(point)
+    )
+    return Table(caption, (*headings, *PERCENTILES, gettext("max, ms")), tuple(rows), 3) if rows else None
+
+
+def trial_table(of: Digest) -> Table:
+    """Return every trial in order of execution; with its instance and its partner where trials have one."""
+    several = any(trial.instance is not None for trial in of.run.trials)
+    paired = any(trial.duet is not None for trial in of.run.trials)
+    rows = []
+    for trial in of.run.trials:
+        summary = trial.summary
+        latency = summary.latency_ns if summary is not None else None
+        rows.append(
+            (
+                str(trial.number),
+                of.trial_name(trial),
+                f"{trial.point.clients:,}",
+                str(trial.repeat),
+                *([str(trial.instance or 1)] if several else []),
+                *([str(trial.duet.partner) if trial.duet is not None else numbers.NOTHING] if paired else []),
+                gettext(trial.outcome.value),
+                numbers.rounded(summary.tps) if summary is not None else numbers.NOTHING,
+                numbers.ms(latency.p50 if latency is not None else None),
+                numbers.ms(latency.p99 if latency is not None else None),
+                numbers.ms(latency.max if latency is not None else None),
+                f"{summary.failed + summary.skipped + summary.clients_aborted:,}"
+                if summary is not None
+                else numbers.NOTHING,
+                f"{summary.retries:,}" if summary is not None else numbers.NOTHING,
+            )
+        )
+    names = [*([gettext("instance")] if several else []), *([gettext("duet with")] if paired else [])]
+    headings = (*gettext_each("trial", "series", "clients", "repeat"), *names, gettext("outcome"))
+    more = gettext_each("max, ms", "errors", "retries")
+    return Table(gettext("Trials in their order"), (*headings, "tps", "p50, ms", "p99, ms", *more), tuple(rows), 2)
+
+
+SWEEP_HEADINGS = ("thc", "elaptime", "reads", "writes", "others", "tps", "qps", "errs", "min", "avg", "max", "p95")
+"""As in published sweeps of sysbench: threads, seconds, counts, rates, milliseconds."""
+
+
+def sweep_table(of: Digest) -> Table | None:
+    """Return trials of sysbench's scripts and workloads, by series and clients; None if there are none."""
+    counted = [trial for trial in of.run.trials if trial.summary is not None and trial.summary.statements is not None]
+    rows = []
+    for trial in _in_order(of, counted):
+        if trial.summary is not None and trial.summary.statements is not None:
+            cells = _sweep_cells(trial, trial.summary, trial.summary.statements)
+            rows.append((*_names(of, trial), *cells))
+    headings = (*_name_headings(of), *SWEEP_HEADINGS)
+    caption = gettext("sysbench's figures by trial; latencies in milliseconds")
+    return Table(caption, headings, tuple(rows), len(headings) - len(SWEEP_HEADINGS)) if rows else None
+
+
+def _sweep_cells(trial: TrialRecord, summary: Summary, counts: StatementCounts) -> tuple[str, ...]:
+    seconds, latency = summary.measured_s, summary.latency_ns
+    figures = (latency.min, latency.mean, latency.max, latency.p95) if latency is not None else (None,) * 4
+    return (
+        str(trial.point.clients),
+        f"{seconds:.0f}" if seconds is not None else numbers.NOTHING,
+        *(str(count) for count in (counts.reads, counts.writes, counts.others)),
+        f"{summary.tps:.2f}",
+        f"{counts.queries / seconds:.2f}" if seconds else numbers.NOTHING,
+        str(counts.ignored_errors + summary.failed),
+        *(f"{figure / 1e6:.2f}" if figure is not None else numbers.NOTHING for figure in figures),
+    )
+
+
+def tpcc_table(of: Digest) -> Table | None:
+    """Return orders and transactions per minute, and 90th percentiles with the standard's limits; None without
+    TPC-C.
+    """
+    rows: list[tuple[str, ...]] = []
+    headings: tuple[str, ...] = ()
+    for trial in _in_order(of, of.run.trials):
+        figures = trial.summary.tpcc if trial.summary is not None else None
+        if figures is not None:
+            names = gettext_each("series", "clients", "trial")
+            rates = gettext_each("NOPM, server", "NOPM, driver", "TPM, server", "TPM, driver")
+            limits = tuple(f"{one.name} (≤ {one.limit_s:g} s)" for one in figures.types)
+            headings = (*names, *rates, *limits)
+            name = of.trial_name(trial)
+            rows.append((name, f"{trial.point.clients:,}", str(trial.number), *_tpcc_cells(figures)))
+    caption = gettext(
+        "TPC-C: new orders and transactions a minute, and the 90th percentile of each type, in ms, with its limit"
+    )
+    return Table(caption, headings, tuple(rows)) if rows else None
+
+
+def _tpcc_cells(figures: TpccFigures) -> Iterable[str]:
+    for rate in (figures.server_nopm, figures.nopm, figures.server_tpm, figures.tpm):
+        yield numbers.NOTHING if rate is None else f"{rate:,.0f}"
+    for one in figures.types:
+        yield numbers.ms(one.p90_ns) + (gettext(" ABOVE") if one.is_within is False else "")
+
+
+def _in_order(of: Digest, trials: Sequence[TrialRecord]) -> list[TrialRecord]:
+    """Sort by series in order of occurrence, then by clients."""
+    places = {name: at for at, name in enumerate(dict.fromkeys(of.trial_name(trial) for trial in of.run.trials))}
+    return sorted(trials, key=lambda trial: (places[of.trial_name(trial)], trial.point.clients, trial.repeat))
+
+
+def _name_headings(of: Digest) -> tuple[str, ...]:
+    several = len({of.trial_name(trial) for trial in of.run.trials}) > 1
+    return (gettext("series"),) if several else ()
+
+
+def _names(of: Digest, trial: TrialRecord) -> tuple[str, ...]:
+    return (of.trial_name(trial),) if _name_headings(of) else ()
+
+
+def text_lines(table: Table) -> list[str]:
+    """Return the table as text: names to the left, figures to the right, in columns as wide as they need."""
+    rows = (table.headings, *table.rows)
+    widths = [max(cell_len(row[at]) for row in rows) for at in range(len(table.headings))]
+    return ["  ".join(_padded(row, widths, table.text_columns)).rstrip() for row in rows]
+
+
+def _padded(row: Sequence[str], widths: Sequence[int], text_columns: int) -> Iterable[str]:
+    for at, (cell, width) in enumerate(zip(row, widths, strict=True)):
+        yield set_cell(cell, width, right=at >= text_columns)
+
+
+def sentences(table: Table) -> list[str]:
+    """Return a line per row, with the headings in it, for a table that is too wide."""
+    pairs = [zip(table.headings, row, strict=True) for row in table.rows]
+    return [", ".join(f"{heading} {cell}" for heading, cell in row) for row in pairs]
+
+
+def table_lines(table: Table, width: int) -> list[str]:
+    """Return the table as text of at most `width` columns: its rows, or sentences if these are too wide."""
+    rows = text_lines(table)
+    if max(cell_len(row) for row in rows) <= width:
+        return rows
+    return [line for each in sentences(table) for line in wrapped(each, width, "  ")]

@@ -1,0 +1,95 @@
+"""Statements, growth of tables, and processes, in the trials that represent a peak."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pgdyno.report import numbers
+from pgdyno.report.digest import Digest, Extras
+from pgdyno.report.report_tables import Table, statement_table
+from pgdyno.report.sections.environment import process_table
+from pgdyno.report.sections.section import Block, Section
+from pgdyno.report.translation import gettext, gettext_each
+from pgdyno.store.probe_queries import ServerStatementSum, TableSum
+
+_TEXT = 160
+"""Displayed characters of a statement."""
+
+
+def server_statement_table(trial: int, sums: Sequence[ServerStatementSum]) -> Table:
+    """Return a row per statement, the one with the most time first."""
+    rows = tuple(
+        (
+            " ".join(each.text.split())[:_TEXT] or numbers.NOTHING,
+            f"{each.calls:,.0f}",
+            _share(each.spent_ms, each.all_ms),
+            numbers.rounded(each.spent_ms / each.calls) if each.spent_ms is not None else numbers.NOTHING,
+            _figure(each.rows),
+            _figure(each.blocks_read),
+            numbers.NOTHING if each.wal_bytes is None else numbers.rounded(each.wal_bytes / 1e6),
+        )
+        for each in sums
+    )
+    caption = gettext(
+        "Statements of trial {number} as counted by the server (pg_stat_statements), whole trial", number=trial
+    )
+    headings = gettext_each("statement", "calls", "share of time, %", "mean, ms", "rows", "blocks read", "WAL, MB")
+    return Table(caption, headings, rows)
+
+
+def growth_table(trial: int, sums: Sequence[TableSum]) -> Table:
+    """Return a row per table, the one that changed most first."""
+    rows = tuple(
+        (
+            each.name,
+            numbers.rounded(each.bytes / 1e6),
+            numbers.NOTHING if each.grown_bytes is None else numbers.rounded(each.grown_bytes / 1e6),
+            _figure(each.live_rows),
+            _figure(each.dead_rows),
+            _figure(each.inserted),
+            _figure(each.updated),
+            _share(each.hot_updated, each.updated),
+            _figure(each.deleted),
+            _figure(each.scans),
+        )
+        for each in sums
+    )
+    caption = gettext(
+        "Tables of trial {number} that changed most, whole trial; sizes include indexes and TOAST, HOT is the share "
+        "of updates without new index entries",
+        number=trial,
+    )
+    headings = (
+        *gettext_each("table", "size, MB", "grown by, MB", "live rows", "dead rows"),
+        *gettext_each("inserted", "updated", "HOT, %", "deleted", "sequential scans"),
+    )
+    return Table(caption, headings, rows)
+
+
+def _share(part: float | None, whole: float | None) -> str:
+    return f"{100 * part / whole:.0f}" if part is not None and whole else numbers.NOTHING
+
+
+def _figure(count: float | None) -> str:
+    return numbers.NOTHING if count is None else f"{count:,.0f}"
+
+
+def _blocks(of: Digest, extras: Extras) -> list[Block]:
+    own = statement_table(of)
+    blocks: list[Block] = [own] if own is not None else []
+    blocks += [server_statement_table(number, sums) for number, sums in extras.server_statements.items()]
+    blocks += [growth_table(number, sums) for number, sums in extras.tables.items()]
+    blocks += [process_table(number, sums) for number, sums in extras.processes.items()]
+    if blocks and not extras.processes:
+        text = gettext("Processes by I/O: no probe ran during the trials, or it saw no process of the server.")
+        blocks.append(text)
+    return blocks
+
+
+SECTION = Section(
+    "statements",
+    title=lambda: gettext("Statements, tables, processes"),
+    link=lambda: gettext("Statements"),
+    blocks=_blocks,
+    absence=lambda _: gettext("Statements, tables and processes: nothing recorded."),
+)

@@ -1,0 +1,317 @@
+"""Runs one trial: starts the engine, reads its events, and ends it reliably."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pgdyno.errors import EngineError
+from pgdyno.programs import Engine
+from pgdyno.records import (
+    ErrorCount,
+    EventRecord,
+    Failure,
+    FailureId,
+    Generator,
+    GeneratorHost,
+    Latency,
+    Outcome,
+    PhaseFigures,
+    ScriptSummary,
+    Stage,
+    Summary,
+    WorkersTried,
+)
+from pgdyno.run.engine import statement_counts, tpcc_figures
+from pgdyno.run.event_effects import with_effects
+from pgdyno.run.event_injection import Injector, failure_of_events
+from pgdyno.run.process import Event, Running, running_engine, understood
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A second of a trial for the live view."""
+
+    phase: str
+    """The phase's name in the plan, warm-up, measuring, or draining."""
+    tps: float
+    p99_ms: float | None
+    """None if no transaction succeeded."""
+    seconds: float = 1.0
+    """The length of the interval; the last one of a phase is shorter."""
+    failed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TrialResult:
+    """The raw record of a trial: the engine's events and their evaluation."""
+
+    outcome: Outcome
+    events: list[Event]
+    summary: Summary | None
+    generator: Generator | None
+    failure: Failure | None
+    plan_events: list[EventRecord] = field(default_factory=list)
+    """The plan's events, which are also merged into `events`."""
+
+
+def run_trial(
+    engine: Engine,
+    options: Sequence[str],
+    environment: Mapping[str, str],
+    folder: Path,
+    log: Path,
+    on_interval: Callable[[Interval], None],
+    max_errors: int | None = None,
+    injector: Injector | None = None,
+    must_stop: Callable[[], bool] = lambda: False,
+    on_event: Callable[[Event], None] = lambda _event: None,
+    running: Running = running_engine,
+) -> TrialResult:
+    """Runs the engine in `folder` with `options` and the server's `environment`; its standard error goes to `log`.
+
+    `running` starts one engine here, or several elsewhere. `on_interval` is called once a second, `on_event` for every
+    event; `injector` executes the plan's events. After more than `max_errors` failed transactions, without those due to
+    an outage, the engine is told to stop, and the trial has failed. The engine is also told to stop if `must_stop`,
+    which is called once a second, returns True; the caller decides what that means. On any exception, including Ctrl-C,
+    engine and events are stopped before the exception propagates.
+    """
+    events: list[Event] = []
+    failed, stopped, asked_to_stop = 0, False, False
+    injector = injector or Injector([], lambda _event, _cutoff: None)
+    with (
+        log.open("wb") as errors,
+        running(engine, options, environment, errors, folder) as (process, stream),
+        injector,
+    ):
+        for event in stream:
+            events.append(event)
+            with understood("follow the trial"):
+                injector.handle(event)
+                interval = _interval(event) if event["event"] == "interval" else None
+            on_event(event)
+            if interval is not None:
+                failed += interval.failed
+                if max_errors is not None and failed > max_errors and not stopped:
+                    # with SIGINT, so that the engine still reports its results
+                    process.send_signal(signal.SIGINT)
+                    stopped = True
+                if not asked_to_stop and must_stop():
+                    process.send_signal(signal.SIGINT)
+                    asked_to_stop = True
+                on_interval(interval)
+        code = process.wait()
+    with understood("evaluate the trial"):
+        return _result(judge(events, code, log), injector, failed, max_errors if stopped else None)
+
+
+def _result(result: TrialResult, injector: Injector, failed: int, max_errors: int | None) -> TrialResult:
+    """Adds the plan's events to `result`; `max_errors` is given if the trial was stopped for its errors."""
+    if max_errors is not None:
+        result = replace(result, outcome=Outcome.FAILED, failure=_too_many_errors(result, failed, max_errors))
+    records = with_effects(injector.records, result.events)
+    result = replace(result, events=injector.put_among(result.events), plan_events=records)
+    missed = failure_of_events(records)
+    if result.outcome is Outcome.FINISHED and missed is not None:
+        return replace(result, outcome=Outcome.FAILED, failure=missed)
+    return result
+
+
+def _too_many_errors(result: TrialResult, failed: int, max_errors: int) -> Failure:
+    message = f"stopped after {failed:,} failed transactions; trial.max_errors is {max_errors:,}"
+    if result.failure is not None and result.outcome is Outcome.FAILED:
+        message = f"{message}; {result.failure.message}"
+        return Failure(stage=Stage.RUN, id=FailureId.TOO_MANY_ERRORS, message=message, hint=result.failure.hint)
+    errors = sorted(result.summary.errors if result.summary else [], key=lambda error: error.count, reverse=True)
+    if not errors:
+        return Failure(stage=Stage.RUN, id=FailureId.TOO_MANY_ERRORS, message=message)
+    most = errors[0]
+    message = f"{message}; most often: {most.message}"
+    return Failure(stage=Stage.RUN, id=FailureId.TOO_MANY_ERRORS, message=message, sqlstate=most.sqlstate)
+
+
+_PHASES = {"measure": "measuring", "drain": "draining"}
+
+
+def _interval(event: Event) -> Interval:
+    length_s = (event["to_us"] - event["from_us"]) / 1e6
+    succeeded = sum(script["succeeded"] for script in event["scripts"])
+    worst_ns = [script["latency_ns"]["p99"] for script in event["scripts"] if script.get("latency_ns")]
+    return Interval(
+        phase=str(event.get("phase_name") or _PHASES.get(event["phase"], event["phase"])),
+        tps=succeeded / length_s if length_s > 0 else 0.0,
+        p99_ms=max(worst_ns) / 1e6 if worst_ns else None,
+        seconds=length_s,
+        failed=sum(script["failed"] - script.get("lost", 0) for script in event["scripts"]),
+    )
+
+
+def judge(events: list[Event], exit_code: int, log: Path) -> TrialResult:
+    """Evaluates an engine's `events`; `log` is its standard error. Raises EngineError."""
+    start = next((event for event in events if event["event"] == "start"), None)
+    connected = next((event for event in events if event["event"] == "connected"), None)
+    end = events[-1] if events and events[-1]["event"] == "end" else None
+    generator = _generator(start, connected, end, exit_code, events) if start else None
+    if end is None:
+        said = _last_line(log)
+        if start is None and exit_code == 1:
+            # a usage error: the options are wrong, and the engine has printed why
+            failure = Failure(stage=Stage.RUN, id=FailureId.ENGINE_REFUSED, message=said)
+            return TrialResult(Outcome.FAILED, events, None, None, failure)
+        message = f"the engine ended early with exit code {exit_code}: {said}"
+        failure = Failure(stage=Stage.RUN, id=FailureId.ENGINE_ENDED, message=message)
+        return TrialResult(Outcome.FAILED, events, None, generator, failure)
+    if end["outcome"] == "failed":
+        message = end.get("message") or _last_line(log)
+        failure = Failure(stage=Stage.RUN, id=_why_not_begun(end), message=message, hint=end.get("hint"))
+        return TrialResult(Outcome.FAILED, events, None, generator, failure)
+    if start is None:
+        raise EngineError("the engine's events have an end but no start")
+    summary = _summary(start, connected, end)
+    outcome = {"finished": Outcome.FINISHED, "interrupted": Outcome.INTERRUPTED}.get(end["outcome"], Outcome.FAILED)
+    return TrialResult(outcome, events, summary, generator, _failure(outcome, events, end))
+
+
+_REASONS = {
+    "not-prepared": FailureId.NOT_PREPARED,
+    "not-connected": FailureId.NOT_CONNECTED,
+    "interrupted": FailureId.ENGINE_STOPPED,
+}
+"""Ids by the field `reason` of pgdrive's `end`."""
+
+
+def _why_not_begun(end: Event) -> FailureId:
+    if end.get("lost_generator") is not None:
+        return FailureId.GENERATOR_LOST
+    return _REASONS.get(end.get("reason", ""), FailureId.NOT_BEGUN)
+
+
+def _failure(outcome: Outcome, events: list[Event], end: Event) -> Failure | None:
+    if outcome is Outcome.FAILED:
+        return aborted(events, end)
+    if outcome is Outcome.INTERRUPTED:
+        message = "the engine was stopped before the trial's end"
+        return Failure(stage=Stage.RUN, id=FailureId.ENGINE_STOPPED, message=message)
+    return None
+
+
+def ends_client(event: Event) -> bool:
+    """Tells whether `event` is an error that ended a client."""
+    return event["event"] == "error" and str(event["consequence"]).startswith(("client", "conn"))
+
+
+def aborted(events: list[Event], end: Event) -> Failure:
+    """Returns why clients gave up, from the first of them."""
+    first = next(filter(ends_client, events), None)
+    if first is None:
+        message = end.get("message") or "clients were aborted"
+        return Failure(stage=Stage.RUN, id=FailureId.CLIENTS_ABORTED, message=message)
+    where = f"client {first['client']}, command {first['command']} of script {first['script']}, line {first['line']}"
+    others = end["clients_aborted"] - 1
+    message = f"{first['message']} ({where})"
+    if others > 0:
+        message += f", and {others} more client{'s' if others > 1 else ''} aborted"
+    message += _where_aborted(end.get("generators") or ())
+    return Failure(
+        stage=Stage.RUN,
+        id=FailureId.CLIENTS_ABORTED,
+        message=message,
+        hint=first.get("hint"),
+        sqlstate=first.get("sqlstate"),
+    )
+
+
+def _where_aborted(hosts: Sequence[Event]) -> str:
+    """Returns which of several generators had clients that gave up: one that lost its network path lost all of them."""
+    places = [
+        f"{host['clients_aborted']} of {host['clients']} clients of {host['name']} ({host['host']})"
+        for host in hosts
+        if len(hosts) > 1 and host.get("clients_aborted")
+    ]
+    return f": {', '.join(places)}" if places else ""
+
+
+def _generator(
+    start: Event, connected: Event | None, end: Event | None, exit_code: int, events: Sequence[Event]
+) -> Generator:
+    cpu = (end or {}).get("cpu_us") or {}
+    return Generator(
+        version=start["pgdrive"],
+        # an automatic number of workers gives its final value
+        workers=len((end or {}).get("workers") or ()) or start["workers"],
+        io=(connected or {}).get("io", "unknown"),
+        seed=start["seed"],
+        exit_code=exit_code,
+        cpu_user_us=cpu.get("user"),
+        cpu_system_us=cpu.get("system"),
+        workers_tried=[
+            WorkersTried(workers=tried["workers"], tps=tried["tps"])
+            for event in events
+            if event["event"] == "workers_chosen"
+            for tried in event["tried"]
+        ],
+        worker_added=sum(
+            event["event"] == "worker_added" and event["from_us"] >= start["warmup_s"] * 1e6 for event in events
+        ),
+        hosts=[GeneratorHost.model_validate(host) for host in (end or {}).get("generators") or ()],
+    )
+
+
+def _summary(start: Event, connected: Event | None, end: Event) -> Summary:
+    names = {script["id"]: script for script in start["scripts"]}
+    scripts = [
+        ScriptSummary(
+            id=script["script"],
+            name=names[script["script"]]["name"],
+            weight=names[script["script"]]["weight"],
+            succeeded=script["succeeded"],
+            failed=script["failed"],
+            skipped=script["skipped"],
+            latency_ns=_latency(script["latency_ns"]),
+        )
+        for script in end["scripts"]
+    ]
+    return Summary(
+        measured_s=end["measured_s"],
+        scheduled=end["scheduled"],
+        succeeded=end["succeeded"],
+        failed=end["failed"],
+        skipped=end["skipped"],
+        in_flight=end["in_flight"],
+        retried=end["retried"],
+        retries=end["retries"],
+        clients_aborted=end["clients_aborted"],
+        unstarted=end.get("unstarted", 0),
+        tps=end["tps"],
+        latency_ns=_latency(end["latency_ns"]),
+        connect_us=(connected or {}).get("connect_us", 0),
+        scripts=scripts,
+        errors=[ErrorCount(**error) for error in end["errors"]],
+        statements=statement_counts(end),
+        tpcc=tpcc_figures(end),
+        phases=[_phase(phase) for phase in end.get("phases") or ()],
+    )
+
+
+def _phase(phase: Event) -> PhaseFigures:
+    counts = ("scheduled", "succeeded", "failed", "skipped", "unstarted")
+    return PhaseFigures(
+        name=phase["name"],
+        result=phase["result"],
+        measured_s=phase["measured_s"],
+        **{name: phase[name] for name in counts},
+        tps=phase["tps"],
+        latency_ns=_latency(phase["latency_ns"]),
+    )
+
+
+def _latency(value: Event | None) -> Latency | None:
+    return None if value is None else Latency.model_validate(value)
+
+
+def _last_line(log: Path) -> str:
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    errors = [line for line in lines if ": error: " in line]
+    return (errors or lines or ["it printed no message"])[-1]

@@ -1,0 +1,137 @@
+"""A trial by second as arrays: a large sweep has hundreds of thousands of seconds, too many for an object each."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgdyno.errors import StoreError
+from pgdyno.store.parquet import MOST_READ
+from pgdyno.store.safe_files import DAMAGED
+from pgdyno.store.trial_tables import IntervalRow
+
+if TYPE_CHECKING:
+    import duckdb
+
+Array = NDArray[np.float64]
+MEASURE = "measure"
+WARM_UP = "warm-up"
+PHASES = (WARM_UP, MEASURE, "drain")
+_COLUMNS = (
+    "second",
+    "from_us",
+    "to_us",
+    "phase",
+    "succeeded",
+    "failed",
+    "latency_sum_ns",
+    "p99_ns",
+    "worker_cpu_us",
+    "scripts",
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seconds:
+    """The intervals of a trial in order, all scripts of an interval together; every array has a value for each."""
+
+    second: Array
+    """Its number (`IntervalRow.second`)."""
+    from_us: Array
+    to_us: Array
+    phase: Array
+    """Index into PHASES."""
+    succeeded: Array
+    failed: Array
+    latency_sum_ns: Array
+    """0 if unknown."""
+    p99_ns: Array
+    """NaN if nothing succeeded, or if there are several scripts."""
+    worker_cpu_us: Array
+    """NaN if unknown."""
+    scripts: Array
+    """How many scripts have a row."""
+
+    @property
+    def is_measured(self) -> NDArray[np.bool_]:
+        """Return which intervals count."""
+        return np.asarray(self.phase == PHASES.index(MEASURE))
+
+    def __len__(self) -> int:
+        return len(self.second)
+
+
+NO_SECONDS = Seconds(*(np.empty(0) for _ in _COLUMNS))
+
+
+def seconds_query(rows: str) -> str:
+    """Return SQL for `fetched_seconds`; `rows` is the intervals of some trials."""
+    whens = " ".join(f"WHEN '{phase}' THEN {at}" for at, phase in enumerate(PHASES))
+    return f"""
+        SELECT trial, second, arg_min(from_us, script) AS from_us, arg_min(to_us, script) AS to_us,
+               arg_min(CASE phase {whens} ELSE {len(PHASES)} END, script) AS phase,
+               sum(succeeded) AS succeeded, sum(failed) AS failed,
+               coalesce(sum(latency_sum_ns), 0) AS latency_sum_ns,
+               coalesce(CASE WHEN count(*) = 1 THEN max(p99_ns)::DOUBLE END, 'nan') AS p99_ns,
+               coalesce(max(worker_cpu_us)::DOUBLE, 'nan') AS worker_cpu_us, count(*) AS scripts
+        FROM {rows} GROUP BY trial, second ORDER BY trial, second
+    """  # noqa: S608 - names of ours
+
+
+def fetched_seconds(found: duckdb.DuckDBPyConnection, path: Path, trials: Container[int]) -> dict[int, Seconds]:
+    """Return the seconds of each trial in the result of `seconds_query`.
+
+    Raises StoreError, which names `path`, for more of them than one query may load, and for a trial not in `trials`.
+    """
+    columns: Mapping[str, NDArray[Any]] = found.fetchnumpy()
+    numbers, firsts = np.unique(columns["trial"], return_index=True)
+    if len(columns["trial"]) > MOST_READ:
+        raise StoreError(
+            f"cannot read {path}: more than {MOST_READ:,} seconds", hint="ask of fewer trials at once, or with DuckDB"
+        )
+    other = next((int(number) for number in numbers if int(number) not in trials), None)
+    if other is not None:
+        raise StoreError(
+            f"cannot read {path}: a table has rows of trial {other}, which does not exist",
+            hint=DAMAGED,
+        )
+    arrays = [np.asarray(columns[name], dtype=np.float64) for name in _COLUMNS]
+    ends = [*firsts, len(columns["trial"])][1:]
+    return {
+        int(number): Seconds(*(array[first:end] for array in arrays))
+        for number, first, end in zip(numbers, firsts, ends, strict=True)
+    }
+
+
+def seconds_of(rows: Iterable[IntervalRow]) -> Seconds:
+    """Return the intervals of one trial that is in memory."""
+    by_second: dict[int, list[IntervalRow]] = {}
+    for row in rows:
+        by_second.setdefault(row.second, []).append(row)
+    if not by_second:
+        return NO_SECONDS
+    values = [_values(by_second[second]) for second in sorted(by_second)]
+    return Seconds(*(np.asarray(column, dtype=np.float64) for column in zip(*values, strict=True)))
+
+
+def _values(rows: list[IntervalRow]) -> tuple[float, ...]:
+    first = rows[0]
+    cpu_us = [row.worker_cpu_us for row in rows if row.worker_cpu_us is not None]
+    p99_ns = first.p99_ns if len(rows) == 1 else None
+    return (
+        first.second,
+        first.from_us,
+        first.to_us,
+        PHASES.index(first.phase) if first.phase in PHASES else len(PHASES),
+        sum(row.succeeded for row in rows),
+        sum(row.failed for row in rows),
+        sum(row.latency_sum_ns or 0.0 for row in rows),
+        np.nan if p99_ns is None else p99_ns,
+        max(cpu_us) if cpu_us else np.nan,
+        len(rows),
+    )

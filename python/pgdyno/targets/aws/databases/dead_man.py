@@ -1,0 +1,119 @@
+"""The dead-man switch of databases: schedules at Amazon that remove them once they have expired.
+
+Nobody can log in to the host of a database, so that it cannot end itself as a host on EC2 does. EventBridge Scheduler
+removes it instead, with a role of the account, even if pgdyno, its machine and its credentials are gone. A schedule
+repeats, because the service refuses the removal of a database that is changing, and that of a cluster with an instance.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pgdyno.targets.aws.api import AwsError, Cloud, ThereAlreadyError
+from pgdyno.targets.aws.inventory import Maker
+from pgdyno.targets.aws.policy import dead_man_policy, dead_man_trust
+from pgdyno.targets.aws.rental_journal import Kind
+from pgdyno.targets.aws.schema import DEAD_MAN_ROLE
+
+EVERY = "rate(15 minutes)"
+REPEATS_FOR = timedelta(days=1)
+NONE = "none"
+"""The plan's value for databases without a dead-man switch."""
+_REMOVE = {
+    # EventBridge Scheduler writes RDS's parameters as the AWS SDK for Java does: Db, not DB.
+    Kind.DB_INSTANCE: ("deleteDBInstance", "DbInstanceIdentifier"),
+    Kind.DB_CLUSTER: ("deleteDBCluster", "DbClusterIdentifier"),
+}
+_SUFFIX = {Kind.DB_INSTANCE: "instance", Kind.DB_CLUSTER: "cluster"}
+_THERE_ALREADY = "ConflictException"
+_KEPT = ("Description", "FlexibleTimeWindow", "Name", "ScheduleExpression", "Target")
+"""Members of a schedule's description that a request to change it has, too."""
+
+
+def role_arn(partition: str, account: str, role: str) -> str:
+    """Returns the ARN of `role`, which is a name or already an ARN."""
+    return role if role.startswith("arn:") else f"arn:{partition}:iam::{account}:role/{role}"
+
+
+def guard(maker: Maker, role: str, kinds: tuple[Kind, ...]) -> None:
+    """Creates schedules that remove the target's databases of `kinds` after the run's expiry. Raises AwsError.
+
+    Call it before the databases are created, so that no moment is without a switch.
+    """
+    if role == NONE:
+        maker.say(
+            f"{maker.name} has no dead-man switch: it runs, and costs money, until pgdyno removes it "
+            f"(pgdyno reap --run {maker.journal.run})"
+        )
+        return
+    for kind in kinds:
+        name = f"{maker.name}-{_SUFFIX[kind]}"
+        maker.note(Kind.SCHEDULE, name)
+        try:
+            maker.cloud.call("scheduler", "create_schedule", **_schedule(maker, role, kind, name))
+        except AwsError as error:
+            # Names are random: an existing schedule comes from our own first attempt, whose response was lost.
+            if error.code == _THERE_ALREADY:
+                continue
+            message = f"the database gets no dead-man switch: {error.message}"
+            raise AwsError(message, code=error.code, hint=_remedy(role)) from error
+
+
+def _remedy(role: str) -> str:
+    make = "create its role once: pgdyno target dead-man" if role == DEAD_MAN_ROLE else f"see the role {role}"
+    return f'{make}; or go without, at your risk: dead_man = "{NONE}" in the target'
+
+
+def _schedule(maker: Maker, role: str, kind: Kind, name: str) -> dict[str, Any]:
+    operation, parameter = _REMOVE[kind]
+    return {
+        "Name": name,
+        "Description": f"removes a {kind} of pgdyno, run {maker.journal.run}, once it has expired",
+        "ScheduleExpression": EVERY,
+        **_when(maker.journal.expires),
+        "FlexibleTimeWindow": {"Mode": "OFF"},
+        "Target": {
+            "Arn": f"arn:{maker.cloud.partition}:scheduler:::aws-sdk:rds:{operation}",
+            "RoleArn": role_arn(maker.cloud.partition, maker.journal.account, role),
+            "Input": json.dumps({parameter: maker.name, "SkipFinalSnapshot": True}),
+            # The next repetition comes soon enough.
+            "RetryPolicy": {"MaximumRetryAttempts": 0},
+        },
+    }
+
+
+def _when(expires: datetime) -> dict[str, Any]:
+    begin = max(expires, datetime.now(UTC)).replace(microsecond=0)
+    return {"StartDate": begin, "EndDate": begin + REPEATS_FOR, "ActionAfterCompletion": "DELETE"}
+
+
+def move(cloud: Cloud, name: str, expires: datetime) -> None:
+    """Makes the schedule `name` begin at `expires`. Raises AwsError."""
+    found = cloud.call("scheduler", "get_schedule", Name=name)
+    kept = {key: found[key] for key in _KEPT if key in found}
+    cloud.call("scheduler", "update_schedule", **kept, **_when(expires))
+
+
+class DeadManRole:
+    """The role with which Amazon's scheduler removes databases; one for all runs of an account."""
+
+    name = DEAD_MAN_ROLE
+
+    def __init__(self, cloud: Cloud) -> None:
+        """Asks for the account. Raises AwsError."""
+        self._cloud = cloud
+        self.documents = {"trust": dead_man_trust(cloud.account()), "policy": dead_man_policy()}
+
+    def create(self) -> str:
+        """Creates the role, or corrects the existing one; returns what it did. Raises AwsError."""
+        trust, policy = (json.dumps(self.documents[each]) for each in ("trust", "policy"))
+        try:
+            self._cloud.call("iam", "create_role", RoleName=self.name, AssumeRolePolicyDocument=trust)
+            done = f"created the role {self.name}"
+        except ThereAlreadyError:
+            self._cloud.call("iam", "update_assume_role_policy", RoleName=self.name, PolicyDocument=trust)
+            done = f"the role {self.name} existed; its policies are now as above"
+        self._cloud.call("iam", "put_role_policy", RoleName=self.name, PolicyName=self.name, PolicyDocument=policy)
+        return done

@@ -1,0 +1,1 @@
+"""Checks before the first request that creates something: what Amazon would refuse, all at once, at no cost."""

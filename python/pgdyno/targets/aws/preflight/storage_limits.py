@@ -1,0 +1,157 @@
+"""IOPS and throughput of storage: the limits of a volume and of the instance that it is attached to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pgdyno.targets.aws.api import Cloud
+from pgdyno.targets.aws.schema import Ec2Target, RdsTarget, Volume
+from pgdyno.units import parse_bytes
+
+GB = 1024**3
+STRIPED_FROM_GB = 400
+"""The size from which RDS for PostgreSQL stripes a volume over four."""
+GP3, GP3_STRIPED = (3_000, 125), (12_000, 500)
+"""IOPS and MB/s of a volume for which the plan requests no others."""
+IO2_MB_S_AN_IOPS, IO2_MOST_MB_S = 0.256, 4_000
+"""The throughput of io2 Block Express: 256 kB for each of the IOPS, up to this."""
+GP2_IOPS_A_GB, GP2_LEAST, GP2_BURST, GP2_MOST = 3, 100, 3_000, 16_000
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The limit of a volume, or of an instance for all its volumes together."""
+
+    iops: float
+    mb_s: float | None
+    """None if the throughput depends on the IOPS and the size of requests."""
+    burst_iops: float | None = None
+    """The rate while burst credits last; None if there is no burst."""
+    burst_mb_s: float | None = None
+
+    @property
+    def words(self) -> str:
+        """The limit as text: `3,000 IOPS, 125 MB/s`."""
+        last = _both(self.iops, self.mb_s)
+        if self.burst_iops is None:
+            return last
+        return f"{last} ({_both(self.burst_iops, self.burst_mb_s)} while burst credits last)"
+
+
+def _both(iops: float, mb_s: float | None) -> str:
+    return f"{iops:,.0f} IOPS" + ("" if mb_s is None else f", {mb_s:,.4g} MB/s")
+
+
+def volume_limit(spec: RdsTarget) -> Limit:
+    """Returns the limit of the volume that `spec` requests from RDS."""
+    size = parse_bytes(spec.storage) / GB
+    if spec.storage_type == "gp3":
+        free = GP3_STRIPED if size >= STRIPED_FROM_GB else GP3
+        return Limit(spec.iops or free[0], spec.throughput or free[1])
+    if spec.storage_type == "gp2":
+        volumes = 4 if size >= STRIPED_FROM_GB else 1
+        iops = min(max(GP2_IOPS_A_GB * size, GP2_LEAST), GP2_MOST * volumes)
+        burst = GP2_BURST * volumes
+        return Limit(iops, 250 * volumes if size / volumes >= 334 else 128 * volumes, burst if burst > iops else None)
+    return Limit(spec.iops or 0, None)
+
+
+def attached_limit(volume: Volume) -> Limit:
+    """Returns the limit of an EBS volume that is attached to a host."""
+    if volume.type == "gp3":
+        return Limit(volume.iops or GP3[0], volume.throughput or GP3[1])
+    iops = volume.iops or 0
+    return Limit(iops, min(iops * IO2_MB_S_AN_IOPS, IO2_MOST_MB_S) if volume.type == "io2" else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Most:
+    """The largest values that EBS accepts for a volume of one type."""
+
+    size_gb: int
+    iops: int
+    iops_a_gb: int
+    mb_s: float = 0
+    mb_s_an_iops: float = 0
+
+
+MOST = {
+    "gp3": Most(65_536, 80_000, 500, 2_000, 0.25),
+    "io1": Most(16_384, 64_000, 50),
+    "io2": Most(65_536, 256_000, 1_000),
+}
+"""By type, as Amazon documents them for EBS since September 2025; io2 is Block Express on all current instances."""
+
+
+def refused_by_ebs(volume: Volume) -> Iterator[tuple[str, str, str]]:
+    """Yields what EBS would refuse of `volume`: the key, the reason and the remedy."""
+    most, size_gb = MOST[volume.type], parse_bytes(volume.size) / GB
+    if size_gb > most.size_gb:
+        yield "size", f"{volume.type} has at most {most.size_gb // 1024} TiB", "use less"
+    by_size = most.iops_a_gb * size_gb
+    if volume.iops is not None and volume.iops > most.iops:
+        yield "iops", f"{volume.type} has at most {most.iops:,} IOPS", f"use iops = {most.iops}"
+    elif volume.iops is not None and volume.iops > max(by_size, GP3[0] if volume.type == "gp3" else 0):
+        message = (
+            f"{volume.type} of {_spaced(volume.size)} has at most {by_size:,.0f} IOPS: {most.iops_a_gb:,} for each GiB"
+        )
+        yield "iops", message, f"use a size of {-(-volume.iops // most.iops_a_gb)}GB or more, or fewer IOPS"
+    if volume.type != "gp3" or volume.throughput is None:
+        return
+    iops = volume.iops or GP3[0]
+    if volume.throughput > most.mb_s:
+        yield "throughput", f"gp3 has at most {most.mb_s:,.0f} MB/s", f"use throughput = {most.mb_s:.0f}"
+    elif volume.throughput > most.mb_s_an_iops * iops:
+        message = f"gp3 with {iops:,} IOPS has at most {most.mb_s_an_iops * iops:,.0f} MB/s"
+        yield "throughput", message, f"use iops = {volume.throughput * 4} or more"
+
+
+def instance_limit(cloud: Cloud, instance: str) -> Limit | None:
+    """Returns the EBS limit of an instance class such as `db.m7g.large`; None if EC2 does not report it.
+
+    Raises AwsError.
+    """
+    name = instance.removeprefix("db.")
+    found = cloud.call("ec2", "describe_instance_types", InstanceTypes=[name])["InstanceTypes"]
+    told = found[0].get("EbsInfo", {}).get("EbsOptimizedInfo") if found else None
+    if told is None:
+        return None
+    iops, most = float(told["BaselineIops"]), float(told["MaximumIops"])
+    mb_s, most_mb_s = told["BaselineThroughputInMBps"], told["MaximumThroughputInMBps"]
+    bursts = most > iops or most_mb_s > mb_s
+    return Limit(iops, mb_s, most if bursts else None, most_mb_s if bursts else None)
+
+
+def limits_in_words(spec: RdsTarget | Ec2Target, instance: str, limit: Limit | None) -> list[str]:
+    """Returns a line for each volume of `spec`; `limit` is that of the instance."""
+    if isinstance(spec, RdsTarget):
+        return [storage_words(spec, instance, limit)]
+    there = {"data": spec.data or spec.root, "WAL": spec.wal}
+    return [volume_words(what, each, instance, limit) for what, each in there.items() if each is not None]
+
+
+def storage_words(spec: RdsTarget, instance: str, of_instance: Limit | None) -> str:
+    """Returns a line with the limits of volume and instance, and the lower of both."""
+    return _lower(
+        f"its {spec.storage_type} volume of {_spaced(spec.storage)}", volume_limit(spec), instance, of_instance
+    )
+
+
+def volume_words(what: str, volume: Volume, instance: str, of_instance: Limit | None) -> str:
+    """Returns the same line for a volume attached to a host; `what` is stored on it."""
+    named = f"the {volume.type} volume of {_spaced(volume.size)} with {what}"
+    return _lower(named, attached_limit(volume), instance, of_instance)
+
+
+def _spaced(size: str) -> str:
+    return re.sub(r"(?<=[0-9])(?=[A-Za-z])", " ", size)
+
+
+def _lower(volume: str, of_volume: Limit, instance: str, of_instance: Limit | None) -> str:
+    if of_instance is None:
+        return f"{volume} does {of_volume.words}; nobody tells what {instance} does"
+    iops = min(of_volume.iops, of_instance.iops)
+    known = [each for each in (of_volume.mb_s, of_instance.mb_s) if each is not None]
+    return f"{volume} does {of_volume.words}, the instance {of_instance.words}: {_both(iops, min(known))} at length"

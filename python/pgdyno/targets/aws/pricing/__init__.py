@@ -1,0 +1,1 @@
+"""What rented resources cost: prices, estimates, and what has accrued."""

@@ -1,0 +1,348 @@
+"""Costs of a plan's rented servers: an estimate before the rental, and the hourly cost of each resource."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from pgdyno.plan.model import Plan
+from pgdyno.plan.time_budget.time_and_disk import dataset_bytes, trial_count, visits
+from pgdyno.plan.workload import trial_s
+from pgdyno.targets.aws.api import AwsError, Cloud
+from pgdyno.targets.aws.checks import GP3_IOPS, GP3_MBS, extended_year
+from pgdyno.targets.aws.databases.rds import gibibytes
+from pgdyno.targets.aws.pricing.duration import copies_of, hours_of
+from pgdyno.targets.aws.pricing.prices import CLOUDWATCH, EC2, HOSTS, INSTANCES, METRIC, VPC, Prices, Usage
+from pgdyno.targets.aws.rental import generator_of, rented_targets
+from pgdyno.targets.aws.rental_journal import FREE, Kind, Resource
+from pgdyno.targets.aws.schema import (
+    AuroraTarget,
+    AwsTarget,
+    DatabaseTarget,
+    Ec2Generator,
+    Ec2Target,
+    RdsTarget,
+    Volume,
+)
+from pgdyno.targets.estimate import CURRENCY, Estimate, Item
+from pgdyno.targets.rental import generator_names
+
+Host = Ec2Target | Ec2Generator
+_NAMES = {"gp3": "gp3", "io1": "piops", "io2": "io2"}
+"""Names of volume types at the end of Amazon's usage types."""
+_IO2_TIERS = ((32_000, "io2"), (64_000, "io2.tier2"), (None, "io2.tier3"))
+"""The number of IOPS up to which each price tier of io2 applies; None is no limit."""
+
+
+def host_items(
+    name: str, spec: Host, volumes: Iterable[Volume], prices: Prices, region: str, instance: str | None = None
+) -> Iterator[Item]:
+    """Yields a host of target `name` with its volumes; `instance` is the type that it got, None the plan's first."""
+    yield _instance(name, instance or spec.instance, prices, region)
+    yield from address_item(name, prices, region, public=spec.public)
+    for each in volumes:
+        yield _storage(name, each.type, gibibytes(each.size), prices, region)
+        yield from _iops(name, each, prices, region)
+        more = max(0, (each.throughput or 0) - GP3_MBS)
+        if more:
+            usage = Usage(region, EC2, "Provisioned Throughput", "EBS:VolumeP-Throughput.gp3")
+            yield Item(name, "gp3", more, "MB/s", prices.rate(usage))
+
+
+def address_item(name: str, prices: Prices, region: str, *, public: bool) -> Iterator[Item]:
+    """Yields the public address, if there is one."""
+    if public:
+        yield Item(name, "public address", 1, "hour", prices.rate(Usage(region, VPC, "", "PublicIPv4:InUseAddress")))
+
+
+METRICS = 7
+"""Metrics of a host with detailed monitoring, as Amazon counts them; per-minute metrics of volumes are free."""
+
+
+def monitoring_item(name: str, prices: Prices, region: str) -> Item:
+    """Returns a host's detailed monitoring; the account's ten free metrics are not deducted."""
+    usage = Usage(region, CLOUDWATCH, METRIC, "CW:MetricMonitorUsage")
+    return Item(name, "detailed monitoring", METRICS, "metrics", prices.rate(usage))
+
+
+def part_items(each: Resource, prices: Prices) -> Iterator[Item]:
+    """Yields the cost of an existing host or volume; its description does not include IOPS and throughput beyond the
+    volume's size.
+    """
+    if each.kind is Kind.INSTANCE:
+        yield _instance(each.name, each.detail, prices, each.region)
+        return
+    size, _, kind = each.detail.partition(" GB ")
+    if kind in _NAMES:
+        yield _storage(each.name, kind, int(size), prices, each.region)
+    else:
+        yield Item(each.name, each.words, 1, "hour", None)
+
+
+def _instance(name: str, instance: str, prices: Prices, region: str) -> Item:
+    return Item(name, instance, 1, "hour", prices.rate(Usage(region, EC2, HOSTS, f"BoxUsage:{instance}")))
+
+
+def _storage(name: str, kind: str, size: int, prices: Prices, region: str) -> Item:
+    usage = Usage(region, EC2, "Storage", f"EBS:VolumeUsage.{_NAMES[kind]}")
+    return Item(name, kind, size, "GB", prices.rate(usage))
+
+
+def _iops(name: str, volume: Volume, prices: Prices, region: str) -> Iterator[Item]:
+    if volume.iops is None:
+        return
+    if volume.type == "io2":
+        tiers: Iterable[tuple[int | None, str]] = _IO2_TIERS
+    else:
+        tiers = [(None, _NAMES[volume.type])]
+    paid = GP3_IOPS if volume.type == "gp3" else 0
+    for up_to, tier in tiers:
+        count = (volume.iops if up_to is None else min(volume.iops, up_to)) - paid
+        if count > 0:
+            usage = Usage(region, EC2, "System Operation", f"EBS:VolumeP-IOPS.{tier}")
+            yield Item(name, volume.type, count, "IOPS", prices.rate(usage))
+            paid += count
+
+
+LEFT_OUT = ("traffic", "backups and snapshots")
+PROVIDER = "Amazon"
+IO, MOST_IO = 1_000.0, 2_500.0
+"""Requests to Aurora's storage per processor and second of load: as estimated, and the most that pgdyno expects.
+
+A commit writes WAL in units of 4 kB, and a page that is not in memory is read. What a run really requests is measured
+while it runs.
+"""
+_IO_BYTES = 4096
+_ACU_A_VCPU = 4
+"""Capacity units for each processor: a unit has 2 GiB of memory, and classes for databases (r) 8 GiB a processor."""
+
+
+def estimate(plan: Plan, prices: Prices, region: str, hours: float | None = None) -> Estimate:
+    """Returns what `plan` costs at `prices`; targets without a region are in `region`.
+
+    `hours` is the length of the rental; if None, the time that the planned trials take. Raises TargetError.
+    """
+    items = items_of(plan, prices, region)
+    lasts = hours_of(plan) if hours is None else hours
+    # A rental of a given length ends then; that of a run may last longer than planned.
+    longest = None if lasts is None else lasts * (HEADROOM if hours is None else 1.0)
+    most = at_most(items_of(plan, prices, region, dearest=True), longest)
+    return Estimate(tuple(items), lasts, LEFT_OUT, PROVIDER, prices.why_not, most)
+
+
+HEADROOM = 1.5
+"""How much longer a run may take than planned before its cost reaches what was said to be the most."""
+
+
+def at_most(items: Sequence[Item], hours: float | None) -> float | None:
+    """Returns the most in USD that `items` may cost for `hours`; None if a price or the time is unknown."""
+    if hours is None or any(each.rate is None for each in items):
+        return None
+    requests = math.fsum(each.once for each in items) * MOST_IO / IO
+    return hours * math.fsum(each.hourly or 0.0 for each in items) + requests
+
+
+def items_of(
+    plan: Plan, prices: Prices, region: str, got: Mapping[str, str] | None = None, *, dearest: bool = False
+) -> list[Item]:
+    """Returns everything that the plan's rental is billed for.
+
+    `got` has the instance types of servers and generators that are up, by name. Others have the first one of their
+    plan, or with `dearest` the dearest of `instance` and `instead`.
+    """
+    got = got or {}
+    items: list[Item] = []
+    for name, spec in rented_targets(plan).items():
+        choices = _choices(spec, got.get(name), dearest=dearest)
+        items += _dearest([list(_items(plan, name, each, prices, region)) for each in choices])
+    if (hosts := generator_of(plan)) is not None:
+        where = next(iter(rented_targets(plan).values())).region or region
+        for name in generator_names(hosts.count):
+            several = [
+                list(host_items("generator", hosts, [hosts.root], prices, where, each.instance))
+                for each in _choices(hosts, got.get(name), dearest=dearest)
+            ]
+            items += _dearest(several)
+    return items
+
+
+_Spec = TypeVar("_Spec", AwsTarget, Ec2Generator)
+
+
+def _choices(spec: _Spec, got: str | None, *, dearest: bool) -> list[_Spec]:
+    names = [got] if got is not None else [spec.instance, *(spec.instead if dearest else [])]
+    return [spec.model_copy(update={"instance": each}) for each in names]
+
+
+def _dearest(several: Sequence[list[Item]]) -> list[Item]:
+    """Returns the choice that costs most; one of unknown price counts as the dearest."""
+
+    def cost(items: list[Item]) -> float:
+        unknown = any(each.rate is None for each in items)
+        return math.inf if unknown else math.fsum((each.hourly or 0.0) + each.once / 24 for each in items)
+
+    return max(several, key=cost)
+
+
+def generator_estimate(plan: Plan, prices: Prices, region: str, instance: str) -> Estimate:
+    """Returns what one generator host of `plan` costs; `instance` is the type that it got."""
+    spec = generator_of(plan)
+    assert spec is not None
+    items = host_items("generator", spec, [spec.root], prices, region, instance)
+    return Estimate(tuple(items), None, (), PROVIDER)
+
+
+def configured_region(plan: Plan) -> str:
+    """Returns the region of targets that name none, empty if all name one. Raises AwsError if boto3 has no region."""
+    if all(spec.region is not None for spec in rented_targets(plan).values()):
+        return ""
+    return Cloud().region
+
+
+def _items(plan: Plan, name: str, spec: AwsTarget, prices: Prices, configured: str) -> Iterator[Item]:
+    region = spec.region or configured
+    if isinstance(spec, Ec2Target):
+        volumes = [each for each in (spec.root, spec.data, spec.wal) if each is not None]
+        yield from host_items(name, spec, volumes, prices, region)
+        # Generators have no detailed monitoring: see instances.Order.by_minute.
+        yield monitoring_item(name, prices, region)
+    elif isinstance(spec, RdsTarget):
+        engine = "PostgreSQL"
+        usage = Usage(region, engine, INSTANCES, f"InstanceUsage:{spec.instance}")
+        yield Item(name, spec.instance, 1, "hour", prices.rate(usage))
+        yield from support_items(name, spec, prices, region, engine)
+        yield from address_item(name, prices, region, public=spec.public)
+        yield from _volume(name, spec, prices, region, engine)
+    elif isinstance(spec, AuroraTarget):
+        engine, optimized = "Aurora PostgreSQL", spec.storage_type == "io-optimized"
+        if spec.capacity is not None:
+            # Amazon charges for the capacity in use: the maximum is the ceiling.
+            kind = "Aurora:ServerlessV2IOOptimizedUsage" if optimized else "Aurora:ServerlessV2Usage"
+            rate = prices.rate(Usage(region, engine, "ServerlessV2", kind))
+            yield Item(name, spec.instance, spec.capacity.max, "ACU", rate)
+        else:
+            kind = "InstanceUsageIOOptimized" if optimized else "InstanceUsage"
+            usage = Usage(region, engine, INSTANCES, f"{kind}:{spec.instance}")
+            yield Item(name, spec.instance, 1, "hour", prices.rate(usage))
+        yield from support_items(name, spec, prices, region, engine)
+        yield from address_item(name, prices, region, public=spec.public)
+        kind = "Aurora:IO-OptimizedStorageUsage" if optimized else "Aurora:StorageUsage"
+        usage = Usage(region, engine, _STORAGE, kind)
+        size = max(dataset_bytes(plan, point.scale or plan.workload.size) for point in plan.points())
+        gigabytes = [math.ceil(size / 1024**3), _snapshot_gb(spec, region)]
+        known = [each for each in gigabytes if each is not None]
+        rate = prices.rate(usage) if len(known) == len(gigabytes) else None
+        yield Item(name, f"{spec.storage_type} storage", max(known), "GB", rate)
+        if not optimized:
+            yield Item(name, "storage", io_of(plan, spec), "I/O", prices.rate(io_usage(region)))
+
+
+def io_usage(region: str) -> Usage:
+    """Returns what selects the price of a request to Aurora's storage."""
+    return Usage(region, "Aurora PostgreSQL", "System Operation", "Aurora:StorageIOUsage")
+
+
+def io_of(plan: Plan, spec: AuroraTarget) -> float:
+    """Returns the estimated number of requests to Aurora's storage during a run of `plan`.
+
+    For an instance of a target of several, an upper estimate: it gets only a share of the trials.
+    """
+    points = plan.points()
+    load_s = (trial_s(plan) or 0.0) * trial_count(plan, points) / len(plan.target)
+    scales = [point.scale or plan.workload.size for point in visits(plan, points)]
+    one = {each: dataset_bytes(plan, each) / copies_of(plan) for each in set(scales)}
+    copied = plan.trial.most_repeats * sum(one[each] for each in scales) if copies_of(plan) > 1 else 0
+    vcpus = processors(spec.instance) if spec.capacity is None else math.ceil(spec.capacity.max / _ACU_A_VCPU)
+    return round(vcpus * IO * load_s + 2 * (sum(one.values()) + copied) / _IO_BYTES)
+
+
+_SIZES = {"micro": 2, "small": 2, "medium": 2, "large": 2, "xlarge": 4}
+
+
+def processors(instance: str) -> int:
+    """Returns the number of processors (vCPU) of an instance class: Amazon's sizes double from `large` on."""
+    size = instance.rpartition(".")[2]
+    times = size.removesuffix("xlarge")
+    return 4 * int(times) if times.isdigit() else _SIZES.get(size, 2)
+
+
+def support_items(name: str, spec: DatabaseTarget, prices: Prices, region: str, engine: str) -> Iterator[Item]:
+    """Yields Extended Support, if the version is past its standard support."""
+    year = extended_year(spec.version, datetime.now(UTC).date())
+    if year is None or not spec.extended_support:
+        return
+    kind = f"ExtendedSupport:{year}:{engine.replace(' ', '')}{spec.version.partition('.')[0]}"
+    count = processors(spec.instance)
+    yield Item(name, "Extended Support", count, "vCPU", prices.rate(Usage(region, engine, "", kind)))
+
+
+def _snapshot_gb(spec: DatabaseTarget, region: str) -> int | None:
+    """Returns the GiB that a server from the plan's snapshot has at least, 0 without one; None if nobody can say."""
+    if spec.snapshot is None:
+        return 0
+    of = "DBClusterSnapshot" if isinstance(spec, AuroraTarget) else "DBSnapshot"
+    operation = "describe_db_cluster_snapshots" if isinstance(spec, AuroraTarget) else "describe_db_snapshots"
+    try:
+        for each in Cloud(region).each("rds", operation, f"{of}s", **{f"{of}Identifier": spec.snapshot}):
+            return int(each.get("AllocatedStorage", 0))
+    except AwsError:
+        return None
+    return None
+
+
+_STORAGE = "Database Storage"
+_VOLUMES = {"gp2": "RDS:GP2-Storage", "gp3": "RDS:GP3-Storage", "io1": "RDS:PIOPS-Storage", "io2": "RDS:IO2-Storage"}
+_IOPS = {"gp3": "RDS:GP3-PIOPS", "io1": "RDS:PIOPS", "io2": "RDS:IO2-PIOPS"}
+_FREE_IOPS, _FREE_MBS = 12_000, 500
+"""IOPS and MB/s that the price of four striped gp3 volumes includes."""
+
+
+def _volume(name: str, spec: RdsTarget, prices: Prices, region: str, engine: str) -> Iterator[Item]:
+    kind, restored = spec.storage_type, _snapshot_gb(spec, region)
+    usage = Usage(region, engine, _STORAGE, _VOLUMES[kind])
+    rate = None if restored is None else prices.rate(usage)
+    yield Item(name, kind, max(gibibytes(spec.storage), restored or 0), "GB", rate)
+    free = (_FREE_IOPS, _FREE_MBS) if kind == "gp3" else (0, 0)
+    more = max(0, (spec.iops or 0) - free[0])
+    if more:
+        usage = Usage(region, engine, "Provisioned IOPS", _IOPS[kind])
+        yield Item(name, kind, more, "IOPS", prices.rate(usage))
+    more = max(0, (spec.throughput or 0) - free[1])
+    if more:
+        usage = Usage(region, engine, "Provisioned Throughput", "RDS:GP3-Throughput")
+        yield Item(name, kind, more, "MB/s", prices.rate(usage))
+
+
+def hourly_lines(there: Sequence[Resource], prices: Prices) -> list[str]:
+    """Returns lines with the hourly cost of existing resources; none if they cost nothing. Raises TargetError."""
+    found = [item for each in there for item in _paid(each, prices)]
+    if not found:
+        return []
+    known = math.fsum(each.hourly or 0.0 for each in found)
+    unknown = [each.what for each in found if each.hourly is None]
+    least = f"at least {known:.4f} {CURRENCY} an hour, without {', '.join(unknown)}, whose price is unknown"
+    counted = least if unknown else f"{known:.4f} {CURRENCY} an hour"
+    # Descriptions of resources do not say whether they have public addresses and detailed monitoring.
+    return [f"this costs {counted}; public addresses and detailed monitoring are not counted"]
+
+
+def _paid(each: Resource, prices: Prices) -> Iterator[Item]:
+    """Yields what Amazon charges for: an instance's class, and its storage unless that belongs to a cluster.
+
+    Groups are free.
+    """
+    if each.kind is Kind.DB_INSTANCE:
+        instance, _, storage = each.detail.partition(", ")
+        engine = "PostgreSQL" if storage else "Aurora PostgreSQL"
+        usage = Usage(each.region, engine, INSTANCES, f"InstanceUsage:{instance}")
+        yield Item(each.name, instance, 1, "hour", prices.rate(usage))
+        size, _, kind = storage.partition(" GB ")
+        if kind in _VOLUMES:
+            usage = Usage(each.region, engine, _STORAGE, _VOLUMES[kind])
+            yield Item(each.name, kind, int(size), "GB", prices.rate(usage))
+    elif each.kind in (Kind.INSTANCE, Kind.VOLUME):
+        yield from part_items(each, prices)
+    elif each.kind is not Kind.DB_CLUSTER and each.kind not in FREE:
+        yield Item(each.name, each.words, 1, "hour", None)

@@ -1,0 +1,117 @@
+"""What a rental has cost so far, by its time and by the requests to Aurora's storage that Amazon has counted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pgdyno.targets.aws.api import AwsError, Cloud
+from pgdyno.targets.aws.pricing.cost import MOST_IO, io_usage, processors
+from pgdyno.targets.aws.pricing.prices import Prices
+from pgdyno.targets.estimate import ONCE, Item
+from pgdyno.targets.rental import is_generator
+
+LEAST_H = 1 / 6
+"""The hours that Amazon bills at least for a database server: ten minutes."""
+PERIOD_S = 300
+"""The period for which CloudWatch has the billed requests of a cluster."""
+_BILLED = ("VolumeReadIOPs", "VolumeWriteIOPs")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestMeter:
+    """Counts the billed requests to the storage of a cluster."""
+
+    cloud: Cloud
+    cluster: str
+    instance: str
+    prices: Prices
+
+    @property
+    def most_per_s(self) -> float:
+        """The most requests per second that pgdyno expects."""
+        return MOST_IO * processors(self.instance)
+
+    @property
+    def rate(self) -> float | None:
+        """USD per request; None if unknown."""
+        found = self.prices.rate(io_usage(self.cloud.region))
+        return None if found is None else found.amount
+
+    def cost(self, since: datetime, now: datetime, *, uncounted: bool) -> float | None:
+        """Returns USD from `since` to `now`; None if the price is unknown.
+
+        With `uncounted`, periods for which CloudWatch has nothing yet count with the most that pgdyno expects.
+        """
+        rate = self.rate
+        if rate is None:
+            return None
+        counted, until = self._counted(since, now)
+        late_s = max(0.0, (now - until).total_seconds()) if uncounted else 0.0
+        return rate * (counted + self.most_per_s * late_s)
+
+    def _counted(self, since: datetime, now: datetime) -> tuple[float, datetime]:
+        """Returns the counted requests, and up to when CloudWatch has counted them."""
+        begin = datetime.fromtimestamp(since.timestamp() // PERIOD_S * PERIOD_S, since.tzinfo)
+        dimensions = [{"Name": "DBClusterIdentifier", "Value": self.cluster}]
+        queries = [
+            {
+                "Id": f"m{place}",
+                "MetricStat": {
+                    "Metric": {"Namespace": "AWS/RDS", "MetricName": name, "Dimensions": dimensions},
+                    "Period": PERIOD_S,
+                    "Stat": "Average",
+                },
+            }
+            for place, name in enumerate(_BILLED)
+        ]
+        total, until = 0.0, since
+        try:
+            found = self.cloud.each(
+                "cloudwatch",
+                "get_metric_data",
+                "MetricDataResults",
+                MetricDataQueries=queries,
+                StartTime=begin,
+                EndTime=now.replace(microsecond=0),
+            )
+            for each in found:
+                total += math.fsum(each.get("Values", ()))
+                ends = [at + timedelta(seconds=PERIOD_S) for at in each.get("Timestamps", ())]
+                until = max([until, *ends])
+        except AwsError:
+            return 0.0, since
+        return total, until
+
+
+def accrued(
+    items: Sequence[Item],
+    since: Mapping[str, datetime],
+    requests: Mapping[str, RequestMeter | None],
+    now: datetime,
+    ahead_s: float,
+) -> tuple[float, float] | None:
+    """Returns what `items` have cost in USD until `now`, and what they could until `ahead_s` later.
+
+    `since` has the times of the requests for servers and generators, by name. None if a price is unknown.
+    """
+    if any(each.rate is None for each in items):
+        return None
+    generators = [moment for name, moment in since.items() if is_generator(name)]
+    so_far = then = 0.0
+    for each in items:
+        begin = since.get(each.target) or min(generators, default=now)
+        hours, hourly = max(LEAST_H, (now - begin).total_seconds() / 3600), each.hourly or 0.0
+        if each.unit not in ONCE:
+            so_far += hours * hourly
+            then += (hours + ahead_s / 3600) * hourly
+    for name, meter in requests.items():
+        if meter is not None:
+            paid = meter.cost(since[name], now, uncounted=True)
+            if paid is None:
+                return None
+            so_far += paid
+            then += paid + (meter.rate or 0.0) * meter.most_per_s * ahead_s
+    return so_far, then

@@ -1,0 +1,1 @@
+"""kind = "pool": your own host, which pgdyno borrows over SSH for a run, cleans up and gives back."""

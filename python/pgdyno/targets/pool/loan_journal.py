@@ -1,0 +1,145 @@
+"""The record of borrowed hosts: which host pgdyno asks for a run, noted on disk before it asks.
+
+A journal is the folder `pool/RUN` in pgdyno's home. It exists until all hosts of the run are given back.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pgdyno.plan.hosts import SshSpec
+from pgdyno.targets.home import ensure_folder, storing, write_whole
+from pgdyno.targets.journal_lock import JournalLock
+from pgdyno.targets.rental import stamp
+
+FOLDER = "pool"
+_NAMED = "%Y%m%d-%H%M%S"
+_STAMPED = len("20261122-093000")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A host that pgdyno borrowed, or was about to borrow."""
+
+    target: str
+    ssh: SshSpec
+
+
+@dataclass(slots=True)
+class Journal:
+    """The hosts of one run."""
+
+    folder: Path
+    plan: str
+    digest: str
+    """The digest of the plan's targets in the pool, by which a changed plan is recognized."""
+    expires: datetime
+    asked: list[Asked] = field(default_factory=list)
+    ready: dict[str, dict[str, Any]] = field(default_factory=dict)
+    account: str = ""
+    """No account owns the hosts."""
+    _lock: JournalLock = field(default_factory=JournalLock, repr=False)
+
+    @classmethod
+    def begin(cls, root: Path, plan: str, digest: str, expires: datetime) -> Journal:
+        """Creates a journal below pgdyno's home `root`. Raises TargetError."""
+        run = f"{datetime.now(UTC):{_NAMED}}-{secrets.token_hex(3)}"
+        journal = cls(root / FOLDER / run, plan, digest, expires)
+        ensure_folder(journal.folder, 0o700)
+        journal.hold()
+        journal._write()
+        return journal
+
+    @property
+    def run(self) -> str:
+        """The run's name on the hosts."""
+        return self.folder.name
+
+    @property
+    def begun(self) -> datetime:
+        """The start of the run to a second, from its name."""
+        return datetime.strptime(self.run[:_STAMPED], _NAMED).replace(tzinfo=UTC)
+
+    @property
+    def passwords(self) -> Path:
+        """The password file (libpq's format) of the run's servers, which only its owner can read."""
+        return self.folder / "passwords"
+
+    @property
+    def keys(self) -> Path:
+        """The folder with the certificates of its servers; SSH keys are those of the user."""
+        return self.folder
+
+    def asking(self, target: str, ssh: SshSpec) -> None:
+        """Notes a host before it is asked. Raises TargetError."""
+        self.asked.append(Asked(target, ssh))
+        self._write()
+
+    def refused(self) -> None:
+        """Forgets the last host, which another run has. Raises TargetError."""
+        self.asked.pop()
+        self._write()
+
+    def is_ready(self, target: str, place: dict[str, Any]) -> None:
+        """Notes how to reach the server of `target`. Raises TargetError."""
+        self.ready[target] = place
+        self._write()
+
+    def prolong(self, expires: datetime) -> None:
+        """Notes another expiry. Raises TargetError."""
+        self.expires = expires
+        self._write()
+
+    def hold(self) -> bool:
+        """Locks the journal until the process ends; returns False if another process has the lock, or closed it."""
+        return self._lock.hold(self.folder)
+
+    def release(self) -> None:
+        """Releases the lock."""
+        self._lock.release()
+
+    def close(self) -> None:
+        """Removes the journal, once all hosts are given back. Raises TargetError."""
+        with storing(self.folder, "cannot remove"):
+            shutil.rmtree(self.folder, ignore_errors=False)
+        self.release()
+
+    def _write(self) -> None:
+        content = {
+            "plan": self.plan,
+            "digest": self.digest,
+            "expires": stamp(self.expires),
+            "asked": [{"target": each.target, "ssh": each.ssh.model_dump(mode="json")} for each in self.asked],
+            "ready": self.ready,
+        }
+        file = self.folder / "journal.json"
+        write_whole(file, json.dumps(content).encode())
+        with storing(file, "cannot write"):
+            for path in (file, self.folder):
+                handle = os.open(path, os.O_RDONLY)
+                try:
+                    os.fsync(handle)
+                finally:
+                    os.close(handle)
+
+
+def journals(root: Path) -> Iterator[Journal]:
+    """Yields all journals of the home `root`, the newest first. Raises TargetError."""
+    for file in sorted((root / FOLDER).glob("*/journal.json"), reverse=True):
+        with storing(file, "cannot read"):
+            try:
+                content = json.loads(file.read_bytes())
+            except FileNotFoundError:
+                # another process has just given the hosts back
+                continue
+        expires = datetime.strptime(content["expires"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+        asked = [Asked(each["target"], SshSpec.model_validate(each["ssh"])) for each in content["asked"]]
+        yield Journal(file.parent, content["plan"], content["digest"], expires, asked, content["ready"])

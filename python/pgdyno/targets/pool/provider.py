@@ -1,0 +1,130 @@
+"""A pool of your own hosts as a provider of servers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pgdyno.errors import TargetError
+from pgdyno.plan.model import Plan
+from pgdyno.targets.estimate import Estimate
+from pgdyno.targets.pool.loan_journal import Journal, journals
+from pgdyno.targets.pool.rental import NO_COST, Left, Loan, Rental, begin, give_back, left_of, loans, standing
+from pgdyno.targets.provider import Provider, SelftestTrial, Tried, Wanted
+from pgdyno.targets.rental import Say
+
+
+@dataclass(frozen=True, slots=True)
+class Reaped:
+    """The hosts that runs had, and those that they still have."""
+
+    found: Sequence[Loan]
+    left: Sequence[Left]
+
+
+@dataclass(frozen=True, slots=True)
+class Reaper:
+    """Finds hosts by journals; a host without a journal here returns itself after its run's expiry."""
+
+    journals: Sequence[Journal]
+
+    @property
+    def places(self) -> list[str]:
+        """The hosts in the journals."""
+        return sorted({each.ssh.host for journal in self.journals for each in journal.asked})
+
+    def strangers(self) -> list[Journal]:
+        """Returns nothing: no account owns the hosts."""
+        return []
+
+    def find(self, wanted: Wanted) -> list[Loan]:
+        """Returns the hosts of runs that `wanted` selects. Raises TargetError."""
+        return [loan for journal in self._meant(wanted) for loan in loans(journal)]
+
+    def of_others(self, found: Sequence[Any]) -> list[Loan]:
+        """Returns nothing: journals are those of this machine's user."""
+        del found
+        return []
+
+    def reap(self, wanted: Wanted, say: Say) -> Reaped:
+        """Gives these hosts back. Raises TargetError."""
+        found: list[Loan] = []
+        left: list[Left] = []
+        for journal in self._meant(wanted):
+            if not journal.hold():
+                say(f"another pgdyno process uses run {journal.run}")
+                continue
+            found += [Loan(journal.run, each, journal.expires) for each in journal.asked]
+            left += give_back(journal, say)
+        return Reaped(found, left)
+
+    def _meant(self, wanted: Wanted) -> list[Journal]:
+        now = datetime.now(UTC)
+        runs = [each for each in self.journals if wanted.run in (None, each.run)]
+        return [each for each in runs if not wanted.expired or each.expires <= now]
+
+
+class Pool:
+    """Delegates to the modules of this package; `pgdyno.targets.provider` states the contract."""
+
+    title = "the pool of hosts"
+
+    def price(self, plan: Plan, root: Path, hours: float | None = None) -> Estimate:
+        del plan, root, hours
+        return NO_COST
+
+    def preflight(self, plan: Plan, root: Path, say: Say, lasts_s: float) -> Rental:
+        return begin(plan, root, say, lasts_s)
+
+    def standing(self, plan: Plan, root: Path, say: Say) -> Rental | None:
+        return standing(plan, root, say)
+
+    def is_standing(self, plan: Plan, root: Path) -> bool:
+        return any(each.plan == plan.name and each.ready for each in journals(root))
+
+    def left_of(self, plan: Plan, root: Path, say: Say) -> list[Rental]:
+        return left_of(plan, root, say)
+
+    def reaper(self, root: Path, regions: Sequence[str], *, all_regions: bool = False) -> Reaper:
+        del regions, all_regions
+        return Reaper(list(journals(root)))
+
+    def has_run(self, root: Path, text: str) -> bool:
+        return any(each.run.startswith(text) for each in journals(root))
+
+    def run_named(self, root: Path, text: str) -> str:
+        found = [each.run for each in journals(root) if each.run.startswith(text)]
+        if len(found) > 1 and text not in found:
+            raise TargetError(f"{len(found)} runs on hosts begin with {text}", hint=f"name one: {', '.join(found)}")
+        return text if len(found) != 1 else found[0]
+
+    def hourly_lines(self, there: Sequence[Any], root: Path) -> list[str]:
+        del there, root
+        return []
+
+    def policy(self) -> dict[str, Any]:
+        return {}
+
+    def dead_man_role(self) -> None:
+        # a timer of the host itself does its work
+        return None
+
+    def own_zone(self) -> str | None:
+        return None
+
+    def selftest(
+        self,
+        tried: Tried,
+        root: Path,
+        agree: Callable[[Plan, float], Estimate],
+        trial: Callable[[Plan], SelftestTrial],
+        say: Say,
+    ) -> bool:
+        del tried, root, agree, trial, say
+        raise TargetError("hosts of a pool have no selftest", hint="run a plan with a short trial on them")
+
+
+PROVIDER: Provider = Pool()

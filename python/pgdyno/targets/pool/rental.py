@@ -1,0 +1,354 @@
+"""The borrowed hosts of a plan, from the first request to their return, which also follows errors and interrupts."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from psycopg.conninfo import make_conninfo
+
+from pgdyno.errors import TargetError
+from pgdyno.plan.hosts import SshSpec
+from pgdyno.plan.model import Plan
+from pgdyno.plan.targets import servers_of
+from pgdyno.targets.dsn.schema import DsnTarget
+from pgdyno.targets.estimate import Estimate
+from pgdyno.targets.home import storing
+from pgdyno.targets.pool.host import CLEAN_UP_S, NoRootError, PoolError, on_host, reached_at
+from pgdyno.targets.pool.loan_journal import Asked, Journal, journals
+from pgdyno.targets.pool.schema import PoolTarget
+from pgdyno.targets.rental import Say, SourceReport, Span
+from pgdyno.units import parse_duration_s
+
+if TYPE_CHECKING:
+    from pgdyno.remote.remote_host import There
+
+USER = "pgdyno"
+"""The superuser of new clusters."""
+NO_COST = Estimate((), None, (), "the pool of hosts")
+
+
+def pool_targets(plan: Plan) -> dict[str, PoolTarget]:
+    """Returns the plan's servers in the pool by name: each instance of a target of several is one."""
+    return {name: spec for name, spec in servers_of(plan).items() if isinstance(spec, PoolTarget)}
+
+
+def digest_of(plan: Plan) -> str:
+    """Returns a digest of what the plan borrows."""
+    asked = {name: spec.model_dump(mode="json", exclude={"instances"}) for name, spec in pool_targets(plan).items()}
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class Loan:
+    """A host that a run has borrowed; see `pgdyno.targets.rental.Resource`."""
+
+    run: str
+    asked: Asked
+    expires: datetime | None
+
+    @property
+    def id(self) -> str:
+        """The host with the run, which together name what is to be given back."""
+        return f"{self.asked.ssh.host} {self.run}"
+
+    @property
+    def owner(self) -> str:
+        """Nobody is recorded."""
+        return ""
+
+    @property
+    def words(self) -> str:
+        """`host db1.example.net (target pg)`."""
+        return f"host {self.asked.ssh.host} (target {self.asked.target})"
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A host that could not be given back."""
+
+    resource: Loan
+    why: str
+
+    @property
+    def line(self) -> str:
+        """The message about it."""
+        until = "" if self.resource.expires is None else f"; it cleans itself up after {self.resource.expires:%FT%TZ}"
+        return f"{self.resource.words} is not given back: {self.why}{until}"
+
+
+@dataclass(slots=True)
+class Rental:
+    """The borrowed hosts of one plan; see `pgdyno.targets.rental.Rental`."""
+
+    plan: Plan
+    journal: Journal
+    say: Say
+    fresh: set[str] = field(default_factory=set)
+    since: dict[str, datetime] = field(default_factory=dict)
+    unread: set[str] = field(default_factory=set)
+
+    def up(self) -> None:
+        """Borrows a host for each target, one after the other, and sets up a server on it. Raises TargetError."""
+        for name, spec in pool_targets(self.plan).items():
+            try:
+                self._up(name, spec)
+            except TargetError as error:
+                raise type(error)(f"target {name}: {error.message}", hint=error.hint) from error
+
+    def _up(self, name: str, spec: PoolTarget) -> None:
+        self.since[name] = datetime.now(UTC)
+        busy = []
+        for ssh in spec.hosts:
+            self.say(f"{name}: borrowing {ssh.host}")
+            self.journal.asking(name, ssh)
+            password = secrets.token_urlsafe(24)
+            try:
+                said = on_host(
+                    ssh, "borrow", self.journal.run, within_s=parse_duration_s(spec.ready_within),
+                    variables=self._variables(spec, password),
+                )  # fmt: skip
+            except NoRootError:
+                self.journal.refused()
+                raise
+            answer, _, certificate = said.strip().partition("\n")
+            if answer == "ready":
+                self._ready(name, spec, ssh, password, certificate)
+                return
+            if not answer.startswith("busy: "):
+                raise PoolError(f"the host {ssh.host} answered {answer[:80]!r}", hint="give it back: pgdyno reap --all")
+            self.journal.refused()
+            busy.append(f"{ssh.host}: {answer.removeprefix('busy: ')}")
+        listed = "".join(f"\n  {each}" for each in busy)
+        raise PoolError(f"no host is free{listed}", hint="wait, or add a host to hosts = [...]")
+
+    def _variables(self, spec: PoolTarget, password: str) -> dict[str, str | Sequence[str]]:
+        lasts_s = max((self.journal.expires - datetime.now(UTC)).total_seconds(), 60.0)
+        return {
+            "VERSION": spec.version,
+            "PACKAGES": spec.packages,
+            "FOLDER": spec.folder.rstrip("/") or "/",
+            "PORT": str(spec.port),
+            "TLS": "yes" if spec.tls else "no",
+            "LASTS_S": f"{lasts_s:.0f}",
+            "INITDB": spec.initdb,
+            "ALLOW": spec.allow,
+            "SETTINGS": _settings(spec, f"{spec.folder.rstrip('/')}/pgdyno-{self.journal.run}"),
+            "ROLE": f"CREATE ROLE {USER} SUPERUSER LOGIN PASSWORD '{verifier(password)}'",
+        }
+
+    def _ready(self, name: str, spec: PoolTarget, ssh: SshSpec, password: str, certificate: str) -> None:
+        address = reached_at(ssh)
+        escaped = address.replace("\\", "\\\\").replace(":", "\\:")
+        with storing(self.journal.folder, "cannot write"):
+            if spec.tls:
+                self._certificate(name).write_text(certificate, encoding="utf-8")
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+            handle = os.open(self.journal.passwords, flags, 0o600)
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(f"{escaped}:{spec.port}:*:{USER}:{password}\n")
+        place = {"instance": ssh.host, "zone": "the pool", "version": spec.version, "host": address, "login": ""}
+        self.journal.is_ready(name, {**place, "ssh": ssh.model_dump(mode="json")})
+        self.fresh.add(name)
+
+    def _certificate(self, name: str) -> Path:
+        return self.journal.folder / f"{name}.crt"
+
+    def connection(self, name: str) -> DsnTarget:
+        """Returns how to open the server of target `name`."""
+        spec, place = pool_targets(self.plan)[name], self.journal.ready[name]
+        tls = {"sslmode": "verify-ca", "sslrootcert": str(self._certificate(name))} if spec.tls else {}
+        dsn = make_conninfo(
+            host=place["host"], port=str(spec.port), user=USER, dbname="postgres",
+            passfile=str(self.journal.passwords), **({"sslmode": "disable"} | tls),
+        )  # fmt: skip
+        keys = ("database", "allow_existing", "settings")
+        more = {key: getattr(spec, key) for key in keys if key in spec.model_fields_set}
+        return DsnTarget(kind="dsn", dsn=dsn, ssh=SshSpec.model_validate(place["ssh"]), **more)
+
+    def server_id(self, name: str) -> str:
+        """Returns the host with the run: each run has a cluster of its own."""
+        return f"{self.journal.ready[name]['instance']} {self.journal.run}"
+
+    def is_restored_often(self, name: str) -> bool:
+        """Returns False: a cluster lasts for the whole run."""
+        del name
+        return False
+
+    def wants_restore(self, name: str) -> bool:
+        """Returns False."""
+        del name
+        return False
+
+    def restore(self, name: str) -> None:
+        """Raises TargetError: there is nothing to restore a cluster from."""
+        raise TargetError(f"target {name} cannot be restored: its cluster lasts for the whole run")
+
+    def reads_first(self, name: str) -> bool:
+        """Returns False."""
+        del name
+        return False
+
+    def limits(self, name: str) -> list[str]:
+        """Returns nothing: nobody limits the host's storage."""
+        del name
+        return []
+
+    def observe(self, name: str, span: Span, late_s: float, say: Say) -> Iterator[SourceReport]:
+        """Yields nothing: the probe on the host sees all there is."""
+        del name, span, late_s, say
+        yield from ()
+
+    def accrued(self, now: datetime, ahead_s: float) -> tuple[float, float]:
+        """Returns nothing: hosts of the user's are not billed."""
+        del now, ahead_s
+        return 0.0, 0.0
+
+    def request_cost(self, name: str, now: datetime) -> float:
+        """Returns nothing."""
+        del name, now
+        return 0.0
+
+    def generator_cost(self, name: str) -> Estimate:
+        """Returns an estimate without items."""
+        del name
+        return NO_COST
+
+    def generator_ssh(self) -> SshSpec | None:
+        """Returns None: the pool has servers only."""
+        return None
+
+    def through(self) -> tuple[str, ...]:
+        """Returns no words: the load comes from this machine, or from `[trial] generators`."""
+        return ()
+
+    def load_hosts(self) -> list[There]:
+        """Returns no hosts."""
+        return []
+
+    def there(self) -> list[Loan]:
+        """Returns the hosts that the run has. Raises TargetError."""
+        return loans(self.journal)
+
+    def prolong(self, expires: datetime) -> None:
+        """Gives the hosts another expiry. Raises TargetError."""
+        left_s = max((expires - datetime.now(UTC)).total_seconds(), 1.0)
+        for each in self.journal.asked:
+            on_host(each.ssh, "prolong", self.journal.run, f"{left_s:.0f}")
+        self.journal.prolong(expires)
+
+    def down(self) -> list[Left]:
+        """Gives all hosts back; returns those that cannot be cleaned up, and keeps the journal for them."""
+        return give_back(self.journal, self.say)
+
+
+def loans(journal: Journal) -> list[Loan]:
+    """Returns the hosts that the run of `journal` has. Raises TargetError."""
+    return [
+        Loan(journal.run, each, journal.expires)
+        for each in journal.asked
+        if on_host(each.ssh, "look", journal.run).strip() == "borrowed"
+    ]
+
+
+def give_back(journal: Journal, say: Say) -> list[Left]:
+    """Gives the hosts of `journal` back, side by side, and removes the journal if all are free; returns the others."""
+
+    def back(each: Asked) -> Left | None:
+        try:
+            said = on_host(each.ssh, "give-back", journal.run, within_s=CLEAN_UP_S)
+        except TargetError as error:
+            return Left(Loan(journal.run, each, journal.expires), error.message)
+        for line in said.splitlines():
+            if line.startswith("kept: "):
+                say(f"{each.ssh.host}: {line}")
+        return None
+
+    if not journal.asked:
+        journal.close()
+        return []
+    with ThreadPoolExecutor(len(journal.asked)) as workers:
+        left = [each for each in workers.map(back, journal.asked) if each is not None]
+    if not left:
+        journal.close()
+    return left
+
+
+def begin(plan: Plan, root: Path, say: Say, lasts_s: float) -> Rental:
+    """Starts a rental that expires in `lasts_s`, without borrowing yet. Raises TargetError for an unreachable host."""
+    specs = pool_targets(plan)
+    for name, spec in specs.items():
+        for ssh in spec.hosts:
+            try:
+                reached_at(ssh)
+            except TargetError as error:
+                raise type(error)(f"target {name}: {error.message}", hint=error.hint) from error
+    return Rental(
+        plan, Journal.begin(root, plan.name, digest_of(plan), datetime.now(UTC) + timedelta(seconds=lasts_s)), say
+    )
+
+
+def standing(plan: Plan, root: Path, say: Say) -> Rental | None:
+    """Returns what `pgdyno target up` left running for this plan; None if nothing. Raises TargetError."""
+    for journal in journals(root):
+        if journal.plan != plan.name or not journal.ready:
+            continue
+        hint = f"give them back: pgdyno reap --run {journal.run}"
+        if journal.digest != digest_of(plan):
+            message = f"hosts of a plan {plan.name} are borrowed (run {journal.run}), and its targets were others then"
+            raise PoolError(message, hint=hint)
+        if journal.ready.keys() != pool_targets(plan).keys():
+            continue
+        if not journal.hold():
+            raise PoolError(f"another pgdyno uses the servers of the plan {plan.name} (run {journal.run})")
+        rental = Rental(plan, journal, say)
+        if len(rental.there()) == len(journal.asked):
+            return rental
+        # the run has expired on its hosts
+        if give_back(journal, say):
+            raise PoolError(f"hosts of the run {journal.run} cannot be given back", hint=hint)
+    return None
+
+
+def left_of(plan: Plan, root: Path, say: Say) -> list[Rental]:
+    """Returns all rentals in journals of plans of that name, complete or not."""
+    return [Rental(plan, journal, say) for journal in journals(root) if journal.plan == plan.name]
+
+
+def _settings(spec: PoolTarget, data: str) -> str:
+    """Returns lines of postgresql.conf: how the server is reached, then the plan's settings."""
+    ours = {
+        "listen_addresses": "*",
+        "port": str(spec.port),
+        "unix_socket_directories": data,
+        "password_encryption": "scram-sha-256",
+        "ssl": "on" if spec.tls else "off",
+    }
+    quoted = (
+        (name, value.replace("\\", "\\\\").replace("'", "''")) for name, value in (ours | spec.parameters).items()
+    )
+    return "".join(f"{name} = '{value}'\n" for name, value in quoted)
+
+
+ITERATIONS = 4096
+"""The default of PostgreSQL's scram_iterations."""
+
+
+def verifier(password: str) -> str:
+    """Returns `SCRAM-SHA-256$4096:salt$StoredKey:ServerKey`: the host never learns the password itself."""
+    salt = secrets.token_bytes(16)
+    salted = hashlib.pbkdf2_hmac("sha256", password.encode("ascii"), salt, ITERATIONS)
+    stored = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()
+    server = hmac.digest(salted, b"Server Key", "sha256")
+    parts = [base64.b64encode(each).decode() for each in (salt, stored, server)]
+    return f"SCRAM-SHA-256${ITERATIONS}:{parts[0]}${parts[1]}:{parts[2]}"

@@ -1,0 +1,134 @@
+"""The keys of a plan for a server on one of several hosts of your own."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import AfterValidator, Field
+
+from pgdyno.errors import Problem
+from pgdyno.plan.checks.settings import SETTING_NAME
+from pgdyno.plan.hosts import SshSpec, check_ssh
+from pgdyno.plan.reading.plan_document import Document
+from pgdyno.plan.targets import PlanPath, RentedTarget, TargetSpec, Version
+from pgdyno.plan.values import Setting
+from pgdyno.units import parse_duration_s
+
+PROVIDER = "pool"
+_OURS = "pgdyno decides where the cluster is and how clients reach it"
+RESERVED = {
+    "config_file": _OURS,
+    "data_directory": _OURS,
+    "external_pid_file": _OURS,
+    "hba_file": _OURS,
+    "ident_file": _OURS,
+    "listen_addresses": _OURS,
+    "port": "use the target's key port",
+    "ssl": "use the target's key tls",
+    "ssl_cert_file": _OURS,
+    "ssl_key_file": _OURS,
+    "unix_socket_directories": _OURS,
+}
+"""Settings that a plan cannot set, with the reason."""
+
+
+def _lasting(text: str) -> str:
+    if parse_duration_s(text) <= 0:
+        raise ValueError("must be more than 0s")
+    return text
+
+
+class PoolTarget(RentedTarget):
+    """PostgreSQL from packages on your own host, which pgdyno borrows for the run."""
+
+    provider: ClassVar[str] = PROVIDER
+    summary: ClassVar[str] = "on your own host, borrowed for the run"
+    setting_remedy: ClassVar[str] = "put it under parameters"
+
+    kind: Literal["pool"]
+    version: Version
+    """A major version of PostgreSQL."""
+    hosts: Annotated[list[SshSpec], Field(min_length=1)]
+    """Hosts with Debian or Ubuntu and systemd; pgdyno borrows the first free one. It needs root there: a login as root,
+    or sudo without a password.
+    """
+    packages: Literal["pgdg", "distribution"] = "pgdg"
+    """Packages of the PostgreSQL project, or of the operating system."""
+    parameters: dict[str, Setting] = Field(default_factory=dict)
+    """The server's settings, in postgresql.conf."""
+    initdb: list[str] = Field(default_factory=list)
+    """More arguments of initdb."""
+    folder: str = "/srv/pgdyno"
+    """Parent folder of the cluster on the host."""
+    port: Annotated[int, Field(ge=1, le=65535)] = 5432
+    allow: list[str] = Field(default_factory=list)
+    """Networks (CIDR) that may connect to the server; none: only the address of this machine."""
+    tls: bool = True
+    """Whether connections are encrypted, and the server's certificate is verified."""
+    ready_within: Annotated[str, AfterValidator(_lasting)] = "30m"
+    """How long the set-up of the host may take, which downloads packages."""
+
+    def describe(self) -> str:
+        where = f"{' or '.join(each.host for each in self.hosts)}, cluster in {self.folder}"
+        return f"PostgreSQL {self.version} on your own host: {where}{self.times()}"
+
+    def executes(self) -> Iterator[tuple[PlanPath, str]]:
+        """Yields what pgdyno does as root on the hosts, and the commands of SSH config files."""
+        hosts = ", ".join(each.host for each in self.hosts)
+        yield ("hosts",), f"installs packages and starts a server as root on one of {hosts}"
+        for number, each in enumerate(self.hosts):
+            if each.config is not None:
+                yield ("hosts", number, "config"), f"commands that {each.config} names (ProxyCommand, Match exec)"
+
+    def check(self, name: str, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
+        """Checks the hosts, their number, the version, the folder, the networks and the settings."""
+        where = ("target", name)
+        for number, each in enumerate(self.hosts):
+            yield from check_ssh((*where, "hosts", number), each, document)
+            if each in self.hosts[:number]:
+                yield document.problem((*where, "hosts", number), f"{each.host} is listed twice", "remove one of them")
+        yield from _enough(where, self, targets, document)
+        if not self.version.isdigit():
+            message = f"{self.version} cannot be chosen: packages come in their newest minor version"
+            hint = f'write version = "{self.version.partition(".")[0]}"'
+            yield document.problem((*where, "version"), message, hint)
+        if not self.folder.startswith("/"):
+            yield document.problem(
+                (*where, "folder"), f"{self.folder} is not an absolute path", 'such as "/srv/pgdyno"'
+            )
+        yield from _networks(where, self.allow, document)
+        yield from _parameters(where, self.parameters, document)
+
+
+def _networks(where: PlanPath, allow: Sequence[str], document: Document) -> Iterator[Problem]:
+    for number, network in enumerate(allow):
+        try:
+            ipaddress.ip_network(network)
+        except ValueError as error:
+            yield document.problem((*where, "allow", number), str(error), 'such as "192.0.2.0/24"')
+
+
+def _parameters(where: PlanPath, parameters: Mapping[str, str], document: Document) -> Iterator[Problem]:
+    for name, value in parameters.items():
+        at = (*where, "parameters", name)
+        if SETTING_NAME.fullmatch(name) is None or name.lower().startswith("include"):
+            yield document.problem(at, "is not the name of a setting", "remove it")
+        elif (reason := RESERVED.get(name.lower())) is not None:
+            yield document.problem(at, f"cannot be set: {reason}", "remove it")
+        elif "\n" in value or "\0" in value:
+            yield document.problem(at, "is more than one line")
+
+
+def _enough(
+    where: PlanPath, target: PoolTarget, targets: Mapping[str, TargetSpec], document: Document
+) -> Iterator[Problem]:
+    """Yields a problem if the targets of the plan need more hosts than they name."""
+    pools = [each for each in targets.values() if isinstance(each, PoolTarget)]
+    hosts = {(each.host, each.port) for pool in pools for each in pool.hosts}
+    servers = sum(each.instances for each in pools)
+    if servers > len(hosts) and target is pools[-1]:
+        what = "targets" if servers == len(pools) else "servers, instances included,"
+        message = f"{servers} {what} need as many hosts, and the plan names {len(hosts)}"
+        yield document.problem((*where, "hosts"), message, "name more hosts, or run the targets in separate plans")

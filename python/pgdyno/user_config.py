@@ -1,0 +1,47 @@
+"""The user's configuration file: defaults for options that somebody gives to every command."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from pgdyno.errors import UsageError
+
+KEYS = {"runs": "the folder of runs", "language": "the language of reports: en, ko, ja or zh"}
+_PARAMETERS = {"runs": ("runs", "into"), "language": ("language",)}
+"""The parameters of commands that each key sets, unless the command line or the environment does."""
+
+
+def config_path(environ: Mapping[str, str] = os.environ) -> Path:
+    """Returns `pgdyno/config.toml` in the folder of the XDG base directory specification."""
+    base = environ.get("XDG_CONFIG_HOME", "")
+    # the specification ignores relative paths
+    folder = Path(base) if base.startswith("/") else Path(environ.get("HOME") or "~").expanduser() / ".config"
+    return folder / "pgdyno" / "config.toml"
+
+
+def read_config(path: Path) -> dict[str, str]:
+    """Returns the keys of the file at `path`; none if it does not exist. Raises UsageError with the mistake."""
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"cannot read {path}: {reason.lower()}", hint="correct it, or remove it") from error
+    for key, value in found.items():
+        if key not in KEYS:
+            raise UsageError(f"{path}: unknown key {key}", hint=f"known keys: {', '.join(KEYS)}")
+        if not isinstance(value, str) or not value:
+            raise UsageError(f"{path}: {key} must be a text", hint=f"{key} is {KEYS[key]}")
+    if "runs" in found:
+        found["runs"] = str(Path(found["runs"]).expanduser())
+    return found
+
+
+def defaults(config: Mapping[str, str], commands: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Returns `config` as defaults of each of `commands`."""
+    values = {name: value for key, value in config.items() for name in _PARAMETERS[key]}
+    return dict.fromkeys(commands, values) if values else {}

@@ -1,0 +1,249 @@
+"""What the probe reported, second by second, and figures of several seconds together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+Line = dict[str, Any]
+US = 1e6
+LATE_S = 0.5
+"""How long after a second's end its samples may arrive."""
+SILENT_S = 4.0
+"""After this long without an answer, a server counts as away, even if its connection exists."""
+
+
+SESSION_LOST, SERVER_DOWN = "session_lost", "server_down"
+"""Reasons of the probe's warnings and gaps."""
+CLIENTS = ("client backend", "parallel worker")
+"""Backend types of the load; others work in the background."""
+
+
+def event_name(kind: str, event: str) -> str:
+    """Return `type:event`, as far as known."""
+    return f"{kind}:{event}" if event else kind
+
+
+class Wait(NamedTuple):
+    """The wait of sessions of one kind; `kind` is the wait's type, or CPU if they do not wait."""
+
+    backend: str
+    kind: str
+    event: str
+    query_id: int | None
+
+    @property
+    def is_client(self) -> bool:
+        """Return whether these are sessions of clients."""
+        return self.backend in CLIENTS
+
+    @property
+    def name(self) -> str:
+        return event_name(self.kind, self.event)
+
+
+class Row(NamedTuple):
+    span_s: float | None
+    labels: Mapping[str, str]
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A session that is active, or has an open transaction; its names come unchecked from the server."""
+
+    pid: int
+    user: str
+    database: str
+    application: str
+    state: str
+    wait: str
+    query: str
+    transaction_s: float | None
+    statement_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """Counters of all databases at a time of the server's clock, and its sessions."""
+
+    at_s: float
+    commits: float
+    rollbacks: float
+    blocks_read: float
+    blocks_hit: float
+    temp_bytes: float
+    deadlocks: float
+    sessions: Sequence[Session] = ()
+
+
+@dataclass(slots=True)
+class Bucket:
+    at_s: float
+    """Its end by this host's clock, since 1970."""
+    looks: int = 0
+    waits: Counter[Wait] = field(default_factory=Counter)
+    """Summed over the samples."""
+    samples: dict[str, list[Row]] = field(default_factory=dict)
+    blockers: list[Line] = field(default_factory=list)
+    polled: Polled | None = None
+    away: str | None = None
+    """Why the server is not reachable; None if it is."""
+
+    def rows(self, source: str) -> Iterator[Row]:
+        return iter(self.samples.get(source, ()))
+
+
+@dataclass(slots=True)
+class Fold:
+    """Sorts a probe's lines into seconds."""
+
+    notes: list[str] = field(default_factory=list)
+    """Missing data, each reported once; the view removes what it has displayed."""
+    version: str = ""
+    _open: dict[int, Bucket] = field(default_factory=dict)
+    _origin_s: float | None = None
+    _next: int = 1
+    _away: str | None = "no session yet"
+    _last_line_us: int = 0
+    _said: set[str] = field(default_factory=set)
+
+    def started_anew(self) -> None:
+        """Prepare for the lines of another probe."""
+        self._open.clear()
+        self._origin_s, self._next, self._last_line_us = None, 1, 0
+        self._away = self._away or "no session yet"
+
+    def take(self, line: Line) -> None:
+        event = line.get("event")
+        if event == "start":
+            self._origin_s = (line["wall_us"] - line["t_us"]) / US
+        elif event == "connected":
+            self.version, self._away = str(line["server_version"]), None
+            self._last_line_us = line["t_us"]
+        elif event in ("warning", "gap"):
+            self._problem(line, is_gap=event == "gap")
+        elif event in ("waits", "sample", "blockers"):
+            self._put(line)
+
+    def polled(self, polled: Polled) -> None:
+        """Record current counters and sessions."""
+        if self._origin_s is not None and self._next in self._open:
+            self._open[self._next].polled = polled
+
+    def note(self, text: str) -> None:
+        """Add a note, if it is new."""
+        if text not in self._said:
+            self._said.add(text)
+            self.notes.append(text)
+
+    def finished(self, now_s: float) -> list[Bucket]:
+        """Return the seconds that are complete `now_s` after the probe's start, oldest first."""
+        done = []
+        while self._origin_s is not None and now_s >= self._next + LATE_S:
+            bucket = self._bucket(self._next)
+            del self._open[self._next]
+            silent_s = self._next - self._last_line_us / US
+            bucket.away = self._away
+            if bucket.away is None and silent_s > SILENT_S:
+                bucket.away = f"no answer for {silent_s:.0f} s"
+            done.append(bucket)
+            self._next += 1
+            self._bucket(self._next)
+        return done
+
+    def _problem(self, line: Line, *, is_gap: bool) -> None:
+        source, message, reason = line["source"], str(line["message"]), line.get("reason")
+        if source == "server" and (not is_gap or reason == SESSION_LOST):
+            self._away = message
+        elif not is_gap and reason != SERVER_DOWN:
+            self.note(f"{source}: {message}")
+
+    def _put(self, line: Line) -> None:
+        t_us = line["t_us"]
+        if line["event"] == "waits":
+            bucket = self._bucket(int(t_us // US) + 1)
+            bucket.looks += 1
+            bucket.waits.update(_waits(line["rows"]))
+            self._last_line_us = t_us
+            return
+        bucket = self._bucket(round(t_us / US))
+        if line["event"] == "blockers":
+            bucket.blockers = line["rows"]
+            return
+        span_s = line["span_us"] / US if line.get("span_us") else None
+        rows = [Row(span_s, row.get("labels") or {}, row["values"]) for row in line["rows"]]
+        bucket.samples.setdefault(line["source"], []).extend(rows)
+
+    def _bucket(self, number: int) -> Bucket:
+        # keep a sample that is too late for its second
+        number = max(number, self._next)
+        return self._open.setdefault(number, Bucket((self._origin_s or 0.0) + number))
+
+
+def _waits(rows: Iterable[Line]) -> Counter[Wait]:
+    waits: Counter[Wait] = Counter()
+    for row in rows:
+        wait = Wait(row["backend_type"] or "", row["wait_type"] or "", row["wait"] or "", row["query_id"])
+        waits[wait] += row["sessions"]
+    return waits
+
+
+def rate(rows: Sequence[Row], metric: str) -> float | None:
+    """Return an amount per second; None if nothing of the kind was sampled over a span."""
+    spans = [row for row in rows if row.span_s]
+    length = sum(row.span_s or 0.0 for row in spans)
+    # zeros may be left out of a row, so that a row without the figure means 0
+    return sum(row.values.get(metric, 0.0) for row in spans) / length if length else None
+
+
+def average(rows: Sequence[Row], metric: str) -> float | None:
+    """Return the time-weighted average of a share or a number."""
+    spans = [row for row in rows if row.span_s]
+    length = sum(row.span_s or 0.0 for row in spans)
+    return sum(row.values.get(metric, 0.0) * (row.span_s or 0.0) for row in spans) / length if length else None
+
+
+def mean(rows: Sequence[Row], metric: str, of: str) -> float | None:
+    """Return a mean weighted by the number of occurrences (`of`)."""
+    weighted = [row for row in rows if metric in row.values and row.values.get(of)]
+    number = sum(row.values[of] for row in weighted)
+    return sum(row.values[metric] * row.values[of] for row in weighted) / number if number else None
+
+
+def last(rows: Sequence[Row], metric: str) -> float | None:
+    """Return the last value of a gauge."""
+    return next((row.values[metric] for row in reversed(rows) if metric in row.values), None)
+
+
+def by_label(rows: Sequence[Row], label: str) -> dict[str, list[Row]]:
+    """Return rows by the value of one of their labels, in order of appearance."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row.labels.get(label, ""), []).append(row)
+    return groups
+
+
+def rows_of(buckets: Sequence[Bucket], source: str) -> list[Row]:
+    return [row for bucket in buckets for row in bucket.rows(source)]
+
+
+def active(
+    buckets: Sequence[Bucket], key: Callable[[Wait], str | None] = lambda wait: wait.kind
+) -> Mapping[str, float] | None:
+    """Return average active sessions by `key`, most first; a key of None is left out.
+
+    None without a sample.
+    """
+    looks = sum(bucket.looks for bucket in buckets)
+    if not looks:
+        return None
+    sums: Counter[str] = Counter()
+    for bucket in buckets:
+        for wait, sessions in bucket.waits.items():
+            name = key(wait)
+            if name is not None:
+                sums[name] += sessions
+    return {name: sessions / looks for name, sessions in sums.most_common()}

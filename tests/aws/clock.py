@@ -1,0 +1,35 @@
+"""Time in the simulated account, which tests control."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Clock:
+    """Passes by a second with each request, and by each pause, which takes no real time.
+
+    Stands in for the module `time` where pgdyno waits for Amazon.
+    """
+
+    now_s: float = 0.0
+    pauses: list[float] = field(default_factory=list)
+    on_sleep: Callable[[float], None] = lambda _now_s: None
+    """Called after each pause."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, length_s: float) -> None:
+        with self._lock:
+            self.now_s += length_s
+            self.pauses.append(length_s)
+        self.on_sleep(self.now_s)
+
+    def request(self) -> None:
+        """Counts a request."""
+        with self._lock:
+            self.now_s += 1.0

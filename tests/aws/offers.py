@@ -1,0 +1,171 @@
+"""What the simulated account may rent: classes and types by zone, limits of their storage, and the account's quotas.
+
+Sources: "Supported DB engines for DB instance classes" and "Amazon RDS DB instance storage" (RDS user guide),
+DescribeOrderableDBInstanceOptions and DescribeAccountAttributes in botocore's model and the CLI's examples, the quota
+codes and defaults of "Amazon EC2 endpoints and quotas" and "Amazon EBS endpoints and quotas". EC2's types have their
+figures from moto, which has them from DescribeInstanceTypes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from moto.ec2.models.instance_types import INSTANCE_TYPES
+
+from tests.aws.catalogue import VERSIONS
+from tests.aws.ec2 import Machine
+from tests.aws.refusal import RefusedError
+
+ENGINES = {
+    "postgres": ("db.m7g.large", "db.m8g.large", "db.m7g.xlarge", "db.t4g.micro", "db.r5.2xlarge"),
+    "aurora-postgresql": (
+        "db.serverless",
+        "db.r8g.large",
+        "db.r5.2xlarge",
+        "db.r5.4xlarge",
+        "db.r6g.4xlarge",
+        "db.t4g.medium",
+    ),
+}
+STORAGE: dict[str, dict[str, dict[str, Any]]] = {
+    "postgres": {
+        "gp2": {"MinStorageSize": 20, "MaxStorageSize": 65536},
+        "gp3": {
+            "MinStorageSize": 20,
+            "MaxStorageSize": 65536,
+            "MinIopsPerDbInstance": 3000,
+            "MaxIopsPerDbInstance": 64000,
+            "MinStorageThroughputPerDbInstance": 125,
+            "MaxStorageThroughputPerDbInstance": 4000,
+        },
+        "io1": {
+            "MinStorageSize": 100,
+            "MaxStorageSize": 65536,
+            "MinIopsPerDbInstance": 1000,
+            "MaxIopsPerDbInstance": 256000,
+            "MinIopsPerGib": 0.5,
+            "MaxIopsPerGib": 50.0,
+        },
+        "io2": {
+            "MinStorageSize": 100,
+            "MaxStorageSize": 65536,
+            "MinIopsPerDbInstance": 1000,
+            "MaxIopsPerDbInstance": 256000,
+            "MinIopsPerGib": 0.5,
+            "MaxIopsPerGib": 1000.0,
+        },
+    },
+    "aurora-postgresql": {"aurora": {}, "aurora-iopt1": {}},
+}
+STANDARD, IO1, IO2 = "L-1216C47A", "L-B3A130E6", "L-8D977E7E"
+"""Codes of the quotas of vCPU of types A, C, D, H, I, M, R, T and Z, and of IOPS of io1 and io2."""
+FAMILIES = "acdhimrtz"
+Answer = dict[str, Any]
+
+
+@dataclass
+class Offers:
+    """What can be rented, which tests change."""
+
+    region: str
+    quotas: dict[str, float] = field(
+        default_factory=lambda: {STANDARD: 256.0, IO1: 300_000.0, IO2: 100_000.0, "L-7A658B76": 50.0}
+    )
+    databases: int = 40
+    """The most database instances."""
+    missing: set[tuple[str, str]] = field(default_factory=set)
+    """Classes and types that a zone does not have."""
+
+    @property
+    def zones(self) -> list[str]:
+        """The region's zones."""
+        return [f"{self.region}{each}" for each in "abc"]
+
+    def zones_of(self, name: str) -> list[str]:
+        """Returns the zones that have a class or type."""
+        return [each for each in self.zones if (name, each) not in self.missing]
+
+    # ---- databases ----
+
+    def orderable(self, asked: Answer) -> Answer:
+        """Answers DescribeOrderableDBInstanceOptions."""
+        engine, version, name = asked["Engine"], asked.get("EngineVersion"), asked.get("DBInstanceClass")
+        options = [
+            {
+                "Engine": engine,
+                "EngineVersion": each,
+                "DBInstanceClass": offered,
+                "LicenseModel": "postgresql-license",
+                "AvailabilityZones": [{"Name": zone} for zone in self.zones_of(offered)],
+                "Vpc": True,
+                "SupportsStorageEncryption": True,
+                "SupportsPerformanceInsights": True,
+                "StorageType": storage,
+                **limits,
+            }
+            for each in VERSIONS[engine]
+            if version in (None, each)
+            for offered in ENGINES[engine]
+            if name in (None, offered) and self.zones_of(offered)
+            for storage, limits in STORAGE[engine].items()
+        ]
+        return {"OrderableDBInstanceOptions": options}
+
+    def check_database(self, asked: Answer, rented: int) -> None:
+        """Raises RefusedError if a database instance cannot be created; `rented` instances exist."""
+        if rented >= self.databases:
+            raise RefusedError("InstanceQuotaExceeded", f"DB instances: {self.databases}")
+        engine, name, zone = asked.get("Engine", "postgres"), asked["DBInstanceClass"], asked.get("AvailabilityZone")
+        if name not in ENGINES[engine] or (zone is not None and zone not in self.zones_of(name)):
+            said = "RDS does not support creating a DB instance with the following combination: "
+            raise RefusedError("InvalidParameterCombination", f"{said}DBInstanceClass={name}, Engine={engine}")
+
+    def account(self, rented: int, storage_gb: int) -> Answer:
+        """Answers DescribeAccountAttributes."""
+        listed = (("DBInstances", rented, self.databases), ("AllocatedStorage", storage_gb, 100_000))
+        return {"AccountQuotas": [{"AccountQuotaName": name, "Used": used, "Max": most} for name, used, most in listed]}
+
+    # ---- hosts ----
+
+    def quota(self, asked: Answer) -> Answer:
+        """Answers GetServiceQuota."""
+        code = asked["QuotaCode"]
+        if code not in self.quotas:
+            raise RefusedError("NoSuchResourceException", f"no quota {code}")
+        return {"Quota": {"ServiceCode": asked["ServiceCode"], "QuotaCode": code, "Value": self.quotas[code]}}
+
+    def offerings(self, asked: Answer) -> Answer:
+        """Answers DescribeInstanceTypeOfferings by zone."""
+        assert asked["LocationType"] == "availability-zone"
+        (wanted,) = (each["Values"] for each in asked["Filters"] if each["Name"] == "instance-type")
+        found = [{"InstanceType": name, "Location": zone} for name in wanted for zone in self.zones_of(name)]
+        return {"InstanceTypeOfferings": [{**each, "LocationType": "availability-zone"} for each in found]}
+
+    def check_host(self, asked: Answer, zone: str, running: Iterator[Machine]) -> None:
+        """Raises RefusedError if an instance cannot be created beside those that run."""
+        name, there = asked["InstanceType"], list(running)
+        if zone not in self.zones_of(name):
+            said = (
+                f"Your requested instance type ({name}) is not supported in your requested Availability Zone ({zone})."
+            )
+            raise RefusedError("Unsupported", said)
+        used = sum(vcpus(each.asked["InstanceType"]) for each in there)
+        if name[0] in FAMILIES and used + vcpus(name) > self.quotas[STANDARD]:
+            said = "You have requested more vCPU capacity than your current vCPU limit"
+            raise RefusedError("VcpuLimitExceeded", f"{said} of {self.quotas[STANDARD]:.0f} allows")
+        for kind, code in (("io1", IO1), ("io2", IO2)):
+            held = sum(_iops(each.asked, kind) for each in there)
+            if held + _iops(asked, kind) > self.quotas[code]:
+                raise RefusedError("MaxIOPSLimitExceeded", "You have exceeded your maximum total IOPS limit")
+
+
+def vcpus(name: str) -> int:
+    """Returns the number of vCPU of a type of EC2."""
+    return int(INSTANCE_TYPES[name]["VCpuInfo"]["DefaultVCpus"])
+
+
+def _iops(asked: Answer, kind: str) -> int:
+    volumes = [each["Ebs"] for each in asked["BlockDeviceMappings"]]
+    return sum(int(each.get("Iops", 0)) for each in volumes if each["VolumeType"] == kind)

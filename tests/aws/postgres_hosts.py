@@ -1,0 +1,64 @@
+"""A real PostgreSQL with TLS at the addresses of simulated servers."""
+
+from __future__ import annotations
+
+from psycopg import sql
+
+from tests.aws.host_interface import Hosts
+from tests.postgres.tls_server import TlsServer
+
+DATABASES = ("pgdyno", "pgdyno_template")
+
+
+class PostgresHosts(Hosts):
+    """Runs one real server for one simulated server at a time: a new server is empty or has the data of its
+    snapshot.
+    """
+
+    def __init__(self, server: TlsServer) -> None:
+        self.port = server.port
+        self._server = server
+        self.origins: list[str | None] = []
+        """The snapshot of every server that was created, or None."""
+        with server.connect() as connection:
+            connection.execute("DROP ROLE IF EXISTS rds_superuser")
+            connection.execute("CREATE ROLE rds_superuser")
+            # as RDS has it
+            connection.execute("ALTER SYSTEM SET log_line_prefix = '%t:%r:%u@%d:[%p]:'")
+            connection.execute("ALTER SYSTEM SET log_timezone = 'UTC'")
+            connection.execute("SELECT pg_reload_conf()")
+            connection.execute("GRANT pg_checkpoint, pg_monitor TO rds_superuser")
+
+    def made(self, name: str, user: str, password: str | None, origin: str | None, parameters: dict[str, str]) -> None:
+        self.origins.append(origin)
+        self.removed(name)
+        with self._server.connect() as connection:
+            role = sql.Identifier(user)
+            connection.execute(sql.SQL("CREATE ROLE {} LOGIN CREATEDB IN ROLE rds_superuser").format(role))
+        self.configured(name, user, parameters)
+        if password is not None:
+            self.changed(name, user, password)
+
+    def configured(self, name: str, user: str, parameters: dict[str, str]) -> None:
+        del name
+        with self._server.connect() as connection:
+            for each, value in parameters.items():
+                # other servers on this one are not to have them
+                statement = sql.SQL("ALTER ROLE {} SET {} = {}")
+                connection.execute(statement.format(sql.Identifier(user), sql.Identifier(each), sql.Literal(value)))
+
+    def changed(self, name: str, user: str, password: str) -> None:
+        del name
+        with self._server.connect() as connection:
+            statement = sql.SQL("ALTER ROLE {} PASSWORD {}")
+            connection.execute(statement.format(sql.Identifier(user), sql.Literal(password)))
+
+    def log(self) -> str:
+        return (self._server.folder / "log").read_text()
+
+    def removed(self, name: str) -> None:
+        del name
+        with self._server.connect() as connection:
+            for each in DATABASES:
+                connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(each)))
+            connection.execute("DROP ROLE IF EXISTS pgdyno")

@@ -1,0 +1,51 @@
+"""Every plan of the catalogue that rents comes up and goes on the simulated account, in its region."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from pgdyno.plan import load_plan
+from pgdyno.targets.aws import api
+from pgdyno.targets.aws import rental as life
+from pgdyno.targets.aws.rental import begin, rented_targets
+from tests.aws.account import without_hosts
+from tests.aws.simulator import simulated
+
+REGIONS = {
+    "graviton-pgbench": "us-east-1",
+    "aurora-sysbench": "us-east-1",
+    "pgecons-queries": "ap-northeast-1",
+    "pgecons-tprocc": "ap-northeast-1",
+}
+
+
+def test_the_list_is_complete() -> None:
+    plans = Path(life.__file__).parents[2] / "plans"
+    rented = {file.stem for file in plans.glob("*.toml") if rented_targets(load_plan(file.stem).plan)}
+    assert rented == REGIONS.keys()
+
+
+@pytest.mark.parametrize("name", REGIONS)
+def test_a_plan_of_the_catalogue_passes(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PGDYNO_ADDRESS", "203.0.113.7")
+    without_hosts(monkeypatch)
+    monkeypatch.setattr("pgdyno.targets.aws.hosts.generator.check_reach", lambda *_: None)
+    monkeypatch.setattr(life, "wait_until_it_answers", lambda *_: None)
+    monkeypatch.setattr(life, "tls_root", lambda *_: tmp_path / "root.pem")
+    with simulated(region=REGIONS[name]) as simulator:
+        for key, value in simulator.environment.items():
+            monkeypatch.setenv(key, value)
+        monkeypatch.delenv("AWS_PROFILE", raising=False)
+        monkeypatch.setattr(api, "time", simulator.clock)
+        monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=lambda _: None))
+        said: list[str] = []
+        rental = begin(load_plan(name).plan, tmp_path, said.append, 24 * 3600)
+        rental.up()
+        assert {each["zone"] for each in rental.journal.ready.values()} == {f"{REGIONS[name]}a"}
+        refusals = [each for each in said if "no capacity" in each or "not checked" in each]
+        assert refusals == []
+        assert rental.down() == []
+        assert simulator.left() == []

@@ -1,0 +1,167 @@
+"""What a run costs at the most: a run stops before that, whatever choices it gets and however long its trials take."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import PlanError
+from pgdyno.experiment.limits.cost_guard import REMOVAL_S, RESERVE, CostGuard
+from pgdyno.experiment.limits.disk_guard import StopRunError
+from pgdyno.experiment.rented.rented_servers import Renting
+from pgdyno.plan import Plan, load_plan, planned_trials
+from pgdyno.plan.time_budget.time_and_disk import loading_s, overhead_s
+from pgdyno.plan.workload import trial_s
+from pgdyno.targets.aws.pricing.cost import MOST_IO, at_most, estimate, io_usage, items_of, processors
+from pgdyno.targets.aws.pricing.metering import accrued
+from pgdyno.targets.aws.pricing.prices import Prices, list_prices
+from pgdyno.targets.aws.schema import AuroraTarget
+from pgdyno.targets.rental import GENERATOR
+from tests.aws.account import amazon, plan, rental, root
+from tests.aws.plans import aurora, generator, rds, write_plan
+from tests.aws.simulator import Fault, Simulator
+
+__all__ = ["amazon", "root"]
+CATALOGUE = ("graviton-pgbench", "aurora-sysbench", "pgecons-queries", "pgecons-tprocc")
+
+
+class Dearest:
+    """A rental that got the dearest of every choice, and makes as many requests as pgdyno expects at the most."""
+
+    def __init__(self, rented: Plan, prices: Prices) -> None:
+        self.plan, self.items = rented, items_of(rented, prices, "", dearest=True)
+        self.began = datetime.now(UTC)
+
+    def is_restored_often(self, name: str) -> bool:
+        return getattr(self.plan.target[name], "restore", "once") == "each-trial"
+
+    def accrued(self, now: datetime, ahead_s: float) -> tuple[float, float]:
+        since = dict.fromkeys([*self.plan.target, GENERATOR], self.began)
+        found = accrued(self.items, since, {}, now, ahead_s)
+        assert found is not None
+        per_s = sum(
+            processors(spec.instance) * MOST_IO * list_prices()[io_usage(spec.region or "").key].amount
+            for spec in self.plan.target.values()
+            if isinstance(spec, AuroraTarget) and spec.storage_type == "standard"
+        )
+        paid = per_s * (now - self.began).total_seconds()
+        return found[0] + paid, found[1] + paid + per_s * ahead_s
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_a_run_with_the_dearest_choices_stops_before_its_most(amazon: Simulator, tmp_path: Path, name: str) -> None:
+    amazon.denied = {"pricing:GetProducts"}
+    rented, prices = load_plan(name).plan, Prices(tmp_path)
+    found = estimate(rented, prices, "")
+    assert found.total is not None
+    assert found.most is not None
+    assert found.total < found.most
+    stopped: list[float] = []
+    for slower in (1.0, RESERVE):
+        dearest = Dearest(rented, prices)
+        now = dearest.began + timedelta(minutes=30)
+        guard = CostGuard(rented, dearest, Renting(most=found.most), now=lambda: now)  # type: ignore[arg-type] # noqa: B023
+        loaded: set[str] = set()
+        try:
+            for trial in planned_trials(rented, 1):
+                guard.check(trial)
+                load_s = 0.0 if trial.target in loaded else loading_s(rented, rented.points())
+                loaded.add(trial.target)
+                needed_s = load_s + overhead_s(rented, trial.point) + (trial_s(rented) or 0.0)
+                now += timedelta(seconds=slower * needed_s)
+        except StopRunError:
+            stopped.append(slower)
+        now += timedelta(seconds=REMOVAL_S)
+        assert dearest.accrued(now, 0.0)[0] <= found.most
+    # what takes twice as long as planned cannot come to its end
+    assert RESERVE in stopped
+
+
+@pytest.mark.usefixtures("amazon")
+def test_the_dearest_of_instead_counts(tmp_path: Path, root: Path) -> None:
+    target = rds(root, instead='["db.m8g.large", "db.t4g.micro"]', region='"eu-central-1"')
+    rented = plan(tmp_path, target)
+    prices = Prices(tmp_path)
+    found = estimate(rented, prices, "")
+    assert found.items[0].what == "db.m7g.large"
+    dearest = items_of(rented, prices, "", dearest=True)
+    assert dearest[0].what == "db.m8g.large"
+    assert found.hours is not None
+    assert found.most == at_most(dearest, 1.5 * found.hours)
+
+
+def test_what_runs_is_metered_at_the_price_of_what_was_got(amazon: Simulator, tmp_path: Path, root: Path) -> None:
+    amazon.faults = [
+        Fault(
+            "CreateDBInstance", "InsufficientDBInstanceCapacity", when=lambda asked: "m7g" in asked["DBInstanceClass"]
+        )
+    ]
+    rented = rental(tmp_path, rds(root, instead='["db.m8g.large"]', public="false"), aurora(root, public="false"))
+    rented.up()
+    now = datetime.now(UTC) + timedelta(hours=2)
+    found = rented.accrued(now, 3600.0)
+    assert found is not None
+    rates = 0.3 + 0.1 * 20 / 730 + 0.3 + 0.12 / 730
+    requests = 0.2e-6 * 301_000 * 24
+    # CloudWatch has counted all but the last minutes of two hours
+    assert rates * 2 + requests * 0.9 < found[0] < rates * 2.1 + requests * 1.1 + 0.2e-6 * 2 * MOST_IO * 600
+    assert found[1] - found[0] == pytest.approx(rates + 0.2e-6 * 2 * MOST_IO * 3600, rel=0.01)
+    (made,) = [
+        given
+        for name, given in zip(amazon.calls, amazon.parameters, strict=True)
+        if name == "rds:CreateDBInstance" and given["DBInstanceClass"] == "db.m8g.large"
+    ]
+    assert made["EngineLifecycleSupport"] == "open-source-rds-extended-support-disabled"
+    assert rented.down() == []
+
+
+def test_the_size_of_a_snapshot_counts_and_is_unknown_without_access(
+    amazon: Simulator, tmp_path: Path, root: Path
+) -> None:
+    amazon.rds.create_db_instance(
+        {
+            "db_instance_identifier": "origin",
+            "allocated_storage": 300,
+            "engine": "postgres",
+            "engine_version": "18.1",
+            "db_instance_class": "db.m7g.large",
+            "master_username": "pgdyno",
+            "master_user_password": "secret-enough",
+        }
+    )
+    amazon.rds.create_db_snapshot("origin", "mine")
+    restored = plan(tmp_path, rds(root, snapshot='"mine"', region='"eu-central-1"'))
+    (volume,) = [each for each in estimate(restored, Prices(tmp_path), "").items if each.what == "gp3"]
+    assert volume.count == 300
+    amazon.denied = {"rds:DescribeDBSnapshots"}
+    found = estimate(restored, Prices(tmp_path), "")
+    assert ([each.what for each in found.unknown], found.most) == (["gp3"], None)
+
+
+def test_extended_support_is_refused_unless_asked_for_and_then_priced(
+    amazon: Simulator, tmp_path: Path, root: Path
+) -> None:
+    amazon.denied = {"pricing:GetProducts"}
+    old = {"version": '"12"', "region": '"us-east-1"', "instance": '"db.r5.2xlarge"'}
+    with pytest.raises(PlanError) as caught:
+        plan(tmp_path, rds(root, **old))
+    assert ["past its standard support" in each.message for each in caught.value.problems] == [True]
+    asked = plan(tmp_path, rds(root, extended_support="true", **old))
+    (support,) = [each for each in estimate(asked, Prices(tmp_path), "").items if each.unit == "vCPU"]
+    assert support.count == 8
+    assert support.hourly == pytest.approx(0.8)
+
+
+@pytest.mark.usefixtures("amazon")
+def test_a_copy_takes_as_long_as_the_volume_lets_it(tmp_path: Path, root: Path) -> None:
+    hours = {}
+    for kind, more in (("slow", {}), ("fast", {"storage": '"400GB"'})):
+        target, reset = rds(root, region='"eu-central-1"', **more), '[reset]\nmethod = "template"\n'
+        file = write_plan(tmp_path / kind, target, generator(instance='"t4g.micro"'), repeats=10, more=reset)
+        found = estimate(load_plan(file, ["workload.scale=1000"]).plan, Prices(tmp_path), "")
+        assert found.hours is not None
+        hours[kind] = found.hours
+    # ten copies of 15 GB, read and written at 125 MB/s or at 500 MB/s, where a local disk's 300 MB/s are assumed
+    assert hours["slow"] - hours["fast"] > 10 * 15_000 * (2 / 125 - 1 / 300) / 3600 * 0.9

@@ -1,0 +1,263 @@
+"""Rented servers, from nothing to nothing, against the simulator: what is made, noted, refused, and found again."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from pgdyno.commands.target import down as bring_down
+from pgdyno.commands.target import status as show_status
+from pgdyno.errors import ExitCode, TargetError
+from pgdyno.targets import Home
+from pgdyno.targets.aws import network, removal
+from pgdyno.targets.aws import rental as life
+from pgdyno.targets.aws.policy import actions
+from pgdyno.targets.aws.removal import Reaper
+from pgdyno.targets.aws.rental import begin
+from pgdyno.targets.aws.rental_journal import Kind, journals
+from pgdyno.targets.provider import Wanted
+from tests.aws.account import SAID, amazon, kill_at, plan, rental, root
+from tests.aws.plans import aurora, rds, write_plan
+from tests.aws.simulator import Simulator
+
+__all__ = ["amazon", "root"]
+
+
+def test_both_kinds_come_up_as_asked_and_go_without_a_trace(amazon: Simulator, tmp_path: Path, root: Path) -> None:
+    of_rds = rds(root, parameters='{ shared_buffers = "8GB", autovacuum = "off" }', zones='["eu-central-1b"]')
+    of_aurora = aurora(root, cluster_parameters='{ autovacuum = "on" }', storage_type='"io-optimized"')
+    rented = rental(tmp_path, of_rds, of_aurora)
+    rented.up()
+    asked = dict(zip(amazon.calls, amazon.parameters, strict=True))
+    changed = asked["rds:ModifyDBParameterGroup"]["Parameters"]
+    assert {each["ParameterName"]: each["ParameterValue"] for each in changed} == {
+        "shared_buffers": "1048576",
+        "autovacuum": "0",
+    }
+    made = [each for name, each in zip(amazon.calls, amazon.parameters, strict=True) if name == "rds:CreateDBInstance"]
+    assert (
+        made[0]
+        | {
+            "DBInstanceClass": "db.m7g.large",
+            "EngineVersion": "18.1",
+            "AllocatedStorage": 20,
+            "MultiAZ": False,
+            "AvailabilityZone": "eu-central-1b",
+        }
+        == made[0]
+    )
+    assert asked["rds:CreateDBCluster"]["StorageType"] == "aurora-iopt1"
+    (rule,) = [each for each in asked["ec2:AuthorizeSecurityGroupIngress"]["IpPermissions"] if "IpRanges" in each]
+    assert (rule["FromPort"], rule["IpRanges"]) == (5432, [{"CidrIp": "203.0.113.7/32"}])
+    assert rented.journal.ready.keys() == {"rds", "aurora"}
+    assert rented.journal.passwords.stat().st_mode & 0o077 == 0
+    assert "password" not in rented.connection("rds").dsn
+    # everything bears the tags by which another machine finds it
+    elsewhere = Reaper(tmp_path / "another home").find(Wanted(rented.journal.run))
+    assert [each.id for each in elsewhere] == [each.id for each in rented.there()]
+    assert {each.name for each in elsewhere} == set(amazon.left())
+    until = datetime.now(UTC) + timedelta(hours=9)
+    rented.prolong(until)
+    assert {each.expires for each in rented.there()} == {until.replace(microsecond=0)}
+    assert rented.down() == []
+    assert amazon.left() == []
+    assert list((tmp_path / "home" / "aws").iterdir()) == []
+
+
+MUTATING = {
+    "rds": [
+        "scheduler:CreateSchedule",
+        "ec2:CreateSecurityGroup",
+        "ec2:AuthorizeSecurityGroupIngress",
+        "rds:CreateDBParameterGroup",
+        "rds:ModifyDBParameterGroup",
+        "rds:CreateDBInstance",
+    ],
+    "aurora": [
+        "scheduler:CreateSchedule",
+        "ec2:CreateSecurityGroup",
+        "rds:CreateDBClusterParameterGroup",
+        "rds:ModifyDBClusterParameterGroup",
+        "rds:CreateDBCluster",
+        "rds:CreateDBInstance",
+    ],
+}
+MADE_BY = {
+    "scheduler:CreateSchedule": Kind.SCHEDULE,
+    "ec2:CreateSecurityGroup": Kind.SECURITY_GROUP,
+    "rds:CreateDBParameterGroup": Kind.DB_PARAMETERS,
+    "rds:CreateDBClusterParameterGroup": Kind.CLUSTER_PARAMETERS,
+    "rds:CreateDBCluster": Kind.DB_CLUSTER,
+    "rds:CreateDBInstance": Kind.DB_INSTANCE,
+}
+
+
+def test_each_instance_of_a_target_is_a_server(amazon: Simulator, tmp_path: Path, root: Path) -> None:
+    rented = rental(tmp_path, rds(root, instances="2"), repeats=2)
+    rented.up()
+    assert rented.journal.ready.keys() == {"rds.1", "rds.2"}
+    assert amazon.calls.count("rds:CreateDBInstance") == 2
+    assert len({rented.server_id(name) for name in rented.journal.ready}) == 2
+    assert rented.down() == []
+    assert rented.there() == []
+
+
+def test_killed_at_any_call_nothing_is_left_that_cannot_be_found(
+    amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # the checks before the rental create nothing, and would be repeated in every child
+    monkeypatch.setattr(life.Rental, "_check_before", lambda _self: None)
+    # what is read here need not be read in every child
+    assert Reaper(tmp_path / "home").find(Wanted()) == []
+    killed: dict[str, set[Kind]] = {}
+    targets = {
+        "rds": rds(root, parameters='{ work_mem = "64MB" }'),
+        "aurora": aurora(root, cluster_parameters='{ autovacuum = "on" }'),
+    }
+    for kind, calls in MUTATING.items():
+        for place, call in enumerate(calls):
+            rented = rental(tmp_path, targets[kind])
+            rented.journal.release()
+            kill_at(amazon, call, rented.up)
+            killed[rented.journal.run] = {MADE_BY[each] for each in calls[: place + 1] if each in MADE_BY}
+    amazon.on_call = lambda _action, _number: None
+    for home in ("home", "another home"):
+        reaper = Reaper(tmp_path / home)
+        for run, kinds in killed.items():
+            assert {each.kind for each in reaper.find(Wanted(run))} == kinds
+        everything = reaper.find(Wanted())
+        assert sorted(each.name for each in everything) == sorted(amazon.left())
+        assert reaper.find(Wanted(expired=True)) == []
+    done = Reaper(tmp_path / "home").reap(Wanted(), SAID.append)
+    assert (done.left, amazon.left()) == ([], [])
+    assert {each.run for each in done.found} == killed.keys()
+    assert list(journals(tmp_path / "home")) == []
+    # twice without harm
+    assert Reaper(tmp_path / "home").reap(Wanted(), SAID.append).found == []
+
+
+def test_a_serverless_instance_has_the_capacity_of_the_plan(amazon: Simulator, tmp_path: Path, root: Path) -> None:
+    rented = rental(tmp_path, aurora(root, instance='"db.serverless"', capacity="{ min = 0.5, max = 64 }"))
+    rented.up()
+    asked = dict(zip(amazon.calls, amazon.parameters, strict=True))
+    assert asked["rds:CreateDBCluster"]["ServerlessV2ScalingConfiguration"] == {"MinCapacity": 0.5, "MaxCapacity": 64}
+    assert asked["rds:CreateDBInstance"]["DBInstanceClass"] == "db.serverless"
+    assert rented.down() == []
+    assert amazon.left() == []
+
+
+def test_what_is_up_is_listed_with_its_price(
+    amazon: Simulator, tmp_path: Path, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rented = begin(plan(tmp_path, rds(root)), Home.locate().root, SAID.append, 3600)
+    rented.up()
+    rented.journal.release()
+    show_status(str(write_plan(tmp_path / "plan", rds(root))), [], json=False)
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith(f"run {rented.journal.run}, until 20")
+    assert said[1] == "  rds: db.m7g.large at 127.0.0.1, eu-central-1a"
+    assert said[-1] == "this costs 0.2027 USD an hour; public addresses and detailed monitoring are not counted"
+    assert bring_down(str(tmp_path / "plan" / "rented.toml"), []) is ExitCode.OK
+    assert "all resources removed" in capsys.readouterr().err
+    assert amazon.left() == []
+
+
+@pytest.mark.usefixtures("amazon")
+def test_reaping_takes_only_what_is_meant(tmp_path: Path, root: Path) -> None:
+    over = begin(plan(tmp_path, rds(root)), tmp_path / "home", SAID.append, -5)
+    over.up()
+    over.journal.release()
+    going_on = rental(tmp_path, rds(root))
+    going_on.up()
+    done = Reaper(tmp_path / "home").reap(Wanted(expired=True), SAID.append)
+    assert {each.run for each in done.found} == {over.journal.run}
+    assert {each.run for each in Reaper(tmp_path / "home").find(Wanted())} == {going_on.journal.run}
+    assert [each.run for each in journals(tmp_path / "home")] == [going_on.journal.run]
+    assert going_on.down() == []
+
+
+@pytest.mark.usefixtures("amazon")
+def test_the_configured_region_is_looked_at_beside_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+    assert set(Reaper(tmp_path / "home", ["us-east-1"]).clouds) == {"eu-central-1", "us-east-1"}
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
+    assert set(Reaper(tmp_path / "home", ["us-east-1"]).clouds) == {"us-east-1"}
+
+
+def test_what_cannot_be_removed_is_named(amazon: Simulator, tmp_path: Path, root: Path) -> None:
+    rented = rental(tmp_path, rds(root))
+    rented.up()
+    amazon.denied = {"ec2:DeleteSecurityGroup"}
+    (left,) = rented.down()
+    assert left.resource.kind is Kind.SECURITY_GROUP
+    assert "permission ec2:DeleteSecurityGroup is missing" in left.why
+    assert [each.run for each in journals(tmp_path / "home")] == [rented.journal.run]
+    amazon.denied = set()
+    assert Reaper(tmp_path / "home").reap(Wanted(rented.journal.run), SAID.append).left == []
+
+
+def test_what_stays_is_not_waited_for_by_what_it_uses(
+    amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rented = rental(tmp_path, aurora(root, parameters='{ work_mem = "4MB" }'))
+    rented.up()
+    amazon.denied = {"rds:DeleteDBCluster"}
+    monkeypatch.setattr(removal, "USED_WITHIN_S", 0.1)
+    left = {each.resource.kind: each.why for each in rented.down()}
+    # the instance went, and with it the use of its parameters
+    assert left.keys() == {Kind.DB_CLUSTER, Kind.SECURITY_GROUP}
+    assert "permission rds:DeleteDBCluster is missing" in left[Kind.DB_CLUSTER]
+    assert left[Kind.SECURITY_GROUP] == "it may be used by what stays"
+    amazon.denied = set()
+    assert Reaper(tmp_path / "home").reap(Wanted(rented.journal.run), SAID.append).left == []
+    assert amazon.left() == []
+
+
+def test_everything_that_is_asked_stands_in_the_policy(amazon: Simulator, tmp_path: Path, root: Path) -> None:
+    rented = rental(tmp_path, rds(root, parameters='{ work_mem = "4MB" }'), aurora(root))
+    rented.up()
+    assert rented.down() == []
+    assert set(amazon.calls) <= actions()
+    source = Path(life.__file__).parent
+    from botocore.session import get_session
+
+    services = {each: each for each in ("cloudwatch", "ec2", "iam", "pi", "pricing", "rds", "scheduler", "ssm", "sts")}
+    services["servicequotas"] = "service-quotas"
+    known = {
+        f"{service}:{each}"
+        for service, in_botocore in services.items()
+        for each in get_session().get_service_model(in_botocore).operation_names
+    }
+    assert actions() <= known
+    text = "\n".join(file.read_text() for file in source.rglob("*.py"))
+    for each in actions():
+        from botocore import xform_name
+
+        assert f'"{xform_name(each.partition(":")[2])}"' in text, f"{each} is never asked"
+
+
+def test_this_machines_own_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(network.ADDRESS_VARIABLE, "203.0.113.9\n")
+    assert network.allowed_networks([]) == ["203.0.113.9/32"]
+    monkeypatch.setenv(network.ADDRESS_VARIABLE, "2001:db8::1")
+    assert network.allowed_networks([]) == ["2001:db8::1/128"]
+    monkeypatch.setenv(network.ADDRESS_VARIABLE, "<html>")
+    with pytest.raises(TargetError, match="cannot learn this machine's address"):
+        network.allowed_networks([])
+
+
+@pytest.mark.usefixtures("amazon")
+def test_a_journal_that_was_cut_off_is_read_as_far_as_it_goes(tmp_path: Path, root: Path) -> None:
+    rented = rental(tmp_path, rds(root))
+    rented.up()
+    file = rented.journal.path
+    file.write_bytes(file.read_bytes() + b'{"at": "2026-01-01T00:00:00Z", "what": "maki')
+    (journal,) = journals(tmp_path / "home")
+    assert (journal.noted, journal.ready) == (rented.journal.noted, rented.journal.ready)
+    assert json.loads(file.read_bytes().splitlines()[0])["run"] == journal.run
+    rented.journal.release()
+    assert Reaper(tmp_path / "home").reap(Wanted(), SAID.append).left == []

@@ -1,0 +1,165 @@
+"""The service's own rules: what is not visible yet, busy, without capacity or at the wrong level is recovered from, or
+refused before anything costs money.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import PlanError
+from pgdyno.plan import load_plan
+from pgdyno.targets.aws import retries
+from pgdyno.targets.aws.api import AwsError, CapacityError, Cloud, NotThereError
+from tests.aws.account import PAUSES, amazon, failed, rental, root, without_hosts
+from tests.aws.plans import aurora, ec2, rds, write_plan
+from tests.aws.simulator import REGION, Fault, Simulator
+from tests.aws.visibility import HIDDEN_S
+
+__all__ = ["amazon", "root"]
+
+
+@pytest.fixture(autouse=True)
+def no_hosts(monkeypatch: pytest.MonkeyPatch, amazon: Simulator) -> None:
+    """Nothing stands behind the addresses of hosts."""
+    del amazon
+    without_hosts(monkeypatch)
+
+
+def snapshot(amazon: Simulator, kind: str) -> None:
+    """Takes a snapshot `mine` of a server of somebody's."""
+    amazon.administrator = True
+    cloud = Cloud(REGION)
+    of = {"EngineVersion": "18.1", "MasterUsername": "theirs", "MasterUserPassword": "a password of theirs"}
+    if kind == "aurora":
+        name = {"DBClusterIdentifier": "theirs"}
+        cloud.call("rds", "create_db_cluster", **name, Engine="aurora-postgresql", **of)
+        amazon.clock.sleep(HIDDEN_S)
+        cloud.call("rds", "create_db_cluster_snapshot", **name, DBClusterSnapshotIdentifier="mine")
+    else:
+        name, size = {"DBInstanceIdentifier": "theirs"}, {"DBInstanceClass": "db.m7g.large", "AllocatedStorage": 20}
+        cloud.call("rds", "create_db_instance", **name, Engine="postgres", **size, **of)
+        amazon.clock.sleep(HIDDEN_S)
+        cloud.call("rds", "create_db_snapshot", **name, DBSnapshotIdentifier="mine")
+    amazon.administrator = False
+
+
+@pytest.mark.parametrize("kind", ["ec2", "rds", "aurora"])
+def test_what_is_not_visible_yet_is_asked_for_again(amazon: Simulator, tmp_path: Path, root: Path, kind: str) -> None:
+    more = {"parameters": '{ work_mem = "4MB" }'}
+    targets = {"ec2": ec2(), "rds": rds(root, **more), "aurora": aurora(root, **more)}
+    rented = rental(tmp_path, targets[kind])
+    amazon.visibility.hidden_s = 30.0
+    rented.up()
+    tried = {"ec2": "ec2:RunInstances", "rds": "rds:CreateDBInstance", "aurora": "rds:CreateDBCluster"}[kind]
+    assert amazon.calls.count("ec2:AuthorizeSecurityGroupIngress") > 1
+    assert amazon.calls.count(tried) == 1, "the group is visible when it has been opened"
+    assert amazon.dry_runs == (["ec2:RunInstances"] if kind == "ec2" else [])
+    if kind != "ec2":
+        assert amazon.calls.count("rds:ModifyDBParameterGroup") > 1
+    assert max(amazon.clock.pauses) <= 15.0
+    assert rented.down() == []
+    assert amazon.left() == []
+
+
+def test_a_group_that_instances_do_not_find_yet(amazon: Simulator, tmp_path: Path) -> None:
+    said = "The security group 'sg-1' does not exist"
+    amazon.faults = [Fault("RunInstances", "InvalidGroup.NotFound", said, times=3)]
+    rented = rental(tmp_path, ec2())
+    rented.up()
+    assert amazon.calls.count("ec2:RunInstances") == 4
+    assert len(amazon.machines.all) == 1
+    assert rented.down() == []
+
+
+def test_what_never_becomes_visible_is_given_up_after_two_minutes(
+    amazon: Simulator, tmp_path: Path, root: Path
+) -> None:
+    amazon.visibility.hidden_s = 150.0
+    error = failed(tmp_path, rds(root))
+    assert isinstance(error, NotThereError)
+    assert amazon.clock.now_s >= retries.SETTLES_S
+
+
+@pytest.mark.parametrize("kind", ["rds", "aurora"])
+def test_a_change_waits_until_a_backup_is_over(amazon: Simulator, tmp_path: Path, root: Path, kind: str) -> None:
+    snapshot(amazon, kind)
+    made = {"rds": rds, "aurora": aurora}[kind]
+    rented = rental(tmp_path, made(root, snapshot='"mine"', restore='"each-trial"'))
+    rented.up()
+    change = {"rds": "rds:ModifyDBInstance", "aurora": "rds:ModifyDBCluster"}[kind]
+    assert amazon.calls.count(change) > 1
+    rented.restore(kind)
+    assert rented.down() == []
+
+
+def test_a_server_that_still_loads_its_blocks_is_used(amazon: Simulator, tmp_path: Path, root: Path) -> None:
+    amazon.initializes = True
+    snapshot(amazon, "rds")
+    rented = rental(tmp_path, rds(root, snapshot='"mine"'))
+    rented.up()
+    assert amazon.rds.databases[rented.server_id("rds")].simulated == "storage-initialization"
+    assert rented.reads_first("rds")
+    assert rented.down() == []
+
+
+def test_missing_capacity_is_not_asked_for_ten_times(amazon: Simulator, tmp_path: Path) -> None:
+    said = "We currently do not have sufficient m7g.large capacity in the Availability Zone you requested"
+    fault = Fault("RunInstances", "InsufficientInstanceCapacity", said, status=500, times=2)
+    amazon.faults = [fault]
+    rented = rental(tmp_path, ec2(instead='["m8g.large"]', zones='["eu-central-1a", "eu-central-1b"]'))
+    rented.up()
+    assert (amazon.calls.count("ec2:RunInstances"), PAUSES) == (3, [])
+    assert rented.journal.ready["ec2"]["instance"] == "m8g.large"
+    assert rented.down() == []
+    fault.times = 99
+    error = failed(tmp_path, ec2())
+    assert isinstance(error, CapacityError)
+    # a fault that passes is still repeated
+    amazon.faults = [Fault("DescribeVpcs", "InternalError", status=500, times=2)]
+    assert list(Cloud(REGION).each("ec2", "describe_vpcs", "Vpcs"))
+    assert len(PAUSES) == 2
+
+
+def test_a_parameter_of_the_cluster_is_refused_when_the_plan_is_checked(tmp_path: Path, root: Path) -> None:
+    file = write_plan(tmp_path / "plan", aurora(root, parameters='{ autovacuum = "off" }'))
+    with pytest.raises(PlanError) as caught:
+        load_plan(file)
+    (problem,) = caught.value.problems
+    assert "belongs to the cluster on Aurora" in problem.message
+    assert "cluster_parameters" in (problem.hint or "")
+
+
+def test_parameters_at_the_wrong_level_and_with_wrong_values_create_nothing(
+    amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # a name that is known only to the service
+    monkeypatch.setattr("pgdyno.targets.aws.checks.CLUSTER_LEVEL", frozenset())
+    error = failed(tmp_path, aurora(root, parameters='{ autovacuum = "off", work_mem = "4MB" }'))
+    assert "has no parameter autovacuum" in error.message
+    assert "put those of the cluster under cluster_parameters" in (error.hint or "")
+    error = failed(tmp_path, rds(root, parameters='{ checkpoint_timeout = "2h", work_mem = "1kB", autovacuum = "2" }'))
+    assert "work_mem = 1 is outside of 64 to 2147483647; autovacuum = 2 is none of 0, 1" in error.message
+    assert not [each for each in amazon.calls if "Create" in each]
+
+
+def test_the_simulator_refuses_such_parameters_itself(amazon: Simulator) -> None:
+    amazon.administrator = True
+    cloud = Cloud(REGION)
+    cloud.call(
+        "rds",
+        "create_db_parameter_group",
+        DBParameterGroupName="mine",
+        DBParameterGroupFamily="aurora-postgresql17",
+        Description="mine",
+    )
+    amazon.visibility.hidden_s = 0.0
+    for name, value, method, said in (
+        ("autovacuum", "0", "pending-reboot", "Could not find parameter with name: autovacuum"),
+        ("work_mem", "1", "pending-reboot", "Invalid parameter value: 1 for: work_mem"),
+        ("max_connections", "9", "immediate", "cannot use immediate apply method for static parameter"),
+    ):
+        change = {"ParameterName": name, "ParameterValue": value, "ApplyMethod": method}
+        with pytest.raises(AwsError, match=said):
+            cloud.call("rds", "modify_db_parameter_group", DBParameterGroupName="mine", Parameters=[change])

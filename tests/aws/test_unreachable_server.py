@@ -1,0 +1,124 @@
+"""A generator that does not reach a server: how packets end in a real network, and what is said of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from moto.ec2.models import ec2_backends
+
+from pgdyno.plan.hosts import SshSpec
+from pgdyno.remote.remote_host import RemoteError
+from pgdyno.targets.aws.hosts import generator
+from tests.aws.account import amazon, failed, without_hosts
+from tests.aws.plans import ec2
+from tests.aws.plans import generator as generator_of
+from tests.aws.simulator import ACCOUNT, REGION, Simulator
+
+__all__ = ["amazon"]
+HERE = "c7i.large" if os.uname().machine == "x86_64" else "m8g.large"
+SERVER = "198.51.100.1"
+"""Where the simulator's first host is."""
+ROUTE = "so it is the route"
+
+
+class Network:
+    """Where a generator's commands run."""
+
+    def __init__(self, pid: int) -> None:
+        self._within = ["nsenter", "-t", str(pid), "-n"]
+
+    def ip(self, command: str) -> None:
+        subprocess.run([*self._within, "ip", *command.split()], check=True)
+
+    def ask(self, spec: SshSpec, command: str) -> str:
+        """As over SSH: what it prints, or why not."""
+        done = subprocess.run([*self._within, "bash", "-c", command], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            why = (done.stderr.splitlines() or [f"exit code {done.returncode}"])[-1]
+            raise RemoteError(f"{spec.host}: {command}: {why}", passing=True)
+        return done.stdout
+
+
+@pytest.fixture
+def network(monkeypatch: pytest.MonkeyPatch) -> Iterator[Network]:
+    """One with a card that nobody is behind, and no routes."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make namespaces: run it as root, as CI does")
+    steps = (
+        "ip link add card type veth peer name behind",
+        "ip link set behind up",
+        "ip link set card arp off up",
+        "ip addr add 192.0.2.1/24 dev card",
+        "echo ready",
+        "exec sleep 600",
+    )
+    holder = subprocess.Popen(["unshare", "-n", "bash", "-c", " && ".join(steps)], stdout=subprocess.PIPE)
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"ready\n"
+        made = Network(holder.pid)
+        monkeypatch.setattr(generator, "ask", made.ask)
+        monkeypatch.setattr(generator, "REACH_S", 1)
+        without_hosts(monkeypatch)
+        yield made
+    finally:
+        holder.kill()
+        holder.communicate()
+
+
+def said(tmp_path: Path) -> str:
+    """How `up` ends; nothing is left."""
+    return failed(tmp_path, ec2(instance=f'"{HERE}"'), generator_of(instance=f'"{HERE}"')).message
+
+
+def test_packets_that_are_dropped_are_the_routes_where_the_group_lets_them_in(
+    amazon: Simulator, network: Network, tmp_path: Path
+) -> None:
+    # a card eats them: no answer of any kind
+    network.ip(f"route add {SERVER}/32 dev card")
+    message = said(tmp_path)
+    assert f"does not reach the server of target ec2 at {SERVER}, port 5432: no answer within 1 s" in message
+    assert "the security group lets it in" in message
+    assert ROUTE in message
+    assert amazon.left() == []
+
+
+def test_packets_that_are_dropped_are_the_groups_where_it_was_changed(
+    amazon: Simulator, network: Network, tmp_path: Path
+) -> None:
+    network.ip(f"route add {SERVER}/32 dev card")
+
+    def close(action: str, _number: int) -> None:
+        if action != "ec2:RunInstances":
+            return
+        for of_vpc in ec2_backends[ACCOUNT][REGION].groups.values():
+            for each in of_vpc.values():
+                each.ingress_rules = [rule for rule in each.ingress_rules if not rule.source_group]
+
+    amazon.on_call = close
+    message = said(tmp_path)
+    assert "no answer within 1 s" in message
+    assert "the server's security group does not let it in" in message
+    assert ROUTE not in message
+    assert amazon.left() == []
+
+
+def test_without_a_route_it_is_the_route(amazon: Simulator, network: Network, tmp_path: Path) -> None:
+    del network
+    message = said(tmp_path)
+    assert "Network is unreachable" in message
+    assert "it has no route there" in message
+    assert amazon.left() == []
+
+
+def test_a_server_that_listens_no_more_is_neither(amazon: Simulator, network: Network, tmp_path: Path) -> None:
+    network.ip("link set lo up")
+    network.ip(f"addr add {SERVER}/32 dev lo")
+    message = said(tmp_path)
+    assert "the way is open, and nobody listens there" in message
+    assert ROUTE not in message
+    assert amazon.left() == []

@@ -1,0 +1,394 @@
+"""Adds one of everything that CONTRIBUTING.md lists to a copy of pgdyno, uses it, and counts the files that it touched.
+
+Kinds of targets and providers are packages with a line in the registry, rules of the audit and plans of the catalogue
+are one file, everything else is a module and one line.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pypdf import PdfReader
+
+from tests.cli import copied_package
+
+RUN = copied_package.ROOT / "tests" / "golden" / "run-format-1"
+SCHEMA = '''
+"""What a plan says of a container."""
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, Literal
+
+from pgdyno.errors import Problem
+from pgdyno.plan.values import Model
+from pgdyno.plan.reading.plan_document import Document
+from pgdyno.plan.targets import OwnTarget, TargetSpec
+
+
+class Limits(Model):
+    cores: int
+
+
+class ContainerTarget(OwnTarget):
+    """A server in a container."""
+
+    summary: ClassVar[str] = "in a container"
+
+    kind: Literal["container"]
+    image: str
+    limits: Limits | None = None
+
+    def programs(self) -> str:
+        return f"container of {self.image}"
+
+    def check(self, name: str, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
+        yield from super().check(name, targets, document)
+        if ":" not in self.image:
+            yield document.problem(("target", name, "image"), "names no tag")
+'''
+KIND = '''
+"""How containers are obtained."""
+from pgdyno.errors import TargetError
+from pgdyno.targets.kind import OwnKind
+
+
+def find(spec, home, progress):
+    raise TargetError(f"nobody runs {spec.image} here")
+
+
+KIND = OwnKind(find)
+'''
+RENTED = '''
+"""What a plan says of a server in a rack that is rented."""
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pgdyno.plan.targets import RentedTarget
+
+
+class RackTarget(RentedTarget):
+    """A server in a rack."""
+
+    provider: ClassVar[str] = "rack"
+    summary: ClassVar[str] = "rented from Rack"
+
+    kind: Literal["rack"]
+    instance: str
+
+    def describe(self) -> str:
+        return f"{self.instance} in a rack"
+
+    def check(self, name, targets, document):
+        yield from ()
+'''
+PROVIDER = '''
+"""Racks as servers."""
+from datetime import date
+
+from pgdyno.errors import TargetError
+from pgdyno.plan.targets import rented_targets
+from pgdyno.targets.estimate import Estimate, Item, Rate
+
+
+class Rack:
+    title = "Rack"
+
+    def price(self, plan, root, hours=None):
+        rate = Rate(2.5, date(2026, 11, 1))
+        items = [Item(name, each.instance, 1, "hour", rate) for name, each in rented_targets(plan).items()]
+        return Estimate(tuple(items), 2.0, ("power",), self.title)
+
+    def is_standing(self, plan, root):
+        return False
+
+    def standing(self, plan, root, say):
+        return None
+
+    def preflight(self, plan, root, say, lasts_s):
+        raise TargetError("no rack is free")
+
+    def policy(self):
+        return {"racks": "all"}
+
+
+PROVIDER = Rack()
+'''
+RULE = '''
+"""Runs of which the name of the workload has no vowel."""
+from pgdyno.audit.finding import MissingError, Rule, RuleFinding, Severity
+from pgdyno.messages import Message
+
+
+def _check(subject):
+    if not subject.manifest.workload:
+        raise MissingError(Message("no-workload", "the workload is unknown"))
+    name = Message("named", "the workload is called {name}", name=subject.manifest.workload)
+    yield RuleFinding(Severity.CAUTION, Message("odd-name", "odd: {what}", what=name), [1])
+
+
+RULE = Rule("odd-name", "the name of the workload", Severity.CAUTION, "nowhere", _check)
+'''
+SECTION = '''
+"""Names of a run's targets."""
+from pgdyno.report.charts.bars_of_names import names_figure
+from pgdyno.report.sections.section import FoldedTable, Section
+from pgdyno.report.report_tables import Table
+
+
+def _blocks(of, extras):
+    rows = tuple((target.name, target.kind) for target in of.manifest.targets)
+    table = Table("Targets by name", ("name", "kind"), rows)
+    return ["Every target once.", names_figure([name for name, _ in rows]), FoldedTable("Their kinds", table)]
+
+
+SECTION = Section("names", lambda: "Names of targets", lambda: "Names", _blocks, lambda _: "Names: no target.")
+'''
+CHART = '''
+"""The length of names."""
+from pgdyno.report.charts.page_figures import drawn_figure
+from pgdyno.report.charts.svg import Drawing, line
+
+
+def names_figure(names):
+    title = "The longest name has few letters"
+
+    def drawn(layout):
+        drawing = Drawing(layout.width, 20.0 * len(names), title, "A bar for each name.")
+        for at, name in enumerate(names):
+            drawing.add(line(0, 20 * at + 10, 5 * len(name), 20 * at + 10, "axis"))
+        return drawing
+
+    return drawn_figure("names", title, drawn)
+'''
+IMPORTER = '''
+"""Parses the output of oha: `Requests/sec: 1234.5`."""
+import re
+
+from pgdyno.importers.parsed import Output
+
+_RATE = re.compile(r"Requests/sec:\\s*(?P<tps>[\\d.]+)")
+
+
+class OhaParser:
+    def __init__(self):
+        self.found = []
+        self.unread = []
+
+    def read(self, text, line):
+        match = _RATE.search(text)
+        if match is None:
+            return False
+        output = Output("oha", line, line)
+        output.put("tps", float(match["tps"]), line, text)
+        self.found.append(output)
+        return True
+
+    def end(self):
+        pass
+'''
+SEARCH = '''
+"""The search for the fewest clients, which is over at once."""
+from pgdyno.experiment.search.search_arm import Arm
+from pgdyno.messages import Message
+
+
+class FewestSearch(Arm):
+    def next(self, own):
+        return self.record(len(own), self.lowest.clients, [Message("search-fewest", "the fewest clients are few")])
+'''
+LINE = '    "container": Kind("pgdyno.targets.container.schema:ContainerTarget", "here"),\n'
+RACK_LINE = '    "rack": Kind("pgdyno.targets.rack.schema:RackTarget", "rented"),\n'
+SEARCH_LINE = (
+    '    "fewest": Search("pgdyno.experiment.search.fewest_search:FewestSearch", "clients", "the fewest clients"),\n'
+)
+PROVIDER_LINE = ', "rack": "pgdyno.targets.rack.provider"}'
+ONE_LINES = {
+    "report/sections/section_list.py": [
+        ("import cost, statement_tables\n", "import cost, odd_names, statement_tables\n"),
+        ("    cost.SECTION,\n", "    cost.SECTION,\n    odd_names.SECTION,\n"),
+    ],
+    "importers/formats.py": [
+        ("import SysbenchParser\n", "import SysbenchParser\nfrom pgdyno.importers.oha import OhaParser\n"),
+        ("HammerdbParser, BenchbaseParser)", "HammerdbParser, BenchbaseParser, OhaParser)"),
+    ],
+    "registry.py": [
+        ('    "dsn": Kind(', f'{LINE}{RACK_LINE}    "dsn": Kind('),
+        ('"pgdyno.targets.pool.provider"}', f'"pgdyno.targets.pool.provider"{PROVIDER_LINE}'),
+        (
+            "SEARCHES = {\n",
+            f"SEARCHES = {{\n{SEARCH_LINE}",
+        ),
+    ],
+}
+"""Lines of files that are there already."""
+PLAN = """
+name = "boxed"
+[target.box]
+kind = "container"
+image = "postgres:18"
+[workload]
+scripts = ["select-only"]
+[sweep]
+clients = 1
+[trial]
+duration = "1s"
+"""
+CATALOGUE_PLAN = PLAN.replace('kind = "container"\nimage = "postgres:18"', 'kind = "embedded"\nversion = "18"')
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the package, the kind and the provider, for PYTHONPATH."""
+    folder = tmp_path_factory.mktemp("added") / "python"
+    package = copied_package.copy_package(folder)
+    files = {
+        "container": {"__init__": "", "schema": SCHEMA, "kind": KIND},
+        "rack": {"__init__": "", "schema": RENTED, "provider": PROVIDER},
+    }
+    for name, modules in files.items():
+        (package / "targets" / name).mkdir()
+        for module, text in modules.items():
+            (package / "targets" / name / f"{module}.py").write_text(text)
+    added = {
+        "audit/rules/odd_name.py": RULE,
+        "report/sections/odd_names.py": SECTION,
+        "report/charts/bars_of_names.py": CHART,
+        "importers/oha.py": IMPORTER,
+        "experiment/search/fewest_search.py": SEARCH,
+        "plans/odd.toml": CATALOGUE_PLAN,
+    }
+    for path, text in added.items():
+        (package / path).write_text(text)
+    for path, changes in ONE_LINES.items():
+        text = (package / path).read_text()
+        for before, after in changes:
+            assert text.count(before) == 1
+            text = text.replace(before, after)
+        (package / path).write_text(text)
+    return folder
+
+
+def pgdyno(copied: Path, home: Path, *words: str, plan: str = PLAN, code: int = 0) -> str:
+    """What a command of the copy says of `plan`, on one line."""
+    file = home / "boxed.toml"
+    file.write_text(plan)
+    written = [each.replace("PLAN", str(file)) for each in words]
+    return " ".join(copied_package.pgdyno(copied, *written, code=code, cwd=home, PGDYNO_HOME=str(home)).split())
+
+
+def test_a_plan_with_it_is_checked_and_described(copied: Path, tmp_path: Path) -> None:
+    assert "the plan is valid" in pgdyno(copied, tmp_path, "plan", "check", "PLAN")
+    assert "target box: container of postgres:18" in pgdyno(copied, tmp_path, "plan", "show", "PLAN")
+    assert '"ContainerTarget"' in pgdyno(copied, tmp_path, "plan", "schema")
+
+
+@pytest.mark.parametrize(
+    ("was", "instead", "message"),
+    [
+        ("postgres:18", "postgres", "boxed.toml:5: target.box.image: names no tag"),
+        ("image =", "picture =", "target.box.picture: unknown key"),
+        (
+            '"postgres:18"',
+            '"a:b"\nlimits = { core = 2 }',
+            "target.box.limits.core: unknown key did you mean cores?",
+        ),
+        ('"container"', '"contaner"', 'did you mean "container"?'),
+        ('kind = "container"\n', "", '"build" (from a source tree), "container" (in a container), '),
+    ],
+)
+def test_mistakes_in_it_are_found(copied: Path, tmp_path: Path, was: str, instead: str, message: str) -> None:
+    assert message in pgdyno(copied, tmp_path, "plan", "check", "PLAN", plan=PLAN.replace(was, instead), code=3)
+
+
+def test_a_run_asks_it_for_programs(copied: Path, tmp_path: Path) -> None:
+    said = pgdyno(copied, tmp_path, "run", "PLAN", "--no-preflight", code=4)
+    assert "target box: nobody runs postgres:18 here" in said
+
+
+def test_a_provider_is_asked_for_prices_servers_and_its_policy(copied: Path, tmp_path: Path) -> None:
+    plan = PLAN.replace('"container"', '"rack"').replace('image = "postgres:18"', 'instance = "2U"')
+    said = pgdyno(copied, tmp_path, "plan", "cost", "PLAN", plan=plan)
+    assert "about 5.00 USD for 2h00m, 2.5000 an hour" in said
+    assert "those of Rack's price list on 2026-11-01 without power" in said
+    assert "--yes" in pgdyno(copied, tmp_path, "run", "PLAN", "--no-preflight", plan=plan, code=2)
+    for words in (("run", "PLAN", "--no-preflight", "--yes"), ("target", "up", "PLAN", "--yes")):
+        assert "no rack is free" in pgdyno(copied, tmp_path, *words, plan=plan, code=4)
+    assert '"racks": "all"' in pgdyno(copied, tmp_path, "target", "policy")
+
+
+def test_a_rule_of_the_audit_is_its_module(copied: Path, tmp_path: Path) -> None:
+    found = {each["rule"]: each for each in json.loads(pgdyno(copied, tmp_path, "audit", str(RUN), "--json"))}
+    odd = found["odd-name"]
+    assert (odd["id"], odd["severity"], odd["trials"]) == ("odd-name", "caution", [1])
+    assert odd["parameters"]["what_id"] == "named"
+    assert odd["message"] == f"odd: the workload is called {odd['parameters']['name']}"
+    pgdyno(copied, tmp_path, "report", str(RUN), "--html", str(tmp_path / "report.html"))
+    assert "odd: the workload is called" in (tmp_path / "report.html").read_text().lower()
+
+
+def test_a_section_is_its_module_and_a_line_and_so_is_a_chart(copied: Path, tmp_path: Path) -> None:
+    pgdyno(copied, tmp_path, "report", str(RUN), "--html", str(tmp_path / "report.html"))
+    page = (tmp_path / "report.html").read_text()
+    assert '<h2 id="names">Names of targets</h2>' in page
+    assert '<a href="#names">Names</a>' in page
+    assert "<p>Every target once.</p>" in page
+    assert "The longest name has few letters" in page
+    assert "<summary>Their kinds</summary>" in page
+    page = str(tmp_path / "report.html")
+    pgdyno(copied, tmp_path, "report", str(RUN), "--html", page, "--pdf", str(tmp_path / "report.pdf"))
+    text = " ".join(each.extract_text() for each in PdfReader(tmp_path / "report.pdf").pages)
+    assert "Names of targets" in text
+    assert "Targets by name" in text
+
+
+def test_a_format_to_import_is_its_module_and_a_line(copied: Path, tmp_path: Path) -> None:
+    (tmp_path / "out.txt").write_text("Summary:\n  Requests/sec: 1234.5\n")
+    pgdyno(copied, tmp_path, "import", str(tmp_path / "out.txt"), "--into", str(tmp_path / "runs"))
+    (run,) = (tmp_path / "runs").iterdir()
+    assert "1,23" in pgdyno(copied, tmp_path, "show", str(run))
+
+
+def test_a_search_is_its_module_and_a_line(copied: Path, tmp_path: Path) -> None:
+    plan = CATALOGUE_PLAN.replace("clients = 1", "clients = [1, 8]") + 'repeats = 2\n[search]\nfind = "fewest"\n'
+    assert "searches for the fewest clients from 1 to 8 clients" in pgdyno(
+        copied, tmp_path, "plan", "show", "PLAN", plan=plan
+    )
+    asked = """
+from pathlib import Path
+from pgdyno.experiment.search.plan_arms import arms_of
+from pgdyno.plan import load_plan
+(arm,) = arms_of(load_plan(Path("boxed.toml")).plan)
+print(arm.ask([]).words)
+"""
+    assert copied_package.python(copied, "-c", asked, cwd=tmp_path) == "the fewest clients are few\n"
+
+
+def test_a_plan_of_the_catalogue_is_its_file(copied: Path, tmp_path: Path) -> None:
+    assert "the plan is valid" in pgdyno(copied, tmp_path, "plan", "check", "odd")
+
+
+def test_nothing_else_of_the_package_has_changed(copied: Path) -> None:
+    original = copied_package.ROOT / "python" / "pgdyno"
+    texts = [
+        {each.relative_to(folder): each.read_text() for each in folder.rglob("*.*") if each.suffix in (".py", ".toml")}
+        for folder in (original, copied / "pgdyno")
+    ]
+    changed = {str(path) for path, text in texts[1].items() if texts[0].get(path) != text}
+    kinds = {f"targets/{name}/__init__.py" for name in ("container", "rack")}
+    kinds |= {f"targets/{name}/schema.py" for name in ("container", "rack")}
+    assert changed == {
+        *kinds,
+        "targets/container/kind.py",
+        "targets/rack/provider.py",
+        "audit/rules/odd_name.py",
+        "report/sections/odd_names.py",
+        "report/charts/bars_of_names.py",
+        "importers/oha.py",
+        "experiment/search/fewest_search.py",
+        "plans/odd.toml",
+        *ONE_LINES,
+    }

@@ -1,0 +1,50 @@
+"""What commands print with --json is what `docs/reference/json-output.schema.json` says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from pgdyno.cli import app
+from tests.commands_page import commands
+
+ROOT = Path(__file__).parents[2]
+RUN = str(ROOT / "tests" / "golden" / "run-format-1")
+SCHEMA = json.loads((ROOT / "docs" / "reference" / "json-output.schema.json").read_text())
+
+
+def printed(words: Sequence[str]) -> Any:  # noqa: ANN401 - any JSON
+    result = CliRunner().invoke(app, [*words, "--json"])
+    return json.loads(result.stdout)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("plan-check", ["plan", "check", "quick"]),
+        ("plan-show", ["plan", "show", "quick"]),
+        ("plan-cost", ["plan", "cost", "quick"]),
+        ("list", ["list", "--runs", str(ROOT / "tests" / "golden")]),
+        ("show", ["show", RUN]),
+        ("analyse", ["analyse", RUN]),
+        ("audit", ["audit", RUN]),
+        ("history", ["history", str(ROOT / "tests" / "golden")]),
+    ],
+)
+def test_output_matches_its_schema(name: str, words: list[str]) -> None:
+    jsonschema.validate(printed(words), {**SCHEMA, "$ref": f"#/$defs/{name}"})
+
+
+def test_every_command_with_json_has_a_schema() -> None:
+    of = typer.main.get_command(app)
+    having = {
+        "-".join(words) for words, command in commands(of, ()) if any("--json" in each.opts for each in command.params)
+    }
+    assert having <= set(SCHEMA["$defs"])

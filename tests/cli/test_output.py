@@ -1,0 +1,68 @@
+"""Where output goes: a reader that leaves, a full disk, devices, and prose in a pipe."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import ExitCode
+
+PGDYNO = Path(sys.executable).parent / "pgdyno"
+FULL = Path("/dev/full")
+WRONG = """
+name = "wrong"
+[target.here]
+kind = "embedded"
+version = "18"
+[workload]
+scripts = ["select-only"]
+[sweep]
+clients = [1000000]
+[trial]
+duration = "1s"
+"""
+
+
+def ran(shell: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    return subprocess.run(
+        ["bash", "-o", "pipefail", "-c", shell.replace("pgdyno", str(PGDYNO))],
+        capture_output=True, text=True, cwd=cwd, check=False, env=environment,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["pgdyno plan list", "pgdyno plan show quick"])
+def test_a_reader_that_leaves_is_no_error(command: str, tmp_path: Path) -> None:
+    done = ran(f"{command} | true", tmp_path)
+    assert (done.returncode, done.stderr) == (ExitCode.OK, "")
+
+
+@pytest.mark.parametrize("command", ["pgdyno plan list", "pgdyno plan schema"])
+def test_output_on_a_full_disk_is_an_error_with_its_reason(command: str, tmp_path: Path) -> None:
+    assert FULL.is_char_device()
+    done = ran(f"{command} > {FULL}", tmp_path)
+    assert done.returncode == ExitCode.STORE
+    assert done.stderr == "error: cannot write to standard output: no space left on device\n"
+
+
+def test_a_device_is_written_to_and_never_replaced(tmp_path: Path) -> None:
+    run = Path(__file__).parents[1] / "golden" / "run-format-1"
+    written = ran(f"pgdyno report {run} --html {tmp_path}/page.html --csv /dev/stderr", tmp_path)
+    assert written.returncode == ExitCode.OK, written.stderr
+    assert written.stderr.startswith("target,")
+    full = ran(f"pgdyno report {run} --html {FULL}", tmp_path)
+    assert (full.returncode, FULL.is_char_device()) == (ExitCode.STORE, True)
+    assert f"cannot write {FULL}: no space left on device" in full.stderr
+
+
+def test_prose_in_a_pipe_has_a_line_for_each_sentence(tmp_path: Path) -> None:
+    (tmp_path / "wrong.toml").write_text(WRONG)
+    wrong = ran("pgdyno plan check wrong.toml", tmp_path)
+    assert wrong.returncode == ExitCode.PLAN
+    assert "1,000,000 clients are more than PostgreSQL accepts, 262,043 at most\n" in wrong.stderr
+    checked = ran("pgdyno plan check power8-select-only --on embedded", tmp_path)
+    assert "there and back, 6 blocks\n" in checked.stdout

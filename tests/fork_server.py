@@ -1,0 +1,144 @@
+"""Starts pgdyno by forking a process that has already imported it: `tests.forked` uses it.
+
+A start of pgdyno takes up to a second of CPU for imports, and the tests start it a thousand times. A forked process
+runs the same entry point; tests/unit/test_start_up.py starts real ones.
+"""
+
+from __future__ import annotations
+
+import array
+import atexit
+import faulthandler
+import importlib
+import json
+import os
+import pkgutil
+import signal
+import socket
+import sys
+import threading
+import traceback
+from pathlib import Path
+from typing import NoReturn
+
+import pgdyno.commands
+from pgdyno.records import Record
+from pgdyno.report import html
+from pgdyno.report.translation import current_language
+from pgdyno.targets.aws import api
+
+PAGE = Path(html.__file__).parent / "page"
+LIBRARIES = (
+    "asyncssh",
+    "boto3",
+    "hdrh.codec",
+    "jinja2",
+    "pgdyno.cli",
+    "ruptures",
+    "scipy.optimize",
+    "scipy.special",
+    "scipy.stats",
+)
+"""What commands import later than their own module."""
+
+
+def main() -> None:
+    control = socket.socket(fileno=int(sys.argv[1]))
+    for module in pkgutil.walk_packages(pgdyno.commands.__path__, "pgdyno.commands."):
+        importlib.import_module(module.name)
+    for name in LIBRARIES:
+        importlib.import_module(name)
+    prepare()
+    # the simulated Amazon's time passes with requests: long pauses between them prove nothing
+    api.FIRST_S = api.LONGEST_S = 0.05
+    # a thread would not be in the forked process, and whoever waits for it would wait for ever
+    assert len(os.listdir("/proc/self/task")) == 1, "an import has started a thread"  # noqa: PTH208
+    # the tests' process writes to what it started: nothing means that it has ended
+    while fds := received(control):
+        request = fds[0]
+        if os.fork() == 0:
+            control.close()
+            supervise(socket.socket(fileno=request), fds[1:])
+        for fd in fds:
+            os.close(fd)
+        reap()
+
+
+def prepare() -> None:
+    """Makes what commands make on first use: the validators of records, and the templates of the report."""
+    for record in Record.__subclasses__():
+        record.model_rebuild()
+    environment = html._environment(current_language())
+    for template in PAGE.rglob("*.j2"):
+        environment.get_template(str(template.relative_to(PAGE)))
+
+
+def received(control: socket.socket) -> list[int]:
+    """Returns the connection of a request and its three standard streams; none at the end."""
+    fds = array.array("i")
+    _, ancillary, _, _ = control.recvmsg(1, socket.CMSG_SPACE(4 * fds.itemsize))
+    for _, _, data in ancillary:
+        fds.frombytes(data)
+    return list(fds)
+
+
+def reap() -> None:
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
+
+
+def supervise(request: socket.socket, streams: list[int]) -> None:
+    """Tells the PID of a forked pgdyno, and its exit code when it has ended; returns in the forked process only."""
+    with request.makefile("rb") as file:
+        asked = json.loads(file.readline())
+    pid = os.fork()
+    if pid == 0:
+        request.close()
+        become(asked, streams)
+    for fd in streams:
+        os.close(fd)
+    try:
+        request.sendall(f"{pid}\n".encode())
+        request.sendall(f"{os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}\n".encode())
+    finally:
+        os._exit(0)
+
+
+def become(asked: dict[str, object], streams: list[int]) -> NoReturn:
+    """Runs pgdyno in this process."""
+    for number, fd in enumerate(streams):
+        os.dup2(fd, number)
+        os.close(fd)
+    os.environ.clear()
+    os.environ.update({str(name): str(value) for name, value in dict(asked["env"]).items()})  # type: ignore[call-overload]
+    os.chdir(str(asked["cwd"]))
+    sys.argv = [str(word) for word in asked["argv"]]  # type: ignore[attr-defined]
+    sys.path[0] = str(Path(sys.argv[0]).parent)
+    if "PYTHONFAULTHANDLER" in os.environ:
+        faulthandler.enable()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    # so that the program is not called "python -m tests.fork_server"
+    sys.modules["__main__"].__package__ = None
+    from pgdyno.__main__ import main as pgdyno_main
+
+    try:
+        pgdyno_main()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    # what the interpreter does at its end, without removing all modules, which takes longer than most commands
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""Runs pgdyno as a forked process, without the CPU time of its imports (`tests.fork_server`)."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+PGDYNO = Path(sys.executable).parent / "pgdyno"
+ROOT = Path(__file__).parents[1]
+_AT_START = ("PYTHON", "LANG", "LC_", "LD_", "TZ", "OPENBLAS_", "MALLOC_")
+"""Variables that an interpreter reads when it starts: with others, a real process is started."""
+_LATER = {"PYTHONFAULTHANDLER"}
+
+
+def run_pgdyno(
+    words: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: str = "", timeout_s: float = 300
+) -> subprocess.CompletedProcess[str]:
+    """Runs `pgdyno WORDS` and returns its output.
+
+    Raises subprocess.TimeoutExpired; before, faulthandler has written where pgdyno hangs if `env` asks for it.
+    """
+    command = [str(PGDYNO), *words]
+    with tempfile.TemporaryFile("w+b") as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        given.write(stdin.encode())
+        given.seek(0)
+        if _at_start(env) == _at_start(os.environ):
+            process = _fork(command, cwd, env, (given.fileno(), out.fileno(), err.fileno()))
+            code = process.wait(timeout_s)
+        else:
+            started = subprocess.Popen(command, cwd=cwd, env=env, stdin=given, stdout=out, stderr=err)
+            try:
+                code = started.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                started.send_signal(signal.SIGABRT)
+                started.wait()
+                code = None
+        out.seek(0)
+        err.seek(0)
+        said = [file.read().decode() for file in (out, err)]
+    if code is None:
+        raise subprocess.TimeoutExpired(command, timeout_s, *said)
+    return subprocess.CompletedProcess(command, code, *said)
+
+
+class _Forked:
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._lines = connection.makefile("rb")
+        self._pid = int(self._lines.readline())
+
+    def wait(self, timeout_s: float) -> int | None:
+        """Returns the exit code; None if the process had to be ended."""
+        with self._connection, self._lines:
+            self._connection.settimeout(timeout_s)
+            try:
+                return int(self._lines.readline())
+            except TimeoutError:
+                os.kill(self._pid, signal.SIGABRT)
+                return None
+
+
+def _at_start(env: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in env.items() if name.startswith(_AT_START) and name not in _LATER}
+
+
+def _fork(command: list[str], cwd: Path, env: Mapping[str, str], streams: tuple[int, int, int]) -> _Forked:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        socket.send_fds(_server(), [b"."], [theirs.fileno(), *streams])
+    ours.sendall(json.dumps({"argv": command, "cwd": str(cwd), "env": dict(env)}).encode() + b"\n")
+    return _Forked(ours)
+
+
+@cache
+def _server() -> socket.socket:
+    """Starts the server; it ends with this process."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.fork_server", str(theirs.fileno())],
+            cwd=ROOT,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(theirs.fileno(),),
+        )
+
+    def end() -> None:
+        ours.close()
+        process.wait()
+
+    atexit.register(end)
+    return ours

@@ -1,0 +1,60 @@
+"""Generates the manual page of pgdyno from its help.
+
+`python -m tests.man_page > docs/reference/pgdyno.1` updates the page; `man ./docs/reference/pgdyno.1` shows it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import typer
+
+from pgdyno.cli import app
+from pgdyno.errors import ExitCode
+from tests.commands_page import commands
+
+FILES = (
+    ("pgdyno-runs", "The folder of runs, unless --runs or PGDYNO_RUNS names another."),
+    ("~/.config/pgdyno/config.toml", "Defaults for every command: runs, language."),
+)
+
+
+def page() -> str:
+    """Returns the page in roff's man macros."""
+    of = typer.main.get_command(app)
+    lines = [".TH PGDYNO 1", ".SH NAME", "pgdyno \\- measure PostgreSQL servers under load", ".SH SYNOPSIS"]
+    lines += [".B pgdyno", "COMMAND [OPTIONS] ...", ".SH DESCRIPTION", _text(str(of.help))]
+    for words, command in commands(of, ()):
+        lines += _command(words, command)
+    lines += [".SH EXIT STATUS"]
+    for code in ExitCode:
+        lines += [".TP", f".B {code.value}", _text(code.name.lower().replace("_", " "))]
+    lines += [".SH FILES"]
+    for name, what in FILES:
+        lines += [".TP", f".I {_text(name)}", _text(what)]
+    lines += [".SH SEE ALSO", "psql(1), pgbench(1)"]
+    return "\n".join(lines) + "\n"
+
+
+def _command(words: tuple[str, ...], command: Any) -> list[str]:  # noqa: ANN401 - click's
+    context = typer.Context(command, info_name=" ".join(words))
+    usage = " ".join(command.collect_usage_pieces(context))
+    lines = [f'.SH "pgdyno {" ".join(words)}"', f".B pgdyno {' '.join(words)}", _text(usage)]
+    for paragraph in command.help.split("\n\n"):
+        lines += [".PP", _text(" ".join(paragraph.split()))]
+    for _, rows in command.tables(context):
+        for name, text in rows:
+            if "--help" not in name:
+                lines += [".TP", f".B {_text(name)}", _text(" ".join(text.split()))]
+    return lines
+
+
+def _text(text: str) -> str:
+    """Returns `text` without meaning for roff: backslashes, hyphens of options, and dots that begin a line."""
+    quoted = text.replace("\\", "\\e").replace("-", "\\-")
+    return re.sub(r"^([.'])", r"\\&\1", quoted)
+
+
+if __name__ == "__main__":
+    print(page(), end="")

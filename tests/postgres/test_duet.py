@@ -1,0 +1,117 @@
+"""Two targets at the same time: their halves of the processors, one start, Ctrl-C, resuming, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import ExitCode
+from pgdyno.processors import own_halves
+from pgdyno.records import FailureId, Outcome
+from pgdyno.store import RunFolder, load_run
+from pgdyno.targets import Home
+from tests.postgres.runs import engines, pgdyno, postmasters, running, the_run
+from tests.waiting import wait_until
+
+PLAN = """\
+name = "together"
+[target.a]
+kind = "embedded"
+version = "18"
+settings = { fsync = "off", shared_buffers = "16MB" }
+[target.b]
+kind = "embedded"
+version = "18"
+settings = { fsync = "off", shared_buffers = "16MB" }
+[workload]
+scripts = ["one.sql"]
+dataset = "none"
+[sweep]
+clients = 1
+[trial]
+order = "duet"
+duration = "2s"
+repeats = 2
+"""
+pytestmark = pytest.mark.skipif(
+    len(os.sched_getaffinity(0)) % 2 == 1, reason="an odd number of processors cannot be halved"
+)
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    (tmp_path / "one.sql").write_text("SELECT 1;\n")
+    path = tmp_path / "together.toml"
+    path.write_text(PLAN)
+    return path
+
+
+def affinities(pids: set[int]) -> set[frozenset[int]]:
+    return {frozenset(os.sched_getaffinity(pid)) for pid in pids}
+
+
+def starts_us(path: Path) -> list[int]:
+    """Returns the wall clock at which the load of each trial began."""
+    run = load_run(path)
+    found = []
+    for trial in run.trials:
+        details = {row.kind: json.loads(row.detail) for row in run.events(trial.number)}
+        found.append(details["start"]["epoch_us"] + details["connected"]["origin_us"])
+    return found
+
+
+def test_pairs_run_on_halves_and_are_resumed_as_pairs(warm_home: Home, tmp_path: Path, plan: Path) -> None:
+    halves = {frozenset(half) for half in own_halves()}
+    with running(warm_home, tmp_path, plan) as process:
+        wait_until(lambda: len(engines(warm_home)) == 2)
+        assert affinities(engines(warm_home)) == halves
+        wait_until(lambda: affinities(set(postmasters(warm_home))) == halves)
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
+        assert process.returncode == ExitCode.INTERRUPTED
+    folder = the_run(tmp_path)
+    assert (folder.trials(), engines(warm_home), postmasters(warm_home)) == ([], set(), [])
+
+    done = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
+    assert done.returncode == ExitCode.OK, done.stderr
+    assert "2 pairs at the same time" in done.stdout
+    trials = folder.trials()
+    assert [trial.target for trial in trials] == ["a", "b", "b", "a"]
+    assert [trial.duet.partner for trial in trials if trial.duet] == [2, 1, 4, 3]
+    first, second = map(list, own_halves())
+    assert [trial.duet.processors for trial in trials if trial.duet] == [first, second] * 2
+    ratios = [trial.duet.tps_ratio or 0.0 for trial in trials if trial.duet]
+    assert ratios[0] * ratios[1] == pytest.approx(1)
+    began = starts_us(folder.path)
+    # each engine rounds the instant to its own clock
+    assert abs(began[0] - began[1]) < 1_000
+    assert abs(began[2] - began[3]) < 1_000
+
+    # a pair of which one trial is missing is measured again as a whole
+    shutil.rmtree(folder.path / "trials" / trials[3].slug)
+    again = pgdyno(warm_home, tmp_path, "run", "--resume", folder.name)
+    assert again.returncode == ExitCode.OK, again.stderr
+    after = RunFolder.open(folder.path).trials()
+    assert [trial.started_at == before.started_at for trial, before in zip(after, trials, strict=True)] == [
+        True, True, False, False,
+    ]  # fmt: skip
+    refused = pgdyno(warm_home, tmp_path, "compare", folder.name, folder.name, "--force")
+    assert refused.returncode == ExitCode.USAGE
+    assert re.search(r"run \S+ is a duet", refused.stderr)
+
+
+def test_without_one_of_them_the_other_is_not_measured(warm_home: Home, tmp_path: Path, plan: Path) -> None:
+    plan.write_text(PLAN.replace("repeats = 2", "repeats = 1") + '[hooks]\nbefore_trial = "test $PGDYNO_TARGET != b"\n')
+    done = pgdyno(warm_home, tmp_path, "run", str(plan))
+    assert done.returncode == ExitCode.TRIALS_FAILED, done.stderr
+    first, second = the_run(tmp_path).trials()
+    assert (first.outcome, second.outcome) == (Outcome.FAILED, Outcome.FAILED)
+    assert first.failure is not None
+    assert first.failure.id == FailureId.PARTNER_FAILED
+    assert first.failure.message.startswith("trial 2 of the same pair failed: ")

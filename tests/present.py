@@ -1,0 +1,13 @@
+"""Figures that an imported trial may lack, but pgdyno's own trials always have."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def present(figure: T | None) -> T:
+    """Returns `figure`, and asserts that it is not None."""
+    assert figure is not None
+    return figure

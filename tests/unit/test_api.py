@@ -1,0 +1,114 @@
+"""`pgdyno.open`: a run as tables for programs and notebooks."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas
+import polars
+import pyarrow
+import pytest
+
+import pgdyno
+from pgdyno.api import Run
+from pgdyno.errors import StoreError, UsageError
+from pgdyno.store import RunFolder
+from tests.unit.store_sample import add_trial, sample_manifest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    made = RunFolder.create(tmp_path / "pgdyno-runs", sample_manifest())
+    for number in (1, 2):
+        add_trial(made, number)
+    return made
+
+
+@pytest.fixture
+def run(folder: RunFolder) -> Run:
+    return pgdyno.open(folder.path)
+
+
+def test_a_run_is_found_as_commands_find_it(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = folder.path.parent
+    assert pgdyno.open(folder.name, runs=runs).name == folder.name
+    assert pgdyno.open("latest", runs=str(runs)).name == folder.name
+    monkeypatch.chdir(runs)
+    # a path of one step
+    assert pgdyno.open(Path(folder.name)).name == folder.name
+    monkeypatch.setenv("PGDYNO_RUNS", str(runs))
+    assert pgdyno.open().manifest.workload == "select-only"
+    with pytest.raises(StoreError, match="there is no run x"):
+        pgdyno.open("x")
+
+
+def test_tables_are_the_same_in_every_form(run: Run) -> None:
+    rows = run.trials.rows()
+    assert [(row["trial"], row["target"], row["clients"]) for row in rows] == [(1, "pg18", 4), (2, "pg18", 4)]
+    for table in (run.trials, run.seconds, run.series, run.waits, run.statements, run.events, run.settings):
+        assert table.columns[:2] == ["run", "trial"]
+        frame, other, arrow = table.pandas(), table.polars(), table.arrow()
+        assert isinstance(frame, pandas.DataFrame)
+        assert isinstance(other, polars.DataFrame)
+        assert isinstance(arrow, pyarrow.Table)
+        assert len(table) == len(frame) == other.height == arrow.num_rows == len(list(table))
+        assert table.columns == list(frame.columns) == other.columns == arrow.column_names
+    assert run.trials.pandas()["tps"].tolist() == [row["tps"] for row in rows]
+    # any library that knows Arrow's interface
+    assert polars.DataFrame(run.seconds).equals(run.seconds.polars())
+
+
+def test_latencies_are_those_of_the_record(run: Run) -> None:
+    [first, _] = run.trials.rows()
+    histogram = run.histogram(1)
+    assert histogram is not None
+    assert histogram.count == first["succeeded"]
+    assert histogram.percentile_ns(99) == pytest.approx(first["p99_ns"], rel=0.002)
+    buckets = run.histograms.rows()
+    assert sum(row["count"] for row in buckets if row["trial"] == 1) == first["succeeded"]
+    counted = run.sql("SELECT trial, sum(count) AS n FROM histograms_by_bucket GROUP BY 1 ORDER BY 1").rows()
+    assert counted[0] == {"trial": 1, "n": first["succeeded"]}
+
+
+def test_a_notebook_shows_runs_and_tables(run: Run) -> None:
+    assert run.name in run._repr_html_()
+    shown = run.sql("SELECT '<b>&' AS text, NULL AS none, 'x'::BLOB AS bytes, MAP {'a': '1'} AS pairs")._repr_html_()
+    assert "<td>&lt;b&gt;&amp;</td><td></td><td>1 bytes</td><td>a=1</td>" in shown
+    assert "20 of 1,000 rows" in run.sql("SELECT * FROM range(1000)")._repr_html_()
+    assert repr(run) == f"<pgdyno run {run.name}: 2 trials>"
+    assert repr(run.sql("SELECT 1 AS one")) == "<pgdyno table of 1 rows: one>"
+
+
+def test_wrong_queries_and_missing_libraries_say_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match=r"cannot answer the query: .*nothing_there"):
+        run.sql("SELECT * FROM nothing_there").rows()
+    with pytest.raises(StoreError, match="has no trial 7"):
+        run.histogram(7)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(UsageError, match="polars and pyarrow not installed"):
+        run.trials.polars()
+
+
+def test_importing_pgdyno_imports_nothing_else() -> None:
+    code = "import sys, pgdyno; print(sorted(name for name in sys.modules if name.startswith('pgdyno')))"
+    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert said.strip() == "['pgdyno']"
+
+
+def test_the_notebook_of_the_docs_runs(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    notebook = json.loads((ROOT / "docs" / "guides" / "notebook.ipynb").read_text())
+    monkeypatch.setenv("PGDYNO_RUNS", str(folder.path.parent))
+    monkeypatch.chdir(folder.path.parent)
+    names: dict[str, object] = {}
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert len(cells) > 5
+    for cell in cells:
+        exec(compile("".join(cell["source"]), "notebook.ipynb", "exec"), names)
+    assert isinstance(names["run"], Run)
+    # in git without results, which would be of somebody's machine
+    assert not any(cell["outputs"] for cell in cells)

@@ -1,0 +1,114 @@
+"""The noise grade that a plan can expect from the last run on this machine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pgdyno.analyse.comparison import gate
+from pgdyno.analyse.noise_grade import expected_grade, grade_against_none
+from pgdyno.commands.compare import run_gate
+from pgdyno.commands.compared_runs import Compared
+from pgdyno.commands.expected_noise import expected_noise, expected_noise_line
+from pgdyno.commands.plan import check
+from pgdyno.host import describe_host
+from pgdyno.plan.reading.read_plan import load_text
+from pgdyno.records import Host, TargetRecord
+from pgdyno.store import RunFolder
+from tests.unit.comparison_sample import arms_of
+from tests.unit.events_sample import sample_events
+from tests.unit.store_sample import SETTINGS, sample_manifest, sample_record
+
+PLAN = """
+name = "two"
+[target.a]
+kind = "embedded"
+version = "18"
+[target.b]
+kind = "embedded"
+version = "18"
+[workload]
+scripts = ["select-only"]
+[sweep]
+clients = 4
+[trial]
+duration = "30s"
+repeats = 10
+"""
+
+
+def stored(parent: Path, host: Host | None = None, workload: str = "select-only", kind: str = "embedded") -> str:
+    """Writes a run of six pairs whose throughput varies; returns its name."""
+    about = sample_manifest(
+        host=host or describe_host(),
+        workload=workload,
+        targets=[TargetRecord(name=name, kind=kind, asked={}) for name in ("a", "b")],
+        plan={"name": "two", "trial": {"duration": 10.0}},
+    )
+    folder = RunFolder.create(parent, about)
+    for number in range(1, 13):
+        events = sample_events(4, 2, 500 + 10 * (number % 5), 900, seed=number)
+        record = sample_record(number, events, target="ab"[number % 2], repeat=(number + 1) // 2)
+        folder.begin_trial(record.slug).commit(record, events=events, settings=SETTINGS)
+    return folder.path.name
+
+
+def test_noise_of_pairs_gives_the_grade_of_other_numbers_of_repeats() -> None:
+    points = [[100.0, 104.0, 98.0, 101.0]]
+    pairs = [[(100.0, 101.0), (104.0, 103.0), (98.0, 99.5), (101.0, 100.0)]]
+    few, many = (expected_grade(points, pairs, (n, n), compares=True) for n in (6, 40))
+    ranged = expected_grade(points, pairs, (6, 40), compares=True)
+    assert few is not None
+    assert many is not None
+    assert ranged is not None
+    # more pairs detect less, and looks cost something
+    assert many.detectable < ranged.detectable < few.detectable
+    assert (ranged.repeats, ranged.is_compared) == (40, True)
+    assert expected_grade([[100.0]], [], (6, 6), compares=True) is None
+    single = expected_grade(points, [], (6, 6), compares=True)
+    assert single is not None
+    assert single.detectable > few.detectable
+
+
+def test_the_grade_of_a_gate_is_that_of_a_difference_from_none() -> None:
+    arms = arms_of(([100, 101, 99, 100, 102, 98], [100, 102, 99, 101, 100, 99]))
+    graded = [grade_against_none(gate(arms, limit).comparison) for limit in (0.02, 0.2)]
+    assert graded[0] == graded[1]
+    assert graded[0] is not None
+    assert graded[0].repeats == 6
+
+
+def test_the_last_such_run_on_this_machine_counts(tmp_path: Path) -> None:
+    plan = load_text(PLAN, tmp_path, "plan.toml").plan
+    assert expected_noise(plan, tmp_path / "none") is None
+    here = describe_host()
+    stored(tmp_path, host=here.model_copy(update={"cpu_model": "another"}))
+    stored(tmp_path, workload="tpcb-like")
+    stored(tmp_path, kind="dsn")
+    assert expected_noise(plan, tmp_path) is None
+    assert "has no run of select-only on this machine with repeats yet" in expected_noise_line(plan, tmp_path, None)
+    name = stored(tmp_path)
+    found = expected_noise(plan, tmp_path)
+    assert found is not None
+    assert (found.run, found.trial_s, found.grade.repeats, found.grade.is_compared) == (name, 10.0, 10, True)
+    line = expected_noise_line(plan, tmp_path, found)
+    assert line.startswith(f"expected noise grade {found.grade.letter}: smallest detectable difference ")
+    assert line.endswith(f"with 10 pairs, as noisy as run {name}, whose trials took 10s instead of 30s")
+
+
+def test_plan_check_and_gate_print_the_grade(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = stored(tmp_path)
+    (tmp_path / "two.toml").write_text(PLAN)
+    check(str(tmp_path / "two.toml"), [], runs=tmp_path)
+    assert "expected noise grade " in capsys.readouterr().out
+    check(str(tmp_path / "two.toml"), [], runs=tmp_path, json=True)
+    assert json.loads(capsys.readouterr().out)["expected_noise"]["run"] == name
+    what = Compared(name, None, tmp_path, None, None, None, None, force=True)
+    run_gate(what, "3%", junit=tmp_path / "gate.xml", md=tmp_path / "gate.md", json=False)
+    assert "Noise grade " in capsys.readouterr().out
+    assert "Noise grade " in (tmp_path / "gate.xml").read_text()
+    assert "Noise grade " in (tmp_path / "gate.md").read_text()
+    run_gate(what, "3%", junit=None, md=None, json=True)
+    assert json.loads(capsys.readouterr().out)["noise"]["compared"] is True

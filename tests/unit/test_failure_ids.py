@@ -1,0 +1,60 @@
+"""What went wrong with a trial has an id, which the reference lists, for programs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pgdyno.records import Failure, FailureId, Stage
+from pgdyno.run.run_trial import judge
+from tests.unit.events_sample import SampleError, sample_events
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "run-folder.md"
+
+
+def test_the_reference_lists_every_id() -> None:
+    table = REFERENCE.read_text().split("| id | what went wrong |\n|---|---|\n", 1)[1].split("\n\n", 1)[0]
+    assert re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE) == [each.value for each in FailureId]
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"reason": "not-prepared"}, FailureId.NOT_PREPARED),
+        ({"reason": "not-connected"}, FailureId.NOT_CONNECTED),
+        ({"reason": "not-started"}, FailureId.NOT_BEGUN),
+        ({"reason": "interrupted"}, FailureId.ENGINE_STOPPED),
+        ({}, FailureId.NOT_BEGUN),
+        ({"lost_generator": 2}, FailureId.GENERATOR_LOST),
+    ],
+)
+def test_a_load_that_does_not_begin_has_the_engines_reason(
+    fields: dict[str, Any], expected: FailureId, tmp_path: Path
+) -> None:
+    start = sample_events(2, 1, 300, 900)[0]
+    end = {"event": "end", "t_us": 9, "outcome": "failed", "exit_code": 1, "message": "any", **fields}
+    failure = judge([start, end], 1, tmp_path / "log").failure
+    assert failure is not None
+    assert failure.id == expected
+
+
+def test_clients_that_gave_up_and_engines_without_an_end_have_their_ids(tmp_path: Path) -> None:
+    log = tmp_path / "engine.log"
+    log.write_text("pgdrive: error: no such option\n")
+    usage = judge([], 1, log).failure
+    events = sample_events(2, 1, 300, 900, errors=[SampleError(second=0, consequence="client aborted")])
+    cut = judge(events[:-1], 137, log).failure
+    events[-1] |= {"outcome": "aborted", "clients_aborted": 1, "exit_code": 2}
+    aborted = judge(events, 2, log).failure
+    assert [each.id for each in (usage, cut, aborted) if each is not None] == [
+        FailureId.ENGINE_REFUSED,
+        FailureId.ENGINE_ENDED,
+        FailureId.CLIENTS_ABORTED,
+    ]
+
+
+def test_records_of_earlier_versions_have_none() -> None:
+    assert Failure.model_validate({"stage": "run", "message": "any"}) == Failure(stage=Stage.RUN, message="any")

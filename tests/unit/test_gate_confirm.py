@@ -1,0 +1,73 @@
+"""`pgdyno gate --confirm`: a second measurement decides about suspected regressions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgdyno.analyse.comparison import Gate, GateVerdict, gate
+from pgdyno.commands import confirm
+from pgdyno.commands.compared_runs import Compared, ComparedRuns
+from pgdyno.errors import PgdynoError, UsageError
+from tests.cli.test_compare import stored
+from tests.simulated_confirmation import alarms
+
+
+def suspected(name: str, folder: Path) -> tuple[Gate, Compared, ComparedRuns]:
+    what = Compared(name, None, folder, None, "target", "pg17", None)
+    runs = ComparedRuns.of(what)
+    (arms,) = runs.arms()
+    return gate(arms, 0.03), what, runs
+
+
+@pytest.mark.parametrize(
+    ("second", "verdict"),
+    [
+        ({"pg17": 600.0, "pg18": 500.0}, GateVerdict.REGRESSION),
+        ({"pg17": 600.0, "pg18": 601.0}, GateVerdict.OK),
+    ],
+)
+def test_the_second_measurement_decides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, second: dict[str, float], verdict: GateVerdict
+) -> None:
+    first = stored(tmp_path / "runs", {"pg17": 600.0, "pg18": 500.0}, 8)
+    again = stored(tmp_path / "again", second, 8)
+    judged, what, runs = suspected(first, tmp_path / "runs")
+    assert judged.verdict is GateVerdict.REGRESSION
+    monkeypatch.setattr(confirm, "_plan_of", lambda *_: None)
+    monkeypatch.setattr(confirm, "_measured", lambda *_, **__: Path(again))
+    found = confirm.confirmed(judged, what, runs, json=True)
+    assert found.judged.verdict is verdict
+    confirmed = int(verdict is GateVerdict.REGRESSION)
+    assert f"{confirmed} of 1 suspected regressions confirmed" in str(found.notes[0])
+
+
+def test_what_cannot_be_measured_again_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object, **__: object) -> Path:
+        raise UsageError("no server")
+
+    judged, what, runs = suspected(stored(tmp_path / "runs", {"pg17": 600.0, "pg18": 500.0}, 8), tmp_path / "runs")
+    monkeypatch.setattr(confirm, "_plan_of", lambda *_: None)
+    monkeypatch.setattr(confirm, "_measured", fails)
+    found = confirm.confirmed(judged, what, runs, json=True)
+    assert found.judged.verdict is GateVerdict.REGRESSION
+    assert "stands: no server" in str(found.notes[0])
+
+
+def test_runs_on_object_storage_are_not_repeated(tmp_path: Path) -> None:
+    judged, what, runs = suspected(stored(tmp_path / "runs", {"pg17": 600.0, "pg18": 500.0}, 8), tmp_path / "runs")
+    remote = Compared("s3://bucket/run", None, what.runs, None, "target", "pg17", None)
+    with pytest.raises(PgdynoError, match="object storage"):
+        confirm.confirmed(judged, remote, runs, json=True)
+
+
+def test_confirmation_makes_false_alarms_rare_where_instances_differ() -> None:
+    alone, again = alarms(20_000, 0.02, 0.0, 0.0)
+    assert alone > 0.02
+    assert again < 0.005
+    # what lasts from run to run is beyond it
+    alone, again = alarms(20_000, 0.02, 1.0, 0.0)
+    assert again > alone / 4
+    alone, again = alarms(20_000, 0.01, 0.0, -0.1)
+    assert again > 0.7

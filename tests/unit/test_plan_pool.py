@@ -1,0 +1,119 @@
+"""Targets on hosts of yours: what a plan may say, and what it costs."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from pgdyno.commands.cost import Consent, agree_for_run, cost
+from pgdyno.errors import PlanError
+from pgdyno.plan import load_plan
+from pgdyno.plan.hosts import SshSpec
+from pgdyno.targets.pool import provider, rental
+from pgdyno.targets.pool.host import _quoted
+from pgdyno.targets.pool.loan_journal import Journal, journals
+from pgdyno.targets.pool.schema import PoolTarget
+from pgdyno.targets.provider import Wanted, provider_of
+
+PLAN = """
+name = "rack"
+[target.db]
+kind = "pool"
+version = "17"
+hosts = [{{ host = "db1" }}, {{ host = "db2" }}]
+{more}
+[workload]
+scripts = ["select-only"]
+[sweep]
+clients = 1
+[trial]
+duration = "1s"
+"""
+
+
+def write(folder: Path, more: str = "") -> str:
+    file = folder / "rack.toml"
+    file.write_text(PLAN.format(more=more))
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ('folder = "pgdyno"', "target.db.folder: pgdyno is not an absolute path"),
+        ('allow = ["192.0.2.1/24"]', "target.db.allow[0]: 192.0.2.1/24 has host bits set"),
+        ('parameters = { port = "5433" }', "target.db.parameters.port: cannot be set: use the target's key port"),
+        ('parameters = { include_dir = "x" }', "target.db.parameters.include_dir: is not the name of a setting"),
+        ('ready_within = "0s"', "target.db.ready_within: must be more than 0s"),
+        ('settings = { shared_buffers = "1GB" }', "put it under parameters"),
+    ],
+)
+def test_what_a_host_cannot_have(tmp_path: Path, more: str, said: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        load_plan(write(tmp_path, more))
+    problems = "\n".join(f"{each.path}: {each.message}; {each.hint}" for each in caught.value.problems)
+    assert said.replace("[0]", "") in problems.replace("[0]", "").replace(".0:", ":")
+
+
+def test_packages_have_no_minor_versions(tmp_path: Path) -> None:
+    with pytest.raises(PlanError) as caught:
+        load_plan(write(tmp_path), ['target.db.version="17.2"'])
+    assert "packages come in their newest minor version" in str(caught.value.problems)
+
+
+def test_each_target_needs_a_host(tmp_path: Path) -> None:
+    more = "".join(f'[target.{name}]\nkind = "pool"\nversion = "16"\nhosts = [{{ host = "db1" }}]\n' for name in "ab")
+    with pytest.raises(PlanError) as caught:
+        load_plan(write(tmp_path, more))
+    assert "3 targets need as many hosts, and the plan names 2" in str(caught.value.problems)
+
+
+def test_each_instance_needs_a_host(tmp_path: Path) -> None:
+    with pytest.raises(PlanError) as caught:
+        load_plan(write(tmp_path, "instances = 3"))
+    assert "3 servers, instances included, need as many hosts" in str(caught.value.problems)
+
+
+def test_a_host_of_yours_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PGDYNO_HOME", str(tmp_path / "home"))
+    plan = load_plan(write(tmp_path)).plan
+    assert provider_of(plan) is provider.PROVIDER
+    # nothing is asked, though standard input is no terminal
+    assert agree_for_run(plan, Consent()) == (None, None)
+    cost(write(tmp_path), [], json=False)
+    assert capsys.readouterr().out.startswith("the pool of hosts has no prices")
+
+
+def test_a_journal_is_read_as_it_was_written(tmp_path: Path) -> None:
+    expires = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
+    journal = Journal.begin(tmp_path, "rack", "digest", expires)
+    journal.asking("db", SshSpec(host="db1", user="bench"))
+    journal.asking("db", SshSpec(host="db2"))
+    journal.refused()
+    journal.is_ready("db", {"host": "192.0.2.7"})
+    (read,) = journals(tmp_path)
+    assert (read.run, read.plan, read.digest, read.expires) == (journal.run, "rack", "digest", expires)
+    assert (read.asked, read.ready) == (journal.asked, journal.ready)
+    assert abs(read.begun - datetime.now(UTC)) < timedelta(minutes=1)
+    assert not read.hold()
+    assert journal.folder.stat().st_mode & 0o077 == 0
+    reaper = provider.PROVIDER.reaper(tmp_path, [])
+    said: list[str] = []
+    assert reaper.places == ["db1"]
+    assert reaper.reap(Wanted(journal.run), said.append).found == []
+    assert said == [f"another pgdyno process uses run {journal.run}"]
+    journal.close()
+    assert list(journals(tmp_path)) == []
+    assert not read.hold()
+
+
+def test_texts_reach_the_host_as_they_are() -> None:
+    spec = PoolTarget(kind="pool", version="17", hosts=[SshSpec(host="a")], parameters={"search_path": "a'b, \\c"})
+    assert "search_path = 'a''b, \\\\c'\n" in rental._settings(spec, "/srv/x")
+    assert _quoted(["--a b", "$(x)"]) == "('--a b' '$(x)')"
+    assert _quoted([]) == "()"
+    assert _quoted("it's") == "'it'\"'\"'s'"

@@ -1,0 +1,47 @@
+"""Messages that count trials have a sentence for one of them."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from pgdyno.messages import Message
+from pgdyno.report.translation import Language, translated, use_language
+from tests.messages_page import ROOT, SECTIONS
+
+_COUNTED = re.compile(r"(?<!of )\{(trials|count|dips|jumps|percentiles|more)\}(?: more)? (?!is)[a-z]+s\b")
+
+
+def _texts(node: ast.expr) -> list[str]:
+    if isinstance(node, ast.IfExp):
+        return [*_texts(node.body), *_texts(node.orelse)]
+    return [node.value] if isinstance(node, ast.Constant) and isinstance(node.value, str) else []
+
+
+def test_every_message_that_counts_something_has_a_singular() -> None:
+    lacking = []
+    for path in (path for package in SECTIONS for path in (ROOT / package).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Message":
+                templates = [text for each in node.args[1:] for text in _texts(each)]
+                has_plural = len(node.args) > 2
+                lacking += [f"{path.name}: {text}" for text in templates if _COUNTED.search(text) and not has_plural]
+    assert lacking == []
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"trials": 1}, "off in 1 trial"),
+        ({"trials": 2}, "off in 2 trials"),
+        ({"trials": 2, "count": 1}, "off in 2 trial"),
+    ],
+)
+def test_the_number_of_trials_chooses_the_sentence_unless_there_is_a_count(
+    parameters: dict[str, int], said: str
+) -> None:
+    message = Message("off", "off in {trials} trial", "off in {trials} trials", **parameters)
+    with use_language(Language.ENGLISH):
+        assert (str(message), translated(message)) == (said, said)

@@ -1,0 +1,85 @@
+"""What a database's comment says of the dataset in it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+
+from pgdyno.plan.model import Workload
+from pgdyno.prepare.dataset import Dataset, StampedTable, read_stamp
+
+
+def marked(**changes: object) -> str:
+    """A comment as the engine leaves it."""
+    lines = "pgbench 1 2\npgbench_branches 2\npgbench_accounts 200000\n"
+    said = {
+        "format": 1,
+        "dataset": "pgbench",
+        "version": 1,
+        "scale": 2,
+        "tables": [
+            {"name": "pgbench_branches", "rows": 2, "oid": 17001},
+            {"name": "pgbench_accounts", "rows": 200_000, "oid": 17002},
+        ],
+        "checksum": hashlib.sha256(lines.encode()).hexdigest(),
+        **changes,
+    }
+    return f"[pgdyno-dataset {json.dumps(said)}]"
+
+
+def test_a_mark_says_what_was_loaded() -> None:
+    stamp = read_stamp(f"my own [text]\n{marked()}")
+    assert stamp is not None
+    assert stamp.dataset == Dataset("pgbench", 2)
+    assert stamp.tables == (
+        StampedTable("pgbench_branches", 2, 17001),
+        StampedTable("pgbench_accounts", 200_000, 17002),
+    )
+
+
+def test_a_mark_may_say_the_wal_level_of_its_load() -> None:
+    old, new = read_stamp(marked()), read_stamp(marked(wal_level="minimal"))
+    assert old is not None
+    assert new is not None
+    assert (old.wal_level, new.wal_level) == (None, "minimal")
+    # the same rows
+    assert old.dataset == new.dataset
+
+
+def test_of_sbtest_the_number_of_tables_counts_too() -> None:
+    lines = "sbtest 1 500\nsbtest1 500\nsbtest2 500\n"
+    tables = [{"name": f"sbtest{number}", "rows": 500, "oid": 17000 + number} for number in (1, 2)]
+    checksum = hashlib.sha256(lines.encode()).hexdigest()
+    stamp = read_stamp(marked(dataset="sbtest", scale=500, tables=tables, checksum=checksum))
+    assert stamp is not None
+    assert stamp.dataset == Dataset("sbtest", 500, 2) != Dataset("sbtest", 500, 3)
+    assert str(stamp.dataset) == "sbtest with 2 tables of 500 rows"
+
+
+def test_a_workload_says_what_is_loaded() -> None:
+    files = {"scripts": ["x.sql"], "tables": 3, "table_size": 700}
+    assert Dataset.of(Workload.model_validate({**files, "dataset": "sbtest"}), 700) == Dataset("sbtest", 700, 3)
+    assert Dataset.of(Workload.model_validate({"scripts": ["tpcb-like"]}), 5) == Dataset("pgbench", 5)
+    assert Dataset.of(Workload.model_validate({"scripts": ["x.sql"], "dataset": "none"}), 1) is None
+
+
+NO_MARKS = {
+    "nothing": None,
+    "empty": "",
+    "a user's": "mine",
+    "cut": marked()[:-20],
+    "without its end": marked()[:-1],
+    "not JSON": "[pgdyno-dataset scale]",
+    "a list": "[pgdyno-dataset []]",
+    "of a later format": marked(format=2),
+    "of another scale than its checksum": marked(scale=3),
+    "without tables": marked(tables=None),
+    "with a row less": marked(tables=[{"name": "pgbench_branches", "rows": 1, "oid": 17001}]),
+}
+
+
+@pytest.mark.parametrize("comment", NO_MARKS.values(), ids=NO_MARKS.keys())
+def test_what_cannot_be_trusted_is_no_mark(comment: str | None) -> None:
+    assert read_stamp(comment) is None

@@ -1,0 +1,24 @@
+"""The end of a process in which a thread still connects."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import atexit, sys, threading
+from pgdyno.process_exit import CONNECT_THREAD, leave
+threading.Thread(target=threading.Event().wait, name=CONNECT_THREAD if {connects} else "other", daemon=True).start()
+atexit.register(print, "cleaned up")
+print("kept")
+leave(7)
+"""
+
+
+@pytest.mark.parametrize("connects", [True, False])
+def test_a_connecting_thread_changes_nothing_but_the_way_out(connects: bool) -> None:
+    argv = [sys.executable, "-c", PROGRAM.format(connects=connects)]
+    ended = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (7, "kept\ncleaned up\n", "")

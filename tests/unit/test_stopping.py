@@ -1,0 +1,160 @@
+"""Runs that stop when they are decided: the level of each look, Holm's procedure over planned points, and what is left
+to run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from scipy import special
+
+from pgdyno.analyse.alpha_spending import look_level, look_levels
+from pgdyno.analyse.comparison import GateVerdict, Verdict, compare, gate
+from pgdyno.analyse.noise_floor import noise_floor
+from pgdyno.records import StoppingRule
+from pgdyno.report.answers.comparison import comparison_sentence
+from pgdyno.report.answers.comparison_export import comparison_json
+from tests.simulated_stopping import EDGE, SPREADS, equal_design, obrien_fleming, stopped
+from tests.unit.comparison_sample import arms_of, pair_of_arms
+
+
+def rule(
+    fewest: int = 6, most: int = 40, comparisons: int = 1, margin: float = 0.01, ended: str | None = None
+) -> StoppingRule:
+    values = {"fewest": fewest, "most": most, "by": "target", "metric": "tps", "comparisons": comparisons}
+    return StoppingRule.model_validate({**values, "margin": margin, "ended": ended})
+
+
+def figures(pairs: int, effect: float, spread: float = 0.02) -> tuple[list[float], list[float]]:
+    """Returns arms whose log ratios have exactly this mean and standard deviation."""
+    scores = np.array([special.ndtri((at + 0.5) / pairs) for at in range(pairs)])
+    logs = effect + spread * (scores - scores.mean()) / scores.std(ddof=1)
+    return [1_000.0] * pairs, list(1_000.0 * np.exp(logs))
+
+
+def test_levels_are_those_of_lan_and_demets_like_pocock() -> None:
+    # Jennison and Turnbull 2000, table 7.2, for equal steps; 200 numbers per look are as good as normal
+    levels = look_levels(0.05, 200, 1_000)
+    bounds = [float(-special.ndtri((1 - levels[n - 200]) / 2)) for n in (200,)]
+    assert bounds == pytest.approx([2.438], abs=0.001)
+    assert look_levels(0.05, 10, 10) == pytest.approx((0.95,))
+
+
+def test_levels_spend_the_whole_error_and_no_more() -> None:
+    random = np.random.default_rng(1)
+    levels = np.array(look_levels(0.05, 6, 40))
+    sums = np.cumsum(random.normal(size=(100_000, 40)), axis=1)[:, 5:]
+    bounds = -special.ndtri((1 - levels) / 2) * np.sqrt(np.arange(6, 41))
+    crossed = float((np.abs(sums) > bounds).any(axis=1).mean())
+    assert crossed == pytest.approx(0.05, abs=0.002)
+
+
+def test_a_level_depends_on_the_pairs_and_the_plan_alone() -> None:
+    assert look_level(0.95, 3, 6, 40) == look_level(0.95, 6, 6, 40)
+    assert look_level(0.95, 50, 6, 40) == look_level(0.95, 40, 6, 40)
+    assert 0.95 < look_level(0.95, 20, 6, 40) < look_level(0.99, 20, 6, 40) < 1
+    with pytest.raises(ValueError, match="looks from 7 to 6"):
+        look_levels(0.05, 7, 6)
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+def test_wrong_claims_stay_below_five_percent_over_all_looks(spread: float) -> None:
+    for effect in (0.0, EDGE):
+        assert stopped("Pocock's spending", effect, spread, 40, 10_000).wrong(effect) <= 0.05
+    # the same looks without a price are wrong more than twice as often
+    assert stopped("5 % at every look", EDGE, 0.05, 40, 10_000).wrong(EDGE) > 0.1
+
+
+def test_a_difference_of_five_percent_needs_less_than_a_fixed_design_of_equal_power() -> None:
+    effect = math.log1p(0.05)
+    for spread in (0.02, 0.03, 0.04, 0.05):
+        found = stopped("Pocock's spending", effect, spread, 40, 10_000)
+        assert found.pairs <= 0.6 * equal_design(min(found.faster, 1 - 1 / 10_000), effect, spread)
+        # it decides sooner than the others
+        for other in ("O'Brien and Fleming's", "confidence sequence"):
+            assert found.pairs < stopped(other, effect, spread, 40, 10_000).pairs
+
+
+def test_obrien_and_fleming_spend_all_at_the_end() -> None:
+    assert obrien_fleming(0.05, 1.0) == pytest.approx(0.05)
+    assert obrien_fleming(0.05, 0.25) < 0.0001
+
+
+def test_the_interval_of_a_run_that_could_stop_is_wider() -> None:
+    base, other = figures(9, 0.05)
+    (fixed,), (sequential,) = (compare([arms_of((base, other), stopping=each)]) for each in (None, rule()))
+    narrow, wide = fixed.points[0].interval, sequential.points[0].interval
+    assert narrow is not None
+    assert wide is not None
+    assert (narrow.level, wide.level, narrow.look_level) == (0.95, 0.95, None)
+    assert wide.look_level == look_level(0.95, 9, 6, 40)
+    assert wide.high - wide.low > 1.4 * (narrow.high - narrow.low)
+    assert [message.id for message in sequential.warnings] == ["interval-of-looks"]
+    assert sequential.points[0].detectable > fixed.points[0].detectable  # type: ignore[operator]
+
+
+def test_the_sentence_says_when_and_why_the_run_stopped() -> None:
+    arms = arms_of(figures(9, 0.08), stopping=rule(ended="decided"))
+    (found,) = compare([arms])
+    assert comparison_sentence(found).endswith("9 pairs; stopped after 9 of at most 40 repeats: decided")
+    shown = comparison_json(found)
+    assert shown["stopping"]["most"] == 40
+    assert shown["points"][0]["interval"]["look_level"] == look_level(0.95, 9, 6, 40)
+    (open_,) = compare([arms_of(figures(9, 0.0), stopping=rule())])
+    assert comparison_sentence(open_).endswith("; 9 of at most 40 repeats, the run did not end")
+
+
+def test_no_claim_before_the_first_look() -> None:
+    for pairs, verdict in ((9, Verdict.INCONCLUSIVE), (10, Verdict.FASTER)):
+        (found,) = compare([arms_of(figures(pairs, 0.3), stopping=rule(fewest=10))])
+        assert found.points[0].verdict is verdict
+
+
+def test_holm_counts_points_that_have_no_pairs_yet() -> None:
+    arms = arms_of(figures(8, 0.05), stopping=rule(comparisons=4))
+    (found,) = compare([arms])
+    assert found.points[0].interval is not None
+    assert found.points[0].interval.level == 1 - 0.05 / 4
+
+
+def test_a_decided_point_frees_its_share_for_the_others() -> None:
+    arms = arms_of(figures(8, 0.3), figures(12, 0.0), stopping=rule(comparisons=2))
+    (found,) = compare([arms])
+    levels = [point.interval.level for point in found.points if point.interval is not None]
+    assert levels == [0.975, 0.95]
+
+
+def test_the_margin_of_the_plan_counts_as_none() -> None:
+    arms = figures(20, 0.0, 0.02)
+    verdicts = [compare([arms_of(arms, stopping=rule(margin=margin))])[0].points[0].verdict for margin in (0.01, 0.03)]
+    assert verdicts == [Verdict.INCONCLUSIVE, Verdict.SAME]
+
+
+def test_a_gate_judges_by_its_limit_and_not_by_the_margin() -> None:
+    arms = arms_of(figures(12, -0.04, 0.005), stopping=rule(margin=0.2, ended="decided"))
+    judged = gate(arms, 0.02)
+    assert judged.verdict is GateVerdict.REGRESSION
+    assert judged.points[0].compared.interval is not None
+    assert judged.points[0].compared.interval.look_level is not None
+
+
+def test_the_noise_floor_of_a_run_that_could_stop_is_wider() -> None:
+    floors = [noise_floor(arms_of(figures(12, 0.0), stopping=each)).floor for each in (None, rule())]
+    assert floors[1] > 1.3 * floors[0]
+
+
+def test_runs_of_checkpoint_like_noise_are_seldom_wrong() -> None:
+    random = np.random.default_rng(4)
+    wrong = 0
+    for _ in range(60):
+        drawn = pair_of_arms(random, 9, 0.0)
+        wrong += any(_verdict(drawn, n) in (Verdict.FASTER, Verdict.SLOWER) for n in range(6, 10))
+    assert wrong <= 6
+
+
+def _verdict(drawn: tuple[Sequence[float], Sequence[float]], pairs: int) -> Verdict:
+    (found,) = compare([arms_of((drawn[0][:pairs], drawn[1][:pairs]), stopping=rule())])
+    return found.points[0].verdict

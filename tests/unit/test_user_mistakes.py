@@ -1,0 +1,189 @@
+"""Mistakes of a first hour: each gets a message that names the remedy."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pgdyno.cli import configured
+from pgdyno.commands.arguments.options import complete_plans
+from pgdyno.commands.plan import check
+from pgdyno.commands.report_files import read_prices
+from pgdyno.commands.selftest import keys_of
+from pgdyno.commands.serve import serve_runs
+from pgdyno.errors import ExitCode, PlanError, StoreError, UsageError
+from pgdyno.plan import load_plan
+from pgdyno.store import RunFolder
+from pgdyno.targets.connection import Address
+from pgdyno.user_config import read_config
+
+PLAN = """\
+name = "first"
+[target.pg]
+kind = "embedded"
+version = "{version}"
+[target.pg.settings]
+max_connections = 300
+[workload]
+scripts = ["{script}"]
+[sweep]
+clients = {clients}
+[trial]
+duration = "1s"
+repeats = {repeats}
+"""
+
+
+def problem(folder: Path, **values: object) -> tuple[str, str, str | None]:
+    given = {"version": "18", "script": "select-only", "clients": 1, "repeats": 3} | values
+    (folder / "plan.toml").write_text(PLAN.format(**given))
+    with pytest.raises(PlanError) as caught:
+        load_plan(folder / "plan.toml")
+    first = caught.value.problems[0]
+    return first.path, first.message, first.hint
+
+
+def test_a_plan_has_at_most_a_hundred_thousand_trials(tmp_path: Path) -> None:
+    assert problem(tmp_path, repeats=1_800_000_000) == (
+        "trial.repeats",
+        "the plan has 1,800,000,000 trials; the maximum is 100,000",
+        "reduce repeats, or the sweep",
+    )
+
+
+def test_a_million_clients_are_more_than_any_server_accepts(tmp_path: Path) -> None:
+    path, message, hint = problem(tmp_path, clients=1_000_000)
+    assert path == "sweep.clients"
+    assert message == "1,000,000 clients are more than PostgreSQL accepts, 262,043 at most"
+    assert hint == "use fewer clients"
+
+
+@pytest.mark.parametrize("version", ["9.6", "99"])
+def test_versions_that_cannot_be_downloaded(tmp_path: Path, version: str) -> None:
+    path, message, hint = problem(tmp_path, version=version)
+    assert (path, hint) == ("target.pg.version", "use a version from 10 to 18")
+    assert message == f"there is no PostgreSQL {version} to download"
+
+
+def test_a_byte_order_mark_is_skipped_in_a_plan_and_refused_in_a_script(tmp_path: Path) -> None:
+    text = PLAN.format(version="18", script="q.sql", clients=1, repeats=3)
+    (tmp_path / "plan.toml").write_text("\ufeff" + text, encoding="utf-8")
+    (tmp_path / "q.sql").write_text("SELECT 1;\n")
+    assert load_plan(tmp_path / "plan.toml").plan.name == "first"
+    (tmp_path / "q.sql").write_text("\ufeffSELECT 1;\n", encoding="utf-8")
+    _, message, hint = problem(tmp_path, script="q.sql")
+    assert message.endswith("q.sql begins with a byte order mark, which the server would read")
+    assert hint == "save it as UTF-8 without a byte order mark"
+
+
+def test_a_loop_of_symbolic_links_is_no_plan(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    with pytest.raises((PlanError, UsageError)):
+        load_plan(tmp_path / "a")
+
+
+def test_serve_needs_its_folder(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="nosuch does not exist"):
+        serve_runs(tmp_path / "nosuch", None)
+
+
+@pytest.mark.parametrize(
+    ("writer", "hint"), [("0.1.0", "use a newer pgdyno"), ("99.1.0", "use pgdyno 99.1.0 or newer")]
+)
+def test_a_run_of_a_newer_format_asks_for_a_version_that_reads_it(tmp_path: Path, writer: str, hint: str) -> None:
+    (tmp_path / "manifest.json").write_text(json.dumps({"format": 99, "pgdyno": writer}))
+    with pytest.raises(StoreError) as caught:
+        RunFolder.open(tmp_path)
+    assert caught.value.hint == hint
+
+
+def test_nothing_listens_there() -> None:
+    with pytest.raises(Exception, match="cannot connect") as caught:
+        Address({"host": "127.0.0.1", "port": "1"}).connect("postgres")
+    assert caught.value.hint == "check host and port, and whether the server runs and listens on TCP"  # type: ignore[attr-defined]
+    assert str(caught.value).count("refused") == 1
+
+
+def test_plan_check_as_json_has_problems_and_the_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "plan.toml").write_text(PLAN.format(version="99", script="select-only", clients=1, repeats=3))
+    assert check(str(tmp_path / "plan.toml"), [], runs=tmp_path, json=True) is ExitCode.PLAN
+    found = json.loads(capsys.readouterr().out)
+    assert (found["valid"], found["problems"][0]["path"], found["problems"][0]["line"]) == (
+        False,
+        "target.pg.version",
+        4,
+    )
+    assert check(str(tmp_path / "plan.toml"), ["target.pg.version=18"], runs=tmp_path, json=True) is ExitCode.OK
+    assert json.loads(capsys.readouterr().out)["valid"]
+
+
+def test_completes_plans_of_the_catalogue_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "queue.toml").touch()
+    (tmp_path / "quotes").mkdir()
+    (tmp_path / "queries.sql").touch()
+    assert complete_plans("qu") == ["quick", "queue.toml", "quotes/"]
+
+
+def test_the_configuration_file_has_defaults_for_every_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert configured() == {}
+    (tmp_path / "pgdyno").mkdir()
+    file = tmp_path / "pgdyno" / "config.toml"
+    file.write_text('runs = "/srv/runs"\nlanguage = "ja"\n')
+    assert configured()["show"] == {"runs": "/srv/runs", "into": "/srv/runs", "language": "ja"}
+    for text, message in [
+        ("runs = 1", "must be a text"),
+        ("colour = 1", "unknown key colour"),
+        ("runs", "cannot read"),
+        ("runs = " + "9" * 5_000, "cannot read"),
+        ("runs = " + "[" * 5_000, "cannot read"),
+    ]:
+        file.write_text(text)
+        with pytest.raises(UsageError, match=message):
+            read_config(file)
+
+
+@pytest.mark.parametrize("value", ["9" * 5_000, "[" * 5_000], ids=["digits", "nested"])
+def test_no_price_and_no_option_has_a_value_without_an_end(tmp_path: Path, value: str) -> None:
+    (tmp_path / "price.toml").write_text(f"years = {value}")
+    with pytest.raises(UsageError, match=r"price\.toml is not valid TOML"):
+        read_prices(tmp_path / "price.toml")
+    with pytest.raises((PlanError, UsageError)):
+        load_plan("quick", [f"workload.scale={value}"])
+    assert keys_of([f"region={value}"]) == {"region": value}
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
+def test_output_in_any_encoding(encoding: str) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    done = subprocess.run(
+        [sys.executable, "-m", "pgdyno", "plan", "list"], env=environment, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"quick" in done.stdout
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "pgdyno", "plan", "schema"], stdout=writing, stderr=subprocess.PIPE, check=False
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_names_are_whole_in_a_pipe() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pgdyno", "plan", "list"], capture_output=True, encoding="utf-8", check=False
+    )
+    lines = done.stdout.splitlines()
+    assert all(line == line.rstrip() for line in lines)
+    assert any(line.startswith("aurora-sysbench") and len(line) > 80 for line in lines)
