@@ -20,7 +20,7 @@ pub(crate) struct Statement {
     pub types: Vec<u32>,
     /// The number under which its latency is counted.
     pub command: usize,
-    /// Bind and Execute.
+    /// Bind, which requests binary values as sysbench does, and Execute.
     bind: BindTemplate,
     /// Bind, Describe and Execute.
     described: BindTemplate,
@@ -111,7 +111,7 @@ impl Statements {
         let command = self.command(text);
         self.all.push(Statement {
             command,
-            bind: BindTemplate::new(&name, parameters, Columns::Undescribed)?,
+            bind: BindTemplate::new(&name, parameters, Columns::Unread)?,
             described: BindTemplate::new(&name, parameters, Columns::Described)?,
             name,
             sql: with_numbers(text),

@@ -4,17 +4,20 @@
 use crate::error::EncodeError;
 use crate::frontend::{self, Encoded};
 
-/// Whether the server describes the columns of the rows.
+/// What the server tells of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Columns {
     /// A Describe of the portal comes before Execute.
     Described,
     /// There is no Describe.
     Undescribed,
+    /// There is no Describe, and the values arrive in binary format: nobody reads them, and most
+    /// types take less work to send than as text.
+    Unread,
 }
 
-/// Bind and Execute of a prepared statement with the unnamed portal. All parameters and results are
-/// text.
+/// Bind and Execute of a prepared statement with the unnamed portal. All parameters are text, and
+/// results unless they are [`Columns::Unread`].
 ///
 /// Everything except the values is formatted in advance; [`BindTemplate::append`] then copies two
 /// pieces and the values, without an allocation when `out` has room.
@@ -22,8 +25,10 @@ pub enum Columns {
 pub struct BindTemplate {
     /// Bind up to and including the number of parameters.
     head: Vec<u8>,
-    /// The rest of Bind, Describe if columns are requested, and Execute.
+    /// The formats of results, which end Bind, Describe if columns are requested, and Execute.
     tail: Vec<u8>,
+    /// The length of these formats.
+    formats: usize,
     parameters: u16,
 }
 
@@ -37,7 +42,12 @@ impl BindTemplate {
         frontend::bind(&mut head, "", statement, [])?;
         head.truncate(head.len() - 4);
         head.extend_from_slice(&parameters.to_be_bytes());
-        let mut tail = vec![0, 0];
+        // without a format all are text; a single one, 1 for binary, holds for all
+        let mut tail = match columns {
+            Columns::Described | Columns::Undescribed => vec![0, 0],
+            Columns::Unread => vec![0, 1, 0, 1],
+        };
+        let formats = tail.len();
         if columns == Columns::Described {
             frontend::describe_portal(&mut tail, "")?;
         }
@@ -45,6 +55,7 @@ impl BindTemplate {
         Ok(BindTemplate {
             head,
             tail,
+            formats,
             parameters,
         })
     }
@@ -72,8 +83,8 @@ impl BindTemplate {
                 out.truncate(at + 4);
             }
         }
-        // The length excludes the type, and includes the two bytes of result formats.
-        let bytes = out.len() - start - 1 + 2;
+        // The length excludes the type, and includes the formats of results.
+        let bytes = out.len() - start - 1 + self.formats;
         patch(out, start + 1, start, bytes)?;
         out.extend_from_slice(&self.tail);
         Ok(())
@@ -121,6 +132,19 @@ mod tests {
                 assert_eq!((appended, out), (Ok(()), plain));
             }
         }
+    }
+
+    #[test]
+    fn rows_that_nobody_reads_are_binary() {
+        let template = BindTemplate::new("s", 1, Columns::Unread).expect("encodable");
+        let mut out = Vec::new();
+        let appended = template.append(&mut out, |_, out| {
+            out.push(b'7');
+            true
+        });
+        let bind = b"B\0\0\0\x14\0s\0\0\0\0\x01\0\0\0\x017\0\x01\0\x01";
+        let execute = b"E\0\0\0\t\0\0\0\0\0";
+        assert_eq!((appended, out), (Ok(()), [&bind[..], execute].concat()));
     }
 
     #[test]
