@@ -25,7 +25,7 @@ import pgdyno.commands
 from pgdyno.records import Record
 from pgdyno.report import html
 from pgdyno.report.translation import current_language
-from pgdyno.targets.aws import api
+from pgdyno.targets.aws import boto3_clients
 
 PAGE = Path(html.__file__).parent / "page"
 LIBRARIES = (
@@ -50,7 +50,7 @@ def main() -> None:
         importlib.import_module(name)
     prepare()
     # the simulated Amazon's time passes with requests: long pauses between them prove nothing
-    api.FIRST_S = api.LONGEST_S = 0.05
+    boto3_clients.FIRST_S = boto3_clients.LONGEST_S = 0.05
     # a thread would not be in the forked process, and whoever waits for it would wait for ever
     assert len(os.listdir("/proc/self/task")) == 1, "an import has started a thread"  # noqa: PTH208
     # the tests' process writes to what it started: nothing means that it has ended

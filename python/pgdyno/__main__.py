@@ -9,9 +9,8 @@ from __future__ import annotations
 import sys
 from typing import NoReturn
 
-from pgdyno.commands.termination import Termination
 from pgdyno.errors import ExitCode, PgdynoError, PlanError
-from pgdyno.process_exit import leave
+from pgdyno.process_exit import Termination, leave
 
 
 def main() -> NoReturn:
@@ -72,7 +71,7 @@ def _say(error: PgdynoError) -> None:
     console.print("error: ", style="red", end="")
     console.print(error.message)
     if isinstance(error, PlanError):
-        from pgdyno.plan.show import problem_lines
+        from pgdyno.plan.plan_output import problem_lines
 
         for line in problem_lines(error, console.room):
             console.print(line)

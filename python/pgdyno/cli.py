@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pgdyno.commands.arguments import analysis, measurement, planning, rental, stored_runs
+from pgdyno.commands.arguments import compare_and_analyse, measurement, plan, stored_runs, target
 from pgdyno.commands.arguments.options import Command
 from pgdyno.user_config import config_path, defaults, read_config
 
@@ -30,18 +30,18 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "report": stored_runs.report,
     "export": stored_runs.export,
     "copy": stored_runs.copy,
-    "compare": analysis.compare,
-    "gate": analysis.gate,
-    "analyse": analysis.analyse,
-    "audit": analysis.audit,
+    "compare": compare_and_analyse.compare,
+    "gate": compare_and_analyse.gate,
+    "analyse": compare_and_analyse.analyse,
+    "audit": compare_and_analyse.audit,
     "serve": stored_runs.serve,
-    "history": analysis.history,
+    "history": compare_and_analyse.history,
     "reap": rental.reap,
 }
 for name, command in COMMANDS.items():
     app.command(name, cls=Command)(command)
-app.add_typer(planning.app, name="plan")
-app.add_typer(rental.app, name="target")
+app.add_typer(plan.app, name="plan")
+app.add_typer(target.app, name="target")
 
 
 def configured() -> dict[str, dict[str, str]]:

@@ -1,4 +1,9 @@
-"""The end of the process while libpq still connects in a thread.
+"""How the process ends: after a signal, and while libpq still connects in a thread.
+
+Ctrl-C, SIGTERM and SIGHUP raise exceptions, so that a command can clean up. An exception raised by a signal handler can
+be lost: in a finalizer or in a weak reference's callback, which the import system uses, Python prints it and continues;
+a library may catch or replace it. A thread therefore checks whether the exception still propagates, and sends the
+signal again if it does not.
 
 libpq may compute the proof of a password for minutes. A usual exit runs OpenSSL's clean-up meanwhile, and the thread
 then crashes the process with a segmentation fault.
@@ -9,12 +14,80 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import queue
+import signal
 import sys
 import threading
+from types import FrameType
 from typing import NoReturn
+
+from pgdyno.errors import ExitCode
 
 CONNECT_THREAD = "connect"
 """Name of the threads in which libpq connects."""
+LOST_AFTER_S = 0.5
+"""Interval at which the thread checks.
+
+No Python code runs between raise and the first handler, so the exception is visible at once.
+"""
+_CODES = {signal.SIGTERM: ExitCode.TERMINATED, signal.SIGHUP: ExitCode.HANGUP}
+
+
+class Termination:
+    """Turns signals into exceptions in the main thread, from `install` to `finish`."""
+
+    def __init__(self) -> None:
+        # a handler may interrupt code that holds a lock: this queue has none to wait for
+        self._raised: queue.SimpleQueue[tuple[int, BaseException]] = queue.SimpleQueue()
+        self._errors: list[BaseException] = []
+        self._finished = threading.Event()
+        self._main = threading.main_thread().ident
+
+    def install(self) -> None:
+        """Sets the handlers, except for signals that are ignored, as with nohup."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._handle)
+        threading.Thread(target=self._watch, name="termination", daemon=True).start()
+
+    def finish(self) -> None:
+        """Stops sending signals again: the command has ended, and no exception propagates any more."""
+        self._finished.set()
+
+    @property
+    def exit_code(self) -> int | None:
+        """Returns the exit code for the first signal received, or None without a signal."""
+        if not self._errors:
+            return None
+        first = self._errors[0]
+        return ExitCode.INTERRUPTED if isinstance(first, KeyboardInterrupt) else int(str(first))
+
+    def _handle(self, number: int, _frame: FrameType | None) -> NoReturn:
+        error = KeyboardInterrupt() if number == signal.SIGINT else SystemExit(int(_CODES[signal.Signals(number)]))
+        self._errors.append(error)
+        self._raised.put((number, error))
+        raise error
+
+    def _watch(self) -> None:
+        while True:
+            number, _ = self._raised.get()
+            while not self._finished.wait(LOST_AFTER_S):
+                # any of them: an exception raised while another is cleaned up may be dropped there
+                if not self._is_propagating():
+                    os.kill(os.getpid(), number)
+                    break
+
+    def _is_propagating(self) -> bool:
+        handled = sys._current_exceptions().get(self._main or 0)
+        # before Python 3.12, this is a tuple, as from sys.exc_info()
+        error = handled[1] if isinstance(handled, tuple) else handled
+        seen: set[int] = set()
+        while isinstance(error, BaseException) and id(error) not in seen:
+            if any(error is each for each in self._errors):
+                return True
+            seen.add(id(error))
+            error = error.__cause__ or error.__context__
+        return False
 
 
 def leave(code: int) -> NoReturn:

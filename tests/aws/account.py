@@ -13,12 +13,12 @@ from types import SimpleNamespace
 import pytest
 from botocore.loaders import Loader, create_loader
 
-from pgdyno.commands.cost import Consent
+from pgdyno.commands.support.rental_cost import Consent
 from pgdyno.commands.target import up as bring_up
 from pgdyno.errors import TargetError
 from pgdyno.plan import Plan, load_plan
 from pgdyno.targets import Home
-from pgdyno.targets.aws import api
+from pgdyno.targets.aws import boto3_clients
 from pgdyno.targets.aws import rental as life
 from pgdyno.targets.aws.removal import Reaper
 from pgdyno.targets.aws.rental import Rental, begin
@@ -46,7 +46,7 @@ def amazon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Simulato
             monkeypatch.setenv(name, value)
         monkeypatch.delenv("AWS_PROFILE", raising=False)
         monkeypatch.setattr(life, "wait_until_it_answers", lambda *_: None)
-        monkeypatch.setattr(api, "time", simulator.clock)
+        monkeypatch.setattr(boto3_clients, "time", simulator.clock)
         monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=PAUSES.append))
         # each session would parse the services' models again, which takes a third of these tests
         monkeypatch.setattr("botocore.session.create_loader", _loader)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgdyno.targets.aws.api import Cloud
+from pgdyno.targets.aws.boto3_clients import Cloud
 from tests.aws.simulator import REGION
 
 

@@ -14,7 +14,7 @@ from pgdyno.experiment.rented.rented_servers import Renting
 from pgdyno.plan import Plan, load_plan, planned_trials
 from pgdyno.plan.time_budget.time_and_disk import loading_s, overhead_s
 from pgdyno.plan.workload import trial_s
-from pgdyno.targets.aws.pricing.cost import MOST_IO, at_most, estimate, io_usage, items_of, processors
+from pgdyno.targets.aws.pricing.rental_costs import MOST_IO, at_most, estimate, io_usage, items_of, processors
 from pgdyno.targets.aws.pricing.metering import accrued
 from pgdyno.targets.aws.pricing.prices import Prices, list_prices
 from pgdyno.targets.aws.schema import AuroraTarget

@@ -10,19 +10,19 @@ from typing import Any, cast
 
 import pytest
 
-from pgdyno.experiment import placement
+from pgdyno.experiment.trials import network_path
 from pgdyno.experiment.generators import Generators
 from pgdyno.experiment.rented.cloud_recorder import CloudRecorder
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.plan import load_plan
 from pgdyno.probe import over_ssh
-from pgdyno.probe.clock import Ahead
+from pgdyno.probe.clock_offset import Ahead
 from pgdyno.records import CloudGap, CloudRecord, CloudReport, CloudSource, TrialRecord, WayRecord
 from pgdyno.store import RunFolder
 from pgdyno.store.cloud_metrics import stored_cloud, write_cloud
-from pgdyno.targets.aws import api
-from pgdyno.targets.aws.api import Cloud
+from pgdyno.targets.aws import boto3_clients
+from pgdyno.targets.aws.boto3_clients import Cloud
 from pgdyno.targets.aws.observe.reports import whole
 from pgdyno.targets.aws.rental import Rental
 from pgdyno.targets.aws.rental_journal import Journal
@@ -54,7 +54,7 @@ def amazon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulator]:
         for name, value in simulator.environment.items():
             monkeypatch.setenv(name, value)
         monkeypatch.delenv("AWS_PROFILE", raising=False)
-        monkeypatch.setattr(api, "FIRST_S", 0.01)
+        monkeypatch.setattr(boto3_clients, "FIRST_S", 0.01)
         simulator.administrator = True
         make_instance(f"pgdyno-{BEGUN}-1")
         simulator.clock.sleep(HIDDEN_S)
@@ -115,7 +115,7 @@ def test_it_is_asked_for_again_and_again_until_it_is_there_or_nobody_waits_any_m
 ) -> None:
     now_s, waited = [0.0], []
     clock = SimpleNamespace(monotonic=lambda: now_s[0], sleep=lambda s: now_s.__setitem__(0, now_s[0] + s))
-    monkeypatch.setattr(api, "time", clock)
+    monkeypatch.setattr(boto3_clients, "time", clock)
     asked: list[float] = []
 
     def ask(comes_s: float) -> Observed:
@@ -123,7 +123,7 @@ def test_it_is_asked_for_again_and_again_until_it_is_there_or_nobody_waits_any_m
         return Observed(60, complete=now_s[0] >= comes_s)
 
     assert whole(lambda: ask(120.0), 300.0, lambda: waited.append(now_s[0])).complete
-    assert 120 <= now_s[0] <= 120 + api.LONGEST_S
+    assert 120 <= now_s[0] <= 120 + boto3_clients.LONGEST_S
     assert waited == [0.0]
     now_s[0] = 0.0
     assert not whole(lambda: ask(301.0), 300.0, lambda: None).complete
@@ -186,7 +186,7 @@ def test_a_servers_clock_against_that_of_a_rented_generator(monkeypatch: pytest.
     rental = SimpleNamespace(generator_ssh=lambda: "a host")
     generators = Generators(cast("Any", None), None, [])
     way = WayRecord(round_trips=50, least_us=300, median_us=350, clock_ahead_us=5_000, clock_uncertainty_us=150)
-    assert placement._clock(generators, cast("Any", rental), way) == {
+    assert network_path._clock(generators, cast("Any", rental), way) == {
         "clock_ahead_us": 2_005_000,
         "clock_uncertainty_us": 271,
     }

@@ -13,7 +13,7 @@ from pgdyno.commands.target import Asked, reap
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.plan import Plan, load_plan
 from pgdyno.targets.aws import removal
-from pgdyno.targets.aws.api import AwsError
+from pgdyno.targets.aws.boto3_clients import AwsError
 from pgdyno.targets.aws.databases import dead_man
 from pgdyno.targets.aws.policy import dead_man_policy, policy
 from pgdyno.targets.aws.removal import Reaper

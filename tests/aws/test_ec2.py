@@ -14,13 +14,13 @@ import pytest
 
 from pgdyno.errors import PlanError
 from pgdyno.plan import load_plan
-from pgdyno.targets.aws.api import CapacityError, NotThereError
+from pgdyno.targets.aws.boto3_clients import CapacityError, NotThereError
 from pgdyno.targets.aws.hosts.ec2 import wait_until_set_up
 from pgdyno.targets.aws.hosts.user_data import verifier
 from pgdyno.targets.aws.observe.cloudwatch import asking_of_host, cloudwatch_figures, host
 from pgdyno.targets.aws.observe.reports import whole
 from pgdyno.targets.aws.policy import actions
-from pgdyno.targets.aws.pricing.cost import estimate
+from pgdyno.targets.aws.pricing.rental_costs import estimate
 from pgdyno.targets.aws.pricing.prices import Prices
 from pgdyno.targets.aws.removal import Reaper
 from pgdyno.targets.aws.rental_journal import Kind, journals
@@ -169,7 +169,7 @@ def test_killed_at_any_call_nothing_is_left_that_cannot_be_found(amazon: Simulat
 
 
 def test_generators_on_spot_instances(amazon: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pgdyno.targets.aws.hosts.generator.check_reach", lambda *_: None)
+    monkeypatch.setattr("pgdyno.targets.aws.hosts.generator_hosts.check_reach", lambda *_: None)
     here = "c7i.large" if os.uname().machine == "x86_64" else "m8g.large"
     rented = rental(tmp_path, ec2(instance=f'"{here}"'), generator(instance=f'"{here}"', spot="true"))
     rented.up()
@@ -184,7 +184,7 @@ def test_generators_on_spot_instances(amazon: Simulator, tmp_path: Path, monkeyp
 def test_servers_and_generators_are_placed_close_together(
     amazon: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pgdyno.targets.aws.hosts.generator.check_reach", lambda *_: None)
+    monkeypatch.setattr("pgdyno.targets.aws.hosts.generator_hosts.check_reach", lambda *_: None)
     here = "c7i.large" if os.uname().machine == "x86_64" else "m8g.large"
     placed = generator(instance=f'"{here}"') + '[cloud]\nplacement = "cluster"\n'
     rented = rental(tmp_path, ec2(instance=f'"{here}"'), placed)

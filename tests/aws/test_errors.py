@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.commands.cost import Consent
+from pgdyno.commands.support.rental_cost import Consent
 from pgdyno.commands.target import up as bring_up
 from pgdyno.errors import TargetError
 from pgdyno.experiment.rented.rented_servers import Renting, rented
 from pgdyno.messages import Message
 from pgdyno.targets import Home
-from pgdyno.targets.aws import api
-from pgdyno.targets.aws.api import AwsError, CapacityError
+from pgdyno.targets.aws import boto3_clients
+from pgdyno.targets.aws.boto3_clients import AwsError, CapacityError
 from pgdyno.targets.aws.removal import Reaper
 from pgdyno.targets.aws.rental import begin, standing
 from pgdyno.targets.aws.rental_journal import journals
@@ -77,7 +77,7 @@ def test_a_configuration_that_is_none(monkeypatch: pytest.MonkeyPatch, name: str
     if name == "AWS_ENDPOINT_URL":
         monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
     with pytest.raises(AwsError, match=f"boto3 cannot use its configuration: .*{value}"):
-        api.Cloud().account()
+        boto3_clients.Cloud().account()
 
 
 @pytest.mark.parametrize("action", ["ec2:CreateSecurityGroup", "rds:CreateDBInstance"])
@@ -177,7 +177,7 @@ def test_throttling_is_waited_out_and_a_lost_answer_makes_nothing_twice(
 
 
 def test_throttling_without_end(amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "ATTEMPTS", 2)
+    monkeypatch.setattr(boto3_clients, "ATTEMPTS", 2)
     amazon.faults = [Fault("CreateDBInstance", "Throttling", "Rate exceeded", times=99)]
     assert "Amazon takes no more requests now" in failed(tmp_path, rds(root)).message
 

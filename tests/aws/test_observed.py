@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.records import CloudSource
-from pgdyno.targets.aws.api import AwsError, Cloud
+from pgdyno.targets.aws.boto3_clients import AwsError, Cloud
 from pgdyno.targets.aws.observe.cloudwatch import DATABASE, HOST, LATENCIES, VOLUME, cloudwatch_figures, database
 from pgdyno.targets.aws.observe.reports import METRICS as INSIGHTS
 from pgdyno.targets.aws.observe.reports import insights_figures

@@ -24,8 +24,8 @@ def no_hosts(monkeypatch: pytest.MonkeyPatch, amazon: Simulator) -> None:
     """Nothing stands behind the addresses of hosts, and this machine has programs for each of them."""
     del amazon
     without_hosts(monkeypatch)
-    monkeypatch.setattr("pgdyno.targets.aws.hosts.generator.check_reach", lambda *_: None)
-    monkeypatch.setattr("pgdyno.targets.aws.hosts.generator._check_programs", lambda *_: None)
+    monkeypatch.setattr("pgdyno.targets.aws.hosts.generator_hosts.check_reach", lambda *_: None)
+    monkeypatch.setattr("pgdyno.targets.aws.hosts.generator_hosts._check_programs", lambda *_: None)
 
 
 def refused(amazon: Simulator, tmp_path: Path, *targets: str) -> TargetError:

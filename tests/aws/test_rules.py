@@ -11,7 +11,7 @@ import pytest
 from pgdyno.errors import PlanError
 from pgdyno.plan import load_plan
 from pgdyno.targets.aws import retries
-from pgdyno.targets.aws.api import AwsError, CapacityError, Cloud, NotThereError
+from pgdyno.targets.aws.boto3_clients import AwsError, CapacityError, Cloud, NotThereError
 from tests.aws.account import PAUSES, amazon, failed, rental, root, without_hosts
 from tests.aws.plans import aurora, ec2, rds, write_plan
 from tests.aws.simulator import REGION, Fault, Simulator

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from pgdyno.targets.aws.api import AwsError, Cloud
+from pgdyno.targets.aws.boto3_clients import AwsError, Cloud
 from tests.aws.simulator import REGION, simulated
 
 

@@ -12,7 +12,7 @@ from moto.ec2.models import ec2_backends
 
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.remote.remote_host import RemoteError
-from pgdyno.targets.aws.hosts import generator
+from pgdyno.targets.aws.hosts import generator_hosts
 from tests.aws.account import amazon, failed, without_hosts
 from tests.aws.plans import ec2
 from tests.aws.plans import generator as generator_of
@@ -61,8 +61,8 @@ def network(monkeypatch: pytest.MonkeyPatch) -> Iterator[Network]:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"ready\n"
         made = Network(holder.pid)
-        monkeypatch.setattr(generator, "ask", made.ask)
-        monkeypatch.setattr(generator, "REACH_S", 1)
+        monkeypatch.setattr(generator_hosts, "ask", made.ask)
+        monkeypatch.setattr(generator_hosts, "REACH_S", 1)
         without_hosts(monkeypatch)
         yield made
     finally:

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from pgdyno.commands import many_runs as commands_spread
+from pgdyno.commands.support import many_runs
 from pgdyno.commands.analyse import analyse_stored
 from pgdyno.commands.import_export import import_
 from pgdyno.commands.report import Forms, write_each
@@ -65,7 +65,7 @@ def started(monkeypatch: pytest.MonkeyPatch, cluster: Over) -> None:
         del say
         yield cluster
 
-    monkeypatch.setattr(commands_spread, "spread", there)
+    monkeypatch.setattr(many_runs, "spread", there)
 
 
 @pytest.fixture(scope="module")

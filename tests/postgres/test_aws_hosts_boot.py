@@ -20,7 +20,7 @@ from pgdyno.plan.hosts import SshSpec
 from pgdyno.remote import RemoteError
 from pgdyno.remote.connect import ask, new_key
 from pgdyno.targets import Home
-from pgdyno.targets.aws import api
+from pgdyno.targets.aws import boto3_clients
 from pgdyno.targets.aws.rental import Rental, begin
 from tests.aws.ec2 import Machine
 from tests.aws.plans import ec2, write_plan
@@ -80,7 +80,7 @@ def amazon(hosts: BootedHosts, monkeypatch: pytest.MonkeyPatch) -> Iterator[Simu
         for name, value in {**simulator.environment, "PGDYNO_ADDRESS": "203.0.113.7"}.items():
             monkeypatch.setenv(name, value)
         monkeypatch.delenv("AWS_PROFILE", raising=False)
-        monkeypatch.setattr(api, "LONGEST_S", 0.5)
+        monkeypatch.setattr(boto3_clients, "LONGEST_S", 0.5)
         SAID.clear()
         yield simulator
 

@@ -23,7 +23,7 @@ from pgdyno.records import CloudSource
 from pgdyno.report.full_report import report_html
 from pgdyno.store import RunData, RunFolder, load_run
 from pgdyno.targets import Home
-from pgdyno.targets.aws import api
+from pgdyno.targets.aws import boto3_clients
 from pgdyno.targets.aws.rental import begin
 from pgdyno.targets.aws.selftest import Tally, checks_of, plan_of, try_restore
 from pgdyno.targets.cluster.installation import Installation
@@ -337,7 +337,7 @@ def test_selftest_makes_the_database_anew_from_a_snapshot(
 ) -> None:
     for name, value in amazon.environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(api, "FIRST_S", 0.01)
+    monkeypatch.setattr(boto3_clients, "FIRST_S", 0.01)
     amazon.take_snapshot(kind)
     tried = Tried(kind, "18", None, REGION, str(amazon.root), snapshot="loaded", more={"public": True})
     rental = begin(plan_of(tried).model_copy(update={"generator": None}), amazon.home.root, print, 3600)

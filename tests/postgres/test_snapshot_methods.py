@@ -23,8 +23,8 @@ from pgdyno.plan.targets import Environment
 from pgdyno.prepare import Dataset, Preparer
 from pgdyno.run import find_engine
 from pgdyno.targets import Home, Server, SilentProgress, open_target
-from pgdyno.targets.cluster.btrfs import is_subvolume
-from pgdyno.targets.cluster.snapshots import WORDS, best_way, refusal_of
+from pgdyno.targets.cluster.snapshots.btrfs import is_subvolume
+from pgdyno.targets.cluster.snapshots.cluster_copy import WORDS, best_way, refusal_of
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.postgres.file_systems import MountError, file_system
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.doctor.remote import judged, reach_host
-from pgdyno.experiment.probing import worth_knowing
+from pgdyno.experiment.trials.probing import worth_knowing
 from pgdyno.probe.over_ssh import look
 from pgdyno.records import CheckVerdict, ClockRecord, OverSshRecord
 from tests.ssh.sshd import Sshd

@@ -1,8 +1,10 @@
-"""The rooms import only what stands before them in the way of the data."""
+"""The packages of pgdyno: which imports which, how many modules each has, and how these are named."""
 
 from __future__ import annotations
 
 import ast
+import re
+from collections import Counter
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -26,7 +28,7 @@ FOUNDATION = {
     "console",
     "",
 }
-"""Modules that every room may use; "" is the package itself (its version)."""
+"""Modules that every package may import; "" is pgdyno itself (its version)."""
 
 MAY_IMPORT = {
     "errors": set(),
@@ -72,7 +74,7 @@ ONLY_IN = {
     "ray": "generators",
     "typst": "report/paper",
 }
-"""Libraries that others see through one package of ours alone."""
+"""Libraries that one package alone imports."""
 
 
 @cache
@@ -81,35 +83,40 @@ def parsed(file: Path) -> tuple[ast.AST, ...]:
     return tuple(ast.walk(ast.parse(file.read_text())))
 
 
-def rooms() -> list[str]:
+def packages() -> list[str]:
+    """The packages of pgdyno, and its modules that are in none."""
     return sorted({path.relative_to(ROOT).parts[0].removesuffix(".py") for path in ROOT.rglob("*.py")})
 
 
-def imports(room: str) -> set[str]:
-    files = [ROOT / f"{room}.py"] if (ROOT / f"{room}.py").exists() else sorted((ROOT / room).rglob("*.py"))
+def is_module(name: str) -> bool:
+    return (ROOT / name).is_dir() or (ROOT / f"{name}.py").exists()
+
+
+def imports(package: str) -> set[str]:
+    files = [ROOT / f"{package}.py"] if (ROOT / f"{package}.py").exists() else sorted((ROOT / package).rglob("*.py"))
     found: set[str] = set()
     for file in files:
         for node in parsed(file):
             if isinstance(node, ast.ImportFrom):
                 assert node.level == 0, f"{file} has a relative import"
                 if node.module == "pgdyno":
-                    # `from pgdyno import x` means a room only when x is one
-                    found |= {alias.name if (ROOT / alias.name).exists() else "" for alias in node.names}
+                    # `from pgdyno import x`: x is a module, or a name of the package itself
+                    found |= {alias.name if is_module(alias.name) else "" for alias in node.names}
                 elif (node.module or "").startswith("pgdyno."):
                     found.add((node.module or "").split(".")[1])
             elif isinstance(node, ast.Import):
                 found |= {alias.name.split(".")[1] for alias in node.names if alias.name.startswith("pgdyno.")}
-    return found - {room}
+    return found - {package}
 
 
-@pytest.mark.parametrize("room", sorted(MAY_IMPORT))
-def test_a_room_imports_only_what_stands_before_it(room: str) -> None:
-    allowed = MAY_IMPORT[room] if room in ("errors", "records", "units") else MAY_IMPORT[room] | FOUNDATION
-    assert imports(room) <= allowed
+@pytest.mark.parametrize("package", sorted(MAY_IMPORT))
+def test_a_package_imports_only_earlier_steps(package: str) -> None:
+    allowed = MAY_IMPORT[package] | (set() if package in ("errors", "records", "units") else FOUNDATION)
+    assert imports(package) <= allowed
 
 
 @pytest.mark.parametrize(("library", "package"), sorted(ONLY_IN.items()))
-def test_a_library_for_one_purpose_is_imported_in_one_package(library: str, package: str) -> None:
+def test_one_package_alone_imports_each_of_these_libraries(library: str, package: str) -> None:
     importing = {str(file.relative_to(ROOT)) for file in ROOT.rglob("*.py") if library in imported(file)}
     assert importing
     assert [file for file in importing if not file.startswith(f"{package}/")] == []
@@ -143,13 +150,13 @@ def imported(file: Path) -> set[str]:
     return found
 
 
-def test_only_experiment_knows_all_steps() -> None:
+def test_only_experiment_imports_all_steps() -> None:
     steps = {"plan", "targets", "prepare", "run", "store"}
-    composers = [room for room in rooms() if room != "__init__" and steps <= imports(room)]
+    composers = [each for each in packages() if each != "__init__" and steps <= imports(each)]
     assert composers == ["experiment"]
 
 
-def test_the_composer_is_one_room_whose_modules_do_not_run_in_circles() -> None:
+def test_the_modules_of_experiment_import_each_other_without_cycles() -> None:
     folder = ROOT / "experiment"
     modules = {".".join(path.relative_to(folder).with_suffix("").parts): path for path in folder.rglob("*.py")}
     graph = {}
@@ -162,13 +169,13 @@ def test_the_composer_is_one_room_whose_modules_do_not_run_in_circles() -> None:
     TopologicalSorter(graph).prepare()
 
 
-def test_every_room_is_in_the_graph() -> None:
+def test_every_package_is_in_the_graph() -> None:
     known = set(MAY_IMPORT) | {"__init__", "__main__", "cli", "commands", "experiment"}
-    assert set(rooms()) <= known
+    assert set(packages()) <= known
 
 
-def test_only_one_module_makes_consoles() -> None:
-    # what commands print comes from outside: no other console of rich's takes it for markup or lets it steer
+def test_only_one_module_creates_consoles() -> None:
+    # commands print text from outside, which other consoles of rich would interpret as markup or control sequences
     makers = []
     for path in ROOT.rglob("*.py"):
         if path.name == "console.py":
@@ -181,3 +188,59 @@ def test_only_one_module_makes_consoles() -> None:
         if (from_rich and makes) or reads:
             makers.append(path.name)
     assert makers == []
+
+
+MOST_MODULES = 15
+ONE_EACH = ("audit/rules",)
+"""Folders with a module per rule, which registers itself: their number grows, and each is found by its name."""
+
+SAME_SUBJECT = {
+    "cloud_metrics": "their tables, and their section of the report",
+    "comparison": "its figures, its sentences, and its section",
+    "dips": "their figures, and their section",
+    "duet": "its figures, its trials, and the check of its plan",
+    "endurance": "its figures, and its sentences",
+    "history": "its command, its figures, and its chart",
+    "kind": "a package per kind of target, and their protocol",
+    "latency": "its chart, and its section",
+    "machine": "its checks, and its record",
+    "plan": "the commands, and their arguments",
+    "price": "its figures, and its record",
+    "provider": "a package per provider, and their protocol",
+    "rental": "a package per provider, and their protocol",
+    "reset": "it, and the check of its plan",
+    "scaling": "its figures, and its chart",
+    "schema": "a package per kind of target",
+    "selftest": "the command, and the work of a provider",
+    "settings": "those of a server, and the check of a plan's",
+    "stopping": "it, and the check of its plan",
+    "target": "the commands, and their arguments",
+    "targets": "those of a plan, and their check",
+    "timeline": "its figures, and its charts on a page and in a terminal",
+}
+"""Names of modules that stand in several packages, each for the same subject."""
+
+
+def test_folders_are_small() -> None:
+    many = {}
+    for folder in (ROOT, *(path for path in ROOT.rglob("*") if path.is_dir())):
+        modules = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
+        if len(modules) > MOST_MODULES and str(folder.relative_to(ROOT)) not in ONE_EACH:
+            many[str(folder.relative_to(ROOT))] = len(modules)
+    # else: move what belongs together into a folder of its own, or merge tiny modules
+    assert many == {}
+
+
+@pytest.mark.parametrize("folder", ONE_EACH)
+def test_every_module_of_a_large_folder_is_a_rule(folder: str) -> None:
+    for file in (ROOT / folder).glob("*.py"):
+        if file.name != "__init__.py":
+            assert re.search(r"^RULE = ", file.read_text(), re.MULTILINE), file.name
+
+
+def test_a_name_stands_for_one_subject() -> None:
+    # a rule of the audit is named after its ID
+    files = [path for path in ROOT.rglob("*.py") if path.parent != ROOT / "audit" / "rules"]
+    names = Counter(path.stem for path in files)
+    repeated = {name for name, times in names.items() if times > 1 and name != "__init__"}
+    assert repeated == SAME_SUBJECT.keys()

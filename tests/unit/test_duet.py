@@ -24,7 +24,7 @@ from pgdyno.audit.rules import duet as duet_rule
 from pgdyno.audit.rules import repeats_spread
 from pgdyno.audit.subject import AuditRun, Subject
 from pgdyno.errors import PlanError, UsageError
-from pgdyno.experiment.duet import both, judged_together
+from pgdyno.experiment.trials.duet import both, judged_together
 from pgdyno.plan import load_plan, planned_trials, time_needed_s
 from pgdyno.plan.sweeps.order import in_order
 from pgdyno.processors import halves, pin, running_on

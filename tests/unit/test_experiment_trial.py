@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from pgdyno.experiment.generators import GeneratorLostError
-from pgdyno.experiment.trial_runner import TrialRunner
+from pgdyno.experiment.trials.trial_runner import TrialRunner
 from pgdyno.plan import PlannedTrial
 from pgdyno.records import TrialRecord
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pgdyno.analyse.comparison import Gate, GateVerdict, gate
-from pgdyno.commands import confirm
-from pgdyno.commands.compared_runs import Compared, ComparedRuns
+from pgdyno.commands.support import gate_confirmation
+from pgdyno.commands.support.compared_runs import Compared, ComparedRuns
 from pgdyno.errors import PgdynoError, UsageError
 from tests.cli.test_compare import stored
 from tests.simulated_confirmation import alarms
@@ -35,9 +35,9 @@ def test_the_second_measurement_decides(
     again = stored(tmp_path / "again", second, 8)
     judged, what, runs = suspected(first, tmp_path / "runs")
     assert judged.verdict is GateVerdict.REGRESSION
-    monkeypatch.setattr(confirm, "_plan_of", lambda *_: None)
-    monkeypatch.setattr(confirm, "_measured", lambda *_, **__: Path(again))
-    found = confirm.confirmed(judged, what, runs, json=True)
+    monkeypatch.setattr(gate_confirmation, "_plan_of", lambda *_: None)
+    monkeypatch.setattr(gate_confirmation, "_measured", lambda *_, **__: Path(again))
+    found = gate_confirmation.confirmed(judged, what, runs, json=True)
     assert found.judged.verdict is verdict
     confirmed = int(verdict is GateVerdict.REGRESSION)
     assert f"{confirmed} of 1 suspected regressions confirmed" in str(found.notes[0])
@@ -48,9 +48,9 @@ def test_what_cannot_be_measured_again_stands(tmp_path: Path, monkeypatch: pytes
         raise UsageError("no server")
 
     judged, what, runs = suspected(stored(tmp_path / "runs", {"pg17": 600.0, "pg18": 500.0}, 8), tmp_path / "runs")
-    monkeypatch.setattr(confirm, "_plan_of", lambda *_: None)
-    monkeypatch.setattr(confirm, "_measured", fails)
-    found = confirm.confirmed(judged, what, runs, json=True)
+    monkeypatch.setattr(gate_confirmation, "_plan_of", lambda *_: None)
+    monkeypatch.setattr(gate_confirmation, "_measured", fails)
+    found = gate_confirmation.confirmed(judged, what, runs, json=True)
     assert found.judged.verdict is GateVerdict.REGRESSION
     assert "stands: no server" in str(found.notes[0])
 
@@ -59,7 +59,7 @@ def test_runs_on_object_storage_are_not_repeated(tmp_path: Path) -> None:
     judged, what, runs = suspected(stored(tmp_path / "runs", {"pg17": 600.0, "pg18": 500.0}, 8), tmp_path / "runs")
     remote = Compared("s3://bucket/run", None, what.runs, None, "target", "pg17", None)
     with pytest.raises(PgdynoError, match="object storage"):
-        confirm.confirmed(judged, remote, runs, json=True)
+        gate_confirmation.confirmed(judged, remote, runs, json=True)
 
 
 def test_confirmation_makes_false_alarms_rare_where_instances_differ() -> None:

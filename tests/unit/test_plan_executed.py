@@ -11,7 +11,7 @@ from pgdyno.errors import PlanError
 from pgdyno.plan import load_plan
 from pgdyno.plan.executed_code import executed, executed_lines
 from pgdyno.plan.model import Plan
-from pgdyno.plan.show import show_json
+from pgdyno.plan.plan_output import show_json
 from pgdyno.run.engine import workload_options
 
 PLAN = """\

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.commands.cost import Consent, agree_for_run, cost
+from pgdyno.commands.plan import cost
+from pgdyno.commands.support.rental_cost import Consent, agree_for_run
 from pgdyno.errors import PlanError
 from pgdyno.plan import load_plan
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.targets.pool import provider, rental
-from pgdyno.targets.pool.host import _quoted
+from pgdyno.targets.pool.host_script import _quoted
 from pgdyno.targets.pool.loan_journal import Journal, journals
 from pgdyno.targets.pool.schema import PoolTarget
 from pgdyno.targets.provider import Wanted, provider_of

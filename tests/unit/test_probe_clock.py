@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.probe.clock import Round, align
+from pgdyno.probe.clock_offset import Round, align
 
 START_US = 1_795_000_000_000_000.0
 

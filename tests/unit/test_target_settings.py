@@ -9,7 +9,7 @@ import pytest
 from pgdyno.errors import TargetError
 from pgdyno.plan.checks.settings import RESERVED_SETTINGS
 from pgdyno.targets.cluster.initdb import check_arguments
-from pgdyno.targets.cluster.log import explain, explain_whole, read_log
+from pgdyno.targets.cluster.start_failure import explain, explain_whole, read_log
 from pgdyno.targets.cluster.settings import BEGIN, check_settings, own_settings, quote, write_settings
 
 

@@ -10,6 +10,10 @@ from pgdyno.analyse.alpha_spending import look_level
 from pgdyno.analyse.comparison import LEAST_DELTA, Comparison, detectable
 from pgdyno.analyse.intervals import Interval, Method
 from pgdyno.analyse.mean_interval import CONFIDENCE
+from pgdyno.analyse.over_time.timeline import RunSource
+from pgdyno.analyse.pairs import usual_metric, usual_split, value_of, within
+from pgdyno.analyse.series import Series
+from pgdyno.errors import UsageError
 
 GRADES = (("A", 0.02), ("B", 0.05), ("C", 0.10), ("D", 0.20))
 """Letters with the largest difference that still has it: 2 % is near the least that pgdyno calls a difference (1 %),
@@ -74,6 +78,36 @@ def expected_grade(
     look = None if fewest == most else look_level(CONFIDENCE, most, fewest, most)
     interval = Interval(0.0, 0.0, 0.0, math.sqrt(found / most), most - 1, CONFIDENCE, Method.T, look)
     return NoiseGrade(detectable(interval, LEAST_DELTA), most, is_compared=True)
+
+
+def grade_like(run: RunSource, repeats: tuple[int, int], *, compares: bool) -> NoiseGrade | None:
+    """Return the grade with the fewest and the most `repeats`, as noisy as `run`; None if it shows no noise."""
+    return expected_grade(_figures(run), _pairs(run), repeats, compares=compares)
+
+
+def _figures(run: RunSource) -> list[list[float]]:
+    """Return the figures of every point, by the metric that comparisons of the run use."""
+    metric = usual_metric(run)
+    points: dict[tuple[Series, int], list[float]] = {}
+    for trial in run.trials:
+        value = value_of(trial, metric)
+        if value is not None:
+            points.setdefault((Series.of(trial.target, trial.point), trial.point.clients), []).append(value)
+    return list(points.values())
+
+
+def _pairs(run: RunSource) -> list[list[tuple[float, float]]]:
+    """Return the figures of the pairs of every point; empty for a run of one arm."""
+    by = usual_split(run)
+    if by is None:
+        return []
+    try:
+        every = within(run, by, usual_metric(run))
+    except UsageError:
+        return []
+    return [
+        [(point.base[each], point.other[each]) for each in point.repeats] for arms in every for point in arms.points
+    ]
 
 
 def _pooled(logs: Sequence[Sequence[float]]) -> float | None:

@@ -13,8 +13,8 @@ from rich.text import Text
 
 from pgdyno.analyse.price import PriceList
 from pgdyno.audit import Finding, Severity, audit, worst
-from pgdyno.commands.many_runs import Unread, each_run, over, say_unread
-from pgdyno.commands.report_files import read_prices
+from pgdyno.commands.support.many_runs import Unread, each_run, over, say_unread
+from pgdyno.commands.support.report_files import read_prices
 from pgdyno.console import Console
 from pgdyno.errors import EngineError, ExitCode, UsageError
 from pgdyno.generators.tasks import Lost

@@ -13,8 +13,8 @@ from rich.cells import cell_len
 from pgdyno.analyse.comparison import Comparison, Gate, GateVerdict, compare, gate
 from pgdyno.analyse.noise_floor import NoiseFloor, noise_floor
 from pgdyno.analyse.noise_grade import grade_against_none
-from pgdyno.commands.compared_runs import Compared, ComparedRuns
-from pgdyno.commands.report_files import write_report_file
+from pgdyno.commands.support.compared_runs import Compared, ComparedRuns
+from pgdyno.commands.support.report_files import write_report_file
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.messages import Message, message_json
@@ -119,7 +119,7 @@ def run_gate(
     judged = gate(all_arms[0], allowed)
     if confirm and judged.verdict is GateVerdict.REGRESSION:
         # it starts servers, which a gate of stored runs does not need
-        from pgdyno.commands.confirm import confirmed
+        from pgdyno.commands.support.gate_confirmation import confirmed
 
         found_again = confirmed(judged, what, runs, json=json)
         judged = found_again.judged

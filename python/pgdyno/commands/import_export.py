@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pgdyno.commands.many_runs import Unread, certain, each_run, over, say_unread
-from pgdyno.commands.report_files import write_pieces
+from pgdyno.commands.support.many_runs import Unread, certain, each_run, over, say_unread
+from pgdyno.commands.support.report_files import write_pieces
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.generators.tasks import in_line

@@ -1,4 +1,4 @@
-"""`pgdyno plan check | show | list | new | schema`, and `--budget`."""
+"""`pgdyno plan check | show | cost | list | new | schema`, and `--budget`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from pgdyno.commands.expected_noise import ExpectedNoise, expected_noise, expected_noise_json, expected_noise_line
+from pgdyno.commands.support.expected_noise import ExpectedNoise, expected_noise, expected_noise_json, expected_noise_line
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, PlanError, Problem, UsageError
 from pgdyno.host import describe_host
@@ -21,7 +21,7 @@ from pgdyno.plan.executed_code import executed, executed_lines
 from pgdyno.plan.json_schema import schema_text
 from pgdyno.plan.new import write_new_plan
 from pgdyno.plan.reading.read_plan import Budget
-from pgdyno.plan.show import show_json, show_lines, total, warning_lines
+from pgdyno.plan.plan_output import show_json, show_lines, total, warning_lines
 from pgdyno.plan.time_budget.budget import Room, fit
 from pgdyno.programs import find_engine
 from pgdyno.run.engine import check_scripts, workload_options
@@ -120,6 +120,14 @@ def show(
         with console.paged():
             for part in show_lines(loaded, console.room).renderables:
                 console.print(part)
+
+
+def cost(source: str, overrides: Sequence[str], *, json: bool, on: str | None = None) -> None:
+    """Prints the cost of a plan's rented servers. Raises PgdynoError."""
+    # imported here: `plan check` needs no code of servers
+    from pgdyno.commands.support.rental_cost import print_cost
+
+    print_cost(load_plan(source, overrides, on).plan, json=json)
 
 
 def new(file: Path, kind: str) -> None:

@@ -10,8 +10,8 @@ from itertools import chain
 from pathlib import Path
 
 from pgdyno.analyse.price import PriceList
-from pgdyno.commands.many_runs import Unread, each_run, over, say_unread
-from pgdyno.commands.report_files import below, read_prices, write_pieces, write_report_at, write_report_file
+from pgdyno.commands.support.many_runs import Unread, each_run, over, say_unread
+from pgdyno.commands.support.report_files import below, read_prices, write_pieces, write_report_at, write_report_file
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, StoreError, UsageError
 from pgdyno.report.export import csv_head, to_csv

@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
-from pgdyno.commands.cost import Consent, agree
+from pgdyno.commands.support.rental_cost import Consent, agree
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, TargetError, UsageError
 from pgdyno.experiment import run_experiment

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from pgdyno.commands.cost import Consent, agree
+from pgdyno.commands.support.rental_cost import Consent, agree
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, TargetError, UsageError
 from pgdyno.plan import Plan, load_plan

@@ -15,7 +15,7 @@ from pgdyno.mounts import Mount, mount_above, parse_mounts
 from pgdyno.plan.checks.reset import folder_refusal
 from pgdyno.plan.sections import SnapshotWay
 from pgdyno.records import Check
-from pgdyno.targets.cluster.snapshots import WORDS, best_way, refusal_of
+from pgdyno.targets.cluster.snapshots.cluster_copy import WORDS, best_way, refusal_of
 from pgdyno.units import format_bytes
 
 MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs"})

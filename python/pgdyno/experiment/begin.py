@@ -16,7 +16,7 @@ from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.experiment.search.search_trials import search_trials
 from pgdyno.experiment.servers import note_rented
 from pgdyno.experiment.stopping import stopping_rule
-from pgdyno.experiment.trial_sequence import Course, Finished
+from pgdyno.experiment.trials.trial_sequence import Course, Finished
 from pgdyno.messages import Message
 from pgdyno.plan import LoadedPlan, Plan, PlannedTrial, planned_trials, time_needed_s
 from pgdyno.plan.workload import script_files

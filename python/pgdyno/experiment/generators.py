@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pgdyno.errors import EngineError
 from pgdyno.plan import LoadedPlan, Plan, PlannedTrial
 from pgdyno.plan.hosts import generators
-from pgdyno.probe.clock import HERE, Ahead
+from pgdyno.probe.clock_offset import HERE, Ahead
 from pgdyno.records import Failure, FailureId, Outcome, Point, Stage, TrialRecord
 from pgdyno.remote.program_files import lua_files
 from pgdyno.run import TrialResult

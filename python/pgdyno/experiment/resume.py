@@ -18,7 +18,7 @@ from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.experiment.search.search_trials import search_trials, trials_so_far
 from pgdyno.experiment.servers import known_facts, note_rented
-from pgdyno.experiment.trial_sequence import Course, Finished
+from pgdyno.experiment.trials.trial_sequence import Course, Finished
 from pgdyno.host import boot_id, describe_host
 from pgdyno.messages import Message
 from pgdyno.plan import LoadedPlan, Plan, PlannedTrial, planned_trials

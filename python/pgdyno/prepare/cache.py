@@ -20,7 +20,7 @@ from pgdyno.plan.checks.reset import DROP_CACHES
 from pgdyno.plan.model import Reset
 from pgdyno.targets import Server
 from pgdyno.targets.cluster.folders import sync_files
-from pgdyno.targets.cluster.snapshots import files_below
+from pgdyno.targets.cluster.snapshots.cluster_copy import files_below
 from pgdyno.targets.home import storing
 
 SEGMENT_BYTES = 1 << 30

@@ -24,7 +24,7 @@ from pgdyno.plan.time_budget.time_and_disk import BYTES_A_SCALE, pgbench_scale
 from pgdyno.prepare.dataset import Dataset, read_comment, read_stamp, write_comment
 from pgdyno.prepare.steps import Steps
 from pgdyno.targets import Server
-from pgdyno.targets.cluster.snapshots import check_room
+from pgdyno.targets.cluster.snapshots.cluster_copy import check_room
 from pgdyno.targets.home import storing
 from pgdyno.units import format_bytes
 

@@ -14,7 +14,7 @@ from types import TracebackType
 
 from pgdyno.errors import EngineError, PgdynoError
 from pgdyno.plan.hosts import SshSpec
-from pgdyno.probe.clock import Ahead, Alignment, align
+from pgdyno.probe.clock_offset import Ahead, Alignment, align
 from pgdyno.probe.local_probe import ENVIRONMENT, PROGRAM
 from pgdyno.probe.ssh_session import LocalClock, Session, talk
 from pgdyno.programs import locate

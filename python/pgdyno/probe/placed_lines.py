@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pgdyno.probe.clock import HERE, Ahead, Alignment, align
+from pgdyno.probe.clock_offset import HERE, Ahead, Alignment, align
 from pgdyno.probe.lines import (
     WARNINGS_KEPT,
     ProbeOutput,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from pgdyno.probe.clock import Round
+from pgdyno.probe.clock_offset import Round
 from pgdyno.probe.lines import parsed
 from pgdyno.remote.connect import Connection, Process, SshError
 

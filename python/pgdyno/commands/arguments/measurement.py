@@ -79,7 +79,7 @@ def run(
     Downloads or finds the servers and loads the data. Stores each trial when it ends: Ctrl-C, a crash or a power
     failure loses at most the trial in progress.
     """
-    from pgdyno.commands.cost import Consent
+    from pgdyno.commands.support.rental_cost import Consent
     from pgdyno.commands.run import Output, Rent, generators_override, resume_run, run_plan, when_busy
 
     output = Output(html=html, csv=csv, quiet=quiet, json=json, live=live)

@@ -11,7 +11,7 @@ from pgdyno.analyse.series import Series, label
 from pgdyno.analyse.summary import PointSummary
 from pgdyno.report import numbers
 from pgdyno.report.charts.heatmap import COLUMNS, heatmap_chart
-from pgdyno.report.charts.loops import LoopLine, LoopPoint, loops_chart
+from pgdyno.report.charts.open_vs_closed_loop import LoopLine, LoopPoint, loops_chart
 from pgdyno.report.charts.page_figures import Figure, drawn_figure
 from pgdyno.report.charts.palette import MARKERS, Look
 from pgdyno.report.digest import Digest, median_trial

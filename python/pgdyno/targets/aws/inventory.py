@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pgdyno.errors import TargetError
-from pgdyno.targets.aws.api import AwsError, Cloud, NotThereError
+from pgdyno.targets.aws.boto3_clients import AwsError, Cloud, NotThereError
 from pgdyno.targets.aws.rental_journal import (
     EXPIRES,
     ORDER,

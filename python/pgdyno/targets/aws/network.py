@@ -13,7 +13,7 @@ from typing import Protocol
 import psycopg
 
 from pgdyno.errors import TargetError
-from pgdyno.targets.aws.api import AwsError, Cloud, NotThereError, Patience, ThereAlreadyError
+from pgdyno.targets.aws.boto3_clients import AwsError, Cloud, NotThereError, Patience, ThereAlreadyError
 from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.location import Place
 from pgdyno.targets.aws.rental_journal import RUN, Kind

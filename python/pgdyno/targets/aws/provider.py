@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.plan.model import Plan
-from pgdyno.targets.aws.api import Cloud
+from pgdyno.targets.aws.boto3_clients import Cloud
 from pgdyno.targets.aws.databases.dead_man import DeadManRole
 from pgdyno.targets.aws.location import own_zone
 from pgdyno.targets.aws.policy import policy
-from pgdyno.targets.aws.pricing.cost import PROVIDER as TITLE
-from pgdyno.targets.aws.pricing.cost import configured_region, estimate, hourly_lines
+from pgdyno.targets.aws.pricing.rental_costs import PROVIDER as TITLE
+from pgdyno.targets.aws.pricing.rental_costs import configured_region, estimate, hourly_lines
 from pgdyno.targets.aws.pricing.prices import Prices
 from pgdyno.targets.aws.removal import Reaper, run_named
 from pgdyno.targets.aws.rental import Rental, begin, is_standing, left_of, standing

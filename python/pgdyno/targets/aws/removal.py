@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pgdyno.errors import TargetError
-from pgdyno.targets.aws.api import AwsError, Cloud, CredentialsError, InUseError, NotThereError, Patience
+from pgdyno.targets.aws.boto3_clients import AwsError, Cloud, CredentialsError, InUseError, NotThereError, Patience
 from pgdyno.targets.aws.inventory import Search, in_order
 from pgdyno.targets.aws.rental_journal import FREE, Journal, Kind, Resource, journals
 from pgdyno.targets.provider import Wanted

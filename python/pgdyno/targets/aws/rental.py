@@ -16,7 +16,7 @@ from pgdyno.errors import TargetError
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.plan.model import Plan
 from pgdyno.plan.targets import servers_of
-from pgdyno.targets.aws.api import AwsError, Cloud
+from pgdyno.targets.aws.boto3_clients import AwsError, Cloud
 from pgdyno.targets.aws.databases.aurora import Aurora
 from pgdyno.targets.aws.databases.dead_man import move
 from pgdyno.targets.aws.databases.rds import Rds
@@ -39,7 +39,7 @@ from pgdyno.units import parse_duration_s
 if TYPE_CHECKING:
     from pgdyno.remote.remote_host import There
     from pgdyno.targets.aws.hosts.ec2 import Ec2
-    from pgdyno.targets.aws.hosts.generator import RentedGenerator
+    from pgdyno.targets.aws.hosts.generator_hosts import RentedGenerator
     from pgdyno.targets.aws.pricing.metering import RequestMeter
 
 Say = Callable[[str], None]
@@ -162,14 +162,14 @@ class Rental:
         if hosts is None:
             return []
         # The SSH modules take long to import.
-        from pgdyno.targets.aws.hosts.generator import generators_of
+        from pgdyno.targets.aws.hosts.generator_hosts import generators_of
 
         region = _region(self.clouds, next(iter(rented_targets(self.plan).values())))
         placement = self.placement_groups.get(region)
         return generators_of(hosts, self.clouds[region], self.journal, self.say, self.stop, placement)
 
     def _generators_up(self, generators: Sequence[RentedGenerator]) -> None:
-        from pgdyno.targets.aws.hosts.generator import check_reach
+        from pgdyno.targets.aws.hosts.generator_hosts import check_reach
 
         zones = {name: place["zone"] for name, place in self.journal.ready.items()}
         if len(set(zones.values())) > 1:
@@ -206,7 +206,7 @@ class Rental:
         if self.plan.generator is None:
             return ()
         from pgdyno.remote.remote_host import through
-        from pgdyno.targets.aws.hosts.generator import there
+        from pgdyno.targets.aws.hosts.generator_hosts import there
 
         file = self.journal.keys / "generator.json"
         with storing(file, "cannot write"):
@@ -217,7 +217,7 @@ class Rental:
         """Returns the generators if there are several, else none."""
         if self.plan.generator is None or self.plan.generator.count == 1:
             return []
-        from pgdyno.targets.aws.hosts.generator import all_there
+        from pgdyno.targets.aws.hosts.generator_hosts import all_there
 
         return all_there(self.journal)
 
@@ -272,7 +272,7 @@ class Rental:
         `pgdyno.targets.rental`.
         """
         # These imports would be circular at the top of the module.
-        from pgdyno.targets.aws.pricing.cost import configured_region, items_of
+        from pgdyno.targets.aws.pricing.rental_costs import configured_region, items_of
         from pgdyno.targets.aws.pricing.metering import accrued
 
         got = {name: place["instance"] for name, place in self.journal.ready.items()}
@@ -299,7 +299,7 @@ class Rental:
     def generator_cost(self, name: str) -> Estimate:
         """Returns what the generator `name` costs."""
         # This import would be circular at the top of the module.
-        from pgdyno.targets.aws.pricing.cost import generator_estimate
+        from pgdyno.targets.aws.pricing.rental_costs import generator_estimate
 
         # The generator is in the region of the servers, which the name of a zone does not always contain.
         region = self.observed(next(iter(rented_targets(self.plan))))[0].region

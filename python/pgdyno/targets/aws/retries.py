@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from pgdyno.targets.aws.api import InUseError, NotThereError, Patience, RoleMissingError
+from pgdyno.targets.aws.boto3_clients import InUseError, NotThereError, Patience, RoleMissingError
 
 SETTLES_S = 120.0
 """Seconds after its creation in which another request may not find a resource yet, or may find it in another state."""

@@ -30,7 +30,7 @@ from pgdyno.targets.cluster.postmaster import (
 )
 from pgdyno.targets.cluster.processes import servers_in
 from pgdyno.targets.cluster.settings import check_settings, own_settings, write_settings
-from pgdyno.targets.cluster.snapshots import ClusterCopy
+from pgdyno.targets.cluster.snapshots.cluster_copy import ClusterCopy
 from pgdyno.targets.cluster.standbys import ReplicaSet, drop_slots
 from pgdyno.targets.cluster.subprocesses import signals_deferred
 from pgdyno.targets.connection import Address

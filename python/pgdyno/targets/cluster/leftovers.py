@@ -18,7 +18,7 @@ from pgdyno.targets.cluster.postmaster import (
     stop_servers,
 )
 from pgdyno.targets.cluster.processes import end_copies, servers_in
-from pgdyno.targets.cluster.snapshots import ClusterCopy
+from pgdyno.targets.cluster.snapshots.cluster_copy import ClusterCopy
 from pgdyno.targets.home import Home, SilentProgress
 
 

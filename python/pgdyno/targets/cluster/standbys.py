@@ -25,7 +25,7 @@ from pgdyno.targets.cluster.instance_record import Claim
 from pgdyno.targets.cluster.postmaster import Deadlines, Postmaster, start_at_free_port
 from pgdyno.targets.cluster.replication import copy_cluster
 from pgdyno.targets.cluster.settings import own_settings, write_settings
-from pgdyno.targets.cluster.snapshots import folder_bytes
+from pgdyno.targets.cluster.snapshots.cluster_copy import folder_bytes
 from pgdyno.targets.cluster.subprocesses import signals_deferred
 from pgdyno.targets.connection import Address
 from pgdyno.targets.home import Home, Progress, ensure_folder, storing

@@ -24,7 +24,7 @@ from pgdyno.plan.targets import servers_of
 from pgdyno.targets.dsn.schema import DsnTarget
 from pgdyno.targets.estimate import Estimate
 from pgdyno.targets.home import storing
-from pgdyno.targets.pool.host import CLEAN_UP_S, NoRootError, PoolError, on_host, reached_at
+from pgdyno.targets.pool.host_script import CLEAN_UP_S, NoRootError, PoolError, on_host, reached_at
 from pgdyno.targets.pool.loan_journal import Asked, Journal, journals
 from pgdyno.targets.pool.schema import PoolTarget
 from pgdyno.targets.rental import Say, SourceReport, Span

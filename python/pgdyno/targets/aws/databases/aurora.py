@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pgdyno.targets.aws.api import Cloud, ThereAlreadyError
+from pgdyno.targets.aws.boto3_clients import Cloud, ThereAlreadyError
 from pgdyno.targets.aws.databases.dead_man import guard
 from pgdyno.targets.aws.databases.parameters import CLUSTER, INSTANCE, make_group, values_for
 from pgdyno.targets.aws.databases.service import (

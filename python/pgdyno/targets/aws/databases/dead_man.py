@@ -11,7 +11,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pgdyno.targets.aws.api import AwsError, Cloud, ThereAlreadyError
+from pgdyno.targets.aws.boto3_clients import AwsError, Cloud, ThereAlreadyError
 from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.policy import dead_man_policy, dead_man_trust
 from pgdyno.targets.aws.rental_journal import Kind

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pgdyno.targets.aws.api import AwsError, Cloud, ThereAlreadyError
+from pgdyno.targets.aws.boto3_clients import AwsError, Cloud, ThereAlreadyError
 from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.rental_journal import Kind
 from pgdyno.targets.aws.retries import settled

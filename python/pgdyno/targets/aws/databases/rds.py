@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pgdyno.targets.aws.api import ThereAlreadyError
+from pgdyno.targets.aws.boto3_clients import ThereAlreadyError
 from pgdyno.targets.aws.databases.dead_man import guard
 from pgdyno.targets.aws.databases.parameters import INSTANCE, make_group, values_for
 from pgdyno.targets.aws.databases.service import (

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from pgdyno.targets.aws.api import AwsError, CapacityError, Cloud, NotThereError, Patience
+from pgdyno.targets.aws.boto3_clients import AwsError, CapacityError, Cloud, NotThereError, Patience
 from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.location import Place
 from pgdyno.targets.aws.retries import Appearing, settled

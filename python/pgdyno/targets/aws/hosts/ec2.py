@@ -9,7 +9,7 @@ from pgdyno.errors import TargetError
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.remote.connect import ask
 from pgdyno.remote.remote_host import RemoteError
-from pgdyno.targets.aws.api import AwsError, Patience
+from pgdyno.targets.aws.boto3_clients import AwsError, Patience
 from pgdyno.targets.aws.hosts.host_key import REACHED_WITHIN_S, new_nonce, public_host_key
 from pgdyno.targets.aws.hosts.instances import KeyRing, Order, architecture_of, image_of, launch, network_of
 from pgdyno.targets.aws.hosts.user_data import Host as HostData

@@ -11,7 +11,7 @@ import re
 import secrets
 
 from pgdyno.errors import TargetError
-from pgdyno.targets.aws.api import AwsError, NotThereError, Patience
+from pgdyno.targets.aws.boto3_clients import AwsError, NotThereError, Patience
 from pgdyno.targets.aws.inventory import Maker
 
 REACHED_WITHIN_S = 600.0

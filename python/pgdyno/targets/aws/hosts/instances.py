@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pgdyno.plan.hosts import SshSpec
-from pgdyno.targets.aws.api import AwsError, CapacityError, Cloud, NotThereError
+from pgdyno.targets.aws.boto3_clients import AwsError, CapacityError, Cloud, NotThereError
 from pgdyno.targets.aws.databases.rds import gibibytes
 from pgdyno.targets.aws.databases.service import given, wait_for, with_choices
 from pgdyno.targets.aws.inventory import Maker

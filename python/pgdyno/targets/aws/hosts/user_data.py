@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
 
-from pgdyno.targets.aws.api import AwsError
+from pgdyno.targets.aws.boto3_clients import AwsError
 from pgdyno.targets.aws.location import USER
 from pgdyno.targets.aws.schema import DATA_DEVICE, WAL_DEVICE, DataVolume, Ec2Target
 

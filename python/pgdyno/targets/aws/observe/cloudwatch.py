@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import cache, partial
 from typing import Any
 
-from pgdyno.targets.aws.api import AwsError, Cloud, NotThereError
+from pgdyno.targets.aws.boto3_clients import AwsError, Cloud, NotThereError
 from pgdyno.targets.aws.schema import DATA_DEVICE, WAL_DEVICE
 from pgdyno.targets.rental import SECOND_US, Figure, Observed, Span, is_complete, missing
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from pgdyno.records import CloudSource
-from pgdyno.targets.aws.api import AwsError, Cloud, Patience
+from pgdyno.targets.aws.boto3_clients import AwsError, Cloud, Patience
 from pgdyno.targets.aws.databases.service import instance_of
 from pgdyno.targets.aws.observe.cloudwatch import asking_of_host, cloudwatch_figures, database
 from pgdyno.targets.aws.observe.server_log import log_part

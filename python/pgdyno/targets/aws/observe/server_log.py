@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from pgdyno.targets.aws.api import Cloud
+from pgdyno.targets.aws.boto3_clients import Cloud
 from pgdyno.targets.rental import SECOND_US, Span
 
 MOST_BYTES = 64 << 20

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from pgdyno.targets.aws.api import ROLE_HINT, AwsError, Cloud, DeniedError, NotThereError
+from pgdyno.targets.aws.boto3_clients import ROLE_HINT, AwsError, Cloud, DeniedError, NotThereError
 from pgdyno.targets.aws.databases.aurora import Aurora
 from pgdyno.targets.aws.databases.parameters import CLUSTER, INSTANCE, values_for
 from pgdyno.targets.aws.databases.rds import Rds, gibibytes
 from pgdyno.targets.aws.hosts.ec2 import Ec2
-from pgdyno.targets.aws.hosts.generator import RentedGenerator
+from pgdyno.targets.aws.hosts.generator_hosts import RentedGenerator
 from pgdyno.targets.aws.hosts.instances import (
     Network,
     Order,

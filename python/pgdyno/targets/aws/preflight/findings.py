@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from pgdyno.errors import TargetError
-from pgdyno.targets.aws.api import AwsError, DeniedError
+from pgdyno.targets.aws.boto3_clients import AwsError, DeniedError
 from pgdyno.targets.rental import is_generator
 
 ABORT = {"NoCredentials", "NoRegion", "Configuration", "Unreachable", "NoBoto3"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pgdyno.targets.aws.api import AwsError, Cloud
+from pgdyno.targets.aws.boto3_clients import AwsError, Cloud
 from pgdyno.targets.aws.databases.aurora import ENGINE as AURORA
 from pgdyno.targets.aws.databases.aurora import STORAGE as AURORA_STORAGE
 from pgdyno.targets.aws.databases.rds import ENGINE as POSTGRES

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from pgdyno.targets.aws.api import AwsError, Cloud
+from pgdyno.targets.aws.boto3_clients import AwsError, Cloud
 from pgdyno.targets.aws.databases.rds import gibibytes
 from pgdyno.targets.aws.preflight.findings import Findings
 from pgdyno.targets.aws.schema import Volume

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pgdyno.targets.aws.api import Cloud
+from pgdyno.targets.aws.boto3_clients import Cloud
 from pgdyno.targets.aws.schema import Ec2Target, RdsTarget, Volume
 from pgdyno.units import parse_bytes
 

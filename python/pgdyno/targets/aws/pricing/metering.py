@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from pgdyno.targets.aws.api import AwsError, Cloud
-from pgdyno.targets.aws.pricing.cost import MOST_IO, io_usage, processors
+from pgdyno.targets.aws.boto3_clients import AwsError, Cloud
+from pgdyno.targets.aws.pricing.rental_costs import MOST_IO, io_usage, processors
 from pgdyno.targets.aws.pricing.prices import Prices
 from pgdyno.targets.estimate import ONCE, Item
 from pgdyno.targets.rental import is_generator

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.errors import TargetError
-from pgdyno.targets.aws.api import Cloud
+from pgdyno.targets.aws.boto3_clients import Cloud
 from pgdyno.targets.aws.rental_journal import FOLDER
 from pgdyno.targets.estimate import CURRENCY, Origin, Rate
 from pgdyno.targets.home import ensure_folder, write_whole

@@ -47,7 +47,7 @@ def up(
     `pgdyno run PLAN` then uses them and keeps them up. If an error occurs, pgdyno removes what it created; `pgdyno
     reap` finds what a killed process left.
     """
-    from pgdyno.commands.cost import Consent
+    from pgdyno.commands.support.rental_cost import Consent
     from pgdyno.commands.target import up as bring_up
 
     bring_up(plan, overrides or [], lasts, Consent(yes, max_cost))
@@ -144,7 +144,7 @@ def selftest(
     Prints one line per check, with the reason; docs/guides/aws.md lists the checks. Exits with 4 if a check fails or
     resources remain.
     """
-    from pgdyno.commands.cost import Consent
+    from pgdyno.commands.support.rental_cost import Consent
     from pgdyno.commands.selftest import keys_of
     from pgdyno.commands.selftest import selftest as try_out
     from pgdyno.targets.provider import Tried

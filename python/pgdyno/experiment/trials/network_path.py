@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pgdyno.doctor.generator import Trips, round_trips
 from pgdyno.errors import EngineError, TargetError
 from pgdyno.experiment.generators import Generators
-from pgdyno.experiment.hooks import stage
+from pgdyno.experiment.trials.hooks_and_events import stage
 from pgdyno.plan import PlannedTrial
 from pgdyno.programs import Engine
 from pgdyno.records import Stage, WayRecord

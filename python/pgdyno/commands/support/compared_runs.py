@@ -23,7 +23,7 @@ from pgdyno.audit.pairing import (
     trials_of,
     words_of,
 )
-from pgdyno.commands.report_files import read_prices
+from pgdyno.commands.support.report_files import read_prices
 from pgdyno.errors import UsageError
 from pgdyno.fingerprint.differences import Difference, topic_of
 from pgdyno.messages import Message

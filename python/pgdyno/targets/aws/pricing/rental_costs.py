@@ -10,7 +10,7 @@ from typing import TypeVar
 from pgdyno.plan.model import Plan
 from pgdyno.plan.time_budget.time_and_disk import dataset_bytes, trial_count, visits
 from pgdyno.plan.workload import trial_s
-from pgdyno.targets.aws.api import AwsError, Cloud
+from pgdyno.targets.aws.boto3_clients import AwsError, Cloud
 from pgdyno.targets.aws.checks import GP3_IOPS, GP3_MBS, extended_year
 from pgdyno.targets.aws.databases.rds import gibibytes
 from pgdyno.targets.aws.pricing.duration import copies_of, hours_of

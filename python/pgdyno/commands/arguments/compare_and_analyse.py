@@ -46,7 +46,7 @@ def compare(
     not measure the same.
     """
     from pgdyno.commands.compare import compare_runs
-    from pgdyno.commands.compared_runs import Compared
+    from pgdyno.commands.support.compared_runs import Compared
 
     what = Compared(first, second, runs, metric, by, base, floor_from, force, price)
     raise typer.Exit(compare_runs(what, noise=noise_floor, json=json))
@@ -79,7 +79,7 @@ def gate(
     without a verdict, if the audit finds a run invalid or if the runs did not measure the same.
     """
     from pgdyno.commands.compare import run_gate
-    from pgdyno.commands.compared_runs import Compared
+    from pgdyno.commands.support.compared_runs import Compared
 
     what = Compared(baseline, candidate, runs, metric, by, base, floor_from, force)
     raise typer.Exit(run_gate(what, max_regression, junit=junit, md=md, json=json, confirm=confirm))

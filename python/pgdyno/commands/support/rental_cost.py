@@ -1,4 +1,4 @@
-"""`pgdyno plan cost`, and the confirmation before servers are rented."""
+"""The cost of a plan's rented servers, and the confirmation before pgdyno rents them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 
 from pgdyno.console import Console
 from pgdyno.errors import UsageError
-from pgdyno.plan import Plan, load_plan
+from pgdyno.plan import Plan
 from pgdyno.records.price import PriceList
 from pgdyno.targets import Home
 from pgdyno.targets.estimate import CURRENCY, ONCE, STALE_DAYS, Estimate, Item, Origin, price_list
@@ -29,9 +29,8 @@ class Consent:
     """In USD."""
 
 
-def cost(source: str, overrides: Sequence[str], *, json: bool, on: str | None = None) -> None:
-    """Prints the cost of a plan's rented servers. Raises PgdynoError."""
-    plan = load_plan(source, overrides, on).plan
+def print_cost(plan: Plan, *, json: bool) -> None:
+    """Prints the cost of the plan's rented servers. Raises PgdynoError."""
     provider = provider_of(plan)
     if provider is None and not json:
         print("the plan rents no servers, so pgdyno has no prices for it")

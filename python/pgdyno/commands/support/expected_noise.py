@@ -45,7 +45,7 @@ def expected_noise(plan: Plan, runs: Path) -> ExpectedNoise | None:
         if entry.manifest is None or not _is_like(entry.manifest, plan, here):
             continue
         # numpy: a first plan is checked without it
-        from pgdyno.analyse.noise_of_run import grade_like
+        from pgdyno.analyse.noise_grade import grade_like
 
         try:
             grade = grade_like(load_run(entry.path), repeats, compares=compares)

@@ -58,7 +58,7 @@ def show(
 @app.command(cls=Command)
 def cost(plan: PlanArgument, overrides: SetOption = None, on: OnOption = None, json: JsonOption = False) -> None:
     """Estimate the cost of a plan's rented servers."""
-    from pgdyno.commands.cost import cost as do
+    from pgdyno.commands.plan import cost as do
 
     do(plan, overrides or [], json=json, on=on)
 

@@ -13,7 +13,7 @@ from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.probe import LocalProbe, ProbeOutput, StandbyProbes, read_lines
-from pgdyno.probe.clock import Ahead
+from pgdyno.probe.clock_offset import Ahead
 from pgdyno.probe.placed_lines import with_far
 from pgdyno.programs import Engine
 from pgdyno.records import OverSshRecord

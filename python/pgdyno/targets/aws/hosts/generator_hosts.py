@@ -12,7 +12,7 @@ from pgdyno.errors import TargetError
 from pgdyno.programs import ENGINES, for_machine
 from pgdyno.remote.connect import ask
 from pgdyno.remote.remote_host import RemoteError, There
-from pgdyno.targets.aws.api import Cloud
+from pgdyno.targets.aws.boto3_clients import Cloud
 from pgdyno.targets.aws.hosts.ec2 import HostKeys, place_of_host, reached
 from pgdyno.targets.aws.hosts.instances import KeyRing, Order, architecture_of, image_of, launch, network_of
 from pgdyno.targets.aws.hosts.user_data import generator, user_data
