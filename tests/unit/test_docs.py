@@ -56,6 +56,28 @@ def test_the_site_has_every_page() -> None:
     assert sorted(named) == sorted(str(page.relative_to(ROOT / "docs")) for page in PAGES[1:])
 
 
+PAPERS = [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs" / "design").glob("*.md"))]
+PACKAGE = ROOT / "python" / "pgdyno"
+
+
+@pytest.mark.parametrize("page", PAPERS, ids=lambda page: page.name)
+def test_files_that_a_paper_names_exist(page: Path) -> None:
+    folders = {root: {path.name for path in root.iterdir() if path.name != "target"} for root in (ROOT, PACKAGE)}
+    sources = [path for top in ("python", "crates", "tests", "fuzz") for path in (ROOT / top).rglob("*.*")]
+    missing = []
+    for name in re.findall(r"`([\w.*-]+(?:/[\w.*-]*)*)`", page.read_text()):
+        first, slash, _ = name.partition("/")
+        roots = [root for root, names in folders.items() if first in names]
+        if slash and roots and not {"KIND", "PROVIDER"} & set(name.split("/")):
+            if not any(True for root in roots for _ in root.glob(name.rstrip("/"))):
+                missing.append(name)
+        elif not slash and re.search(r"\.(py|rs|lua|sh)$", name) and page.name != "style.md":
+            # style.md names files of other projects
+            if not (ROOT / name).exists() and all(path.name != name for path in sources):
+                missing.append(name)
+    assert missing == []
+
+
 def test_links_to_the_repository_lead_somewhere() -> None:
     form = re.compile(r"\(https://github\.com/pgdyno/pgdyno/blob/main/([^)#]+)\)")
     named = {path for page in PAGES for path in form.findall(page.read_text())}
@@ -153,3 +175,20 @@ def test_the_page_of_the_analysis_names_functions_that_exist() -> None:
     for name in named:
         module, _, function = name.rpartition(".")
         assert hasattr(import_module(f"pgdyno.analyse.{module}"), function), name
+
+
+def test_the_layout_names_what_exists_and_every_package() -> None:
+    text = (ROOT / "docs" / "design" / "architecture.md").read_text()
+    (layout,) = re.findall(r"^## Layout\n\n```\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    named: set[Path] = set()
+    folders: list[Path] = []
+    for line in layout.splitlines():
+        depth = (len(line) - len(line.lstrip())) // 2
+        # two spaces end the names
+        names = [name for name in re.split(" {2,}", line.strip())[0].split() if name.endswith("/") or "." in name]
+        folder = folders[depth - 1] if depth else ROOT
+        named |= {folder / name for name in names}
+        folders[depth:] = [folder / name for name in names[:1]]
+    assert [str(path) for path in named if not path.exists()] == []
+    packages = {path.parent for path in PACKAGE.glob("*/__init__.py")} | {path.parent for path in (ROOT / "crates").glob("*/Cargo.toml")}
+    assert packages - named == set()
