@@ -1,4 +1,4 @@
-"""Runs pgdyno as a forked process, without the CPU time of its imports (`tests.fork_server`)."""
+"""Runs pgdyno as a forked process, which saves the CPU time of its imports (`tests.fork_server`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that repeat a proof for other versions, ways and moments: `make test-long` runs them, `make test` does not.
+"""Tests that repeat a proof for other versions, methods and moments: `make test-long` runs them, `make test` does not.
 
 `make test` has 20 minutes on two cores. Each line names the cases of a test whose code another case runs as well, by a
 text that is searched for in the test's id.

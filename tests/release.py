@@ -1,4 +1,4 @@
-"""Checks what `make dist` made, and uses it: `python -m tests.release dist`, which is `make dist-check`.
+"""Checks and uses the output of `make dist`: `python -m tests.release dist`, which `make dist-check` calls.
 
 The wheel of this machine is installed into an empty environment whose path has nothing else on it: no Rust, no
 compiler, no PostgreSQL, no shell. There `pgdyno run quick --budget 1m` must come to its answer.

@@ -1,4 +1,4 @@
-"""Compares ways to pay for repeated looks, by simulation with fixed seeds; `tests.simulations` prints the tables.
+"""Compares rules for repeated looks by simulation with fixed seeds; `tests.simulations` prints the tables.
 
 The differences of pairs are normal, as in the theory of all three ways, or those of arms with checkpoint-like noise.
 """

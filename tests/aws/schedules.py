@@ -1,4 +1,4 @@
-"""EventBridge Scheduler of the simulated account: schedules, and what they do when their time has come."""
+"""EventBridge Scheduler of the simulated account: schedules, and their actions when they are due."""
 
 from __future__ import annotations
 

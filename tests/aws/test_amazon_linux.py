@@ -1,4 +1,4 @@
-"""setup.sh on Amazon Linux, whose commands are recorded here: no image of it boots on this machine."""
+"""setup.sh on Amazon Linux: the test records its commands, because no image of Amazon Linux boots on this machine."""
 
 from __future__ import annotations
 

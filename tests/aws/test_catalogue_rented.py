@@ -1,4 +1,4 @@
-"""Every plan of the catalogue that rents comes up and goes on the simulated account, in its region."""
+"""Every catalogue plan with rented servers: they come up and are removed in the simulated account, in its region."""
 
 from __future__ import annotations
 

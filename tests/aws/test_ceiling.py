@@ -1,4 +1,4 @@
-"""What a run costs at the most: a run stops before that, whatever choices it gets and however long its trials take."""
+"""The cost limit of a run: the run stops before it reaches the limit, with every instance type and trial length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Amazon tells is waited for while it is late, placed by one clock, and asked for again where it still is."""
+"""Late data from Amazon: pgdyno waits for it, places it by one clock, and asks again for what is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rented servers cost, before they are rented: by the Pricing API, what it said before, the package, or nobody."""
+"""The estimated cost of rented servers: by the Pricing API, its earlier answer, the package's list, or unknown."""
 
 from __future__ import annotations
 

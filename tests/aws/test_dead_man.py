@@ -1,4 +1,4 @@
-"""Databases that outlive pgdyno are removed by schedules at Amazon; removal survives errors and expired credentials."""
+"""Schedules at Amazon remove databases that outlive pgdyno; removal survives errors and expired credentials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hosts of EC2, from nothing to nothing: how they are asked for, what they are told, what may go wrong."""
+"""EC2 hosts from creation to removal: requests, user data, and errors."""
 
 from __future__ import annotations
 

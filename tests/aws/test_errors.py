@@ -1,4 +1,4 @@
-"""What goes wrong while servers are rented has a message of its own, and leaves nothing behind."""
+"""Errors while servers are rented: each has its own message, and leaves no resource behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In which zone this machine is: asked of Amazon's metadata service, version 2, and of nothing else."""
+"""The zone of this machine: asked of Amazon's metadata service, version 2, and of nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Amazon tells of a server beside a load: read, placed in time, and its gaps left as gaps."""
+"""Amazon's data about a server under load: read, aligned in time, with gaps left as gaps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rented servers, from nothing to nothing, against the simulator: what is made, noted, refused, and found again."""
+"""Rented servers from creation to removal, in the simulator: what pgdyno creates, journals, refuses and finds again."""
 
 from __future__ import annotations
 

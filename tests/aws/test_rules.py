@@ -1,5 +1,5 @@
-"""The service's own rules: what is not visible yet, busy, without capacity or at the wrong level is recovered from, or
-refused before anything costs money.
+"""Rules of the services: pgdyno recovers from resources that are not visible yet, busy or without capacity, or refuses
+them before anything costs money.
 """
 
 from __future__ import annotations

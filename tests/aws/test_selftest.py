@@ -1,4 +1,4 @@
-"""The checks of a selftest: the guide has the same list; a failure has its reason and leaves out what hangs on it."""
+"""The checks of a selftest: the guide lists the same; a failed one has a reason and skips those that depend on it."""
 
 from __future__ import annotations
 

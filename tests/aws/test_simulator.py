@@ -1,4 +1,4 @@
-"""The simulator of AWS, where tests kill whoever asks it."""
+"""The simulator of AWS, while tests kill its clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A generator that does not reach a server: how packets end in a real network, and what is said of it."""
+"""A generator that does not reach a server: how packets end in a real network, and the messages about it."""
 
 from __future__ import annotations
 

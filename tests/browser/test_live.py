@@ -1,4 +1,4 @@
-"""The live page and the archive in Debian's chromium: what people see, and what names cannot do."""
+"""The live page and the archive in Debian's chromium: what users see, and that hostile names do nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report in a browser: from disk, with the network off, in every width, by key, printed, and by axe."""
+"""The report in a browser: from disk, offline, at every width, by keyboard, printed, and checked by axe."""
 
 from __future__ import annotations
 

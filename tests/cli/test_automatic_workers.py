@@ -1,4 +1,4 @@
-"""As many threads as the load needs: added while it runs, and nothing is lost by it.
+"""As many threads as the load needs: pgdrive adds them while the load runs, and loses no transaction.
 
 Against pgnull, which takes so little that one thread of pgdrive is soon at its ceiling.
 """

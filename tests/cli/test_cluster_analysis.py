@@ -1,4 +1,4 @@
-"""`--cluster`: analyses, reports and imports over Ray's tasks say what they say without.
+"""`--cluster`: analyses, reports and imports as Ray tasks give the same output as without.
 
 One cluster for all: its nodes take seconds to start.
 """

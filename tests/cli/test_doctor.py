@@ -1,4 +1,4 @@
-"""pgdyno doctor on the machine that the tests run on."""
+"""`pgdyno doctor` on the machine that runs the tests."""
 
 from __future__ import annotations
 

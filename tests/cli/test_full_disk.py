@@ -1,4 +1,4 @@
-"""Outputs that cannot be written: the file and the reason are named, and what can be printed is printed."""
+"""Outputs that cannot be written: the message names the file and the reason, and other output is still printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run folders from elsewhere: whatever is in them, commands say so, and terminals show it as text."""
+"""Hostile run folders: commands report what is wrong with them, and terminals show their content as text."""
 
 from __future__ import annotations
 

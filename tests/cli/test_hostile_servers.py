@@ -1,4 +1,4 @@
-"""pgdrive against servers that misbehave: it may fail, it must not hang, crash or grow without bound."""
+"""pgdrive against servers that misbehave: it may fail, but must not hang, crash or grow without bound."""
 
 from __future__ import annotations
 

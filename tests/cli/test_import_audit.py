@@ -1,4 +1,4 @@
-"""pgdyno import, and audit, show and report of what it brought."""
+"""`pgdyno import`, and audit, show and report of imported runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands print with --json is what `docs/reference/json-output.schema.json` says."""
+"""The output of commands with --json matches `docs/reference/json-output.schema.json`."""
 
 from __future__ import annotations
 

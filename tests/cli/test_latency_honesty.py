@@ -1,9 +1,9 @@
-"""A server that stalls must show in the percentiles as the queue that built up behind it.
+"""A server that stalls must show in the percentiles as the queue that built up during the stall.
 
-Eight loads run at once against pgnull, which answers after 2 ms, and for a second not at all. What their percentiles
-must be is computed by a simulation of the queue from the intended starts in the log; that those starts are the
-schedule's, and were not moved by the stall, is seen from the same seed run against a server that does not stall.
-Margins are shares of the stall: a distribution's shape, not a machine's speed.
+Eight loads run at once against pgnull, which answers after 2 ms, and for one second not at all. A simulation of the
+queue computes the expected percentiles from the intended starts in the log. A run with the same seed against a server
+that does not stall shows that these starts are the schedule's, and that the stall did not move them. Margins are shares
+of the stall, so they test the shape of the distribution and not the speed of the machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a check runs of a Lua script, and how a script that does not end is stopped."""
+"""What `plan check` runs of a Lua script, and how pgdrive stops a script that does not end."""
 
 from __future__ import annotations
 

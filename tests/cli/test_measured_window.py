@@ -1,4 +1,4 @@
-"""What throughput divides by: the measured part as planned; under pgbench's name, the time to the last transaction."""
+"""The divisor of throughput: the measured time as planned; under pgbench's name, the time to the last transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers that no program can hold, or that are none: every option takes them or says why not, and nothing panics."""
+"""Unrepresentable and malformed numbers: every option accepts or refuses them with a message, and nothing panics."""
 
 from __future__ import annotations
 

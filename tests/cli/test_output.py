@@ -1,4 +1,4 @@
-"""Where output goes: a reader that leaves, a full disk, devices, and prose in a pipe."""
+"""Where output goes: a closed pipe, a full disk, devices, and messages next to data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keying and think time against pgnull: counts, what is said, what is refused."""
+"""Keying and think time against pgnull: counts, messages, refusals."""
 
 from __future__ import annotations
 

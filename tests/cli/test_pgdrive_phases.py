@@ -1,4 +1,4 @@
-"""Loads that change over time, against a server that answers at once; and what is said of wrong files."""
+"""Loads that change over time, against a server that answers immediately; and errors in phase files."""
 
 from __future__ import annotations
 

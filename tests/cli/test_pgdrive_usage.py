@@ -1,4 +1,4 @@
-"""pgdrive before it connects: usage, scripts that do not parse, servers that are not there."""
+"""pgdrive before it connects: usage, scripts with syntax errors, unreachable servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""pgdyno before any server is needed: help, versions, plans that are wrong, runs that are not there."""
+"""pgdyno without a server: help, versions, invalid plans, missing runs."""
 
 from __future__ import annotations
 

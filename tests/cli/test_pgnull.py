@@ -1,4 +1,4 @@
-"""pgnull, the server that answers at once: what it answers, and the faults it makes on demand."""
+"""pgnull, the null server: its answers, and the faults that it makes on demand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pgdrive --reconnect` with many clients: little is said of them, and none is forgotten."""
+"""`pgdrive --reconnect` with many clients: few lines of output, and no client forgotten."""
 
 from __future__ import annotations
 

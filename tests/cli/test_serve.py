@@ -1,4 +1,4 @@
-"""`pgdyno serve` as a process: where it listens, and who gets to know its token."""
+"""`pgdyno serve` as a process: where it listens, and who learns its token."""
 
 from __future__ import annotations
 

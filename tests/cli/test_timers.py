@@ -1,4 +1,4 @@
-"""Transactions of an open loop begin when they are due, by both pollers, and where a kernel or a container refuses
+"""Transactions of an open loop begin on time, with both pollers, and where a kernel or a container refuses
 system calls.
 """
 

@@ -1,4 +1,4 @@
-"""The package without the folder of its cloud provider: all that needs no provider works, the rest says why not."""
+"""The package without its cloud provider: everything that needs no provider works, and the rest gives the reason."""
 
 from __future__ import annotations
 

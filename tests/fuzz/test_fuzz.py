@@ -1,8 +1,8 @@
-"""What comes from elsewhere, broken at random: every reader ends with a result or with an error of ours.
+"""Inputs from outside, broken at random: every reader ends with a result or with an error of pgdyno's own.
 
-`[short]` is part of every test run: always the same few inputs. `[long]` goes on with others for FUZZ_SECONDS, which
-`make fuzz` sets; `make test-long` has an hour for each. A failure prints the smallest case that
-hypothesis found.
+`[short]` is part of every test run, with the same few inputs each time. `[long]` tries other inputs for FUZZ_SECONDS,
+which `make fuzz` sets; `make test-long` takes an hour for each. A failure prints the smallest case that hypothesis
+found.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`pgdyno ab` on a server of somebody else: the answer, and what it leaves there."""
+"""`pgdyno ab` on an existing server: the answer, and what the comparison leaves on the server."""
 
 from __future__ import annotations
 

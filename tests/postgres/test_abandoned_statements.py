@@ -1,4 +1,4 @@
-"""A load that ends before its time leaves no statement behind in the server."""
+"""A load that ends early leaves no statement running in the server."""
 
 from __future__ import annotations
 

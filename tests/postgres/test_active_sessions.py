@@ -1,4 +1,4 @@
-"""Mean active sessions of a saturated server, against its throughput and what a statement takes there."""
+"""Mean active sessions of a saturated server, checked against throughput and statement latency (Little's law)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What whole runs of small plans end with, and what their pages begin with."""
+"""The answer at the end of whole runs of small plans, and at the top of their reports."""
 
 from __future__ import annotations
 

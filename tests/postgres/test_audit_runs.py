@@ -1,4 +1,4 @@
-"""Rules of the audit on real runs: what disturbs one arm only, and standbys that do not keep up."""
+"""Rules of the audit on real runs: disturbances of one arm only, and standbys that fall behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""--auto-pipeline beside the ordinary way: the same script and seed, the same rows, errors and counts."""
+"""--auto-pipeline compared with one statement per round trip: same script and seed, same rows, errors and counts."""
 
 from __future__ import annotations
 

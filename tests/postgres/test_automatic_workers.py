@@ -1,4 +1,4 @@
-"""Threads that are added to a load of a real server: the books balance all the same."""
+"""Threads that pgdrive adds to a load of a real server: TPC-B's balances still add up."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Hosts of "EC2" that boot for real: systemd, cloud-init, apt, volumes, with the very user data that Amazon would get.
+"""Hosts of "EC2" that really boot: systemd, cloud-init, apt and volumes, with the user data that Amazon would get.
 
-Only root can make them (namespaces, loop devices, mounts): for others these tests are left out, and say so. CI is root.
+Only root can create them (namespaces, loop devices, mounts): other users skip these tests, with a message. CI is root.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Generators on Ray: three nodes on this machine, and what becomes of a load when one of them is lost.
+"""Generators on Ray: three nodes on this machine, and the end of a load when one of them is lost.
 
-What the engines and the merging do is in test_generators.py: it needs no Ray, whose nodes take seconds to start.
+test_generators.py tests the engines and the merging without Ray, whose nodes take seconds to start.
 """
 
 from __future__ import annotations

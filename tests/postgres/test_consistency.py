@@ -1,4 +1,4 @@
-"""The books behind a trial: what holds, what is found when it does not."""
+"""TPC-B's balances after a trial: consistent ones pass, and inconsistent ones are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every transaction is counted once, and as what it was: reports beside logs beside the server's own tables."""
+"""Every transaction is counted once, with its outcome: reports compared with logs and with the server's own tables."""
 
 from __future__ import annotations
 

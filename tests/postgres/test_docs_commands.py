@@ -1,7 +1,7 @@
 """Every command that a guide shows as `$ …` in a console block runs, in the order of the page, on real servers.
 
-Files of a page are its blocks with a title. Trials are one second long, servers on other hosts are one of this host,
-and installers and containers are not called: `make dist-check` and `make image-check` do what these commands do.
+The blocks of a page with a title are its files. Trials are one second long, a server of this host replaces those on
+other hosts, and installers and containers are not called: `make dist-check` and `make image-check` test these commands.
 """
 
 from __future__ import annotations

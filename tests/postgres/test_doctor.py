@@ -1,4 +1,4 @@
-"""The doctor beside a server that is up."""
+"""`pgdyno doctor` while a server runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two targets at the same time: their halves of the processors, one start, Ctrl-C, resuming, and what is refused."""
+"""Two targets at the same time: halves of the processors, a common start, Ctrl-C, resuming, and refused plans."""
 
 from __future__ import annotations
 

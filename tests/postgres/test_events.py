@@ -1,4 +1,4 @@
-"""Events in the midst of trials of a real server, and the ledger beside what the server kept."""
+"""Events during trials of a real server, and the commit ledger compared with the server's rows."""
 
 from __future__ import annotations
 

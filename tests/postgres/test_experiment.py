@@ -1,4 +1,4 @@
-"""Whole runs of small plans: what is stored, what is said, and what is left when things go wrong."""
+"""Whole runs of small plans: stored files, messages, and what is left after errors."""
 
 from __future__ import annotations
 

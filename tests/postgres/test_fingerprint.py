@@ -1,4 +1,4 @@
-"""What a run keeps of its conditions: preflight and fingerprint."""
+"""The recorded conditions of a run: preflight and fingerprint."""
 
 from __future__ import annotations
 

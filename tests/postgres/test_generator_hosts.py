@@ -1,4 +1,4 @@
-"""Runs with generators on hosts over SSH, and what becomes of them when something breaks between or on the hosts."""
+"""Runs with generators on hosts over SSH, while connections or hosts fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several generators as one, on a real server: the same transactions, whoever makes them."""
+"""Several generators as one, on a real server: the same transactions as from one."""
 
 from __future__ import annotations
 

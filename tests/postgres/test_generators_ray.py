@@ -1,4 +1,4 @@
-"""A run on a cluster of Ray that is there already: `--generators ray://…`."""
+"""A run on an existing Ray cluster: `--generators ray://…`."""
 
 from __future__ import annotations
 

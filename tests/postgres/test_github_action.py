@@ -1,4 +1,4 @@
-"""The steps of action.yml, as a runner would execute them, on a pull request that GitHub's client is told of."""
+"""The steps of action.yml, executed as a runner would, for a simulated pull request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands around a run and its trials, and what ends a trial or a run early."""
+"""Hooks around a run and its trials, and limits that end a trial or a run early."""
 
 from __future__ import annotations
 

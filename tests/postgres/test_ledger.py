@@ -1,4 +1,4 @@
-"""`pgdrive --ledger`: what clients heard of their transactions, beside rows that SQL counts."""
+"""`pgdrive --ledger`: the results that clients received, compared with rows that SQL counts."""
 
 from __future__ import annotations
 

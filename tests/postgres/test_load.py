@@ -1,7 +1,7 @@
-"""`pgdrive -i` broken off in every way, and going on: what is there in the end is what an unbroken load makes.
+"""`pgdrive -i`, interrupted in every way and resumed: the result equals that of an uninterrupted load.
 
-A trigger holds every chunk behind the first few at an advisory lock, so that the point at which a load is
-broken off does not depend on how fast anything is.
+A trigger stops every chunk after the first few at an advisory lock, so that the point of interruption does not depend
+on the speed of the machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A run's figures for Prometheus: at an address while it goes on, as text afterwards, and in a line of `show`."""
+"""A run's figures for Prometheus: at an HTTP address during the run, as text afterwards, and in a line of `show`."""
 
 from __future__ import annotations
 

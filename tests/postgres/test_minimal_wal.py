@@ -1,4 +1,4 @@
-"""Loads without WAL leave the same as others, and nothing that counts when they are broken off."""
+"""Loads without WAL give the same data as others, and nothing that counts as loaded if they are interrupted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole runs where another pgdyno measures on the host."""
+"""Whole runs while another pgdyno measures on the same host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A test's own server keeps its port while it is down, and says why it does not start."""
+"""The own server of a test keeps its port while it is down, and reports why it does not start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Called `pgbench`, our engine does what the real one does: both run side by side on one server."""
+"""Under the name `pgbench`, pgdrive does what pgbench does: both run on one server."""
 
 from __future__ import annotations
 

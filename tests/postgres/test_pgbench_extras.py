@@ -1,4 +1,4 @@
-"""What goes beyond pgbench, under whichever name: percentiles, histograms, JSON, COPY, errors passed over."""
+"""Features beyond pgbench's, under either name: percentiles, histograms, JSON, COPY, continuing after errors."""
 
 from __future__ import annotations
 

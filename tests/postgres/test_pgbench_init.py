@@ -1,10 +1,10 @@
-"""`pgdrive -i` beside `pgbench -i`: the same rows, tables, keys and complaints.
+"""`pgdrive -i` compared with `pgbench -i`: the same rows, tables, keys and errors.
 
-The expected side is a real pgbench, of whatever version is installed; the server is PostgreSQL 18. Where
-versions of pgbench differ in what they make, pgdrive follows 18:
+The expected result is that of the installed pgbench, of any version; the server is PostgreSQL 18. Where versions of
+pgbench create different objects, pgdrive follows 18:
 
-- `--unlogged-tables` with `--partitions`: pgbench before 18 asks for an unlogged partitioned table, which
-  servers from 18 on refuse; pgbench 18 makes the partitions alone unlogged.
+- `--unlogged-tables` with `--partitions`: pgbench before 18 requests an unlogged partitioned table, which servers from
+  18 on refuse; pgbench 18 makes only the partitions unlogged.
 - COPY FREEZE: pgbench before 17 freezes pgbench_accounts only, later ones all tables that are not partitioned.
 - Lines of progress: pgbench before 17 does not name the table in them.
 """

@@ -1,4 +1,4 @@
-"""Called `pgbench`, our engine beside the real one, over combinations of options: values, logs, progress, summary."""
+"""Under the name `pgbench`, pgdrive compared with pgbench over combinations of options: values, logs, summary."""
 
 from __future__ import annotations
 

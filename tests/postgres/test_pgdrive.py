@@ -1,4 +1,4 @@
-"""pgdrive against a real server: what it runs, counts, writes and says."""
+"""pgdrive against a real server: scripts, counts, files and messages."""
 
 from __future__ import annotations
 

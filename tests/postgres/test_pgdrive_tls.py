@@ -1,4 +1,4 @@
-"""TLS as libpq has it: pgdrive beside the real pgbench, and what goes through an encrypted session."""
+"""TLS as in libpq: pgdrive compared with the real pgbench, and the content of encrypted sessions."""
 
 from __future__ import annotations
 

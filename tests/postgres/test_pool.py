@@ -1,6 +1,6 @@
-"""A pool of one host that boots for real: systemd, apt, sshd. Plans borrow it, and find it as it was.
+"""A pool of one host that really boots: systemd, apt, sshd. Plans borrow it, and leave it as it was.
 
-Only root can make such a host (namespaces, mounts): for others this test is left out, and says so. CI is root.
+Only root can create such a host (namespaces, mounts): other users skip this test, with a message. CI is root.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""pgprobe against real servers: what is provoked is found, in its second, with its process and its wait."""
+"""pgprobe against real servers: it reports what the test provokes, in the right second, with process and wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages written whole, an autovacuum, a killed backend, a standby that falls behind: each is found where it was."""
+"""Full page images, autovacuum, a killed backend, a lagging standby: the probe attributes each to its source."""
 
 from __future__ import annotations
 

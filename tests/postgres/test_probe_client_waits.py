@@ -1,4 +1,4 @@
-"""Which active sessions wait for their clients, and which ended a statement while they were looked at."""
+"""Which active sessions wait for their clients, and which had just ended a statement when they were sampled."""
 
 from __future__ import annotations
 

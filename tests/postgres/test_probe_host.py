@@ -1,4 +1,4 @@
-"""pgprobe's figures of the host beside what the kernel says by other ways in the same seconds."""
+"""pgprobe's figures of the host compared with other interfaces of the kernel in the same seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A probe beside trials: its figures line up with the load's, and whatever becomes of it, the trial goes on."""
+"""A probe during trials: its figures are aligned with the load's, and its failure does not end the trial."""
 
 from __future__ import annotations
 

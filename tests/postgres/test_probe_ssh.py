@@ -1,4 +1,4 @@
-"""Runs against a server on another host: what that host did is in the generator's seconds, or the run says why not."""
+"""Runs against a server on another host: its activity is in the generator's seconds, or the run gives the reason."""
 
 from __future__ import annotations
 

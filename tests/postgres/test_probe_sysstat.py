@@ -1,7 +1,7 @@
-"""pgprobe's figures beside those of iostat and pidstat (Debian's sysstat) in the same seconds.
+"""pgprobe's figures compared with those of iostat and pidstat (Debian's sysstat) in the same seconds.
 
-Both look at moments of their own. So what theirs came to must lie between what ours came to in the samples that
-lie wholly within their time, and in those that touch it: that holds however uneven the load is.
+The programs sample at different moments. So the figures of sysstat must lie between those of pgprobe in the samples
+that are entirely within their time, and those in all samples that overlap it. This holds for any load.
 """
 
 from __future__ import annotations

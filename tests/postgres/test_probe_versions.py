@@ -1,4 +1,4 @@
-"""Every major version from 10 to 18: each of its sources is asked, and answers without an error."""
+"""Every major version from 10 to 18: the probe reads each of its sources without an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pgdrive --reconnect` against servers that go and come back."""
+"""`pgdrive --reconnect` against servers that stop and restart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A load on real standbys beside a trial's own: both in the same seconds, each by itself."""
+"""A load on real standbys during a trial's own: both in the same seconds, with separate figures."""
 
 from __future__ import annotations
 

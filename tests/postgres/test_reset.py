@@ -1,4 +1,4 @@
-"""What is done before a trial: each way brings back the same dataset, and says what it did."""
+"""The reset before a trial: each method restores the same dataset, and reports what it did."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole runs with [reset]: what is kept with a trial, what a later run finds, and runs ended in the midst."""
+"""Whole runs with [reset]: the steps stored with a trial, what a later run reuses, and interrupted runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that are ended in the middle and go on: nothing lost, nothing doubled, nothing left behind."""
+"""Interrupted and resumed runs: no trial is lost or repeated, and nothing is left behind."""
 
 from __future__ import annotations
 

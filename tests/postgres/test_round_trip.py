@@ -1,4 +1,4 @@
-"""How far a server is, and that all pages of a restored one are read."""
+"""The round-trip time to a server, and that all pages of a restored server are read."""
 
 from __future__ import annotations
 

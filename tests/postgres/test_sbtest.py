@@ -1,4 +1,4 @@
-"""Trials on sysbench's tables: loaded by the engine, brought back, and counted behind every trial."""
+"""Trials on sysbench's tables: the engine loads them, pgdyno restores them, and each trial's rows are counted."""
 
 from __future__ import annotations
 

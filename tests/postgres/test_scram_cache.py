@@ -1,4 +1,4 @@
-"""SCRAM's keys: derived once a run, or for every connection as by libpq."""
+"""SCRAM's keys: derived once per run, or for every connection as in libpq."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A search over a real server: its trials are ordinary ones, and it goes on where it was killed."""
+"""A search on a real server: its trials are ordinary ones, and it continues where it was killed."""
 
 from __future__ import annotations
 

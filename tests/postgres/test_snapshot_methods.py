@@ -1,8 +1,8 @@
-"""Snapshots of a cluster by what its file system can: btrfs, reflink of XFS, ZFS.
+"""Snapshots of a cluster by its file system: btrfs, reflinks of XFS, ZFS.
 
-btrfs and XFS are made in files and mounted, which takes root and a kernel that has them. ZFS cannot be made like
-that: `PGDYNO_TEST_ZFS=/tank/somewhere` names a folder on it for the test. Where one of them cannot be had, the test
-says so with a warning, and tests that the way is refused instead.
+The tests create btrfs and XFS in files and mount them, which needs root and a kernel that supports them. For ZFS,
+`PGDYNO_TEST_ZFS=/tank/somewhere` names a folder on it. If a file system is not available, the test warns, and tests
+instead that pgdyno refuses the method.
 """
 
 from __future__ import annotations

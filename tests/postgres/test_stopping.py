@@ -1,4 +1,4 @@
-"""A run that stops when it is decided: its trials, what it says, and how it goes on after an interruption."""
+"""A run that stops when decided: its trials, its messages, and its continuation after an interruption."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """sysbench's API in both programs: the same scripts print the same, and the guide's table is right.
 
-Debian's sysbench 1.0.20 is what pgdrive is compared with; what 1.1 alone has is looked for in pgdrive only.
+pgdrive is compared with Debian's sysbench 1.0.20; what only 1.1 has is tested in pgdrive alone.
 """
 
 from __future__ import annotations

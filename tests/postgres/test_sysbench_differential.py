@@ -1,6 +1,6 @@
-"""sysbench and pgdrive on one server: the same statements, as often, on rows of the same distribution.
+"""sysbench and pgdrive on one server: the same statements, as often, on rows with the same distribution.
 
-The server itself is the witness: pg_stat_statements after a run of each on a dataset of its own.
+The server provides the figures: pg_stat_statements after a run of each program on a dataset of its own.
 """
 
 from __future__ import annotations

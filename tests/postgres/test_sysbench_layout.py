@@ -1,6 +1,6 @@
 """A workload of several files with commands and error handling of its own, as third parties write them for sysbench.
 
-Nothing in it is for pgdrive: the real sysbench runs it, too.
+It contains nothing specific to pgdrive: the real sysbench runs it, too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who is let into a server of pgdyno's own."""
+"""Who may connect to a server that pgdyno starts."""
 
 from __future__ import annotations
 

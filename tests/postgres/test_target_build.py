@@ -1,7 +1,7 @@
-"""kind = "build": a tree that is configured, compiled and installed, once.
+"""kind = "build": a source tree that is configured, compiled and installed once.
 
-The tree here is small: its configure writes a Makefile that installs links to the embedded build, so that a real
-server comes of it.
+The tree in this test is small: its configure writes a Makefile that installs links to the embedded build, so that the
+result is a real server.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A running server is brought to other settings: reloaded or restarted, as they need it, and only then."""
+"""Changes of a running server's settings: it reloads or restarts as they require, and only then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fetching: what is cut, wrong, missing or not to be reached."""
+"""Downloads: truncated, wrong, missing, or unreachable."""
 
 from __future__ import annotations
 

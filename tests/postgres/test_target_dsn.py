@@ -1,4 +1,4 @@
-"""kind = "dsn": a server that is there already, and what pgdyno may do to it."""
+"""kind = "dsn": an existing server, and what pgdyno may do to it."""
 
 from __future__ import annotations
 

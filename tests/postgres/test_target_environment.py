@@ -1,4 +1,4 @@
-"""Where a server's files are: on a path of the plan's, in memory, its WAL elsewhere; and that nothing of it stays."""
+"""The location of a server's files: on a path of the plan, in memory, WAL elsewhere; nothing remains afterwards."""
 
 from __future__ import annotations
 

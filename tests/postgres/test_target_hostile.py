@@ -1,4 +1,4 @@
-"""Servers and roles over the network that are not as they should be: a clear error before the run, or none at all."""
+"""Misconfigured and hostile servers and roles over the network: a clear error before the run, or none at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""keep_data: a cluster that the next run finds again."""
+"""keep_data: a cluster that the next run reuses."""
 
 from __future__ import annotations
 

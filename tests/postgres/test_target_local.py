@@ -1,4 +1,4 @@
-"""kind = "local": an installation that is there."""
+"""kind = "local": an existing installation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streaming standbys: made when the dataset is there, waited for, gone with the run."""
+"""Streaming standbys: created after the load, awaited, and removed with the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server from nothing to nothing: what it is like while it runs, and what is left of it."""
+"""A server from its start to its removal: its configuration, and that nothing remains."""
 
 from __future__ import annotations
 

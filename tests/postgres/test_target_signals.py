@@ -1,4 +1,4 @@
-"""Runs that are ended from outside: asked to, and killed."""
+"""Runs ended by signals, from SIGINT to SIGKILL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Caches that cannot be written to, or are full; homes that the server's user cannot reach."""
+"""Caches that are full or not writable; homes that the server's user cannot reach."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clusters that are copies of one that initdb made: as good as made by initdb, each with a password of its own."""
+"""Clusters copied from one that initdb made: equivalent to initdb's, each with its own password."""
 
 from __future__ import annotations
 

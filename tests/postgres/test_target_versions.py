@@ -1,4 +1,4 @@
-"""The oldest, a middle and the newest PostgreSQL: prepared, brought back, checked, looked at.
+"""The oldest, a middle and the newest PostgreSQL: prepared, reset, checked, examined.
 
 Each is 10 to 15 MB and is fetched once, which takes a second or two.
 """

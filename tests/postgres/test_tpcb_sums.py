@@ -1,7 +1,7 @@
-"""TPC-B's balances add up after every load, however it ended: what the engine calls succeeded is in the database.
+"""TPC-B's balances add up after every load, however it ended: what the engine counts as succeeded is in the database.
 
-Each transaction moves one amount on an account, a teller and a branch, and writes it into the history: the four sums
-are equal whenever nothing is torn, and the history has a row for every transaction that was committed.
+Each transaction adds one amount to an account, a teller and a branch, and writes it into the history: the four sums are
+equal unless a transaction is applied partially, and the history has a row for every committed transaction.
 """
 
 from __future__ import annotations

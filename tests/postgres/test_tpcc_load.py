@@ -1,4 +1,4 @@
-"""TPC-C's tables as `pgdrive -i --dataset=tpcc` makes them: cardinalities, distributions, conditions, resuming."""
+"""TPC-C's tables as loaded by `pgdrive -i --dataset=tpcc`: cardinalities, distributions, conditions, resuming."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TPC-C in the laboratory: brought back before every trial, checked behind it."""
+"""TPC-C in plans: restored before every trial, checked after it."""
 
 from __future__ import annotations
 

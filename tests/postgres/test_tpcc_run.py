@@ -1,4 +1,4 @@
-"""TPC-C under load on a real server: what the database itself says of every variant and profile."""
+"""TPC-C under load on a real server: the database confirms the figures of every variant and profile."""
 
 from __future__ import annotations
 

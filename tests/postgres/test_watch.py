@@ -1,4 +1,4 @@
-"""`pgdyno watch` against real servers: what it shows, what it does not show, and that it stays."""
+"""`pgdyno watch` against real servers: what it shows, what it hides, and that it survives errors."""
 
 from __future__ import annotations
 

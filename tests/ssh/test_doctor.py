@@ -1,4 +1,4 @@
-"""What the doctor, and a run's notes, say of a host over SSH."""
+"""Findings of the doctor, and notes of a run, about a host over SSH."""
 
 from __future__ import annotations
 

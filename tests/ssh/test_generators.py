@@ -1,4 +1,4 @@
-"""Generators over SSH, without Ray: one load of several, and what becomes of it when one is lost."""
+"""Generators over SSH, without Ray: one load from several, and its end when one of them is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A probe on another host: its lines come, its clock is known, and it goes when nobody is there any more."""
+"""A probe on another host: its lines arrive, its clock is known, and it ends when nobody reads it any more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program on another host as if it ran here: its streams, signals and end, and what goes with it."""
+"""A program on another host as if it ran here: its streams, signals, end, and the files sent with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hosts over SSH: whose keys are taken, what is copied there, and what is said when something is wrong."""
+"""Hosts over SSH: which keys are accepted, which files are copied, and the messages about errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks OpenMetrics text with prometheus_client's parser; generates lines of a probe with its catalogue."""
+"""Checks OpenMetrics text with prometheus_client's parser; generates probe lines from the probe's catalogue."""
 
 from __future__ import annotations
 

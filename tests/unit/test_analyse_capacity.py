@@ -1,4 +1,4 @@
-"""Capacity at a latency target, and prices of two arms beside each other."""
+"""Capacity at a latency target, and prices of two arms compared."""
 
 from __future__ import annotations
 

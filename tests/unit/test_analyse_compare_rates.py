@@ -1,4 +1,4 @@
-"""How often intervals hold the truth, and verdicts are wrong: by simulation, with fixed seeds."""
+"""How often intervals contain the true value, and how often verdicts are wrong: by simulation, with fixed seeds."""
 
 from __future__ import annotations
 

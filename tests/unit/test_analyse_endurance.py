@@ -1,4 +1,4 @@
-"""Endurance: slopes of long trials, with planted declines, noise that remembers, and checkpoints."""
+"""Endurance: slopes of long trials, with planted declines, autocorrelated noise, and checkpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Change points over many runs: steps that were put there, and noise that has none."""
+"""Change points over many runs: planted steps, and noise without any."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prices: sums by hand, and those that the POWER8 report printed."""
+"""Prices: sums computed by hand, and those printed in the POWER8 report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a probe saw, on the trial's clock; what coincides with dips; cycles, activity, heatmaps, statements, curves."""
+"""A probe's samples on the trial's clock; what coincides with dips; cycles, activity, heatmaps, statements, curves."""
 
 from __future__ import annotations
 

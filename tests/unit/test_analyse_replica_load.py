@@ -1,4 +1,4 @@
-"""Which seconds of a load on a standby count, and what they come to."""
+"""Which seconds of a load on a standby count, and the figures that they give."""
 
 from __future__ import annotations
 

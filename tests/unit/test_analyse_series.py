@@ -1,4 +1,4 @@
-"""Which points lie on one curve, and what tells curves and points apart."""
+"""Which points belong to one curve, and how curves and points are told apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Universal Scalability Law: recovered from synthetic curves, refused where there is nothing to recover."""
+"""The Universal Scalability Law: recovered from synthetic curves, refused where a curve does not determine it."""
 
 from __future__ import annotations
 

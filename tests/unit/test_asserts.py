@@ -1,4 +1,4 @@
-"""`python -O` leaves assertions out: none in the laboratory does any work."""
+"""`python -O` removes assertions: no assertion in pgdyno does any work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every rule: a case that triggers it, and one that nearly does; none on clean trials of our own."""
+"""Every rule: a case that triggers it, and one that almost does; no finding on sound trials of pgdyno's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of several generators the audit names the one that is to blame, with its host."""
+"""Findings about several generators name the one that is responsible, with its host."""
 
 from __future__ import annotations
 

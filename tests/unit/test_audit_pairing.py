@@ -1,4 +1,4 @@
-"""What the audit's rules about pairs find between two runs: the same as between two arms of one."""
+"""The audit's rules about pairs find the same between two runs as between two arms of one run."""
 
 from __future__ import annotations
 

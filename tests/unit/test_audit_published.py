@@ -1,4 +1,4 @@
-"""The audit of outputs as people publish them: nothing is called wrong that the tool itself counts so."""
+"""The audit of published outputs: it reports no error where the tool itself counts that way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A finding names exactly the trials that it is about: a comparison may leave those out."""
+"""A finding names exactly the trials that it concerns, because a comparison may leave those out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run within its budget: points are left out when trials take longer than planned."""
+"""A run within its budget: pgdyno leaves points out when trials take longer than planned."""
 
 from __future__ import annotations
 

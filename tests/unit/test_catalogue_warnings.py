@@ -1,4 +1,4 @@
-"""Plans of the catalogue, those on rented servers too, do not warn about themselves."""
+"""Plans of the catalogue, also those on rented servers, cause no warnings."""
 
 from __future__ import annotations
 

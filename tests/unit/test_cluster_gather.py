@@ -1,4 +1,4 @@
-"""Generators that are waited for."""
+"""Waiting for several generators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The manifest for KubeRay in the guide: what RayCluster of ray.io/v1 asks for, and what pgdyno needs of it."""
+"""The guide's manifest for KubeRay: the fields that RayCluster of ray.io/v1 requires, and those that pgdyno needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whom a load takes for lost, and that all that was started for it knows when to end."""
+"""Which generators a load counts as lost, and that all of its processes know when to end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events of several generators as those of one."""
+"""Events of several generators, merged into those of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes end with whoever started them, here and over SSH; trials are done again when a generator was lost."""
+"""Nodes end with the process that started them, here and over SSH; pgdyno repeats trials after it lost a generator."""
 
 from __future__ import annotations
 

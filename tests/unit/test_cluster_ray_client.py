@@ -1,4 +1,4 @@
-"""The way into a cluster that is there already: what is wrong with it is said at once, and by itself."""
+"""Connecting to an existing cluster: errors are reported immediately, by pgdyno itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What workloads say at their end, of several generators."""
+"""Final reports of workloads from several generators."""
 
 from __future__ import annotations
 

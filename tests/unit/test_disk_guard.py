@@ -1,4 +1,4 @@
-"""A run stops in time when a disk fills up."""
+"""A run stops before a disk is full."""
 
 from __future__ import annotations
 

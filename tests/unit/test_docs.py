@@ -1,4 +1,4 @@
-"""What the documentation shows can be used as it stands."""
+"""The examples, links, commands and paths in the documentation are valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of processors and of the clock, on made trees."""
+"""Checks of processors and of the clock, on artificial trees."""
 
 from __future__ import annotations
 

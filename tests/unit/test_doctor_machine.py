@@ -1,4 +1,4 @@
-"""Checks of what else runs, of limits, and of the generator's figures."""
+"""Checks of other programs, of limits, and of the generator's ceiling."""
 
 from __future__ import annotations
 

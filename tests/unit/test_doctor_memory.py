@@ -1,4 +1,4 @@
-"""Checks of memory, on made trees."""
+"""Checks of memory, on artificial trees."""
 
 from __future__ import annotations
 

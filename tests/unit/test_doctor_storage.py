@@ -1,4 +1,4 @@
-"""Checks of file systems, room and syncs: on made trees, and the measuring itself here."""
+"""Checks of file systems, free space and syncs: on artificial trees, and the measurement itself on this machine."""
 
 from __future__ import annotations
 

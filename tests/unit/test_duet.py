@@ -1,4 +1,4 @@
-"""Two trials at the same time: halves of the processors, order, refusals, ratios, and what is compared with what."""
+"""Two trials at the same time: halves of the processors, order, refusals, ratios, and permitted comparisons."""
 
 from __future__ import annotations
 

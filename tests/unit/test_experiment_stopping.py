@@ -1,4 +1,4 @@
-"""Which trials of a run that stops when decided are still needed, from the trials that are stored."""
+"""Which trials a run that stops when decided still needs, computed from the stored trials."""
 
 from __future__ import annotations
 

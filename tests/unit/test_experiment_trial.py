@@ -1,4 +1,4 @@
-"""A trial whose generator was lost: pgdyno repeats it, and trusts nothing that the lost load left."""
+"""A trial whose generator was lost: pgdyno repeats it, and trusts no remains of the lost load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The number of engine threads that later trials of a load begin with."""
+"""The number of engine threads with which later trials of a load begin."""
 
 from __future__ import annotations
 

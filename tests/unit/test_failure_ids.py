@@ -1,4 +1,4 @@
-"""What went wrong with a trial has an id, which the reference lists, for programs."""
+"""The failure of a trial has an ID for programs, which the reference lists."""
 
 from __future__ import annotations
 

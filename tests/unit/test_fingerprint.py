@@ -1,4 +1,4 @@
-"""Fingerprints: what is taken of a made machine, and which differences count."""
+"""Fingerprints: their fields on an artificial machine, and which differences count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that earlier versions wrote, one of each format, stay readable for ever."""
+"""Runs that earlier versions wrote, one of each format, stay readable permanently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Change points of histories with noise as it is: outliers, and runs that resemble the run before."""
+"""Change points of histories with realistic noise: outliers, and runs that resemble the run before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events of an engine that is another, or broken: an error of ours, never a traceback."""
+"""Malformed events of an engine: an error of pgdyno's own, never a traceback."""
 
 from __future__ import annotations
 

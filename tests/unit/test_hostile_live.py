@@ -1,4 +1,4 @@
-"""Journals, probes' lines and requests from outside: the live page and the archive go on, whatever they say."""
+"""Malformed journals, probe lines and requests: the live page and the archive continue."""
 
 from __future__ import annotations
 

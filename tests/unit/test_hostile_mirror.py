@@ -1,4 +1,4 @@
-"""Mirrors that send what no mirror would: the download ends with an error of ours."""
+"""Mirrors with malformed answers: the download ends with an error of pgdyno's own."""
 
 from __future__ import annotations
 

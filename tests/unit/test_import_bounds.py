@@ -1,4 +1,4 @@
-"""Lines, fields and files are bounded, with errors that name them; reading takes time in proportion to the length."""
+"""Lines, fields and files are limited, with errors that name them; reading takes time in proportion to the length."""
 
 from __future__ import annotations
 

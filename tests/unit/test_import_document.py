@@ -1,4 +1,4 @@
-"""Documents with outputs of other tools in them: every output, its figures, its place."""
+"""Documents that contain outputs of other tools: every output, its figures, its line."""
 
 from __future__ import annotations
 

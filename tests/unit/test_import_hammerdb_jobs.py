@@ -1,4 +1,4 @@
-"""HammerDB's job store and JSON report, made by hand from their documented tables and keys."""
+"""HammerDB's job store and JSON report, written by hand from their documented tables and keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outputs as people publish them: trials, warm-up runs and unread lines of each were counted by hand."""
+"""Published outputs: the trials, warm-up runs and unread lines of each were counted by hand."""
 
 from __future__ import annotations
 

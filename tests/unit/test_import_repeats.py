@@ -1,4 +1,4 @@
-"""Outputs are repeats only where nothing between them says that something else was measured."""
+"""Outputs count as repeats only if nothing between them names a different measurement."""
 
 from __future__ import annotations
 

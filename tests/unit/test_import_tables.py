@@ -1,4 +1,4 @@
-"""Tables of figures in documents: shapes, notes, units and numbers; what is not read is listed."""
+"""Tables of figures in documents: shapes, notes, units and numbers; unread lines are listed."""
 
 from __future__ import annotations
 

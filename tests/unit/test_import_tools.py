@@ -1,4 +1,4 @@
-"""What tools print besides their plainest report: rates, aborted runs, parts of scripts, quotes, other versions."""
+"""Less common outputs of tools: rates, aborted runs, parts of scripts, quotes, other versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents, tables and logs become ordinary run folders: every output, every figure, nothing filled in."""
+"""Documents, tables and logs become ordinary run folders, with every output and figure, and nothing invented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The archive: listed, searched, compared and downloaded from, through HTTP."""
+"""The archive: listing, searching, comparing and downloading runs over HTTP."""
 
 from __future__ import annotations
 

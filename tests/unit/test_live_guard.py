@@ -1,4 +1,4 @@
-"""Who is let in, and who may change something."""
+"""Which requests may read, and which may change something."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A running experiment as its page sees it: the journal, the probe's lines, what may be asked."""
+"""The page of a running experiment: the journal, the probe's lines, and requests."""
 
 from __future__ import annotations
 

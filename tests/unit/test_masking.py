@@ -1,4 +1,4 @@
-"""What `options` of a connection string hold is in no place that is shown."""
+"""Passwords in `options` of a connection string appear in no output."""
 
 from __future__ import annotations
 

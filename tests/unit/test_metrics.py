@@ -1,4 +1,4 @@
-"""OpenMetrics: names with units, what a stored run exports; what limited a trial."""
+"""OpenMetrics: names with units, the export of a stored run; the bottleneck of a trial."""
 
 from __future__ import annotations
 

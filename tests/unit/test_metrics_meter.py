@@ -1,4 +1,4 @@
-"""A meter of a running experiment, and the address at which it is asked."""
+"""The metrics of a running experiment, and the address that serves them."""
 
 from __future__ import annotations
 

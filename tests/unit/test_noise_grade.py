@@ -1,4 +1,4 @@
-"""The noise grade: the smallest difference that a run could have shown."""
+"""The noise grade: the smallest difference that a run could have detected."""
 
 from __future__ import annotations
 

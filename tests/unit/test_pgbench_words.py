@@ -1,4 +1,4 @@
-"""What the tests that compare pgdrive with an installed pgbench take for the same, and what they do not."""
+"""Which outputs the comparison of pgdrive with an installed pgbench treats as equal, and which not."""
 
 from __future__ import annotations
 

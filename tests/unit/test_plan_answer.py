@@ -1,4 +1,4 @@
-"""Warnings of a plan that is sound and cannot answer its question."""
+"""Warnings about valid plans that cannot answer their question."""
 
 from __future__ import annotations
 

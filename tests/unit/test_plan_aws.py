@@ -1,4 +1,4 @@
-"""Plans whose servers are rented from Amazon: what their service would refuse is refused at once."""
+"""Plans with servers rented from Amazon: whatever the service would refuse is refused immediately."""
 
 from __future__ import annotations
 

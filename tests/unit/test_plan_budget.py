@@ -1,4 +1,4 @@
-"""A plan under a budget: it fits, gives up in the order of care, and says what."""
+"""A plan under a budget: it fits, is reduced in a fixed order, and lists the reductions."""
 
 from __future__ import annotations
 

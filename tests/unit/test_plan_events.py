@@ -1,4 +1,4 @@
-"""[[event]], trial.reconnect and trial.ledger of a plan: what is refused and where, and what is resolved."""
+"""[[event]], trial.reconnect and trial.ledger of a plan: errors with their lines, and resolved values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a plan runs code, as `plan check` lists it."""
+"""The code that a plan runs, as `plan check` lists it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expressions on parameters: what they come to, and what is refused."""
+"""Expressions on parameters: their values, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans that extend others: what is merged, what is replaced, whose lines are named."""
+"""Plans that extend others: merged and replaced keys, and the file and line in messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of keys: checked by hand, and against tomllib on documents written in every style."""
+"""Line numbers of keys: checked by hand, and against tomllib on documents in every style."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan whose transactions a Lua script decides: its keys, what is refused, and the engine's options."""
+"""Plans whose transactions a Lua script decides: keys, errors, and the engine's options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pgdyno plan new`: a plan that is right as it stands, and teaches the rest."""
+"""`pgdyno plan new`: the plan is valid as written, and its comments explain the rest."""
 
 from __future__ import annotations
 

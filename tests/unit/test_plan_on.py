@@ -1,4 +1,4 @@
-"""`--on NAME`: other targets in place of the plan's."""
+"""`--on NAME`: other targets instead of the plan's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of trials: every one once, arms balanced, what is dear seldom changed."""
+"""The order of trials: each once, balanced arms, and few changes of what is expensive to change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Phases of a plan: checked with their lines, shown with their length, handed to the engine."""
+"""Phases of a plan: errors with their lines, their length, and the engine's file."""
 
 from __future__ import annotations
 

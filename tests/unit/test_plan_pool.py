@@ -1,4 +1,4 @@
-"""Targets on hosts of yours: what a plan may say, and what it costs."""
+"""Targets on a pool of hosts: keys of the plan, and cost."""
 
 from __future__ import annotations
 

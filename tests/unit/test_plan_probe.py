@@ -1,4 +1,4 @@
-"""`[probe]` of a plan: what it allows, and which options of pgprobe come of it."""
+"""`[probe]` of a plan: permitted values, and the resulting options of pgprobe."""
 
 from __future__ import annotations
 

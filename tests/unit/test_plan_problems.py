@@ -1,4 +1,4 @@
-"""What is said about plans that are wrong: every mistake, with its line, in plain words."""
+"""Messages about invalid plans: every mistake, with its line, in plain words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`[replica_load]` in a plan: what it may say, and what comes of it."""
+"""`[replica_load]` in a plan: permitted values, and the resulting loads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""[reset] of a plan: its defaults, what is refused and where, and what is said of it."""
+"""[reset] of a plan: defaults, errors with their lines, and descriptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan goes into a manifest and comes back the same: resuming relies on that."""
+"""A plan written to a manifest and read again is equal: resuming relies on that."""
 
 from __future__ import annotations
 

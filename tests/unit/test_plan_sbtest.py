@@ -1,4 +1,4 @@
-"""A plan on sysbench's tables: its keys, what is refused and where, and the engine's options."""
+"""Plans on sysbench's tables: keys, errors with their lines, and the engine's options."""
 
 from __future__ import annotations
 

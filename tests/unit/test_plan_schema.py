@@ -1,4 +1,4 @@
-"""The JSON Schema for editors: it is the shipped one, takes what is right, and refuses what is wrong."""
+"""The JSON Schema for editors: it is the shipped one, accepts valid plans, and refuses invalid ones."""
 
 from __future__ import annotations
 

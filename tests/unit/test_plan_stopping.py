@@ -1,4 +1,4 @@
-"""Plans whose number of repeats depends on results: what they say, what is refused, and what a budget makes of them."""
+"""Plans whose number of repeats depends on results: keys, errors, and reductions by a budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sweeps: which points come of them, and what is said of those that are wrong."""
+"""Sweeps: their points, and errors in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Targets of a plan: what cannot be had is refused at once, with its line and a remedy."""
+"""Targets of a plan: impossible ones are refused immediately, with the line and a remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`name = "tpcc"` in a plan: what it stands for, and what goes beside it."""
+"""`name = "tpcc"` in a plan: its defaults, and the keys that it permits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A port that a test's server has reserved is that server's alone, for as long as there is the server."""
+"""A port that the server of a test has reserved belongs to that server alone until the server ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a database's comment says of the dataset in it."""
+"""The dataset stamp in the comment of a database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Placing another host's times: what rounds tell, and how far it can be trusted."""
+"""Times of another host: the offset from round trips, and its uncertainty."""
 
 from __future__ import annotations
 

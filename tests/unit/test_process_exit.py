@@ -1,4 +1,4 @@
-"""The end of a process in which a thread still connects."""
+"""The end of a process while a thread still connects."""
 
 from __future__ import annotations
 

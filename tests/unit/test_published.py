@@ -1,4 +1,4 @@
-"""Figures of others: complete, consistent within themselves where the source is, flawed where it is."""
+"""Published figures: complete, and consistent or flawed as their source is."""
 
 from __future__ import annotations
 

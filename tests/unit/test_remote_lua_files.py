@@ -1,4 +1,4 @@
-"""Which files go with a Lua script to another host."""
+"""Which files are copied to another host with a Lua script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of trials that were not steady, of dips and of curves."""
+"""Sentences about unsteady trials, dips and curves."""
 
 from __future__ import annotations
 

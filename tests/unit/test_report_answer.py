@@ -1,4 +1,4 @@
-"""The answer to the plan's question: what it is for each kind of run, and where it stands."""
+"""The answer to the plan's question: its content for each kind of run, and its place in reports."""
 
 from __future__ import annotations
 

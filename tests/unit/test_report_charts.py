@@ -1,4 +1,4 @@
-"""Pictures: well formed, inside of their frames, labels that do not touch, figures where they belong."""
+"""Charts: well formed, within their frames, labels that do not overlap, marks at the right values."""
 
 from __future__ import annotations
 

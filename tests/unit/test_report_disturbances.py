@@ -1,4 +1,4 @@
-"""What reports say of events, of a ledger and of searches."""
+"""Reports about events, commit ledgers and searches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings beside a run: what is heavy, in a line each."""
+"""Findings in the report of a run: the serious ones, a line each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report says of several generators."""
+"""Reports about several generators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page: one file that asks for nothing, escapes what it is given, and holds what it promises."""
+"""The page: one file that requests no other, escapes its input, and contains every section."""
 
 from __future__ import annotations
 

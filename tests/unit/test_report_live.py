@@ -1,4 +1,4 @@
-"""What the views show around a trial: preparation before it, checks behind it."""
+"""The output of a running trial: preparation before it, checks after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Open loop against closed loop: the picture, its sentence, its table, and when there is none."""
+"""Open loop compared with closed loop: the chart, its sentence, its table, and when there is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report on paper: what its pages say, that names are only text, that the same data make the same file."""
+"""The PDF report: the content of its pages, names as plain text, and identical files from identical data."""
 
 from __future__ import annotations
 

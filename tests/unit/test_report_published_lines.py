@@ -1,4 +1,4 @@
-"""What others published, beside what was measured, in a terminal."""
+"""Published figures next to measured ones, in a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Standbys in reports: a row a trial and standby, apart from the figures of the primary."""
+"""Standbys in reports: a row per trial and standby, apart from the figures of the primary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sections of the report: what each says of a run that is known."""
+"""Sections of the report: their content for a known run."""
 
 from __future__ import annotations
 

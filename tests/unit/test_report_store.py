@@ -1,4 +1,4 @@
-"""A run that went through the store: what the report reads is what the store wrote."""
+"""A run written and read by the store: reports get the same values."""
 
 from __future__ import annotations
 

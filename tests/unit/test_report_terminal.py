@@ -1,4 +1,4 @@
-"""What a terminal shows of a run that is over, and of one that goes on."""
+"""The terminal output of finished and running runs."""
 
 from __future__ import annotations
 

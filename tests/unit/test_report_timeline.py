@@ -1,4 +1,4 @@
-"""A trial over time in a terminal: pictures that fit, and plain lines where nobody sees pictures."""
+"""A trial over time in a terminal: drawings that fit, and plain lines where drawings are not visible."""
 
 from __future__ import annotations
 

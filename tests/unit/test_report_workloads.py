@@ -1,4 +1,4 @@
-"""sysbench's sweep and TPC-C's orders: what of a trial's `end` event comes into tables."""
+"""sysbench's sweep and TPC-C's orders: which fields of a trial's `end` event become tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an event did to the load, from seconds as the engine tells them."""
+"""The effect of an event on the load, derived from the engine's intervals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of the engine that made a load."""
+"""The record of the engine that generated a load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events at their instants, whatever they do and however the trial ends."""
+"""Events start at their times, whatever they do and however the trial ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ledger beside the table: every row and every number counted once, by a slow way and by ours."""
+"""The commit ledger compared with its table: a slow method and pgdyno's count every row and number once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of each crate stand in layers: none uses another that uses it, directly or through others."""
+"""The files of each crate form layers: none uses a file that uses it, directly or through others."""
 
 import re
 from collections.abc import Iterator

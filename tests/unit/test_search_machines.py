@@ -1,4 +1,4 @@
-"""Searches against servers that are made up: they end, and find what is there to be found."""
+"""Searches on simulated servers: they end, and find the planted value."""
 
 from __future__ import annotations
 

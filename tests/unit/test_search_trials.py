@@ -1,4 +1,4 @@
-"""Searches of a plan over trials: what counts as met, whose trial is whose, what is asked next."""
+"""Searches of a plan: which trials meet the target, which trial belongs to which search, and the next value."""
 
 from __future__ import annotations
 

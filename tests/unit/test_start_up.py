@@ -1,4 +1,4 @@
-"""Commands load what they need: whoever asks for the version does not wait for a numerical library."""
+"""Commands load what they need: `pgdyno --version` does not load a numerical library."""
 
 from __future__ import annotations
 

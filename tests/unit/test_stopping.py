@@ -1,5 +1,5 @@
-"""Runs that stop when they are decided: the level of each look, Holm's procedure over planned points, and what is left
-to run.
+"""Runs that stop when they are decided: the level of each look, Holm's procedure over planned points, and the remaining
+trials.
 """
 
 from __future__ import annotations

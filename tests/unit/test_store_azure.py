@@ -1,4 +1,4 @@
-"""Runs on Azure's object storage: Azurite stands for it. npm downloads 186 MB for it, so `make test-long` has this."""
+"""Runs on Azure's object storage, which Azurite replaces; `make test-long`, because npm downloads 186 MB for it."""
 
 from __future__ import annotations
 

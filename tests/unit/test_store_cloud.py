@@ -1,4 +1,4 @@
-"""What a service told of a rented server: stored behind the trial, placed in its steps, gaps left as gaps."""
+"""Cloud metrics of a rented server: stored after the trial, aligned with its seconds, with gaps left as gaps."""
 
 from __future__ import annotations
 

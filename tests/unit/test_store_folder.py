@@ -1,4 +1,4 @@
-"""Run folders: made, read, and refused."""
+"""Run folders: created, read, and refused."""
 
 from __future__ import annotations
 

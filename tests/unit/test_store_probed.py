@@ -1,4 +1,4 @@
-"""Lines of the probe become tables, in the engine's times."""
+"""Lines of the probe become tables, in the engine's time."""
 
 from __future__ import annotations
 

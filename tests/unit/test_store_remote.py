@@ -1,4 +1,4 @@
-"""Runs on object storage: moto's server stands for S3."""
+"""Runs on object storage, for which moto's server replaces S3."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trial is stored whole or not at all, whatever happens meanwhile."""
+"""A trial is stored completely or not at all, whatever happens during the write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a probe saw within stretches of trials: sums and rows by DuckDB, of many trials at once."""
+"""A probe's samples within parts of trials: sums and rows by DuckDB, of many trials at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Users that servers run as, and the ways that are open to them."""
+"""Users under which servers run, and the ways in which they are chosen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two pgdyno on one host: the second is told of the first, waits for it, or measures in spite of it."""
+"""Two pgdyno processes on one host: the second reports the first, waits for it, or measures alongside it."""
 
 from __future__ import annotations
 

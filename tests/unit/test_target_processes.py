@@ -1,4 +1,4 @@
-"""Processes told apart, signals held back, passwords kept out of addresses."""
+"""Processes identified, signals deferred, passwords kept out of addresses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Archives that are what they should be, and those that are not."""
+"""Archives, valid and invalid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which published build a plan's version means."""
+"""Which published build a version in a plan means."""
 
 from __future__ import annotations
 

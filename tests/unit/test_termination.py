@@ -1,4 +1,4 @@
-"""Signals that come while Python drops exceptions: none is lost."""
+"""Signals that arrive while Python drops exceptions: none is lost."""
 
 from __future__ import annotations
 

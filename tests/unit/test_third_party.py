@@ -1,4 +1,4 @@
-"""Notices of third parties in the wheel: all crates of the programs, all scripts of the pages, each with its text."""
+"""Third-party notices in the wheel: all crates of the programs, all scripts of the pages, each with its text."""
 
 from __future__ import annotations
 

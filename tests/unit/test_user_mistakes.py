@@ -1,4 +1,4 @@
-"""Mistakes of a first hour: each gets a message that names the remedy."""
+"""Mistakes of new users: each gets a message that names the remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Screens of a frame: their size, what stands on them, and what must not reach a terminal."""
+"""Screens of a frame: their size, their content, and that no control character reaches a terminal."""
 
 from __future__ import annotations
 

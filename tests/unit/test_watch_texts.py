@@ -1,4 +1,4 @@
-"""What of a statement may be shown."""
+"""Which part of a statement may be shown."""
 
 from __future__ import annotations
 
