@@ -14,7 +14,7 @@ HAS_NAMESPACES = os.geteuid() == 0 and not subprocess.run(["unshare", "-n", "tru
 FAULTS_OF_ONE_MACHINE = (r"test_cluster.py::test_a_(frozen_node|killed_node|driver_that_is_killed)",)
 LONG = (
     r"test_cluster_analysis.py::test_pages_are_the_same",
-    r"test_without_amazon.py::test_what_is_not_about_amazon_passes",
+    r"test_without_amazon.py::test_unit_tests_not_about_amazon_pass",
     r"test_sbtest.py::test_every_way_brings_the_same_rows_back\[snapshot\]",
     r"test_tpcc_plan.py::test_every_trial_begins_with_the_rows_of_the_load\[template\]",
     r"test_sweep_runs.py::test_a_kept_plan_comes_to_the_same_trials",
@@ -32,10 +32,10 @@ LONG = (
     r"test_aws_ec2_runs.py::test_selftest_of_a_host",
     r"test_aws_hosts_boot.py::",
     r"test_target_build.py::test_a_server_by_meson",
-    r"test_resume.py::test_(another_kernel|failed_trials|a_run_that_was_killed_behind_its_last|a_script_that_was)",
+    r"test_resume.py::test_(resuming_with_another_kernel|failed_trials|a_run_that_was_killed_behind_its_last|a_script_that_was)",
     r"test_analyse_compare_rates.py::test_95_of_100.*\[(normal-10|normal-20|checkpoints-6|checkpoints-20)\]",
     r"test_cluster.py::test_a_cluster_wants_its_token",
-    r"test_cluster_analysis.py::test_what_has_no_memory",
+    r"test_cluster_analysis.py::test_a_task_killed_for_lack",
     r"test_generators_ray.py::",
     r"test_generator_hosts.py::test_runs_are_analysed",
     r"test_generator_hosts.py::test_a_host_that_cannot_be_one_says_why\[(keyless|closed|rayless)",

@@ -104,7 +104,7 @@ def test_its_image_is_asked_for(amazon: Simulator, tmp_path: Path, monkeypatch: 
         ({"version": '"14"'}, "amazon-linux-2023 brings PostgreSQL 15, 16, 17, not 14"),
     ],
 )
-def test_what_it_does_not_have(tmp_path: Path, more: dict[str, str], said: str) -> None:
+def test_packages_and_mounts_that_amazon_linux_lacks(tmp_path: Path, more: dict[str, str], said: str) -> None:
     with pytest.raises(PlanError) as caught:
         load_plan(write_plan(tmp_path, ec2(**{**AMAZON_LINUX, **more})))
     assert [each.message for each in caught.value.problems] == [said]

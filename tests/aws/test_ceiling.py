@@ -92,7 +92,7 @@ def test_the_dearest_of_instead_counts(tmp_path: Path, root: Path) -> None:
     assert found.most == at_most(dearest, 1.5 * found.hours)
 
 
-def test_what_runs_is_metered_at_the_price_of_what_was_got(amazon: Simulator, tmp_path: Path, root: Path) -> None:
+def test_accrued_cost_uses_the_price_of_the_instance_that_was_created(amazon: Simulator, tmp_path: Path, root: Path) -> None:
     amazon.faults = [
         Fault(
             "CreateDBInstance", "InsufficientDBInstanceCapacity", when=lambda asked: "m7g" in asked["DBInstanceClass"]

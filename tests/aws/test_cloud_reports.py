@@ -91,7 +91,7 @@ def kept(recorder: Recorder, record: TrialRecord) -> dict[CloudSource, list[Clou
     return {each.source: each.gaps for each in found.sources}
 
 
-def test_what_is_late_is_waited_for(amazon: Simulator, tmp_path: Path) -> None:
+def test_pgdyno_waits_for_late_data(amazon: Simulator, tmp_path: Path) -> None:
     amazon.telling.late = 3
     recorder, record, said = run_of(tmp_path)
     recorder.collect()
@@ -100,7 +100,7 @@ def test_what_is_late_is_waited_for(amazon: Simulator, tmp_path: Path) -> None:
     assert [each for each in said if "waiting for CloudWatch's figures, up to " in each]
 
 
-def test_what_does_not_come_in_time_is_a_gap(amazon: Simulator, tmp_path: Path) -> None:
+def test_data_that_does_not_arrive_in_time_is_a_gap(amazon: Simulator, tmp_path: Path) -> None:
     amazon.telling.late = 10**6
     recorder, record, said = run_of(tmp_path)
     recorder.collect(late_s=0.2)
@@ -110,7 +110,7 @@ def test_what_does_not_come_in_time_is_a_gap(amazon: Simulator, tmp_path: Path) 
     assert any("trial 1: CloudWatch's figures lack" in each for each in said)
 
 
-def test_it_is_asked_for_again_and_again_until_it_is_there_or_nobody_waits_any_more(
+def test_requests_repeat_until_data_arrives_or_the_wait_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now_s, waited = [0.0], []
@@ -133,7 +133,7 @@ def test_it_is_asked_for_again_and_again_until_it_is_there_or_nobody_waits_any_m
     assert len(asked) == 1
 
 
-def test_behind_an_interruption_nothing_is_waited_for(amazon: Simulator, tmp_path: Path) -> None:
+def test_an_interrupted_run_does_not_wait_for_data(amazon: Simulator, tmp_path: Path) -> None:
     amazon.telling.late = 1
     recorder, record, said = run_of(tmp_path)
     recorder.collect_at_once(0.0)

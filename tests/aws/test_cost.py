@@ -101,7 +101,7 @@ def test_each_instance_of_a_target_is_paid_for(amazon: Simulator, tmp_path: Path
     assert hours_of(three) == pytest.approx(hours_of(three.from_resolved(three.as_resolved())))
 
 
-def test_without_an_answer_what_was_said_before_counts_and_says_when(
+def test_without_an_answer_the_last_one_counts_with_its_date(
     amazon: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = plan(tmp_path, rds(tmp_path / "root.pem"))

@@ -137,7 +137,7 @@ def test_removal_waits_for_fresh_credentials(
     assert amazon.left() == []
 
 
-def test_what_nobody_could_remove_is_named_to_the_last_one(
+def test_every_resource_that_could_not_be_removed_is_named(
     amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rented = rental(tmp_path, aurora(root))
@@ -157,7 +157,7 @@ def test_what_nobody_could_remove_is_named_to_the_last_one(
     assert Reaper(tmp_path / "home").reap(Wanted(rented.journal.run), SAID.append).left == []
 
 
-def test_what_another_identity_created_is_asked_about(
+def test_removing_resources_of_another_identity_needs_confirmation(
     amazon: Simulator, tmp_path: Path, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     of_another = begin(tagged(tmp_path, root), tmp_path / "another home", SAID.append, -5)

@@ -214,7 +214,7 @@ def test_servers_and_generators_are_placed_close_together(
     ("instance", "hosts", "said"),
     [("t4g.large", 2, "t4g.large cannot be in a cluster placement group"), ("m7g.large", 1, "fewer than two")],
 )
-def test_what_cannot_be_placed_close_together_makes_nothing(
+def test_an_impossible_placement_group_creates_nothing(
     amazon: Simulator, tmp_path: Path, instance: str, hosts: int, said: str
 ) -> None:
     targets = [ec2(instance=f'"{instance}"').replace("target.ec2", f"target.host{each}") for each in range(hosts)]
@@ -313,7 +313,7 @@ def test_an_instance_that_ends_while_it_starts_says_why(amazon: Simulator, tmp_p
         ({"parameters": f'{{ search_path = "{"x" * 16_000}" }}'}, "EC2 takes 16,384"),
     ],
 )
-def test_what_cannot_be_had_makes_nothing(
+def test_an_unavailable_host_creates_nothing(
     amazon: Simulator,
     tmp_path: Path,
     more: dict[str, str],

@@ -201,7 +201,7 @@ def test_parameters_that_the_service_does_not_take_make_nothing(amazon: Simulato
         ),
     ],
 )
-def test_what_is_not_there_makes_nothing(
+def test_a_missing_resource_creates_nothing(
     amazon: Simulator, tmp_path: Path, root: Path, target: Callable[[Path], str], said: str
 ) -> None:
     assert failed(tmp_path, target(root)).message.partition(": ")[2] == said
@@ -223,7 +223,7 @@ def test_a_class_without_performance_insights_says_how_to_do_without(
     assert rented.down() == []
 
 
-def test_what_takes_too_long_is_given_up(amazon: Simulator, tmp_path: Path, root: Path) -> None:
+def test_a_rental_that_takes_too_long_is_abandoned(amazon: Simulator, tmp_path: Path, root: Path) -> None:
     error = failed(tmp_path, rds(root, ready_within='"3s"'))
     assert "is still creating after" in error.message
     assert amazon.left() == []

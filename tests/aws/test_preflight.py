@@ -67,7 +67,7 @@ def test_each_instance_of_a_target_needs_its_share_of_a_quota(amazon: Simulator,
         rental(tmp_path, rds(root, instances="3"), repeats=3).up()
 
 
-def test_what_already_runs_counts(amazon: Simulator, tmp_path: Path) -> None:
+def test_running_instances_count_towards_the_quota(amazon: Simulator, tmp_path: Path) -> None:
     amazon.offers.quotas[STANDARD] = 3.0
     first = rental(tmp_path, ec2())
     first.up()

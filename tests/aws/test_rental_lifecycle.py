@@ -149,7 +149,7 @@ def test_a_serverless_instance_has_the_capacity_of_the_plan(amazon: Simulator, t
     assert amazon.left() == []
 
 
-def test_what_is_up_is_listed_with_its_price(
+def test_running_servers_are_listed_with_their_price(
     amazon: Simulator, tmp_path: Path, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rented = begin(plan(tmp_path, rds(root)), Home.locate().root, SAID.append, 3600)
@@ -188,7 +188,7 @@ def test_the_configured_region_is_looked_at_beside_others(tmp_path: Path, monkey
     assert set(Reaper(tmp_path / "home", ["us-east-1"]).clouds) == {"us-east-1"}
 
 
-def test_what_cannot_be_removed_is_named(amazon: Simulator, tmp_path: Path, root: Path) -> None:
+def test_a_resource_that_cannot_be_removed_is_named(amazon: Simulator, tmp_path: Path, root: Path) -> None:
     rented = rental(tmp_path, rds(root))
     rented.up()
     amazon.denied = {"ec2:DeleteSecurityGroup"}
@@ -200,7 +200,7 @@ def test_what_cannot_be_removed_is_named(amazon: Simulator, tmp_path: Path, root
     assert Reaper(tmp_path / "home").reap(Wanted(rented.journal.run), SAID.append).left == []
 
 
-def test_what_stays_is_not_waited_for_by_what_it_uses(
+def test_removal_does_not_wait_for_resources_that_a_remaining_one_uses(
     amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rented = rental(tmp_path, aurora(root, parameters='{ work_mem = "4MB" }'))

@@ -46,7 +46,7 @@ def snapshot(amazon: Simulator, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["ec2", "rds", "aurora"])
-def test_what_is_not_visible_yet_is_asked_for_again(amazon: Simulator, tmp_path: Path, root: Path, kind: str) -> None:
+def test_a_resource_that_is_not_visible_yet_is_requested_again(amazon: Simulator, tmp_path: Path, root: Path, kind: str) -> None:
     more = {"parameters": '{ work_mem = "4MB" }'}
     targets = {"ec2": ec2(), "rds": rds(root, **more), "aurora": aurora(root, **more)}
     rented = rental(tmp_path, targets[kind])
@@ -73,7 +73,7 @@ def test_a_group_that_instances_do_not_find_yet(amazon: Simulator, tmp_path: Pat
     assert rented.down() == []
 
 
-def test_what_never_becomes_visible_is_given_up_after_two_minutes(
+def test_a_resource_that_never_becomes_visible_is_an_error_after_two_minutes(
     amazon: Simulator, tmp_path: Path, root: Path
 ) -> None:
     amazon.visibility.hidden_s = 150.0

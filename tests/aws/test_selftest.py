@@ -24,7 +24,7 @@ def test_the_guides_list_is_what_is_tried() -> None:
     assert lines[begin : begin + len(rows) + 1] == [*rows, ""]
 
 
-def test_what_goes_wrong_is_said_with_its_reason_and_the_rest_is_left_out() -> None:
+def test_a_failed_check_has_a_reason_and_skips_the_rest() -> None:
     said: list[str] = []
     tally = Tally("ec2", said.append)
     with tally.trying("ssh", "volumes", "insights", "expiry"):

@@ -107,7 +107,7 @@ def test_packets_that_are_dropped_are_the_groups_where_it_was_changed(
     assert amazon.left() == []
 
 
-def test_without_a_route_it_is_the_route(amazon: Simulator, network: Network, tmp_path: Path) -> None:
+def test_a_missing_route_is_reported_as_the_cause(amazon: Simulator, network: Network, tmp_path: Path) -> None:
     del network
     message = said(tmp_path)
     assert "Network is unreachable" in message

@@ -63,7 +63,7 @@ def page_text() -> str:
     return full()
 
 
-def test_it_asks_for_nothing_and_complains_of_nothing(opened: Opens, page_text: str) -> None:
+def test_the_page_requests_nothing_and_logs_no_error(opened: Opens, page_text: str) -> None:
     watched = opened(page_text)
     assert [url.partition(":")[0] for url in watched.requests] == ["file"]
     assert watched.complaints == []

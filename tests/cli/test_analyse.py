@@ -30,7 +30,7 @@ def stored_run(tmp_path_factory: pytest.TempPathFactory) -> str:
     return stored(tmp_path_factory.mktemp("runs"), {"pg17": 500.0, "pg18": 600.0}, repeats=2)
 
 
-def test_what_cannot_be_said_is_said_to_be_so(run: Run, stored_run: str) -> None:
+def test_an_undecidable_analysis_says_so(run: Run, stored_run: str) -> None:
     done = run("pgdyno", "analyse", stored_run)
     assert done.returncode == 0, done.stderr
     assert "4 trials measured less than 20 s" in done.stdout

@@ -200,7 +200,7 @@ def test_an_error_is_the_one_that_was_raised(by_value: Over) -> None:
         assert raised.value.hint == "leave it out"
 
 
-def test_what_ends_its_worker_is_lost_and_the_others_go_on(by_value: Over) -> None:
+def test_a_task_that_kills_its_worker_is_lost_and_others_continue(by_value: Over) -> None:
     found = list(by_value(ended, range(6)))
     assert [each for each in found if not isinstance(each, Lost)] == [0, 1, 2, 4, 5]
     assert isinstance(found[3], Lost)
@@ -236,7 +236,7 @@ with spread(Places(local=1), print) as way:
 """
 
 
-def test_what_has_no_memory_is_not_tried_for_ever() -> None:
+def test_a_task_killed_for_lack_of_memory_is_not_repeated_for_ever() -> None:
     # a node that ends what runs on it as soon as it looks
     limits = {"RAY_memory_usage_threshold": "0.01", "RAY_memory_monitor_refresh_ms": "100"}
     done = subprocess.run(

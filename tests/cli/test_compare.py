@@ -183,7 +183,7 @@ def test_the_audits_rules_about_pairs_see_both_runs(run: Run, tmp_path: Path) ->
     assert not run("pgdyno", "compare", runs[0], runs[0]).stdout.startswith("Confounded")
 
 
-def test_what_an_import_does_not_tell_is_not_known_and_refuses_nothing(run: Run, tmp_path: Path) -> None:
+def test_facts_that_an_import_lacks_refuse_no_comparison(run: Run, tmp_path: Path) -> None:
     for name, tps in (("a", 100), ("b", 200)):
         rows = "".join(f"x,4,{tps + at}\n" for at in range(6))
         (tmp_path / f"{name}.csv").write_text(f"target,clients,tps\n{rows}")
@@ -221,7 +221,7 @@ def test_a_finding_about_some_trials_leaves_these_out(run: Run, tmp_path: Path) 
         assert "nan" not in text
 
 
-def test_what_the_audit_calls_invalid_is_not_compared(run: Run, tmp_path: Path) -> None:
+def test_invalid_trials_are_not_compared(run: Run, tmp_path: Path) -> None:
     wrong = stored(tmp_path / "runs", {"pg17": 500.0, "pg18": 600.0}, busy=0.5)
     refused = run("pgdyno", "compare", wrong)
     assert refused.returncode == ExitCode.INVALID
@@ -350,7 +350,7 @@ def test_gate_exits_by_what_it_finds_and_writes_its_files(run: Run, tmp_path: Pa
         (["gate", "{}", "--max-regression", "0.03"], "is not a limit"),
     ],
 )
-def test_what_makes_no_sense_is_a_usage_error(run: Run, versions: str, arguments: list[str], complaint: str) -> None:
+def test_senseless_options_are_usage_errors(run: Run, versions: str, arguments: list[str], complaint: str) -> None:
     done = run("pgdyno", *(each.format(versions) for each in arguments))
     assert done.returncode == ExitCode.USAGE
     assert complaint in done.stderr

@@ -72,7 +72,7 @@ def test_an_error_steers_no_terminal(run: Run) -> None:
 
 
 @pytest.mark.parametrize("env", [{}, {"LC_ALL": "C", "PYTHONIOENCODING": "ascii"}])
-def test_what_is_typed_steers_no_terminal(run: Run, env: dict[str, str]) -> None:
+def test_typed_arguments_cannot_control_the_terminal(run: Run, env: dict[str, str]) -> None:
     done = run("pgdyno", f"--x{ESCAPE}{OVERRIDE}", env=env)
     assert done.returncode == 2
     assert not STEERING.search(done.stderr), ascii(done.stderr)
@@ -144,7 +144,7 @@ def test_a_report_is_written_through_no_link(run: Run, tmp_path: Path) -> None:
     assert not (path / "report.html").is_symlink()
 
 
-def test_what_is_no_file_is_one_row(run: Run, tmp_path: Path) -> None:
+def test_a_manifest_that_cannot_be_read_is_one_row_of_the_list(run: Run, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     good = hostile(runs, lambda _: None)
     for name in ("fifo", "loop", "huge", "deep", "twice", "array"):
@@ -210,7 +210,7 @@ def test_a_value_that_is_no_figure(run: Run, tmp_path: Path, column: str, value:
     assert done.stderr.startswith("error: cannot read ")
 
 
-def test_what_is_drawn_over_and_over_keeps_its_own_colours(run: Run, tmp_path: Path) -> None:
+def test_progress_displays_keep_their_own_colours(run: Run, tmp_path: Path) -> None:
     (tmp_path / "log.txt").write_text(
         f"transaction type: x{ESCAPE}{OVERRIDE}\nnumber of clients: 4\ntps = 3.5\n| 5 tps{ESCAPE}\n"
     )

@@ -429,7 +429,7 @@ def refusing(peer: Peer) -> None:
 @pytest.mark.parametrize(
     ("misdeed", "code"), [(refusing, 1), (in_the_load(answering(refusal(STEERING) + READY)), 2)], ids=["start", "load"]
 )
-def test_what_a_server_says_does_not_steer_the_terminal(drive: Drive, name: str, misdeed: Misdeed, code: int) -> None:
+def test_messages_of_a_server_cannot_control_the_terminal(drive: Drive, name: str, misdeed: Misdeed, code: int) -> None:
     with hostile(misdeed) as server:
         done = drive(server, *ONCE, "--events=events.jsonl", name=name)
     assert done.code == code
@@ -502,7 +502,7 @@ def test_half_a_notice_behind_an_answer_is_not_lost(drive: Drive) -> None:
     assert done.code == 0, done.said
 
 
-def test_why_a_server_leaves_is_said(drive: Drive) -> None:
+def test_the_reason_of_a_server_that_closes_is_reported(drive: Drive) -> None:
     """It says so behind an answer, and closes."""
     farewell = refusal(b"terminating connection due to administrator command", "FATAL", "57P01")
 

@@ -169,7 +169,7 @@ def starts_since_first(load: Load) -> list[int]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_told_is_what_was_logged(stalled: Stalled, name: str) -> None:
+def test_reported_figures_equal_the_log(stalled: Stalled, name: str) -> None:
     load = stalled.loads[name]
     assert load.exit_code == 0, load.stderr
     assert load.verify().succeeded > 0
@@ -255,7 +255,7 @@ def test_a_limit_skips_the_queue_and_says_so(stalled: Stalled, name: str) -> Non
 
 
 @pytest.mark.parametrize("io", ["epoll", "io_uring"])
-def test_what_nobody_came_to_before_the_end_is_told(stalled: Stalled, tmp_path: Path, io: str) -> None:
+def test_unstarted_transactions_are_reported(stalled: Stalled, tmp_path: Path, io: str) -> None:
     script = tmp_path / "one.sql"
     script.write_text("SELECT 1;\n")
     with null_server(tmp_path, "--stall-at=0.5", "--stall-for=1") as server:

@@ -52,7 +52,7 @@ def test_a_script_is_in_the_sandbox_until_it_is_trusted(tmp_path: Path) -> None:
     assert (tmp_path / "ran").exists()
 
 
-def test_what_compiling_cannot_know_is_checked_by_executing(tmp_path: Path) -> None:
+def test_options_of_a_script_are_checked_only_by_executing_it(tmp_path: Path) -> None:
     (tmp_path / "mine.lua").write_text(
         "sysbench.cmdline.options = { tables = { 'tables', 1 } }\nfunction event() end\n"
     )

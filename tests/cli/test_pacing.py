@@ -68,7 +68,7 @@ def test_pauses_are_a_scripts_own(run: Run, null: NullServer, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("option", ["--think-time", "--keying-time"])
-def test_what_is_refused(run: Run, tmp_path: Path, option: str) -> None:
+def test_invalid_pauses_are_refused(run: Run, tmp_path: Path, option: str) -> None:
     (tmp_path / "a.sql").write_text("SELECT 1;\n")
     done = run("pgdrive", "-f", "a.sql", "-R", "10", f"{option}=1s")
     assert done.returncode == 1

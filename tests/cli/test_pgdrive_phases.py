@@ -225,7 +225,7 @@ CLOSED = '[[phase]]\nname = "a"\nduration = "1s"\n'
         ),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said_before_anything_connects(
+def test_errors_in_a_phases_file_are_reported_before_connecting(
     run: Run, tmp_path: Path, text: str, said: str | None
 ) -> None:
     (tmp_path / "phases.toml").write_text(text)

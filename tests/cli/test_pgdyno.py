@@ -153,7 +153,7 @@ def test_a_plan_that_extends_another_says_where_mistakes_are(run: Run, tmp_path:
     ]
 
 
-def test_what_a_sweep_comes_to_is_shown(run: Run, tmp_path: Path) -> None:
+def test_plan_show_lists_the_points_of_a_sweep(run: Run, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(
         'extends = "quick"\n[sweep]\nclients = "2..8 doubling"\nworkers = "clients / 2"\n'
         '"settings.work_mem" = ["4MB", "8MB"]\nexclude = ["clients == 4", "clients > 99"]\n[trial]\nrepeats = 2\n'
@@ -199,7 +199,7 @@ def test_what_a_sweep_comes_to_is_shown(run: Run, tmp_path: Path) -> None:
         (["run", "--resume", "./nowhere"], ExitCode.STORE, "there is no such folder"),
     ],
 )
-def test_what_cannot_be_done_says_why(run: Run, args: list[str], code: ExitCode, said: str) -> None:
+def test_impossible_requests_give_the_reason(run: Run, args: list[str], code: ExitCode, said: str) -> None:
     done = run("pgdyno", *args)
     assert done.returncode == code
     assert said in done.stderr

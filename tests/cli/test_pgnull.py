@@ -165,7 +165,7 @@ def test_a_client_that_does_not_read_is_answered_in_the_end(null: Callable[..., 
         assert read_to_the_end(connection) == b""
 
 
-def test_what_is_not_the_protocol_is_refused(null: Callable[..., Null]) -> None:
+def test_input_that_is_not_the_protocol_is_refused(null: Callable[..., Null]) -> None:
     server = null()
     for hostile in (b"\xff" * 8, b"GET / HTTP/1.1\r\n\r\n"):
         with socket.socket(socket.AF_UNIX) as connection:
@@ -177,7 +177,7 @@ def test_what_is_not_the_protocol_is_refused(null: Callable[..., Null]) -> None:
         assert b"C08P01\0" in read_to_the_end(connection)
 
 
-def test_it_accepts_again_when_descriptors_are_free_again(null: Callable[..., Null]) -> None:
+def test_pgnull_accepts_again_when_descriptors_are_free(null: Callable[..., Null]) -> None:
     server = null()
     resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (20, 20))
     crowd = [socket.socket(socket.AF_UNIX) for _ in range(40)]
@@ -302,7 +302,7 @@ def test_latency_follows_the_delay(tmp_path: Path) -> None:
 # ---- beginning and end ----
 
 
-def test_it_says_where_it_is_and_leaves_nothing_behind(null: Callable[..., Null]) -> None:
+def test_pgnull_prints_its_address_and_leaves_nothing_behind(null: Callable[..., Null]) -> None:
     server = null("--listen=127.0.0.1", "--port=0")
     words = server.ready.split()
     assert words[:3] == ["pgnull:", "ready", "on"]
@@ -314,7 +314,7 @@ def test_it_says_where_it_is_and_leaves_nothing_behind(null: Callable[..., Null]
     assert not file.exists()
 
 
-def test_it_ends_at_ctrl_c_and_with_its_parent(tmp_path: Path) -> None:
+def test_pgnull_ends_at_ctrl_c_and_with_its_parent(tmp_path: Path) -> None:
     with null_server(tmp_path, "--threads=2") as server:
         server.process.send_signal(signal.SIGINT)
         assert server.process.wait(timeout=60) == 0

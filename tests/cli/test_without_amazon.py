@@ -128,11 +128,11 @@ def test_a_kind_that_is_missing_is_refused_with_those_that_are_there(copied: Pat
         (("target", "selftest"), "this pgdyno rents no targets of kind rds"),
     ],
 )
-def test_what_needs_a_provider_says_that_there_is_none(copied: Path, words: tuple[str, ...], message: str) -> None:
+def test_commands_that_need_a_provider_report_that_it_is_missing(copied: Path, words: tuple[str, ...], message: str) -> None:
     assert message in pgdyno(copied, *words, code=4)
 
 
-def test_what_is_not_about_amazon_passes(copied: Path) -> None:
+def test_unit_tests_not_about_amazon_pass(copied: Path) -> None:
     tests = [f"tests/unit/{name}" for name in NOT_ABOUT_AMAZON]
     said = python(copied, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests)
     assert " passed" in said or "100%" in said

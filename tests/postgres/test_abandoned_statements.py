@@ -152,7 +152,7 @@ def test_a_signal_ends_the_statements_too(
 
 
 @pytest.mark.parametrize("name", ["-Msimple", "-Mextended", "-Mprepared"])
-def test_so_it_is_by_every_protocol(
+def test_no_protocol_leaves_a_statement(
     server: Server, observer: psycopg.Connection[tuple[object, ...]], sleeping: Path, name: str
 ) -> None:
     with load(server.environment(), observer, "-n", "-f", sleeping, "-c", "2", "-T", "600", name) as running:
@@ -245,7 +245,7 @@ def test_a_script_in_lua(server: Server, observer: psycopg.Connection[tuple[obje
         assert running.active() == 0
 
 
-def test_one_who_comes_back_after_a_lost_connection(
+def test_a_client_that_reconnected_leaves_no_statement(
     server: Server, observer: psycopg.Connection[tuple[object, ...]], sleeping: Path
 ) -> None:
     args = ("-n", "-f", sleeping, "-c", "3", "-T", "600", "--reconnect")
@@ -362,7 +362,7 @@ TLS = {
 
 
 @pytest.mark.parametrize("target", TLS.values(), ids=TLS)
-def test_over_tls_requests_are_encrypted_too(secure: TlsServer, sleeping: Path, target: str) -> None:
+def test_cancel_requests_are_encrypted_over_tls(secure: TlsServer, sleeping: Path, target: str) -> None:
     secure.use("server")
     certificates = {name: secure.certificates[name] for name in ("root", "by_cert")}
     home = secure.folder / "home"

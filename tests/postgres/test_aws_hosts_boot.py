@@ -239,7 +239,7 @@ def it_ends_itself_when_its_tag_says_so(machine: Machine, host: Booted, hosts: B
         ("bad setting", r"the server(\n  .*)*unrecognized configuration parameter .no_such"),
     ],
 )
-def test_what_stops_the_set_up_is_said_and_nothing_is_left(
+def test_a_failed_set_up_is_reported_and_leaves_nothing(
     amazon: Simulator, hosts: BootedHosts, scratch: Path, trouble: str, said: str
 ) -> None:
     more = {

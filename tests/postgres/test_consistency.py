@@ -49,7 +49,7 @@ MIXES = [("tpcb-like",), ("simple-update",), ("select-only",), ("tpcb-like", "si
 
 @pytest.mark.parametrize("method", ["vacuum", "template"])
 @pytest.mark.parametrize("scripts", MIXES, ids="+".join)
-def test_what_pgbench_s_scripts_do_holds(loaded: Server, scripts: tuple[str, ...], method: str) -> None:
+def test_balances_hold_after_pgbench_s_scripts(loaded: Server, scripts: tuple[str, ...], method: str) -> None:
     prepare = preparer(loaded, *scripts, method=method)
     preparer(loaded, *scripts, method="reload").prepare(SMALL)
     for _ in range(2):
@@ -145,7 +145,7 @@ def test_no_check_where_none_is_wanted(loaded: Server) -> None:
     assert prepare.check() is None
 
 
-def test_what_is_not_known_is_read_before_the_next_trial(loaded: Server) -> None:
+def test_unknown_sums_are_read_before_the_next_trial(loaded: Server) -> None:
     preparer(loaded, "tpcb-like", method="reload").prepare(SMALL)
     prepare = preparer(loaded, "tpcb-like", method="vacuum")
     prepare.prepare(SMALL)

@@ -106,7 +106,7 @@ def test_pairs_run_on_halves_and_are_resumed_as_pairs(warm_home: Home, tmp_path:
     assert re.search(r"run \S+ is a duet", refused.stderr)
 
 
-def test_without_one_of_them_the_other_is_not_measured(warm_home: Home, tmp_path: Path, plan: Path) -> None:
+def test_a_trial_whose_partner_cannot_start_is_not_measured(warm_home: Home, tmp_path: Path, plan: Path) -> None:
     plan.write_text(PLAN.replace("repeats = 2", "repeats = 1") + '[hooks]\nbefore_trial = "test $PGDYNO_TARGET != b"\n')
     done = pgdyno(warm_home, tmp_path, "run", str(plan))
     assert done.returncode == ExitCode.TRIALS_FAILED, done.stderr

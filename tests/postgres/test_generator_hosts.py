@@ -108,7 +108,7 @@ class Watch:
         seconds_until(lambda: f"trial {trial} runs again: generator" in self.said(), since)
 
 
-def test_each_fault_is_seen_and_its_trial_done_again(hosts: Hosts, warm_home: Home, tmp_path: Path) -> None:
+def test_pgdyno_detects_each_fault_and_repeats_the_trial(hosts: Hosts, warm_home: Home, tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text(PLAN.format(address=hosts.database.address, port=hosts.server.port))
     one, two = hosts.loads
     watch = Watch(hosts, tmp_path)

@@ -86,7 +86,7 @@ BEHIND_S, NEAR_S = 60, 30
 """A clock that is so far behind, and what no machine is too busy for."""
 
 
-def test_they_begin_at_one_instant_by_clocks_apart(tables: Server, tmp_path: Path) -> None:
+def test_generators_with_different_clocks_start_together(tables: Server, tmp_path: Path) -> None:
     (tmp_path / "a.sql").write_text("INSERT INTO begun VALUES (:client_id);\n")
     options = [*OPTIONS, "-f", "a.sql", "--client=4", "--time=1.2", "--rate=200"]
     # an engine that went by its own clock would begin a minute later; the other one has then heard of it too late

@@ -66,14 +66,14 @@ def test_each_transaction_leaves_a_row(own: OwnServer, tmp_path: Path, mode: str
     assert own.value("SELECT count(DISTINCT (client, seq)) FROM pgdyno_ledger WHERE seq BETWEEN 1 AND 20") == 60
 
 
-def test_what_reads_only_uses_no_number(own: OwnServer, tmp_path: Path) -> None:
+def test_read_only_transactions_use_no_number(own: OwnServer, tmp_path: Path) -> None:
     result, _ = drive(own, tmp_path, "-b", "simple-update", "-b", "select-only", "-c", "2", "-t", "100")
     writes = next(script["succeeded"] for script in result["scripts"] if script["script"] == 0)
     assert 0 < writes < 200
     assert result["ledger"]["acknowledged"] == writes == own.value("SELECT count(*) FROM pgdyno_ledger")
 
 
-def test_what_fails_is_refused_and_not_there(own: OwnServer, tmp_path: Path) -> None:
+def test_failed_transactions_leave_no_row(own: OwnServer, tmp_path: Path) -> None:
     script = f"BEGIN;\n{ROW}\\set x random(0, 1)\nSELECT 1 / :x;\nEND;\n"
     (tmp_path / "fails.sql").write_text(script)
     result, _ = drive(own, tmp_path, "-f", "fails.sql", "-c", "2", "-t", "50", "--continue-on-error")
@@ -88,7 +88,7 @@ def test_what_fails_is_refused_and_not_there(own: OwnServer, tmp_path: Path) -> 
     assert (found.present, found.strange) == (result["succeeded"], 0)
 
 
-def test_what_is_in_flight_at_the_end_is_unknown(own: OwnServer, tmp_path: Path) -> None:
+def test_transactions_in_flight_at_the_end_are_unknown(own: OwnServer, tmp_path: Path) -> None:
     (tmp_path / "sleeps.sql").write_text(f"{ROW}SELECT pg_sleep(30);\n")
     json_file = tmp_path / "result.json"
     process = subprocess.Popen(
@@ -115,13 +115,13 @@ def test_what_is_in_flight_at_the_end_is_unknown(own: OwnServer, tmp_path: Path)
         (["-b", "tpcb-like", "-D", "ledger_seq=5"], "variable ledger_seq cannot be defined with --ledger"),
     ],
 )
-def test_what_would_count_nothing_is_refused(own: OwnServer, tmp_path: Path, args: list[str], message: str) -> None:
+def test_a_ledger_that_would_record_nothing_is_refused(own: OwnServer, tmp_path: Path, args: list[str], message: str) -> None:
     result, said = drive(own, tmp_path, *args, "-t", "1")
     assert result == {}
     assert message in said
 
 
-def test_without_it_there_is_no_table_and_no_field(own: OwnServer, tmp_path: Path) -> None:
+def test_without_the_option_there_is_no_table_and_no_field(own: OwnServer, tmp_path: Path) -> None:
     with own.connect() as connection:
         connection.execute("DROP TABLE IF EXISTS pgdyno_ledger")
     json_file = tmp_path / "result.json"

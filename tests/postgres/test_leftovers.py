@@ -51,7 +51,7 @@ DO $$ BEGIN PERFORM pg_sleep(:nap); EXCEPTION WHEN query_canceled THEN PERFORM p
 """
 
 
-def test_what_a_killed_engine_left_is_ended_before_the_next_trial(warm_home: Home, tmp_path: Path) -> None:
+def test_statements_of_a_killed_engine_end_before_the_next_trial(warm_home: Home, tmp_path: Path) -> None:
     (tmp_path / "sleep.sql").write_text(SCRIPT)
     plan = tmp_path / "leftovers.toml"
     plan.write_text(PLAN)
@@ -159,7 +159,7 @@ def test_an_idle_session_is_terminated(server: Server) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_one_that_cannot_be_ended_fails_the_trial(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_statement_that_cannot_be_ended_fails_the_trial(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     nothing: LiteralString = "SELECT count(*) FILTER (WHERE false) FROM pg_stat_activity WHERE application_name LIKE %s"
     monkeypatch.setattr(earlier_sessions, "_CANCEL", nothing)
     monkeypatch.setattr(earlier_sessions, "_TERMINATE", nothing)

@@ -227,7 +227,7 @@ def test_a_killed_load_goes_on(place: Place, unbroken: list[list[tuple[Any, ...]
     assert place.mark()["tables"][2]["rows"] == 200_000
 
 
-def test_it_goes_on_after_being_killed_again_and_with_other_workers(
+def test_a_load_killed_twice_resumes_with_other_workers(
     place: Place, unbroken: list[list[tuple[Any, ...]]]
 ) -> None:
     held = hold(place, 5)
@@ -361,7 +361,7 @@ def test_only_the_same_load_goes_on(place: Place) -> None:
     assert place.refuse("--resume").splitlines()[0] == nothing
 
 
-def test_without_the_right_to_make_a_schema_it_is_loaded_all_the_same(place: Place) -> None:
+def test_a_load_without_the_right_to_create_a_schema_completes(place: Place) -> None:
     place.execute("CREATE ROLE pgdyno_plain LOGIN PASSWORD 'plain'", "GRANT ALL ON SCHEMA public TO pgdyno_plain")
     try:
         theirs = Place({**place.environment, "PGUSER": "pgdyno_plain", "PGPASSWORD": "plain"})

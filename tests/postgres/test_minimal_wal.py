@@ -196,7 +196,7 @@ def test_the_fingerprint_says_how_it_was_loaded(running: Server) -> None:
 # ---- which loads ----
 
 
-def test_small_ones_and_those_that_shall_not_are_loaded_as_planned(
+def test_small_datasets_and_refused_ones_are_loaded_with_wal(
     running: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pgdyno.prepare.steps, "FROM_BYTES", FROM_BYTES)

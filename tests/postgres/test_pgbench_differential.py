@@ -304,7 +304,7 @@ COMMAND_LINES = [
 
 
 @pytest.mark.parametrize("args", COMMAND_LINES, ids=" ".join)
-def test_what_is_refused_is_refused_in_the_same_words(pair: Pair, tmp_path: Path, args: tuple[str, ...]) -> None:
+def test_refusals_have_the_same_words(pair: Pair, tmp_path: Path, args: tuple[str, ...]) -> None:
     theirs, ours = pair.both(*args, folder=tmp_path)
     assert ours.returncode == theirs.returncode
     assert_same_words(normalised(ours.stderr), normalised(theirs.stderr))
@@ -364,7 +364,7 @@ def test_scripts_fail_in_the_same_words(pair: Pair, tmp_path: Path, name: str) -
 
 
 @pytest.mark.parametrize("name", ["syntax", "no such table", "in two lines"])
-def test_what_cannot_be_prepared_is_reported_twice(pair: Pair, tmp_path: Path, name: str) -> None:
+def test_a_statement_that_cannot_be_prepared_is_reported_twice(pair: Pair, tmp_path: Path, name: str) -> None:
     script = tmp_path / "script.sql"
     script.write_text(SCRIPTS[name])
     theirs, ours = pair.both("-f", str(script), "-n", "-M", "prepared", "-t", "2", folder=tmp_path)

@@ -250,7 +250,7 @@ def test_no_server_is_said_once_and_the_host_goes_on(scratch: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["lease", "signal", "reader"])
-def test_it_does_not_outlive_its_parent(how: str) -> None:
+def test_the_probe_does_not_outlive_its_parent(how: str) -> None:
     command = [program(), "--no-server", "--parent-lease"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdin is not None

@@ -75,7 +75,7 @@ def test_the_server_s_seconds_are_the_load_s(warm_home: Home, tmp_path: Path) ->
     assert not (folder.trials_path / trial.slug / "probe.jsonl").exists()
 
 
-def test_without_a_probe_there_is_nothing_of_it(warm_home: Home, tmp_path: Path) -> None:
+def test_without_a_probe_a_run_has_no_probe_tables(warm_home: Home, tmp_path: Path) -> None:
     folder = run(warm_home, tmp_path, "enabled = false\n")
     (trial,) = folder.trials()
     assert trial.probe is None

@@ -133,7 +133,7 @@ def stage(installed: Installation, tmp_path_factory: pytest.TempPathFactory) -> 
         yield Stage(generator, database, server, stack.enter_context(there))
 
 
-def test_what_the_host_did_is_in_the_generator_s_seconds(stage: Stage, warm_home: Home, tmp_path: Path) -> None:
+def test_activity_of_the_host_is_in_the_generator_s_seconds(stage: Stage, warm_home: Home, tmp_path: Path) -> None:
     trial, _ = stage.run(warm_home, tmp_path)
     assert trial.probe is not None
     far = trial.probe.over_ssh

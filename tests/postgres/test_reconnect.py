@@ -232,7 +232,7 @@ def test_counted_transactions_include_lost_ones(own: OwnServer, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("change", ["password", "database", "role"])
-def test_what_no_attempt_can_heal_ends_the_clients(own: OwnServer, tmp_path: Path, change: str) -> None:
+def test_errors_that_reconnecting_cannot_fix_end_the_clients(own: OwnServer, tmp_path: Path, change: str) -> None:
     with own.connect() as connection:
         connection.execute("CREATE ROLE guest LOGIN SUPERUSER PASSWORD 'secret'")
         connection.execute("CREATE DATABASE theirs TEMPLATE postgres")

@@ -132,7 +132,7 @@ def test_standbys_are_loaded_while_the_primary_is_measured(home: Home, tmp_path:
     assert nothing_is_left(tmp_path)
 
 
-def test_both_measure_the_same_seconds(home: Home, tmp_path: Path) -> None:
+def test_both_loads_measure_the_same_seconds(home: Home, tmp_path: Path) -> None:
     trial, folder, _ = run(home, tmp_path)
     main = (folder.trials_path / trial.slug / "log" / "events.jsonl.gz").read_bytes()
     lines = [json.loads(line) for line in gzip.decompress(main).splitlines()]
@@ -221,7 +221,7 @@ def test_a_standby_that_replays_nothing_is_behind_by_what_was_written(
         on_replica(server, "SELECT pg_wal_replay_resume()::text")
 
 
-def test_without_standbys_nobody_is_asked(home: Home) -> None:
+def test_without_standbys_no_lag_is_sampled(home: Home) -> None:
     with open_target("t", spec().model_copy(update={"replicas": None}), home=home, progress=SilentProgress()) as server:
         with LagWatch(server) as watch:
             server.connect().close()

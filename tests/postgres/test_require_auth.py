@@ -63,7 +63,7 @@ def script(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("user", USERS)
-def test_what_is_allowed_is_what_libpq_allows(secure: TlsServer, script: str, user: str) -> None:
+def test_pgdrive_allows_the_same_methods_as_libpq(secure: TlsServer, script: str, user: str) -> None:
     assert psycopg.pq.version() >= 180000, "oauth came with libpq 18"
     allowed = set()
     for required in REQUIRED:
@@ -86,7 +86,7 @@ def test_an_empty_list_allows_everything(secure: TlsServer, script: str) -> None
         assert run(PGDRIVE, secure, target, "-n", "-f", script, "-t", "1").returncode == 0
 
 
-def test_it_may_stand_in_the_environment(secure: TlsServer, script: str) -> None:
+def test_require_auth_can_come_from_the_environment(secure: TlsServer, script: str) -> None:
     args = ("user=by_password sslmode=disable", "-n", "-f", script, "-t", "1")
     refused = run(PGDRIVE, secure, *args, PGREQUIREAUTH="scram-sha-256")
     why = 'authentication method requirement "scram-sha-256" failed: server requested a cleartext password'

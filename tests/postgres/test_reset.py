@@ -199,7 +199,7 @@ def test_accounts_that_vanished_are_seen_by_their_size(own_server: Server) -> No
         prepare.prepare(SMALL)
 
 
-def test_nothing_without_a_dataset(own_server: Server) -> None:
+def test_without_a_dataset_nothing_is_reset(own_server: Server) -> None:
     done = preparer(own_server, ("mine.sql",)).prepare(None)
     assert [step.name for step in done.steps] == ["checkpoint"]
 

@@ -227,7 +227,7 @@ def test_a_script_that_changes_while_the_run_goes_on_ends_it(warm_home: Home, tm
     assert any("is not what the run began with" in note for note in folder.manifest.notes)
 
 
-def test_another_kernel_or_engine_is_told(warm_home: Home, tmp_path: Path, plan: Path) -> None:
+def test_resuming_with_another_kernel_or_engine_is_noted(warm_home: Home, tmp_path: Path, plan: Path) -> None:
     with running(warm_home, tmp_path, plan) as process:
         process.kill()
         process.wait()

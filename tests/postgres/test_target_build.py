@@ -115,7 +115,7 @@ def test_a_server_by_meson(tree: Path, warm_home: Home, installed: Installation)
         find_build(meson, warm_home, SilentProgress())
 
 
-def test_what_makes_another_build(tree: Path, warm_home: Home) -> None:
+def test_inputs_that_cause_another_build(tree: Path, warm_home: Home) -> None:
     def find(**fields: object) -> Installation:
         return find_build(spec(tree, **fields), warm_home, SilentProgress())
 
@@ -194,7 +194,7 @@ def test_two_do_not_build_at_once(tree: Path, warm_home: Home) -> None:
     assert builds(tree) == 1
 
 
-def test_what_a_killed_build_left_is_removed(tree: Path, warm_home: Home) -> None:
+def test_remains_of_a_killed_build_are_removed(tree: Path, warm_home: Home) -> None:
     left = warm_home.root / "builds" / "0123456789abcdef.partial"
     left.mkdir(parents=True)
     find_build(spec(tree), warm_home, SilentProgress())

@@ -41,7 +41,7 @@ def test_nothing_is_done_for_settings_that_are_in_force(own: Server) -> None:
     assert started(own) == before
 
 
-def test_what_can_be_reloaded_is(own: Server) -> None:
+def test_reloadable_settings_are_reloaded(own: Server) -> None:
     own.configure(BASE)
     before = started(own)
     done = own.configure({**BASE, "work_mem": "8192kB", "checkpoint_timeout": "7min"})
@@ -51,7 +51,7 @@ def test_what_can_be_reloaded_is(own: Server) -> None:
     assert show(own, "work_mem") == "8MB"
 
 
-def test_what_needs_a_restart_gets_one(own: Server) -> None:
+def test_settings_that_need_a_restart_get_one(own: Server) -> None:
     own.configure(BASE)
     before = started(own)
     done = own.configure({**BASE, "shared_buffers": "32MB"})
@@ -61,7 +61,7 @@ def test_what_needs_a_restart_gets_one(own: Server) -> None:
     assert show(own, "shared_buffers") == "32MB"
 
 
-def test_what_is_left_out_goes_back_to_the_servers_own(own: Server) -> None:
+def test_settings_that_are_left_out_return_to_the_server_s_own(own: Server) -> None:
     own.configure({**BASE, "random_page_cost": "1.1"})
     done = own.configure(BASE)
     assert done is not None
@@ -83,7 +83,7 @@ def test_a_restart_by_others_keeps_them(own: Server) -> None:
         ("port", "1", "cannot set port"),
     ],
 )
-def test_what_the_server_does_not_take_is_said_and_taken_back(own: Server, name: str, value: str, said: str) -> None:
+def test_refused_settings_are_reported_and_withdrawn(own: Server, name: str, value: str, said: str) -> None:
     own.configure(BASE)
     with pytest.raises(TargetError) as caught:
         own.configure({**BASE, name: value})

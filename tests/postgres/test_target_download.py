@@ -259,7 +259,7 @@ def test_a_mirror_that_always_cuts_is_named(fresh_home: Home, mirror: LocalMirro
 
 
 @pytest.mark.usefixtures("impatient")
-def test_what_was_cut_is_finished_by_the_next_run(
+def test_the_next_run_completes_a_truncated_download(
     fresh_home: Home, mirror: LocalMirror, small_archive: Archive
 ) -> None:
     archive = small_archive()
@@ -402,7 +402,7 @@ print("found", find_embedded(EmbeddedTarget(kind="embedded", version="18"), home
 """
 
 
-def test_two_that_fetch_at_once_fetch_once(
+def test_two_processes_download_an_archive_once(
     fresh_home: Home, mirror: LocalMirror, small_archive: Archive, child_environment: dict[str, str]
 ) -> None:
     path = mirror.publish("18.99.0", small_archive())

@@ -86,7 +86,7 @@ def preparer(server: Server, **reset: object) -> Preparer:
     return Preparer(server, find_engine(), SilentProgress(), asked, {"tpcb-like"})
 
 
-def test_it_makes_its_own_database_and_leaves_it(theirs: Server, home: Home) -> None:
+def test_pgdyno_creates_and_keeps_its_own_database(theirs: Server, home: Home) -> None:
     for _ in range(2):
         with open_target("far", spec(theirs), home=home, progress=SilentProgress()) as server:
             assert server.machine is None
@@ -102,7 +102,7 @@ def test_it_makes_its_own_database_and_leaves_it(theirs: Server, home: Home) -> 
         assert connection.execute("SELECT count(*) FROM kept").fetchone() == (0,)
 
 
-def test_what_needs_its_machine_is_refused_in_words(theirs: Server, home: Home) -> None:
+def test_options_that_need_the_server_s_machine_are_refused(theirs: Server, home: Home) -> None:
     with open_target("far", spec(theirs), home=home, progress=SilentProgress()) as server:
         for work in (server.restart, server.stop, server.start):
             with pytest.raises(TargetError, match="the server is only reached over the network"):
@@ -347,7 +347,7 @@ def test_all_that_a_trial_may_have_is_possible_over_the_network(theirs: Server, 
     assert changed == ["reloaded: work_mem = 6MB"]
 
 
-def test_what_the_role_may_not_do_is_told_with_its_line(theirs: Server, tmp_path: Path) -> None:
+def test_missing_privileges_of_the_role_are_reported_with_the_line(theirs: Server, tmp_path: Path) -> None:
     with pytest.raises(PlanError) as caught:
         run(theirs, tmp_path, checkpoint="true")
     (problem,) = caught.value.problems

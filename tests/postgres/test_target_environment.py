@@ -113,7 +113,7 @@ def test_the_servers_own_variables(home: Home) -> None:
         assert b"TZ=Asia/Tokyo" in seen
 
 
-def test_what_a_killed_run_left_elsewhere_is_swept(warm_home: Home, scratch: Path) -> None:
+def test_remains_of_a_killed_run_outside_the_home_are_removed(warm_home: Home, scratch: Path) -> None:
     data, wal = folder(scratch, "data"), folder(scratch, "wal")
     pid = os.fork()
     if pid == 0:

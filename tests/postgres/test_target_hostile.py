@@ -165,7 +165,7 @@ def test_names_that_hide_the_servers_own_are_not_used(theirs: Server, home: Home
         assert connection.execute("SELECT count(*) FROM evil.stolen").fetchone() == (0,)
 
 
-def test_what_options_hold_is_not_shown() -> None:
+def test_options_of_a_connection_string_are_not_shown() -> None:
     target = spec(1).model_copy(update={"dsn": "host=127.0.0.1 port=1 user=bench options='-c app.token=secret'"})
     with pytest.raises(TargetError) as caught:
         fetch_target("far", target, home=Home.locate(), progress=SilentProgress())
@@ -334,7 +334,7 @@ def met(server: Hostile) -> tuple[str, float]:
 
 
 @pytest.mark.parametrize("start", STARTS)
-def test_what_is_no_greeting_is_told_in_a_sentence(start: str) -> None:
+def test_a_peer_that_is_no_postgresql_is_reported_in_a_sentence(start: str) -> None:
     with hostile(STARTS[start]) as server:
         said, peak_mib = met(server)
     assert re.match("target far: cannot connect to .*", said)
@@ -343,7 +343,7 @@ def test_what_is_no_greeting_is_told_in_a_sentence(start: str) -> None:
 
 
 @pytest.mark.parametrize("misdeed", ANSWERS)
-def test_what_is_no_answer_is_told_in_a_sentence(misdeed: str) -> None:
+def test_a_malformed_answer_is_reported_in_a_sentence(misdeed: str) -> None:
     with hostile(ANSWERS[misdeed]) as server:
         said, peak_mib = met(server)
     assert re.match("target far: .*", said)
@@ -353,7 +353,7 @@ def test_what_is_no_answer_is_told_in_a_sentence(misdeed: str) -> None:
     assert b"statement_timeout" in server.received
 
 
-def test_a_real_one_is_reached(theirs: Server, home: Home) -> None:
+def test_a_real_server_is_reached(theirs: Server, home: Home) -> None:
     assert isinstance(fetch_target("far", spec(theirs.port), home=home, progress=SilentProgress()), Reached)
 
 

@@ -40,7 +40,7 @@ def test_kept_data_is_used_again(warm_home: Home) -> None:
         assert str(second.password) not in second.log_path.read_text()
 
 
-def test_another_way_of_making_it_is_another_cluster(warm_home: Home) -> None:
+def test_other_initdb_arguments_make_another_cluster(warm_home: Home) -> None:
     progress = SilentProgress()
     with (
         open_target("a", kept(), home=warm_home, progress=progress) as first,

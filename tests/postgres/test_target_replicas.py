@@ -85,7 +85,7 @@ def test_standbys_of_any_version_show_the_dataset(home: Home, version: str) -> N
     assert not standby.exists()
 
 
-def test_two_that_commits_wait_for(home: Home) -> None:
+def test_commits_wait_for_two_synchronous_standbys(home: Home) -> None:
     wanted = spec(replicas={"count": 2, "synchronous": "remote_apply"}, connect="tcp")
     with open_target("t", wanted, home=home, progress=SilentProgress()) as server:
         trials = preparer(server, restart=True, method="template")
@@ -114,7 +114,7 @@ def test_made_by_pg_basebackup_where_there_is_one(home: Home) -> None:
         assert on_replica(server, "SELECT count(*) FROM pgbench_accounts") == 100_000
 
 
-def test_they_find_a_primary_whose_port_was_taken(home: Home) -> None:
+def test_standbys_find_a_primary_that_moved_to_another_port(home: Home) -> None:
     with open_target(
         "t", spec(replicas={"count": 1, "synchronous": "on"}), home=home, progress=SilentProgress()
     ) as server:
@@ -146,7 +146,7 @@ def test_a_kept_cluster_has_no_slots_left(warm_home: Home) -> None:
         assert on_replica(server, "SELECT count(*) FROM pgbench_accounts") == 100_000
 
 
-def test_what_a_killed_run_left_is_swept(warm_home: Home) -> None:
+def test_standbys_of_a_killed_run_are_removed(warm_home: Home) -> None:
     pid = os.fork()
     if pid == 0:
         with open_target("t", spec(), home=warm_home, progress=SilentProgress()) as server:

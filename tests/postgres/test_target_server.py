@@ -42,7 +42,7 @@ def postmaster_pid(server: Server) -> int:
     return int((server.data_directory / "postmaster.pid").read_text().splitlines()[0])
 
 
-def test_nothing_is_left_behind_the_block(home: Home) -> None:
+def test_nothing_is_left_after_the_block(home: Home) -> None:
     with open_target("t", spec(), home=home, progress=SilentProgress()) as server:
         postmaster = identify(postmaster_pid(server))
         assert postmaster is not None
@@ -90,7 +90,7 @@ def test_a_child_that_ignores_the_end_is_ended(home: Home) -> None:
     assert not server.data_directory.exists()
 
 
-def test_what_a_killed_postmaster_has_left_is_not_waited_for(home: Home) -> None:
+def test_pgdyno_does_not_wait_for_orphans_of_a_killed_postmaster(home: Home) -> None:
     """It may wait for ever for a lock of somebody who was killed: here it does nothing at all, for it is halted."""
     with open_target("t", spec(), home=home, progress=SilentProgress()) as server:
         session = server.connect()

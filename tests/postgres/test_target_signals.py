@@ -223,7 +223,7 @@ def test_a_zombie_does_not_keep_a_kept_cluster(hold: Hold, warm_home: Home) -> N
     zombie.wait()
 
 
-def test_what_a_killed_run_leaves_is_swept(hold: Hold, warm_home: Home, temporary: Path) -> None:
+def test_remains_of_a_killed_run_are_removed(hold: Hold, warm_home: Home, temporary: Path) -> None:
     holder = hold()
     facts = holder.wait_ready()
     family = family_of(facts["data"])

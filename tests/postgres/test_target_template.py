@@ -62,7 +62,7 @@ def test_a_second_cluster_is_a_copy_with_another_password(warm_home: Home, made:
     assert len(made) == 3
 
 
-def test_what_goes_wrong_with_a_template_is_no_obstacle(warm_home: Home, made: list[object]) -> None:
+def test_a_broken_template_is_no_obstacle(warm_home: Home, made: list[object]) -> None:
     warm_home.templates.unlink()
     with open_target("a", spec(), home=warm_home, progress=SilentProgress()) as server:
         known = identifier(server)

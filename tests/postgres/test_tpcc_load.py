@@ -264,7 +264,7 @@ SPOILERS: list[list[Spoiler]] = [
 
 @pytest.mark.usefixtures("spec")
 @pytest.mark.parametrize("spoilers", SPOILERS)
-def test_what_breaks_a_condition_is_found(server: Server, spoilers: list[Spoiler]) -> None:
+def test_a_violated_condition_is_found(server: Server, spoilers: list[Spoiler]) -> None:
     """The spoiled copy is checked by the program, as a user does it."""
     for spoiled in place_of(server, "pgdyno_tpcc_spoiled"):
         with server.connect() as connection:

@@ -271,7 +271,7 @@ def test_a_session_that_is_ended_ends_its_client(loaded: Loaded) -> None:
 # ---- what is refused ----
 
 
-def test_another_mix_is_no_result(hammerdb: Loaded) -> None:
+def test_a_wrong_mix_fails_the_trial(hammerdb: Loaded) -> None:
     """Payments fail: what is left is not TPC-C."""
     hammerdb.place.execute("""
         CREATE OR REPLACE FUNCTION tpcc_payment(p_w_id int, p_d_id int, p_c_w_id int, p_c_d_id int, p_c_id int,
@@ -303,7 +303,7 @@ REFUSALS = [
 ]
 
 
-def test_what_cannot_be_is_refused(hammerdb: Loaded) -> None:
+def test_impossible_options_are_refused(hammerdb: Loaded) -> None:
     for args, said in REFUSALS:
         done = hammerdb.run(*args)
         assert done.returncode == 1, args

@@ -27,7 +27,7 @@ def test_a_host_that_is_as_it_should_be(sshd: Sshd, tmp_path: Path) -> None:
     assert (unsure.verdict, "10 ms" in unsure.means) == (CheckVerdict.WARNING, True)
 
 
-def test_what_is_wrong_with_a_host_is_a_warning(sshd: Sshd, tmp_path: Path) -> None:
+def test_a_problem_of_a_host_is_a_warning(sshd: Sshd, tmp_path: Path) -> None:
     (tmp_path / "known").touch()
     check = reach_host("prod", sshd.spec(known_hosts=str(tmp_path / "known")))
     assert check.verdict is CheckVerdict.WARNING

@@ -154,7 +154,7 @@ def test_a_host_that_does_not_answer_loses_its_lease_and_comes_back(
     assert load(cluster, environment, tmp_path, "--client=2", "-t3")[-1]["succeeded"] == 6
 
 
-def test_one_is_looked_at(cluster: Cluster, environment: dict[str, str]) -> None:
+def test_a_generator_s_host_is_checked(cluster: Cluster, environment: dict[str, str]) -> None:
     generator = cluster.generators[0]
     assert generator.ceiling("simple", 1, 0.2) > 0
     trips = generator.trips(environment, "simple")

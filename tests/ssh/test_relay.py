@@ -119,7 +119,7 @@ def test_a_signal_is_handed_on(sshd: Sshd, tmp_path: Path, program: Path) -> Non
         assert process.wait(60) == 7
 
 
-def test_who_is_killed_leaves_nothing_running_there(sshd: Sshd, tmp_path: Path, program: Path) -> None:
+def test_a_killed_relay_leaves_nothing_running_on_the_host(sshd: Sshd, tmp_path: Path, program: Path) -> None:
     with relayed(sshd, tmp_path, program) as process:
         *_, folder, pid = (line.rpartition(" ")[2] for line in until(process, "pid"))
         process.kill()
@@ -147,7 +147,7 @@ def test_a_host_learns_no_password_but_that_of_its_server(tmp_path: Path) -> Non
     assert kept(PGHOST="b") == ["*:*:*:you:two"]
 
 
-def test_what_cannot_go_with_it_is_refused(tmp_path: Path) -> None:
+def test_passwords_and_files_that_cannot_be_sent_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RemoteError, match="process list"):
         pack([], {"PGPASSWORD": "secret"}, {})
     with pytest.raises(RemoteError, match="Lua script"):

@@ -101,7 +101,7 @@ def test_a_jump_host_is_gone_through_and_its_key_checked(sshd: Sshd, tmp_path: P
         assert (let_in(sshd), let_in(behind)) == (before + 1, 1)
 
 
-def test_who_may_not_enter_is_told_how(sshd: Sshd, tmp_path: Path) -> None:
+def test_rejected_keys_have_a_hint(sshd: Sshd, tmp_path: Path) -> None:
     keygen(tmp_path / "stranger")
     config = tmp_path / "config"
     config.write_text(
@@ -113,7 +113,7 @@ def test_who_may_not_enter_is_told_how(sshd: Sshd, tmp_path: Path) -> None:
     assert not error.passing
 
 
-def test_what_may_pass_is_told_from_what_stays(sshd: Sshd, tmp_path: Path) -> None:
+def test_temporary_errors_are_told_from_permanent_ones(sshd: Sshd, tmp_path: Path) -> None:
     assert refused(sshd.spec(port=1)).passing
     config = tmp_path / "config"
     config.write_text(f"Host *\n  IdentityFile {tmp_path / 'none'}\n")

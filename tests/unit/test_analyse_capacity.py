@@ -31,7 +31,7 @@ def test_the_highest_throughput_that_meets_the_target() -> None:
 
 
 @pytest.mark.parametrize("text", ["p99", "p99 > 10ms", "p42 < 1ms", "p99 < 10", "p99 < 0ms"])
-def test_what_is_no_latency_target(text: str) -> None:
+def test_malformed_latency_targets(text: str) -> None:
     with pytest.raises(ValueError, match="write"):
         latency_limit(text)
 

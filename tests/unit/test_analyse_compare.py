@@ -222,7 +222,7 @@ def test_the_baseline_is_the_plan_s_first_arm_whichever_ran_first() -> None:
     assert within(swept, "settings.work_mem", Metric.TPS)[0].base == "4MB"
 
 
-def test_what_is_usually_compared_are_arms_and_in_open_loop_latency() -> None:
+def test_by_default_arms_are_compared_and_in_open_loop_their_latency() -> None:
     run = SampleRun(manifest())
     for scale in (10, 100):
         add_trial(run, "pg18", 4, 1000.0, 900, seconds=2, point=Point(clients=4, scale=scale))
@@ -267,7 +267,7 @@ def test_points_of_one_run_only_are_said() -> None:
     assert [str(label) for label in between(before, after, Metric.TPS).unmatched] == ["64 clients"]
 
 
-def test_what_cannot_be_compared_is_a_usage_error() -> None:
+def test_impossible_comparisons_are_usage_errors() -> None:
     with pytest.raises(UsageError, match="nothing to compare by target"):
         within(a_run(("pg18",)), "target", Metric.TPS)
     with pytest.raises(UsageError, match="no such parameter"):

@@ -66,7 +66,7 @@ def test_equal_arms_are_told_apart_in_fewer_than_one_of_twenty() -> None:
     assert found[Verdict.FASTER] + found[Verdict.SLOWER] <= 10
 
 
-def test_over_seven_points_too() -> None:
+def test_false_claims_stay_rare_over_seven_points() -> None:
     found = verdicts(0.0, 8, 200, points=7)
     assert found[Verdict.FASTER] + found[Verdict.SLOWER] <= 10
 

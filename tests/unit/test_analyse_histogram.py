@@ -73,7 +73,7 @@ def test_a_blob_is_read_as_bytes_and_as_base64() -> None:
     assert merged(text, text.decode(), base64.b64decode(text)).count == 6
 
 
-def test_nothing_merges_to_nothing() -> None:
+def test_merging_no_histograms_gives_none() -> None:
     assert merge([]) is None
     assert merge([hdr([]).encode()]) is None
 
@@ -81,7 +81,7 @@ def test_nothing_merges_to_nothing() -> None:
 @pytest.mark.parametrize(
     "blob", [b"", b"HIST", b"HISTFAAA", b"x" * 60, "%%%", base64.b64decode(hdr([5]).encode())[:-3]]
 )
-def test_what_is_no_histogram_is_an_error(blob: bytes | str) -> None:
+def test_a_blob_that_is_no_histogram_is_an_error(blob: bytes | str) -> None:
     with pytest.raises(HistogramError, match="cannot read a latency histogram"):
         merge([blob])
 

@@ -42,7 +42,7 @@ def test_the_change_is_the_ratio_of_the_levels() -> None:
     assert change.ratio == pytest.approx(-0.1)
 
 
-def test_what_is_under_one_per_cent_is_no_change_and_few_runs_have_none() -> None:
+def test_changes_below_one_percent_and_in_few_runs_are_not_reported() -> None:
     assert change_points([1_000.0] * 10 + [1_009.0] * 10) == ()
     assert len(change_points([1_000.0] * 10 + [1_011.0] * 10) or ()) == 1
     assert change_points(noisy(1, FEWEST_RUNS - 1)) is None

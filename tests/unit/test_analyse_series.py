@@ -39,7 +39,7 @@ def test_labels_name_what_varies() -> None:
     assert heading("settings.auto_explain.log_min_duration") == "auto_explain.log_min_duration"
 
 
-def test_what_is_computed_from_the_clients_does_not_split_a_curve() -> None:
+def test_parameters_computed_from_the_clients_do_not_split_a_curve() -> None:
     sweep = {"clients": [2, 4], "workers": ["clients / 2"], "settings": {"max_connections": ["clients + 9"]}}
     points = [
         Point(clients=clients, workers=clients // 2, settings={"max_connections": str(clients + 9)})

@@ -78,7 +78,7 @@ def test_noise_that_remembers_is_steady(seconds: int) -> None:
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.5, 0.8])
-def test_what_matters_is_found_in_it(correlation: float) -> None:
+def test_large_changes_are_found_in_noise(correlation: float) -> None:
     """A step of a tenth, a drift of a fifth and a slow start, in two minutes of noise of 2 %."""
     for shape in (
         np.repeat([-100.0, 0.0], [40, 80]),
@@ -146,7 +146,7 @@ def test_a_dip_in_the_midst_is_no_other_level() -> None:
     assert (found.kind, len(found.segments)) == (SteadyClass.FLAT, 1)
 
 
-def test_what_is_shallow_or_short_is_no_dip() -> None:
+def test_shallow_and_short_declines_are_no_dips() -> None:
     values = np.full(120, 1_000.0)
     values[30] = 0  # one second
     values[60:70] = 960  # four per cent

@@ -36,7 +36,7 @@ def working(source: str) -> Iterator[int]:
         ("if __debug__: pass", [1]),
     ],
 )
-def test_what_works(source: str, lines: list[int]) -> None:
+def test_assertions_that_do_work_are_found(source: str, lines: list[int]) -> None:
     assert list(working(source)) == lines
 
 

@@ -79,7 +79,7 @@ def away(trip_us: float) -> Callable[[int, str], WayRecord]:
         ),
     ],
 )
-def test_what_is_invalid_within_a_run_refuses_two_runs_as_well(
+def test_findings_that_refuse_arms_of_a_run_refuse_two_runs(
     within: FakeRun, base: FakeRun, other: FakeRun, rule: str, by: str
 ) -> None:
     assert rule in [each.rule for each in audit(within) if each.severity is Severity.INVALID]
@@ -149,7 +149,7 @@ def test_a_setting_that_a_version_does_not_have_is_absent_and_no_default() -> No
     assert finding.message == "io_method differs: absent at a, worker at b"
 
 
-def test_and_between_two_runs() -> None:
+def test_a_changed_setting_is_found_between_two_runs() -> None:
     prints = [
         BASE.model_copy(update={"servers": {"a": SERVER.model_copy(update={"settings_changed": settings})}})
         for settings in ({}, {"max_wal_size": "1GB"})

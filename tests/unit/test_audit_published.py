@@ -28,7 +28,7 @@ def audited(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list
         ("table-nothing-measured-yet.md", "littles-law"),
     ],
 )
-def test_what_the_tool_counts_so_is_no_finding(
+def test_counting_rules_of_the_tool_are_no_finding(
     name: str, rule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert rule not in {finding.rule for finding in audited(GOLDEN / name, tmp_path, monkeypatch)}

@@ -49,7 +49,7 @@ def test_drift_says_how_much_of_the_difference_it_makes() -> None:
     assert "drift alone accounts for -3.0% of b vs a (measured: -3.0%)" in finding.message
 
 
-def test_without_sizes_asked_for_the_probe_tells_them() -> None:
+def test_missing_dataset_sizes_come_from_the_probe() -> None:
     def tables(trial: TrialRecord) -> list[SeriesRow]:
         return each_second(60, "relations", size=8e8 if trial.target == "a" else 9e8, indexes=1e8)
 
@@ -58,7 +58,7 @@ def test_without_sizes_asked_for_the_probe_tells_them() -> None:
     assert "has 900 MB at a and 1.00 GB at b" in finding.message
 
 
-def test_of_a_host_over_ssh_only_steal_is_known() -> None:
+def test_for_a_host_over_ssh_only_steal_is_known() -> None:
     def over_ssh(trial: TrialRecord) -> dict[str, object]:
         assert trial.probe is not None
         return {"probe": trial.probe.model_copy(update={"over_ssh": OverSshRecord(host="db")})}

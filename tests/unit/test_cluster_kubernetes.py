@@ -53,7 +53,7 @@ def test_generators_are_on_hosts_of_their_own(spec: dict[str, Any]) -> None:
     assert term["topologyKey"] == "kubernetes.io/hostname"
 
 
-def test_nobody_enters_without_the_token(spec: dict[str, Any]) -> None:
+def test_access_needs_the_token(spec: dict[str, Any]) -> None:
     for group in groups(spec):
         (container,) = group["template"]["spec"]["containers"]
         variables = {each["name"]: each for each in container["env"]}

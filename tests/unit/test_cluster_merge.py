@@ -108,7 +108,7 @@ def test_histograms_beyond_an_hour_are_added_whole() -> None:
     assert [count for _, count in found] == [5, 3]
 
 
-def test_one_that_ends_early_holds_nobody_up() -> None:
+def test_a_generator_that_ends_early_does_not_delay_others() -> None:
     long, short = sample_events(2, 5, 300, 900), sample_events(2, 2, 300, 900, seed=1)
     merger = Merger(2, [0, 0])
     for event in short:

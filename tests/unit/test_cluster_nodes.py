@@ -68,7 +68,7 @@ def wait_for(file: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("why", ["closed", "over", "frozen", "signal"])
-def test_nothing_is_left_of_a_node_that_nobody_holds(tmp_path: Path, why: str) -> None:
+def test_an_abandoned_node_leaves_nothing(tmp_path: Path, why: str) -> None:
     logs = tmp_path / "logs"
     logs.mkdir()
     with begun(cwd=tmp_path, logs=str(logs), lease_s=5 if why == "over" else 600) as process:
@@ -138,7 +138,7 @@ def test_how_much_a_node_does_at_once(tasks: int | None, said: set[str]) -> None
     assert {each for each in command if each.startswith("--num-cpus")} == said
 
 
-def test_places() -> None:
+def test_lists_of_generators() -> None:
     found = generators(["local:2", "ssh://a,u@b:22"])
     assert (found.local, found.ssh) == (2, (SshNode("a", None, None), SshNode("b", "u", 22)))
     assert generators(["ray://head:10001"]).ray == "ray://head:10001"
@@ -161,7 +161,7 @@ def test_places() -> None:
         (["ssh://a b"], "is not a host"),
     ],
 )
-def test_what_is_no_place(texts: list[str], why: str) -> None:
+def test_malformed_lists_of_generators(texts: list[str], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         generators(texts)
 

@@ -101,13 +101,13 @@ def refused(address: str) -> EngineError:
     return raised.value
 
 
-def test_nobody_is_there() -> None:
+def test_nothing_listens_at_the_address() -> None:
     error = refused(closed())
     assert "no process listens there: " in error.message
     assert "--ray-client-server-port" in (error.hint or "")
 
 
-def test_somebody_else_is_there() -> None:
+def test_another_service_answers() -> None:
     with another(b"SSH-2.0-OpenSSH_9.2\r\n") as address:
         error = refused(address)
     assert "no server of Ray's clients answers: " in error.message
@@ -148,7 +148,7 @@ def test_ray_without_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
     assert error.hint == "pip install 'ray[client]'"
 
 
-def test_who_answers_is_joined() -> None:
+def test_a_cluster_that_answers_is_joined() -> None:
     with proxy(lets_in=True) as address:
         ray_start.look(address)
 

@@ -76,7 +76,7 @@ def test_a_host_has_a_certificate_for_its_address_in_the_cluster() -> None:
         assert len(found) == len(set(found))
 
 
-def test_what_crosses_a_network_in_the_clear_is_known() -> None:
+def test_unencrypted_connections_over_a_network_are_detected() -> None:
     assert is_in_the_clear("ray://head:10001", {})
     assert is_in_the_clear("ray://192.0.2.7:10001", {"RAY_USE_TLS": "0"})
     assert not is_in_the_clear("ray://head:10001", {"RAY_USE_TLS": "1"})

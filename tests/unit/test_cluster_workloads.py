@@ -63,7 +63,7 @@ def test_an_outage_within_a_second_belongs_to_the_last_one_and_one_without_an_en
     assert (one["length_us"], one["clients_never_back"]) == (None, 2)
 
 
-def test_where_one_generator_was_never_cut_off_somebody_was_always_there() -> None:
+def test_there_is_no_outage_while_one_generator_is_connected() -> None:
     (one,) = outages([outage(3, 1, (3, 4))], [])
     assert one["all_away_us"] == 0
 

@@ -25,7 +25,7 @@ class Disk:
         return DiskGuard(limit, free=self.left, clock=lambda: self.now)
 
 
-def test_it_stops_the_run_and_says_where_and_how_much(tmp_path: Path) -> None:
+def test_the_guard_stops_the_run_and_names_disk_and_space(tmp_path: Path) -> None:
     disk = Disk()
     guard = disk.guard("8GB")
     guard.watch("the run's folder", tmp_path)
@@ -39,7 +39,7 @@ def test_it_stops_the_run_and_says_where_and_how_much(tmp_path: Path) -> None:
     )
 
 
-def test_it_looks_once_a_second_and_once_at_each_file_system(tmp_path: Path) -> None:
+def test_the_guard_checks_each_file_system_once_a_second(tmp_path: Path) -> None:
     disk = Disk()
     guard = disk.guard("8GB")
     cluster = tmp_path / "data"
@@ -69,7 +69,7 @@ def test_wal_and_tablespaces_elsewhere_are_looked_after(tmp_path: Path) -> None:
     assert asked == [cluster, cluster / "pg_wal", cluster / "pg_tblspc" / "16384"]
 
 
-def test_without_a_limit_nobody_looks(tmp_path: Path) -> None:
+def test_without_a_limit_no_disk_is_checked(tmp_path: Path) -> None:
     disk = Disk()
     guard = disk.guard(None)
     guard.watch("the run's folder", tmp_path)
@@ -86,6 +86,6 @@ def test_sizes_have_postgresqls_units(text: str, count: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "5", "GB", "5 gb", "-1GB", "1GBs"])
-def test_what_is_no_size_is_refused(text: str) -> None:
+def test_a_malformed_size_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a size"):
         parse_bytes(text)

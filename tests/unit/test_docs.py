@@ -46,7 +46,7 @@ def test_the_readme_has_a_plan() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_lead_to_files_that_exist(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)", page.read_text()):
         assert (page.parent / target).exists(), target
 
@@ -78,7 +78,7 @@ def test_files_that_a_paper_names_exist(page: Path) -> None:
     assert missing == []
 
 
-def test_links_to_the_repository_lead_somewhere() -> None:
+def test_links_to_the_repository_lead_to_files_that_exist() -> None:
     form = re.compile(r"\(https://github\.com/pgdyno/pgdyno/blob/main/([^)#]+)\)")
     named = {path for page in PAGES for path in form.findall(page.read_text())}
     assert named
@@ -146,7 +146,7 @@ def typed() -> list[tuple[str, str]]:
     return found
 
 
-def test_every_call_in_the_docs_has_options_that_there_are() -> None:
+def test_every_command_in_the_docs_has_valid_options() -> None:
     known = {
         " ".join(words[1:]): {option for each in command.params for option in each.opts}
         for words, command in commands_page.commands(typer.main.get_command(app), ("pgdyno",))

@@ -163,7 +163,7 @@ def test_the_cost_is_measured_here() -> None:
     assert 0 < cost.under_1_us <= 1
 
 
-def test_this_machine_tells() -> None:
+def test_the_checks_work_on_this_machine() -> None:
     here = System()
     assert (here.cpus_allowed() or 0) >= 1
     times = cpu.cpu_times(here)

@@ -139,10 +139,10 @@ def test_huge_pages(tmp_path: Path, free: int, asked: Needs, verdict: str) -> No
         ("[always] madvise never", "[always] madvise never", "warning"),
     ],
 )
-def test_transparent(tmp_path: Path, enabled: str, defrag: str, verdict: str) -> None:
+def test_transparent_huge_pages(tmp_path: Path, enabled: str, defrag: str, verdict: str) -> None:
     system = tree(tmp_path, {f"{memory.THP}/enabled": enabled, f"{memory.THP}/defrag": defrag})
     assert memory.transparent(system).verdict == verdict
 
 
-def test_this_machine_tells() -> None:
+def test_the_check_works_on_this_machine() -> None:
     assert memory.size(System(), Needs()).verdict != "unknown"

@@ -90,7 +90,7 @@ def test_commits_that_wait_for_no_disk(tmp_path: Path) -> None:
     assert needs_of_plan(load_plan(path), home, []).durable
 
 
-def test_of_what_is_swept_the_largest_counts(tmp_path: Path) -> None:
+def test_the_largest_swept_value_counts(tmp_path: Path) -> None:
     path = tmp_path / "swept.toml"
     path.write_text(SWEPT.format(settings='"settings.shared_buffers" = ["1GB", "4GB", "512MB"]\nrate = [100, 2500]'))
     found = needs_of_plan(load_plan(path), Home.locate(tmp_path / "home"), [])
@@ -156,11 +156,11 @@ def test_a_template_takes_room_twice(tmp_path: Path) -> None:
     assert more == 2 * 150_000_000
 
 
-def test_what_does_not_write(tmp_path: Path) -> None:
+def test_read_only_scripts_do_not_write(tmp_path: Path) -> None:
     assert not asked(tmp_path, script="select-only").writes
 
 
-def test_what_a_file_does_is_not_known(tmp_path: Path) -> None:
+def test_a_script_file_is_assumed_to_write(tmp_path: Path) -> None:
     (tmp_path / "mine.sql").write_text("SELECT 1;\n")
     found = asked(tmp_path, script="mine.sql")
     assert (found.scripts, found.writes) == ((), True)
@@ -174,7 +174,7 @@ def test_sizes_of_settings(text: str, count: int) -> None:
     assert size_of({"shared_buffers": text}, "shared_buffers") == count
 
 
-def test_of_several_verdicts_the_worst_counts() -> None:
+def test_the_worst_of_several_verdicts_counts() -> None:
     checks = [good("cpu.cores", "8"), unknown("cpu.turbo", "?"), note("cpu.steal", "1 %", "means")]
     assert worst(checks) == "note"
     assert worst([*checks, stop("storage.free", "0", "means", "change"), warning("machine.load", "1", "m")]) == "stop"

@@ -42,7 +42,7 @@ def test_the_nearest_mount_above(tmp_path: Path) -> None:
     }
 
 
-def test_of_two_on_one_point_the_last_is_seen(tmp_path: Path) -> None:
+def test_the_last_of_two_mounts_at_one_point_counts(tmp_path: Path) -> None:
     text = mountinfo() + "40 30 0:50 / /data rw - tmpfs none rw\n"
     mount = mount_of(tree(tmp_path, {"proc/self/mountinfo": text}), Path("/data/x"))
     assert mount is not None
@@ -140,14 +140,14 @@ def test_mounts_that_nobody_tells(tmp_path: Path) -> None:
         (0, 4 * GIB, False, "note"),
     ],
 )
-def test_room(needed: int, free: int, kept: bool, verdict: str) -> None:
+def test_free_space(needed: int, free: int, kept: bool, verdict: str) -> None:
     check = storage.free(Place(Path("/x"), ("data of a",), bytes=needed, kept=kept), free, 100 * GIB)
     assert check.verdict == verdict
     assert check.measured == {"free_bytes": free, "needed_bytes": needed}
 
 
 @pytest.mark.parametrize(("limit", "verdict"), [(12 * GIB, "warning"), (9 * GIB, "stop"), (50 * GIB, "good")])
-def test_room_that_the_plan_limits(limit: int, verdict: str) -> None:
+def test_free_space_limited_by_the_plan(limit: int, verdict: str) -> None:
     place = Place(Path("/x"), ("data of a",), bytes=10 * GIB, in_memory=True, limit_bytes=limit)
     check = storage.free(place, 60 * GIB, 100 * GIB)
     assert (check.verdict, "tmpfs_size" in check.change) == (verdict, verdict != "good")
@@ -159,7 +159,7 @@ def test_memory_that_the_plan_wants_is_a_note(tmp_path: Path) -> None:
     assert storage.sync_time(place, Needs(plan="p", servers=1), SyncTime(1, 2, 1000)).verdict == "good"
 
 
-def test_room_here(tmp_path: Path) -> None:
+def test_free_space_on_this_machine(tmp_path: Path) -> None:
     free, whole = free_bytes(tmp_path)
     assert 0 < free <= whole
 

@@ -121,7 +121,7 @@ def test_a_plan_of_pairs_takes_half_of_the_time(tmp_path: Path) -> None:
         ("[sweep]", '[reset]\ndrop_cache = "machine"\n[sweep]', "reset.drop_cache", "cache of the other target"),
     ],
 )
-def test_what_cannot_be_a_duet_is_refused(tmp_path: Path, old: str, new: str, at: str, message: str) -> None:
+def test_impossible_duets_are_refused(tmp_path: Path, old: str, new: str, at: str, message: str) -> None:
     text = PLAN.replace(old, new, 1)
     if new.startswith("generators"):
         text = f'generators = ["ssh://x"]\n{PLAN}'

@@ -50,7 +50,7 @@ def test_a_known_number_is_asked_for_unless_the_plan_has_one(tmp_path: Path) -> 
     assert "--jobs=2" in trial_options(plan, planned, 1, phases, workers=4)
 
 
-def test_what_was_tried_and_added_is_in_the_record(tmp_path: Path) -> None:
+def test_tried_and_added_workers_are_in_the_record(tmp_path: Path) -> None:
     events = sample_events(4, 3, 2000, 500)
     warmup_us = round(events[0]["warmup_s"] * 1e6)
     tried = [{"workers": 1, "tps": 100.5, "slots": 4}, {"workers": 2, "tps": 130.0, "slots": 4}]

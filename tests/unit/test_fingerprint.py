@@ -151,7 +151,7 @@ def test_a_target_that_only_one_has_is_one_line() -> None:
     ]
 
 
-def test_what_one_does_not_tell_is_neither_alike_nor_different() -> None:
+def test_a_field_that_one_run_lacks_is_neither_equal_nor_different() -> None:
     for other in (changed(host_disks={}), changed(server_configure=None), changed(server_dataset_marks=["unmarked"])):
         (found,) = comparable(BASE, other)
         assert (found.severity, found.why.id) == (Severity.CAUTION, "unknown-of-one")
@@ -180,7 +180,7 @@ def test_no_target_in_common() -> None:
     assert (first.field, first.severity, first.b) == ("servers", Severity.REFUSED, "x, y")
 
 
-def test_what_a_later_version_knows_is_a_caution() -> None:
+def test_a_field_of_a_later_version_is_a_caution() -> None:
     later = Fingerprint.model_validate({**BASE.model_dump(), "weather": "rain"})
     (found,) = comparable(BASE, later)
     assert (found.field, found.severity) == ("weather", Severity.CAUTION)

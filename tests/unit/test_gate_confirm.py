@@ -43,7 +43,7 @@ def test_the_second_measurement_decides(
     assert f"{confirmed} of 1 suspected regressions confirmed" in str(found.notes[0])
 
 
-def test_what_cannot_be_measured_again_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_regression_that_cannot_be_measured_again_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object, **__: object) -> Path:
         raise UsageError("no server")
 

@@ -225,7 +225,7 @@ def test_connections_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             each.close()
 
 
-def test_one_who_reads_nothing_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_reads_nothing_is_disconnected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection_limits, "STALLED_S", 0.3)
     lost = threading.Event()
     end = connection_limits.BoundedProtocol.connection_lost
@@ -244,7 +244,7 @@ def test_one_who_reads_nothing_is_cut_off(tmp_path: Path, monkeypatch: pytest.Mo
         assert lost.wait(60)
 
 
-def test_wishes_go_through_no_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_to_a_run_follow_no_symbolic_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control, "is_running", lambda _run: True)
     own, linked = tmp_path / "own", tmp_path / "linked"
     (own / control.CONTROL).mkdir(parents=True)

@@ -50,7 +50,7 @@ def test_a_file_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest
     assert "big.txt: it is larger than 1 MiB" in refused(tmp_path / "big.txt", tmp_path / "runs")
 
 
-def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_a_binary_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "figures.xlsx").write_bytes(b"PK\x03\x04" + bytes(500))
     assert "figures.xlsx: it is not text" in refused(tmp_path / "figures.xlsx", tmp_path / "runs")
 
@@ -81,7 +81,7 @@ def test_a_comma_that_can_only_be_decimal_is(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["1,23,4", "1..2", "9" * 41, "1e400", "", "-", "٣", "12,"])
-def test_what_is_no_number_is_refused(text: str) -> None:
+def test_a_malformed_number_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a number"):
         number(text)
 

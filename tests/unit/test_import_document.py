@@ -247,5 +247,5 @@ def test_equations_are_worked_out() -> None:
 
 
 @pytest.mark.parametrize("formula", ["__import__('os')", "2 ** 9999", "1 / 0", "", "a + b", "(1"])
-def test_what_is_no_formula_is_not_evaluated(formula: str) -> None:
+def test_text_that_is_no_formula_is_not_evaluated(formula: str) -> None:
     assert evaluate(formula) is None

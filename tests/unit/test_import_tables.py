@@ -86,7 +86,7 @@ def test_figures_without_any_unit_are_taken_as_transactions_a_second_and_say_so(
     assert {each.words["unit"] for each in outputs} == {"not printed: taken as transactions a second"}
 
 
-def test_what_may_be_latencies_is_listed_and_not_taken_for_throughput() -> None:
+def test_possible_latencies_are_listed_and_not_read_as_throughput() -> None:
     text = "Latency in ms\n\n| threads | PG14 | PG15 |\n|---|---|---|\n| 8 | 120.5 | 130.5 |\n| 16 | 220.5 | 230.5 |\n"
     document = read_document(text)
     assert document.outputs == []

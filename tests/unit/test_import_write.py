@@ -77,7 +77,7 @@ def test_a_published_report_imports_whole(
     assert len(to_csv(run).splitlines()) == count + 1
 
 
-def test_what_was_not_printed_is_none(tmp_path: Path) -> None:
+def test_figures_that_were_not_printed_are_none(tmp_path: Path) -> None:
     run = imported(tmp_path, documents.tpm_report())
     trial = run.trials[0]
     assert (run.manifest.host, run.manifest.pgdrive, trial.started_at) == (None, None, None)

@@ -74,7 +74,7 @@ def test_repeats_take_turns_at_the_instances(tmp_path: Path) -> None:
         ("[sweep]", '[search]\nfind = "peak"\n[sweep]', "search", "a search measures one server"),
     ],
 )
-def test_what_instances_cannot_be_is_refused(tmp_path: Path, old: str, new: str, at: str, message: str) -> None:
+def test_impossible_instances_are_refused(tmp_path: Path, old: str, new: str, at: str, message: str) -> None:
     with pytest.raises(PlanError) as refused:
         load_plan(str(plan_file(tmp_path, PLAN.replace(old, new))))
     assert any(each.path == at and message in each.message for each in refused.value.problems), refused.value.problems

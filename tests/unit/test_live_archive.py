@@ -113,7 +113,7 @@ def test_a_fingerprint_leaves_out_what_is_compared(runs: Path) -> None:
     assert fingerprint_of(one) == fingerprint_of(other) != fingerprint_of(fingerprint("Slow CPU"))
 
 
-def test_what_cannot_be_read_says_why(runs: Path, client: TestClient) -> None:
+def test_unreadable_runs_have_a_reason(runs: Path, client: TestClient) -> None:
     folder = run_of(runs)
     (folder.path / "manifest.json").write_text("{")
     text = client.get("/").text

@@ -74,7 +74,7 @@ def test_names_and_addresses_of_ours(tmp_path: Path, host: str) -> None:
         assert client.get("/", headers={"host": host}).status_code == 200
 
 
-def test_without_the_token_there_is_nothing(guarded: TestClient) -> None:
+def test_without_the_token_no_page_is_served(guarded: TestClient) -> None:
     answer = guarded.get("/")
     assert (answer.status_code, answer.headers["location"]) == (303, "/enter")
     assert guarded.get("/run/x/report", headers={"sec-fetch-dest": "empty"}).status_code == 401

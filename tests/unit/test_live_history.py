@@ -35,7 +35,7 @@ def client(runs: Path) -> Iterator[TestClient]:
         yield client
 
 
-def test_where_the_level_changed_and_what_else_did(runs: Path, client: TestClient) -> None:
+def test_the_history_shows_changes_of_level_and_fingerprint(runs: Path, client: TestClient) -> None:
     apart = runs / ".patterns"
     many_runs(runs, 7, like=run_of(apart, workload=MARKUP))
     faster = run_of(apart, tps=600, workload=MARKUP, fingerprint=fingerprint("Faster CPU"))
@@ -69,7 +69,7 @@ def test_the_search_of_the_list_is_that_of_the_history(runs: Path, client: TestC
     assert "its level did not change" in client.get("/history").text
 
 
-def test_what_has_no_history(runs: Path, client: TestClient) -> None:
+def test_single_runs_and_unknown_metrics_have_no_history(runs: Path, client: TestClient) -> None:
     assert "No point was measured by two" in client.get("/history").text
     run_of(runs)
     assert "No point was measured by two" in client.get("/history").text

@@ -133,7 +133,7 @@ def test_the_page_sees_how_the_interval_narrows(run: Path) -> None:
     assert Watched(run).whole()["looks"] == []
 
 
-def test_another_go_at_a_run_goes_on_with_its_journal(run: Path) -> None:
+def test_a_resumed_run_continues_its_journal(run: Path) -> None:
     for numbers in ((1,), (2, 3)):
         with JournalView(QuietView()) as view:
             view.event(RunBegan(run, TRIALS))
@@ -190,7 +190,7 @@ def sample(wall_s: float, source: str, labels: dict[str, str], **values: float) 
     return {"event": "sample", "wall_us": int(wall_s * 1e6), "source": source, "span_us": 1_000_000, "rows": [row]}
 
 
-def test_what_the_probe_saw_by_second() -> None:
+def test_samples_of_the_probe_by_second() -> None:
     sampled = Sampled()
     sampled.add(
         [
@@ -235,7 +235,7 @@ def test_classes_of_waits() -> None:
     assert found == ["WAL", "LWLock", "other", "other"]
 
 
-def test_wishes_reach_the_run(run: Path) -> None:
+def test_requests_reach_the_run(run: Path) -> None:
     with running(run), JournalView(QuietView(), controlled=True) as view:
         view.event(RunBegan(run, TRIALS))
         assert (run / CONTROL).stat().st_mode & 0o777 == 0o700
@@ -269,7 +269,7 @@ def test_a_run_without_live_takes_no_wishes(run: Path) -> None:
         ask(run, Ask.STOP_NOW)
 
 
-def test_whose_a_connection_is() -> None:
+def test_the_owner_of_a_connection_is_known() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
         port = client.getsockname()[1]
         assert owner_of(port) == os.geteuid()
@@ -298,7 +298,7 @@ def test_a_server_beside_a_run_ends_when_nobody_needs_it(run: Path) -> None:
     assert after(1)
 
 
-def test_one_reads_for_all(run: Path) -> None:
+def test_one_reader_serves_all_watchers(run: Path) -> None:
     made = []
 
     def make(path: Path) -> Watched:

@@ -84,7 +84,7 @@ def test_a_stored_run_is_openmetrics_with_times(run: RunFolder) -> None:
     assert {each.labels["trial"] for each in families["pgdyno_trial"].samples} == {"1", "2"}
 
 
-def test_one_trial_alone(run: RunFolder) -> None:
+def test_a_single_trial_can_be_exported(run: RunFolder) -> None:
     families = parsed(exported(run, 2))
     assert {each.labels["trial"] for family in families.values() for each in family.samples} == {"2"}
     with pytest.raises(StoreError, match="has no trial 9"):
@@ -107,7 +107,7 @@ def test_buckets_are_those_of_the_histogram() -> None:
     assert sorted(buckets.counts) == list(buckets.counts)
 
 
-def test_what_limited_a_trial(run: RunFolder) -> None:
+def test_the_bottleneck_of_a_trial(run: RunFolder) -> None:
     first, second = seen_beside(load_run(run))
     assert (first.cpu, first.steal, first.wal_bytes_per_s) == (0.5, 0.0, 1000.0)
     assert (first.waits[0][:2], first.disk, first.disk_utilisation) == (("IO", "WalSync"), "vda", 0.2)

@@ -64,6 +64,6 @@ def test_addresses_are_on_loopback_unless_another_is_named(text: str, expected: 
 
 
 @pytest.mark.parametrize("text", ["", "x", "example.com:9187", "1.2.3.4:70000", "1.2.3.4:-1"])
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_a_malformed_address_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="needs an address and a port"):
         parse_address(text)

@@ -37,6 +37,6 @@ def test_unknown_words_are_the_same_in_an_unknown_version_only() -> None:
     ],
     ids=["another value", "another kind", "no kind", "a line less", "a number more"],
 )
-def test_another_meaning_is_never_the_same(theirs: str) -> None:
+def test_different_meanings_are_never_equal(theirs: str) -> None:
     with pytest.raises(AssertionError):
         assert_same_words(OURS, theirs, UNKNOWN_VERSION)

@@ -55,7 +55,7 @@ def test_a_plan_that_can_answer_has_no_warning(plan: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["aurora-sysbench", "graviton-pgbench", "pgecons-queries", "pgecons-tprocc"])
-def test_nor_does_one_on_a_server_of_this_machine(name: str) -> None:
+def test_a_plan_of_the_catalogue_on_this_machine_has_no_warning(name: str) -> None:
     assert [(each.path, each.message) for each in answer_warnings(load_plan(name, (), "embedded"))] == []
 
 

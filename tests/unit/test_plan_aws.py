@@ -25,7 +25,7 @@ def problems(folder: Path, *targets: str, more: str = "") -> list[Problem]:
     return caught.value.problems
 
 
-def test_what_it_comes_to_in_words_and_back_from_a_manifest(tmp_path: Path, root: Path) -> None:
+def test_rented_targets_are_described_and_survive_a_manifest(tmp_path: Path, root: Path) -> None:
     of_rds = rds(root, zones='["eu-central-1a"]', storage='"100GB"', snapshot='"loaded"', restore='"each-trial"')
     plan = load_plan(write_plan(tmp_path / "plan", of_rds, aurora(root, region='"eu-west-1"'))).plan
     assert plan.target["rds"].describe() == (
@@ -95,7 +95,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("kind", "keys", "path", "said"), REFUSED)
-def test_what_cannot_be_had(tmp_path: Path, root: Path, kind: str, keys: dict[str, str], path: str, said: str) -> None:
+def test_impossible_rentals_are_refused(tmp_path: Path, root: Path, kind: str, keys: dict[str, str], path: str, said: str) -> None:
     (problem,) = problems(tmp_path, {"rds": rds, "aurora": aurora}[kind](root, **keys))
     assert problem.path == f"target.{kind}.{path}"
     assert said in problem.message

@@ -44,7 +44,7 @@ def seconds(plan: Plan) -> float:
     return needed
 
 
-def test_what_fits_is_left_as_it_is() -> None:
+def test_a_plan_that_fits_is_not_reduced() -> None:
     wanted = plan()
     fitted = fit(wanted, room(seconds(wanted) + 1))
     assert fitted.plan == wanted
@@ -190,7 +190,7 @@ def test_axes_stay_crossed_when_curves_have_to_go() -> None:
     duration=st.integers(1, 3600),
     budget=st.integers(60, 7200),
 )
-def test_what_was_fitted_fits(clients: list[int], scales: list[int], repeats: int, duration: int, budget: int) -> None:
+def test_a_reduced_plan_fits(clients: list[int], scales: list[int], repeats: int, duration: int, budget: int) -> None:
     wanted = plan(
         sweep={"clients": clients, "scale": scales},
         trial={"warmup": "2s", "duration": f"{duration}s", "repeats": repeats},
@@ -210,7 +210,7 @@ def test_every_plan_of_the_catalogue_fits_into_ten_minutes(name: str) -> None:
     assert fitted.trial.most_repeats >= 6 or not compares_arms(fitted, fitted.points())
 
 
-def test_what_is_computed_from_the_clients_stays_computed() -> None:
+def test_values_computed_from_the_clients_stay_computed() -> None:
     sweep = {
         "clients": "1..128 doubling",
         "workers": "max(1, clients / 2)",
@@ -267,7 +267,7 @@ def test_standbys_take_time_disk_and_memory() -> None:
 BIG = {"scripts": ["select-only"], "scale": 1000}
 
 
-def test_what_it_says_is_needed_is_enough() -> None:
+def test_the_budget_named_in_the_error_is_enough() -> None:
     nine = {f"pg{version}": {"kind": "embedded", "version": str(version)} for version in range(10, 19)}
     wanted = plan(target=nine)
     with pytest.raises(UsageError) as refused:

@@ -59,7 +59,7 @@ def options(plan: Plan) -> list[str]:
         ('at = "8s"\ndo = "kill"\nfro = "1s"', "event[0].fro", "unknown key"),
     ],
 )
-def test_what_is_wrong_with_an_event_is_said_with_its_line(tmp_path: Path, text: str, field: str, message: str) -> None:
+def test_errors_in_events_are_reported_with_their_line(tmp_path: Path, text: str, field: str, message: str) -> None:
     with pytest.raises(PlanError) as caught:
         load(tmp_path, event(text))
     (problem,) = caught.value.problems
@@ -74,7 +74,7 @@ FOLLOWED = PLAN.replace("[workload]", "[target.new.replicas]\ncount = 1\n[worklo
 
 
 @pytest.mark.parametrize("do", ["restart", "kill", "pause", "promote"])
-def test_what_needs_a_server_of_ones_own_is_refused_over_the_network(tmp_path: Path, do: str) -> None:
+def test_events_that_need_an_own_server_are_refused_over_the_network(tmp_path: Path, do: str) -> None:
     lasts = 'for = "1s"\n' if do == "pause" else ""
     with pytest.raises(PlanError) as caught:
         load(tmp_path, f'{DSN}[[event]]\nat = "1s"\n{lasts}do = "{do}"\n')
@@ -86,7 +86,7 @@ def test_what_needs_a_server_of_ones_own_is_refused_over_the_network(tmp_path: P
 
 
 @pytest.mark.parametrize("do", ['"checkpoint"', '"vacuum"', '{ command = "true" }'])
-def test_what_needs_a_connection_only_is_possible_over_the_network(tmp_path: Path, do: str) -> None:
+def test_events_that_need_only_a_connection_are_possible_over_the_network(tmp_path: Path, do: str) -> None:
     (event,) = load(tmp_path, f'{DSN}[[event]]\nat = "1s"\ndo = {do}\n').event
     assert event.at == 1
 
@@ -102,7 +102,7 @@ def test_what_needs_a_connection_only_is_possible_over_the_network(tmp_path: Pat
         ('at = "1s"\ndo = "pause"\nfor = "3s"', 'at = "2s"\ndo = "promote"', "event[0].do"),
     ],
 )
-def test_behind_a_promote_the_primary_is_gone(tmp_path: Path, before: str, after: str, wrong: str | None) -> None:
+def test_no_event_on_the_primary_may_follow_a_promote(tmp_path: Path, before: str, after: str, wrong: str | None) -> None:
     text = f"{FOLLOWED}[[event]]\n{before}\n[[event]]\n{after}\n"
     if wrong is None:
         assert len(load(tmp_path, text).event) == 2
@@ -125,7 +125,7 @@ def test_clients_come_back_where_events_drop_connections(tmp_path: Path) -> None
     assert not any(option.startswith("--reconnect") for option in options(quiet))
 
 
-def test_their_patience_may_be_limited(tmp_path: Path) -> None:
+def test_the_time_for_reconnecting_can_be_limited(tmp_path: Path) -> None:
     plan = load(
         tmp_path, event('at = "3s"\ndo = { command = "true" }').replace("[trial]", '[trial]\nreconnect = "30s"')
     )

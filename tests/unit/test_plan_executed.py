@@ -64,7 +64,7 @@ def plan(tmp_path: Path) -> Path:
     return path
 
 
-def test_all_that_runs_code_is_listed_with_its_place(plan: Path) -> None:
+def test_everything_that_runs_code_is_listed_with_its_line(plan: Path) -> None:
     lines = [line.replace(f"{plan.parent}/", "") for line in executed_lines(load_plan(plan))]
     lines = [line.replace(str(plan.parent), "SOURCE") for line in lines]
     assert lines == [
@@ -119,7 +119,7 @@ def test_the_list_is_in_json_too(plan: Path) -> None:
     }
 
 
-def test_what_an_extended_plan_runs_has_its_place_there(plan: Path) -> None:
+def test_code_of_an_extended_plan_is_listed_with_that_plan_s_line(plan: Path) -> None:
     child = plan.parent / "child.toml"
     child.write_text('extends = "code"\nname = "child"\n[hooks]\nafter_run = "true"\n')
     found = {each.field: each for each in executed(load_plan(child))}

@@ -87,7 +87,7 @@ def test_conditions(text: str, holds: bool) -> None:
         ("1 + " * 200 + "1", "too long"),
     ],
 )
-def test_what_is_not_understood(text: str, message: str) -> None:
+def test_malformed_expressions(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message.replace("*", r"\*").replace("(", r"\(")):
         parse_expression(text)
 
@@ -103,13 +103,13 @@ def test_what_is_not_understood(text: str, message: str) -> None:
         ("protocol + 1", 'is "simple", not a number'),
     ],
 )
-def test_what_comes_to_no_number(text: str, message: str) -> None:
+def test_expressions_without_a_numeric_value(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         parse_expression(text).number(NAMES)
 
 
 @pytest.mark.parametrize("text", ["clients", "clients and scale > 1", "not clients", "clients > 1 or 5"])
-def test_what_is_no_condition(text: str) -> None:
+def test_expressions_that_are_no_conditions(text: str) -> None:
     with pytest.raises(ValueError, match="is not a condition"):
         parse_expression(text).holds(NAMES)
 

@@ -105,7 +105,7 @@ def test_settings_of_a_sweep_are_merged_in_any_form(folder: Path) -> None:
         ('trial.duration = "1s"', {"duration": 1.0, "warmup": 1.0, "transactions": None}),
     ],
 )
-def test_what_takes_the_place_of_something_else(folder: Path, own: str, kept: dict[str, object]) -> None:
+def test_keys_that_exclude_inherited_ones_replace_them(folder: Path, own: str, kept: dict[str, object]) -> None:
     trial = plan(folder, f'extends = "base"\n{own}\n').trial
     assert {name: getattr(trial, name) for name in kept} == kept
 
@@ -118,7 +118,7 @@ def test_a_duration_takes_the_place_of_phases(folder: Path) -> None:
     assert (found.phase, found.trial.duration, found.sweep.rate) == ([], 5.0, [10.0])
 
 
-def test_another_kind_of_target_takes_nothing_over(folder: Path) -> None:
+def test_another_kind_of_target_inherits_nothing(folder: Path) -> None:
     found = problems(folder, 'extends = "base"\ntarget.pg18 = { kind = "local", bin = "/nowhere" }\n')
     assert [problem.message for problem in found] == ["there is no folder /nowhere"]
 
@@ -136,13 +136,13 @@ def test_mistakes_are_named_with_the_file_that_they_stand_in(folder: Path) -> No
     ]
 
 
-def test_what_is_missing_is_missing_from_the_plan_itself(folder: Path) -> None:
+def test_missing_keys_are_reported_for_the_extending_plan(folder: Path) -> None:
     (folder / "base.toml").write_text("[workload]\nscale = 2\n")
     assert ("base.toml", 1, "workload.scripts") in places(folder, 'extends = "base"\nname = "mine"\n')
     assert (None, 2, "workload.scripts") in places(folder, 'extends = "base"\nworkload.scale = 3\n')
 
 
-def test_what_does_not_suit_the_plan_is_at_its_place(folder: Path) -> None:
+def test_conflicts_are_reported_where_the_value_is_written(folder: Path) -> None:
     text = 'extends = "base"\ntarget.pg18.settings.max_connections = 2\n'
     assert places(folder, text) == [("base.toml", 10, "sweep.clients[1]")]
     assert places(folder, 'extends = "base"\n', "target.pg18.settings.max_connections=2") == [
@@ -167,7 +167,7 @@ def test_toml_that_cannot_be_read_is_the_base_s(folder: Path) -> None:
         ('"mine"', "forms a cycle: mine.toml → mine.toml", None),
     ],
 )
-def test_what_cannot_be_extended(folder: Path, extends: str, message: str, hint: str | None) -> None:
+def test_files_that_cannot_be_extended(folder: Path, extends: str, message: str, hint: str | None) -> None:
     (problem,) = problems(folder, f'name = "mine"\nextends = {extends}\n')
     assert (problem.path, problem.line) == ("extends", 2)
     assert message in problem.message

@@ -78,7 +78,7 @@ def test_every_key_of_tomllib_has_a_line_and_no_other(newline: str) -> None:
     assert set(key_lines(text)) == set(_paths(tomllib.loads(text)))
 
 
-def test_what_is_nearest_to_something_missing_is_the_table_around_it() -> None:
+def test_a_missing_key_has_the_line_of_its_table() -> None:
     lines = key_lines(DOCUMENT)
     assert lines[nearest(lines, ("target", "pg18", "version"))] == 8
     assert nearest(lines, ("workload", "scripts")) == ()
@@ -195,10 +195,10 @@ def test_an_assignment_splits_where_it_was_put_together(key: str, place: int, va
 
 
 @pytest.mark.parametrize("text", ["", "=1", "a", "a.=1", "a b=1", "[0]=1", '"a=1'])
-def test_what_is_no_assignment(text: str) -> None:
+def test_lines_that_are_no_assignments(text: str) -> None:
     with pytest.raises(ValueError, match="expected"):
         split_assignment(text)
 
 
-def test_dotted() -> None:
+def test_dotted_names_of_keys() -> None:
     assert dotted(("target", "p g", "settings", "a.b", 3)) == 'target."p g".settings."a.b"[3]'

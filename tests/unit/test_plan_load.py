@@ -111,7 +111,7 @@ def test_a_file_that_cannot_be_read(mine: Path) -> None:
         (b"a = " + b"[" * 5000, None, "too deeply"),
     ],
 )
-def test_what_is_not_toml(mine: Path, content: bytes, line: int | None, message: str) -> None:
+def test_files_that_are_not_toml(mine: Path, content: bytes, line: int | None, message: str) -> None:
     mine.write_bytes(content)
     with pytest.raises(PlanError) as caught:
         load_plan(mine)
@@ -173,7 +173,7 @@ def test_overrides_do_not_leak_into_the_next_plan() -> None:
     assert load_plan("mine.toml").plan.sweep.clients == [1, 2]
 
 
-def test_what_a_manifest_keeps_of_a_plan_holds_no_password(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_plan_in_a_manifest_has_no_password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGPASSWORD", "s3cret")
     loaded = load_plan("quick")
     assert "s3cret" not in repr(loaded) + str(loaded.plan.as_resolved())

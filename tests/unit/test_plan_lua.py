@@ -65,7 +65,7 @@ def test_a_script_needs_no_dataset(tmp_path: Path) -> None:
         ('name = "oltp-insert"\noptions = { "pgsql-db" = "a" }\n', "pgsql-db names a server, which [target] does"),
     ],
 )
-def test_what_makes_no_sense_is_refused(tmp_path: Path, workload: str, message: str) -> None:
+def test_senseless_keys_are_refused(tmp_path: Path, workload: str, message: str) -> None:
     with pytest.raises(PlanError) as caught:
         loaded(tmp_path, workload)
     assert any(message in problem.message for problem in caught.value.problems)

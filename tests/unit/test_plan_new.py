@@ -28,7 +28,7 @@ def test_every_section_is_in_it() -> None:
     assert max(map(len, text.splitlines())) <= 120
 
 
-def test_what_is_commented_out_is_right_too(tmp_path: Path) -> None:
+def test_commented_out_lines_are_valid(tmp_path: Path) -> None:
     """Each comment that is a key works when its mark is taken away."""
     lines = new_plan(tmp_path / "mine.toml").splitlines()
     options = [at for at, line in enumerate(lines) if re.match(r"# [\w.]+ = ", line)]
@@ -51,7 +51,7 @@ def test_what_is_commented_out_is_right_too(tmp_path: Path) -> None:
         assert load_plan(tmp_path / "mine.toml").plan.points(), lines[at]
 
 
-def test_what_is_there_stays(tmp_path: Path) -> None:
+def test_an_existing_file_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text("mine")
     with pytest.raises(UsageError, match="already exists"):
@@ -61,7 +61,7 @@ def test_what_is_there_stays(tmp_path: Path) -> None:
         write_new_plan(tmp_path)
 
 
-def test_where_nothing_can_be_written(tmp_path: Path) -> None:
+def test_a_folder_without_write_permission(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="does not exist"):
         write_new_plan(tmp_path / "no" / "mine.toml")
     with pytest.raises(StoreError, match="cannot write"):

@@ -41,7 +41,7 @@ def plan(tmp_path: Path) -> Path:
     return file
 
 
-def test_without_it_the_targets_are_the_plans_own(plan: Path) -> None:
+def test_without_the_option_the_plan_s_targets_are_used(plan: Path) -> None:
     loaded = load_plan(plan).plan
     assert list(loaded.target) == ["rds"]
     # the others are no part of what runs

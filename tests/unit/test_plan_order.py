@@ -121,7 +121,7 @@ def test_settings_change_no_more_often_than_the_arms() -> None:
 
 
 @given(order=st.sampled_from(ORDERS), plan=plans)
-def test_what_chance_does_not_decide_is_the_same_for_every_seed(order: Order, plan: Planned) -> None:
+def test_orders_without_chance_do_not_depend_on_the_seed(order: Order, plan: Planned) -> None:
     if not by_chance(order, plan.targets, plan.points):
         assert plan.places(order) == in_order(order, plan.targets, plan.points, plan.repeats, plan.seed + 1)
 
@@ -136,7 +136,7 @@ def test_two_arms_leave_nothing_to_chance() -> None:
     assert in_order("interleaved", ["a"], swept(3, 1, 2), 4, 1) == in_order("interleaved", ["a"], swept(3, 1, 2), 4, 2)
 
 
-def test_what_cannot_be_interleaved_is_not() -> None:
+def test_points_that_cannot_be_interleaved_are_not() -> None:
     alone = [Point(clients=each, settings={"max_connections": str(each)}) for each in (1, 2, 3)]
     assert resolved_order(None, ["a"], alone) == "as-listed"
     assert resolved_order(None, ["a", "b"], alone) == "interleaved"

@@ -51,7 +51,7 @@ def write(folder: Path, more: str = "") -> str:
         ('settings = { shared_buffers = "1GB" }', "put it under parameters"),
     ],
 )
-def test_what_a_host_cannot_have(tmp_path: Path, more: str, said: str) -> None:
+def test_impossible_keys_of_a_host_are_refused(tmp_path: Path, more: str, said: str) -> None:
     with pytest.raises(PlanError) as caught:
         load_plan(write(tmp_path, more))
     problems = "\n".join(f"{each.path}: {each.message}; {each.hint}" for each in caught.value.problems)

@@ -65,7 +65,7 @@ def test_over_the_network_there_is_no_log_to_read(tmp_path: Path) -> None:
         ("statements = -1", "must be at least 0"),
     ],
 )
-def test_what_makes_no_sense_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_senseless_keys_are_refused(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(PlanError) as caught:
         spec(tmp_path, text)
     (problem,) = caught.value.problems

@@ -114,7 +114,7 @@ SCHEMA = [
 
 
 @pytest.mark.parametrize(("old", "new", "path", "line", "message", "hint"), SCHEMA)
-def test_schema(folder: Path, old: str, new: str, path: str, line: int | None, message: str, hint: str | None) -> None:
+def test_problems_that_the_schema_finds(folder: Path, old: str, new: str, path: str, line: int | None, message: str, hint: str | None) -> None:
     problem = the_problem(folder, changed(old, new))
     assert (problem.path, problem.line) == (path, line)
     assert message in problem.message
@@ -237,7 +237,7 @@ def test_a_local_target_without_bin_needs_pg_config(folder: Path, monkeypatch: p
     assert load_plan(folder / "mine.toml").plan.target["pg18"].kind == "local"
 
 
-def test_what_an_override_broke_stands_in_no_line(folder: Path) -> None:
+def test_problems_of_overrides_have_no_line(folder: Path) -> None:
     for override, path in [
         ("sweep.clients=[1,1]", "sweep.clients[1]"),
         ("trial.duration=x", "trial.duration"),
@@ -248,7 +248,7 @@ def test_what_an_override_broke_stands_in_no_line(folder: Path) -> None:
         assert "given by --set" in (problem.hint or "")
 
 
-def test_what_an_override_did_not_touch_keeps_its_line(folder: Path) -> None:
+def test_problems_outside_of_overrides_keep_their_line(folder: Path) -> None:
     problem = the_problem(folder, changed("[1, 4]", "0"), "trial.repeats=2")
     assert (problem.path, problem.line) == ("sweep.clients", 8)
 

@@ -28,7 +28,7 @@ from pgdyno.plan.sweeps.spec import MOST_VALUES, expand_range
         ("64MB..192MB step 64MB", "64MB 128MB 192MB"),
     ],
 )
-def test_what_a_range_comes_to(text: str, values: str) -> None:
+def test_values_of_ranges(text: str, values: str) -> None:
     assert expand_range(text) == values.split()
 
 
@@ -49,7 +49,7 @@ def test_what_a_range_comes_to(text: str, values: str) -> None:
         ("1..1000000", "1,000,000 values"),
     ],
 )
-def test_what_is_no_range(text: str, message: str) -> None:
+def test_malformed_ranges(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message.replace(".", r"\.")):
         expand_range(text)
 

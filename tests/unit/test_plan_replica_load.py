@@ -80,7 +80,7 @@ def test_clients_are_shared_out_evenly(clients: int, standbys: int, each: list[i
         (("clients = 5\n", "client = 5\nclients = 5\n"), "replica_load.client", "unknown key"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, change: tuple[str, str], field: str, message: str) -> None:
+def test_errors_are_reported_with_their_line(tmp_path: Path, change: tuple[str, str], field: str, message: str) -> None:
     with pytest.raises(PlanError) as caught:
         load(tmp_path, (PLAN + LOAD).replace(*change))
     (problem,) = caught.value.problems

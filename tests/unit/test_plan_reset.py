@@ -46,7 +46,7 @@ def problems(folder: Path, text: str, *overrides: str) -> list[Problem]:
     return caught.value.problems
 
 
-def test_without_it_a_plan_does_what_pgbench_does(tmp_path: Path) -> None:
+def test_without_reset_a_plan_vacuums_as_pgbench_does(tmp_path: Path) -> None:
     plan = load_plan(write(tmp_path, PLAN)).plan
     assert plan.as_resolved()["reset"] == {
         "method": "vacuum",
@@ -79,7 +79,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("lines", "field", "line", "said", "hint"), REFUSED)
-def test_what_cannot_be_done_is_refused_with_its_line(
+def test_impossible_resets_are_refused_with_their_line(
     tmp_path: Path, lines: str, field: str, line: int, said: str, hint: str | None
 ) -> None:
     (found,) = problems(tmp_path, PLAN + lines)
@@ -88,7 +88,7 @@ def test_what_cannot_be_done_is_refused_with_its_line(
     assert hint is None or (found.hint is not None and hint in found.hint)
 
 
-def test_all_of_it_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_problems_are_reported_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pgdyno.plan.checks.reset, "DROP_CACHES", tmp_path / "not there")
     text = PLAN + 'method = "template"\nstrategy = "file_copy"\nfile_copy_method = "clone"\ndrop_cache = "machine"\n'
     found = problems(tmp_path, text)
@@ -198,7 +198,7 @@ WORDS = [
 
 
 @pytest.mark.parametrize(("lines", "words"), WORDS)
-def test_what_is_done_is_said(tmp_path: Path, lines: str, words: str) -> None:
+def test_the_steps_of_a_reset_are_described(tmp_path: Path, lines: str, words: str) -> None:
     assert before_each_trial(load_plan(write(tmp_path, PLAN + lines)).plan) == words
 
 

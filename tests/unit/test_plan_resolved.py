@@ -70,7 +70,7 @@ def test_a_plan_of_the_catalogue_comes_back_as_it_was(entry: object) -> None:
     assert planned_trials(back, 5) == planned_trials(plan, 5)
 
 
-def test_what_a_report_shows_of_a_plan_can_be_run_again() -> None:
+def test_the_plan_in_a_report_can_be_run_again() -> None:
     plan = Plan.model_validate(tomllib.loads(WHOLE))
     assert Plan.model_validate(tomllib.loads(plan_toml(plan.as_resolved()))).as_resolved() == plan.as_resolved()
 
@@ -94,7 +94,7 @@ def test_seconds_without_a_unit_are_for_manifests_only() -> None:
         ('[hooks]\nbefore_trail = "sync"', "unknown key"),
     ],
 )
-def test_what_is_wrong_with_limits_and_hooks_is_said_with_its_line(
+def test_errors_in_limits_and_hooks_are_reported_with_their_line(
     tmp_path_factory: pytest.TempPathFactory, line: str, said: str
 ) -> None:
     path = tmp_path_factory.mktemp("plan") / "wrong.toml"

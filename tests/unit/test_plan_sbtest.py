@@ -90,6 +90,6 @@ def test_a_plan_on_pgbench_s_tables_says_nothing_of_it(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_impossible_keys_are_refused(tmp_path: Path, text: str, said: str) -> None:
     found = problems(tmp_path, text)
     assert any(said in each for each in found), found

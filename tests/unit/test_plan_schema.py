@@ -53,7 +53,7 @@ def test_the_shipped_schema_is_the_one_of_this_version() -> None:
     assert shipped == schema_text(), "write it anew: pgdyno plan schema > docs/reference/plan.schema.json"
 
 
-def test_it_is_a_schema() -> None:
+def test_the_schema_is_a_valid_json_schema() -> None:
     jsonschema.Draft7Validator.check_schema(SCHEMA)
 
 
@@ -80,7 +80,7 @@ def test_every_plan_that_is_shipped_or_shown_fits(name: str, text: str) -> None:
         ("extends", "quick"),
     ],
 )
-def test_what_is_right_fits(path: str, value: object) -> None:
+def test_valid_plans_match_the_schema(path: str, value: object) -> None:
     jsonschema.validate(changed(path, value), SCHEMA, jsonschema.Draft7Validator)
 
 
@@ -104,7 +104,7 @@ def test_what_is_right_fits(path: str, value: object) -> None:
         ("workload/scripts", "select-only"),
     ],
 )
-def test_what_is_wrong_does_not(path: str, value: object) -> None:
+def test_invalid_plans_do_not_match_the_schema(path: str, value: object) -> None:
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(changed(path, value), SCHEMA, jsonschema.Draft7Validator)
 

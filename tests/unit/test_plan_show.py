@@ -46,7 +46,7 @@ def test_the_lines_of_an_error_are_the_same() -> None:
     assert problem_lines(PlanError("a.toml", PROBLEMS)) == check_text(PROBLEMS, "a.toml").splitlines()
 
 
-def test_where_the_load_is_made() -> None:
+def test_hosts_of_the_load_are_shown() -> None:
     assert "load from" not in shown([])
     assert "load from local:2, ssh://a\n" in "\n".join(
         each.rstrip() for each in shown(['generators=["local:2", "ssh://a"]']).split("\n")
@@ -94,7 +94,7 @@ def test_a_limit_in_transactions_has_no_time() -> None:
     assert "18 trials; each ends after 1,000 transactions per client" in out.getvalue()
 
 
-def test_json() -> None:
+def test_show_as_json() -> None:
     data = json.loads(show_json(load_plan("quick", ["trial.repeats=1"])))
     assert (data["source"], data["measuring_s"], len(data["trials"])) == ("quick", 30.0, 6)
     assert data["trials"][2] == {

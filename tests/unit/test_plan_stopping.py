@@ -73,7 +73,7 @@ def test_ranges_that_are_none(repeats: str, message: str) -> None:
     assert message in problem
 
 
-def test_one_arm_has_nothing_to_decide() -> None:
+def test_a_range_of_repeats_needs_two_arms() -> None:
     text = TWO.replace('[target.b]\nkind = "embedded"\nversion = "17"\n', "")
     (problem,) = problems(text)
     assert problem == (

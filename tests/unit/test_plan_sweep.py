@@ -114,7 +114,7 @@ def test_expressions_on_expressions(tmp_path: Path) -> None:
     assert (found.clients, found.workers, found.rate) == (16, 4, 0.4)
 
 
-def test_what_is_excluded_need_not_be_right(tmp_path: Path) -> None:
+def test_excluded_points_may_be_invalid(tmp_path: Path) -> None:
     found = points(tmp_path, 'clients = [1, 2]\nworkers = "clients / 2"\nexclude = "clients == 1"')
     assert [point.clients for point in found] == [2]
 
@@ -179,14 +179,14 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("sweep", "path", "line", "message", "hint"), WRONG)
-def test_what_is_wrong(tmp_path: Path, sweep: str, path: str, line: int, message: str, hint: str | None) -> None:
+def test_errors_in_sweeps(tmp_path: Path, sweep: str, path: str, line: int, message: str, hint: str | None) -> None:
     problem = the_problem(tmp_path, sweep)
     assert (problem.path, problem.line) == (f"sweep.{path}".rstrip("."), FIRST + line - 1)
     assert message in problem.message
     assert (hint or "") in (problem.hint or "")
 
 
-def test_all_at_once(tmp_path: Path) -> None:
+def test_all_errors_of_a_sweep_are_reported_at_once(tmp_path: Path) -> None:
     sweep = (
         'clients = [1, 4]\nworkers = "clients / 2"\nrate = "nothing"\nsettings.port = 1\n'
         'points = [{ clients = "scal" }]\nexclude = ["clents > 3"]'

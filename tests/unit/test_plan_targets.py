@@ -75,7 +75,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("target", "field", "line", "said", "hint"), REFUSED)
-def test_what_cannot_be_had(tmp_path: Path, target: str, field: str, line: int, said: str, hint: str) -> None:
+def test_impossible_targets_are_refused(tmp_path: Path, target: str, field: str, line: int, said: str, hint: str) -> None:
     (found,) = problems(tmp_path, target)
     assert (found.path, found.line) == (f"target.far{'.' if field else ''}{field}", FIRST + line)
     assert said in found.message
@@ -91,7 +91,7 @@ OVER_NETWORK = [
 
 
 @pytest.mark.parametrize(("reset", "field", "said"), OVER_NETWORK)
-def test_what_cannot_be_reset_over_the_network(tmp_path: Path, reset: str, field: str, said: str) -> None:
+def test_resets_that_are_impossible_over_the_network(tmp_path: Path, reset: str, field: str, said: str) -> None:
     (found,) = problems(tmp_path, DSN, reset)
     assert found.path == f"reset.{field}"
     assert "target far is reached only over the network" in found.message
@@ -214,13 +214,13 @@ def test_a_host_over_ssh(tmp_path: Path) -> None:
         ('data = "~/data"', "data", "~/data is not an absolute path"),
     ],
 )
-def test_what_cannot_be_said_of_a_host(line: str, key: str, message: str, tmp_path: Path) -> None:
+def test_invalid_keys_of_a_host(line: str, key: str, message: str, tmp_path: Path) -> None:
     (problem,) = problems(tmp_path, SSH + line + "\n")
     assert (problem.path, problem.line, problem.message) == (f"target.far.ssh.{key}", FIRST + 4, message)
 
 
 @pytest.mark.parametrize("host", ["-oProxyCommand=sh", "me@db1", "a b", "ssh://db1"])
-def test_what_is_no_host(host: str, tmp_path: Path) -> None:
+def test_malformed_host_names(host: str, tmp_path: Path) -> None:
     (problem,) = problems(tmp_path, SSH.replace("db1", host))
     assert (problem.path, problem.line) == ("target.far.ssh.host", FIRST + 3)
     assert "is not a host" in problem.message

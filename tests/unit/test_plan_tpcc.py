@@ -67,7 +67,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("workload", "rest", "where", "said"), MISTAKES)
-def test_what_does_not_fit_is_said(tmp_path: Path, workload: str, rest: str, where: str, said: str) -> None:
+def test_keys_that_do_not_fit_tpcc_are_refused(tmp_path: Path, workload: str, rest: str, where: str, said: str) -> None:
     with pytest.raises(PlanError) as caught:
         load(tmp_path, workload, rest)
     (problem,) = caught.value.problems

@@ -47,7 +47,7 @@ def test_only_what_varies_is_named() -> None:
     ] * 2
 
 
-def test_what_the_sweep_leaves_open() -> None:
+def test_defaults_for_what_the_sweep_does_not_set() -> None:
     (trial,) = planned_trials(plan({"clients": 3}))
     assert (trial.point.workers, trial.point.protocol, trial.point.scale) == (None, "simple", 10)
 

@@ -48,7 +48,7 @@ def test_a_mark_may_say_the_wal_level_of_its_load() -> None:
     assert old.dataset == new.dataset
 
 
-def test_of_sbtest_the_number_of_tables_counts_too() -> None:
+def test_the_number_of_tables_is_part_of_sbtest_s_stamp() -> None:
     lines = "sbtest 1 500\nsbtest1 500\nsbtest2 500\n"
     tables = [{"name": f"sbtest{number}", "rows": 500, "oid": 17000 + number} for number in (1, 2)]
     checksum = hashlib.sha256(lines.encode()).hexdigest()
@@ -81,5 +81,5 @@ NO_MARKS = {
 
 
 @pytest.mark.parametrize("comment", NO_MARKS.values(), ids=NO_MARKS.keys())
-def test_what_cannot_be_trusted_is_no_mark(comment: str | None) -> None:
+def test_a_malformed_stamp_is_ignored(comment: str | None) -> None:
     assert read_stamp(comment) is None

@@ -18,7 +18,7 @@ leave(7)
 
 
 @pytest.mark.parametrize("connects", [True, False])
-def test_a_connecting_thread_changes_nothing_but_the_way_out(connects: bool) -> None:
+def test_a_thread_that_connects_changes_only_how_the_process_exits(connects: bool) -> None:
     argv = [sys.executable, "-c", PROGRAM.format(connects=connects)]
     ended = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=60)
     assert (ended.returncode, ended.stdout, ended.stderr) == (7, "kept\ncleaned up\n", "")

@@ -18,7 +18,7 @@ def write(folder: Path, **texts: str) -> None:
         file.write_text(text)
 
 
-def test_all_beside_it_and_what_it_names_below(tmp_path: Path) -> None:
+def test_files_next_to_the_script_and_those_that_it_loads(tmp_path: Path) -> None:
     write(
         tmp_path,
         lua__own="require('common')\nlocal x = require \"deep.inner\"\npcall(dofile, path .. 'computed.lua')",
@@ -62,7 +62,7 @@ def test_names_without_a_folder_are_found_as_the_engine_finds_them(
     assert {name.rpartition("/")[2] for name in found.files} == {"oltp.lua", "oltp_common.lua"}
 
 
-def test_what_lies_elsewhere_is_refused(tmp_path: Path) -> None:
+def test_files_outside_of_the_folder_are_refused(tmp_path: Path) -> None:
     write(tmp_path, lua__own="dofile('../common.lua')", lua2__own="dofile('common.lua')", common="")
     for folder, named in (("lua", "../common.lua"), ("lua2", "common.lua")):
         with pytest.raises(EngineError, match=rf"{folder}/own\.lua loads {named}, which is outside of its folder"):

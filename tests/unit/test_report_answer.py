@@ -442,7 +442,7 @@ def test_trials_that_the_audit_calls_invalid_are_left_out_of_the_answer() -> Non
     assert said.text.startswith("pg18 is faster than pg17 by throughput: +")
 
 
-def test_what_differs_besides_is_told_after_the_verdict() -> None:
+def test_other_differences_follow_the_verdict() -> None:
     run = arms(("pg17", "pg18"), (1.0, 1.06))
     extras = extras_of(run)
     (only,) = extras.comparisons
@@ -462,7 +462,7 @@ def test_the_title_at_one_number_of_clients_is_in_every_language(language: Langu
     assert re.search("[a-z]{2}", figure.title) is None
 
 
-def test_what_the_audit_says_is_invalid_is_told_before_the_answer() -> None:
+def test_findings_of_invalid_trials_precede_the_answer() -> None:
     run = with_knee()
     lines = shown(run, 200, [invalid()])
     at = next(number for number, line in enumerate(lines) if line.startswith("Not valid: the load was another"))

@@ -49,7 +49,7 @@ def test_the_table_fits_and_has_a_line_a_point(width: int, unicode: bool) -> Non
         assert all(ord(each) < 128 for line in table[1:-1] for each in line)
 
 
-def test_what_is_unsettled_says_what_it_takes() -> None:
+def test_an_inconclusive_point_says_how_many_pairs_it_needs() -> None:
     (found,) = compare([grid()])
     assert any(
         "smallest detectable difference" in line and "would reach a verdict" in line

@@ -24,7 +24,7 @@ def both(rates: tuple[float, ...] = (300.0, 900.0), clients: tuple[int, ...] = (
     return run
 
 
-def test_both_are_lines_by_throughput_and_said_where_they_meet() -> None:
+def test_both_loops_are_drawn_and_compared_where_they_meet() -> None:
     figure, table = present(loops_figure(digest(both())))
     assert figure.title.startswith("At about 900 transactions a second, p99 is ")
     assert figure.title.endswith(" ms in a closed loop")
@@ -42,7 +42,7 @@ def test_both_are_lines_by_throughput_and_said_where_they_meet() -> None:
     ]
 
 
-def test_of_rates_alone_the_ends_are_told() -> None:
+def test_with_rates_alone_the_title_names_both_ends() -> None:
     figure, table = present(loops_figure(digest(both(clients=()))))
     assert figure.title.startswith("In an open loop, p99 is ")
     assert " at 300 transactions a second and " in figure.title

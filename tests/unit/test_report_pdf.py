@@ -116,7 +116,7 @@ def test_names_of_others_are_text() -> None:
 
 
 @pytest.mark.parametrize("run", [sweep(clients=(8,), repeats=1), sweep(clients=range(1, 40), repeats=1, seconds=3)])
-def test_one_point_or_many(run: SampleRun) -> None:
+def test_a_run_of_one_point_has_the_same_pages(run: SampleRun) -> None:
     found = pages(paper(run))
     assert "Validity" in found[0]
     assert "Price" in found[1]

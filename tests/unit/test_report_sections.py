@@ -213,7 +213,7 @@ def test_the_timeline_s_data_are_bounded_however_many_trials_there_are() -> None
         assert trials * len(text) <= 1.5 * BYTES
 
 
-def test_what_happened_beside_a_trial_is_in_its_timeline() -> None:
+def test_events_during_a_trial_are_in_its_timeline() -> None:
     run = SampleRun(manifest())
     number = add_trial(run, "pg18", 4, 1000, 900).number
     series = [

@@ -108,7 +108,7 @@ def test_a_pipe_gets_whole_plain_lines_without_pictures() -> None:
     )
 
 
-def test_what_comes_from_outside_cannot_steer_the_terminal() -> None:
+def test_text_from_outside_cannot_control_the_terminal() -> None:
     run = sweep(("\x1b[2Jpg",), clients=(1,), repeats=1)
     add_failure(run, "\x1b[2Jpg", 4, message="bad\x1b]0;title\x07\u202e[red]x")
     shown = "\n".join(lines(run, 80))

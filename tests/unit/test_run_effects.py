@@ -74,7 +74,7 @@ def test_catching_up_does_not_hide_the_stretch() -> None:
     assert found.effect.recovered_s == pytest.approx(0.8)
 
 
-def test_nothing_happened_is_said_so() -> None:
+def test_an_event_without_effect_is_recorded_as_such() -> None:
     (found,) = with_effects([record(4.5)], stream([*STEADY, 99, 100, 101, 100]))
     assert found.effect is not None
     assert (found.effect.nobody_served_s, found.effect.first_success_s) == (0, None)
@@ -100,7 +100,7 @@ def test_an_event_ends_where_the_next_begins() -> None:
 
 
 @pytest.mark.parametrize(("began_s", "phases"), [(4.0, [{"name": "a"}]), (2.0, None)])
-def test_without_enough_before_there_is_nothing_to_come_back_to(began_s: float, phases: object) -> None:
+def test_too_few_seconds_before_an_event_give_no_recovery_time(began_s: float, phases: object) -> None:
     (found,) = with_effects([record(began_s)], stream([*STEADY, 0, 100, 100, 100], phases=phases))
     assert found.effect is not None
     assert (found.effect.before_tps, found.effect.recovered_s) == (None, None)

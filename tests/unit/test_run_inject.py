@@ -86,7 +86,7 @@ def wait(_event: EventSpec, cutoff: Cutoff) -> str | None:
         ("600s", fail, EventOutcome.NOT_REACHED, "the trial ended before event 1 of the plan (vacuum at 10m00s)"),
     ],
 )
-def test_what_becomes_of_an_event(
+def test_outcomes_of_events(
     at: str, act: Callable[[EventSpec, Cutoff], str | None], outcome: EventOutcome, failure: str | None
 ) -> None:
     began = threading.Event()
@@ -126,7 +126,7 @@ def test_an_exception_in_the_trial_ends_its_events() -> None:
     assert [each.outcome for each in injector.records] == [EventOutcome.UNFINISHED, EventOutcome.NOT_REACHED]
 
 
-def test_they_stand_among_the_engines_events_in_time() -> None:
+def test_plan_events_are_merged_with_the_engine_s_by_time() -> None:
     injector = Injector([spec("100ms"), spec("0s")], lambda _event, _cutoff: None)
     with injector:
         begin(injector)

@@ -85,7 +85,7 @@ def test_a_server_that_fails_above_some_clients_is_not_asked_twice(span: PeakSpa
     assert found.clients <= best < found.clients * 1.25 + 1
 
 
-def test_what_counts_as_fallen() -> None:
+def test_when_throughput_has_fallen() -> None:
     assert has_fallen([100, 101, 99], [80, 81, 79])
     assert not has_fallen([100, 101, 99], [99, 100, 98])
     assert not has_fallen([100, 100, 100], [99.5, 99.5, 99.5])

@@ -156,7 +156,7 @@ def test_a_peak_is_recorded_with_what_is_alike(tmp_path: Path) -> None:
         ({}, {"tpcb-like": "p99 < 9ms", "select-only": "p99 < 1ms"}, False),
     ],
 )
-def test_what_meets_a_target(changes: dict[str, object], target: str | dict[str, str], met: bool) -> None:
+def test_trials_that_meet_a_latency_target(changes: dict[str, object], target: str | dict[str, str], met: bool) -> None:
     trial = record(1, "a", Point(clients=4, rate=100), **changes)  # type: ignore[arg-type]
     assert meets(trial, target, ["tpcb-like", "select-only@9"]) is met
 
@@ -204,7 +204,7 @@ def test_a_capacity_is_an_interval(tmp_path: Path) -> None:
         (CAPACITY + 'precision = "0%"\n', "search.precision", "is not right"),
     ],
 )
-def test_what_is_wrong_with_a_search_is_said(tmp_path: Path, text: str, field: str, message: str) -> None:
+def test_errors_in_searches_are_reported(tmp_path: Path, text: str, field: str, message: str) -> None:
     with pytest.raises(PlanError) as caught:
         load(tmp_path, text)
     (problem,) = caught.value.problems

@@ -42,7 +42,7 @@ def loaded(code: str) -> set[str]:
 
 
 @pytest.mark.parametrize("argument", ["--version", "--help"])
-def test_what_needs_no_plan_needs_no_models(argument: str) -> None:
+def test_commands_without_a_plan_load_no_models(argument: str) -> None:
     assert loaded(TYPED.format(["pgdyno", argument])) & (HEAVY | {"pydantic", "rich"}) == set()
 
 
@@ -59,6 +59,6 @@ def test_a_run_here_needs_no_ssh() -> None:
     assert loaded("import pgdyno.commands.run") & {"asyncssh", "scipy", "starlette"} == set()
 
 
-def test_what_is_stored_is_shown_and_compared_without_servers() -> None:
+def test_commands_on_stored_runs_load_no_server_code() -> None:
     code = "import pgdyno.commands.analyse, pgdyno.commands.compare, pgdyno.commands.show"
     assert loaded(code) & {"asyncssh", "psycopg", "scipy", "starlette"} == set()

@@ -154,7 +154,7 @@ def test_a_newer_format_names_the_pgdyno_that_reads_it(tmp_path: Path) -> None:
     assert caught.value.hint == "use pgdyno 9.1 or newer"
 
 
-def test_what_a_later_version_adds_is_kept(tmp_path: Path) -> None:
+def test_fields_of_a_later_version_are_kept(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, Manifest.model_validate({**dict(sample_manifest()), "price": 5}))
     folder.update_manifest(notes=["x"])
     assert json.loads((folder.path / MANIFEST).read_text())["price"] == 5
@@ -209,7 +209,7 @@ def test_a_folder_is_held_by_one_at_a_time(tmp_path: Path) -> None:
         pass
 
 
-def test_what_a_killed_run_left_is_removed_and_whole_trials_stay(tmp_path: Path) -> None:
+def test_partial_trials_are_removed_and_complete_ones_stay(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, sample_manifest())
     add_trial(folder, 1)
     folder.begin_trial("0002-pg18-c4")

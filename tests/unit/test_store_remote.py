@@ -76,7 +76,7 @@ def test_a_run_comes_back_as_it_went(
     assert len(written) == len(set(s3.keys()))
 
 
-def test_what_is_read_of_a_run_is_what_is_fetched(s3: Bucket, run: RunFolder, tmp_path: Path) -> None:
+def test_only_the_tables_that_are_read_are_downloaded(s3: Bucket, run: RunFolder, tmp_path: Path) -> None:
     at = upload(run, RUNS)
     s3.put(f"{at.key}/trials/.0009-x.partial/intervals.parquet")
     folder = fetched(at, tmp_path, SUMMARIES)
@@ -92,7 +92,7 @@ def test_what_is_read_of_a_run_is_what_is_fetched(s3: Bucket, run: RunFolder, tm
 
 
 @pytest.mark.usefixtures("s3")
-def test_what_a_link_points_to_is_not_copied(tmp_path: Path) -> None:
+def test_targets_of_symbolic_links_are_not_copied(tmp_path: Path) -> None:
     run = run_of(tmp_path / "runs")
     (tmp_path / "secret").mkdir()
     (tmp_path / "secret" / "key").write_text("a key")
@@ -127,7 +127,7 @@ def test_a_name_that_is_there_stays(run: RunFolder, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("s3")
-def test_two_that_copy_one_run_at_once(run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_processes_that_copy_one_run(run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     at = upload(run, RUNS)
     others: list[RunFolder | None] = []
 
@@ -146,7 +146,7 @@ def test_two_that_copy_one_run_at_once(run: RunFolder, tmp_path: Path, monkeypat
     assert [path.name for path in tmp_path.iterdir()] == [run.name]
 
 
-def test_what_is_on_its_way_is_not_waited_for_when_another_object_cannot_be_had(s3: Bucket, tmp_path: Path) -> None:
+def test_a_failed_object_stops_the_other_downloads(s3: Bucket, tmp_path: Path) -> None:
     s3.put("runs/large", bytes(3 * objects.CHUNK_BYTES))
     (found,) = objects.listed(RUNS)
     stopped = threading.Event()
@@ -175,7 +175,7 @@ def test_a_run_that_may_go_on_is_not_copied_meanwhile(s3: Bucket, tmp_path: Path
         ("s3://bench/runs/broken", r"s3://bench/runs/broken/manifest.json: it is not JSON"),
     ],
 )
-def test_what_is_no_run_is_named(s3: Bucket, place: str, message: str) -> None:
+def test_an_address_that_is_no_run_is_named(s3: Bucket, place: str, message: str) -> None:
     s3.put("runs/half/trials/0001-x/trial.json")
     s3.put("runs/broken/manifest.json")
     with pytest.raises(StoreError, match=message), opened(place):
@@ -206,7 +206,7 @@ def test_runs_leave_this_machine_encrypted_only() -> None:
     assert raised.value.hint == "set AWS_ENDPOINT_URL_S3 to an https:// URL; http:// is for this machine only"
 
 
-def test_what_changes_or_vanishes_while_it_is_read(s3: Bucket, tmp_path: Path) -> None:
+def test_objects_that_change_or_vanish_during_a_download(s3: Bucket, tmp_path: Path) -> None:
     s3.put("runs/a", b"one")
     (found,) = objects.listed(RUNS)
     s3.put("runs/a", b"two")
@@ -217,7 +217,7 @@ def test_what_changes_or_vanishes_while_it_is_read(s3: Bucket, tmp_path: Path) -
         objects.fetch(found, tmp_path / "a")
 
 
-def test_nobody_answers() -> None:
+def test_an_endpoint_that_does_not_answer() -> None:
     with socket.socket() as taken:
         # bound, and nobody listens
         taken.bind(("127.0.0.1", 0))

@@ -185,7 +185,7 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
-def test_what_a_killed_process_committed_is_whole(folder: RunFolder) -> None:
+def test_trials_committed_before_a_kill_are_complete(folder: RunFolder) -> None:
     program = """
 import sys
 from itertools import count

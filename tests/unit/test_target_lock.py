@@ -50,7 +50,7 @@ def another(folder: Path, plan: str = "first") -> Iterator[int]:
         os.waitpid(pid, 0)
 
 
-def test_alone_nothing_is_said(tmp_path: Path) -> None:
+def test_a_process_alone_on_the_host_reports_nothing(tmp_path: Path) -> None:
     for _ in range(2):
         with host_in_use(Use("mine"), SilentProgress(), tmp_path) as note:
             assert note is None
@@ -109,7 +109,7 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
             assert note is None
 
 
-def test_what_the_file_says_is_not_trusted(tmp_path: Path) -> None:
+def test_the_content_of_the_lock_file_is_not_trusted(tmp_path: Path) -> None:
     with another(tmp_path, plan="evil\x1b[2J"):
         with pytest.raises(TargetError, match=r"plan evil\?\[2J"), host_in_use(Use(), SilentProgress(), tmp_path):
             pass

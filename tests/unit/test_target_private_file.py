@@ -28,7 +28,7 @@ def test_it_is_private_and_replaces_what_is_there(tmp_path: Path) -> None:
     assert sorted(each.name for each in tmp_path.iterdir()) == ["elsewhere", "password"]
 
 
-def test_who_waits_for_it_may_take_it_away_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_may_delete_the_file_as_soon_as_it_exists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A standby deletes its trigger file when it sees it: the file has to be complete by then."""
     path = tmp_path / "promote"
     chown = os.chown

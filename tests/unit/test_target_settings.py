@@ -72,7 +72,7 @@ def test_refused_arguments(argument: str) -> None:
         check_arguments(["--locale=C.UTF-8", argument])
 
 
-def test_other_arguments() -> None:
+def test_permitted_arguments_of_initdb() -> None:
     check_arguments(["--locale=C", "-E", "UTF8", "-k", "--wal-segsize=64", "--no-data-checksums", "-c", "a=b", "-"])
 
 
@@ -104,7 +104,7 @@ def test_the_last_fatal_line_is_told_with_its_hint() -> None:
     assert explain(log) == ("could not map anonymous shared memory: Cannot allocate memory (Reduce shared_buffers.)")
 
 
-def test_without_a_reason_the_end_is_told() -> None:
+def test_without_a_reason_the_end_of_the_log_is_quoted() -> None:
     assert explain("".join(f"line {number}\n" for number in range(20))).startswith("line 10 | line 11")
     assert explain("") == "it says nothing"
 
@@ -125,7 +125,7 @@ def test_the_end_of_the_log_stands_below_the_reason() -> None:
 
 
 @pytest.mark.parametrize("text", [WRONG_SETTINGS, "only this\n", ""], ids=["settings", "one line", "nothing"])
-def test_what_is_said_already_is_not_said_again(text: str) -> None:
+def test_the_end_of_the_log_does_not_repeat_the_reason(text: str) -> None:
     assert explain_whole(text) == explain(text)
 
 

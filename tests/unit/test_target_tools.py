@@ -24,17 +24,17 @@ def program(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_a_tool_says_need_not_be_utf_8(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_of_a_tool_need_not_be_utf_8(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PROGRAM_STATUS", "1")
     with pytest.raises(TargetError, match=re.escape("failed: Universit\ufffdt")):
         run_tool(str(program))
 
 
-def test_what_pg_config_says_need_not_be_utf_8(program: Path) -> None:
+def test_output_of_pg_config_need_not_be_utf_8(program: Path) -> None:
     assert _ask_pg_config({"PATH": str(program.parent)})[1] == Path("Universit\ufffdt")
 
 
-def test_what_a_compiler_says_need_not_be_utf_8(program: Path) -> None:
+def test_output_of_a_compiler_need_not_be_utf_8(program: Path) -> None:
     assert _compiler({"CC": str(program)}, {"PATH": "/usr/bin:/bin"}) == "Universit\ufffdt"
 
 

@@ -78,7 +78,7 @@ def escaping_twice(inner: tarfile.TarFile) -> None:
         (lambda inner: add_link(inner, "pipe", "", tarfile.FIFOTYPE), "pipe is neither file, folder nor link"),
     ],
 )
-def test_what_leads_outside_is_refused(tmp_path: Path, fill: Fill, message: str) -> None:
+def test_paths_that_lead_outside_are_refused(tmp_path: Path, fill: Fill, message: str) -> None:
     path = archive(tmp_path, fill)
     with pytest.raises(TargetError) as caught:
         unpack_archive(path, tmp_path / "inside" / "server")
@@ -149,7 +149,7 @@ def sparse(inner: tarfile.TarFile) -> None:
         (lambda inner: add_file(inner, "large", bytes(200_000)), "it is larger than 100.0 KiB"),
     ],
 )
-def test_what_has_no_end_or_no_name_is_refused(
+def test_endless_and_nameless_entries_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fill: Fill, message: str
 ) -> None:
     monkeypatch.setattr(fetch_and_unpack._Bounded, "_left", 100 * 1024)

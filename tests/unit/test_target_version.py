@@ -28,7 +28,7 @@ KNOWN = [release for name in NAMES.split() if (release := parse_release(name)) i
         ("10", "10.23.0"),
     ],
 )
-def test_what_is_meant(asked: str, meant: str) -> None:
+def test_the_release_that_a_version_means(asked: str, meant: str) -> None:
     assert str(resolve(asked, KNOWN)) == meant
 
 
@@ -52,7 +52,7 @@ def test_the_nearest_are_offered(asked: str, hint: str) -> None:
 
 
 @pytest.mark.parametrize("asked", ["9", "9.6", "9.6.24"])
-def test_before_10_there_is_none(asked: str) -> None:
+def test_versions_before_10_are_refused(asked: str) -> None:
     with pytest.raises(TargetError, match=f"cannot get PostgreSQL {asked}: older than 10"):
         resolve(asked, KNOWN)
 

@@ -64,7 +64,7 @@ SWALLOWED = {
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("place", SWALLOWED)
-def test_a_signal_that_is_swallowed_comes_again(place: str, number: signal.Signals) -> None:
+def test_a_swallowed_signal_is_sent_again(place: str, number: signal.Signals) -> None:
     done = run(SWALLOWED[place].strip(), number)
     assert done.returncode == 128 + number, done.stderr
     assert "went on" not in done.stdout
@@ -95,7 +95,7 @@ entry.load()()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_that_is_swallowed_while_modules_are_loaded_comes_again(number: signal.Signals) -> None:
+def test_a_signal_swallowed_during_imports_is_sent_again(number: signal.Signals) -> None:
     argv = [sys.executable, "-c", IMPORTING.replace("NUMBER", str(int(number)))]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=Path("/"), timeout=120)
     assert (done.returncode, done.stdout) == (128 + number, "")
@@ -103,7 +103,7 @@ def test_a_signal_that_is_swallowed_while_modules_are_loaded_comes_again(number:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_what_a_signal_broke_is_no_error_of_ours(number: signal.Signals) -> None:
+def test_errors_caused_by_a_signal_are_not_reported(number: signal.Signals) -> None:
     # as the compiler does, when it imports unicodedata for a name in a string
     command = """
     try:
@@ -115,7 +115,7 @@ def test_what_a_signal_broke_is_no_error_of_ours(number: signal.Signals) -> None
     assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", "")
 
 
-def test_a_slow_clean_up_is_not_struck_again() -> None:
+def test_a_slow_clean_up_gets_no_second_signal() -> None:
     command = """
     try:
         try:
@@ -134,7 +134,7 @@ def test_a_slow_clean_up_is_not_struck_again() -> None:
     assert (done.returncode, done.stdout) == (143, "cleaned up\n")
 
 
-def test_one_that_came_during_the_clean_up_may_be_dropped_there() -> None:
+def test_a_signal_during_the_clean_up_may_be_dropped() -> None:
     command = """
     try:
         strike()

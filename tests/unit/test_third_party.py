@@ -49,7 +49,7 @@ def test_each_has_its_text(notices: str) -> None:
         assert any(word in texts[number] for number in own.split(", ")), name
 
 
-def test_what_others_wrote_for_the_pages_has_a_licence_beside_it() -> None:
+def test_third_party_scripts_of_the_pages_have_a_licence_file() -> None:
     package = ROOT / "python" / "pgdyno"
     others = [file for file in package.rglob("*") if ".min." in file.name or file.suffix in {".woff", ".woff2", ".ttf"}]
     assert others

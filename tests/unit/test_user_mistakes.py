@@ -103,7 +103,7 @@ def test_a_run_of_a_newer_format_asks_for_a_version_that_reads_it(tmp_path: Path
     assert caught.value.hint == hint
 
 
-def test_nothing_listens_there() -> None:
+def test_a_port_without_a_server() -> None:
     with pytest.raises(Exception, match="cannot connect") as caught:
         Address({"host": "127.0.0.1", "port": "1"}).connect("postgres")
     assert caught.value.hint == "check host and port, and whether the server runs and listens on TCP"  # type: ignore[attr-defined]

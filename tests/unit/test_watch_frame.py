@@ -84,7 +84,7 @@ def test_a_server_that_says_nothing_is_away() -> None:
     assert away[5] == "no answer for 6 s"
 
 
-def test_what_is_missing_is_said_once() -> None:
+def test_missing_data_is_reported_once() -> None:
     fold = Fold()
     for each in (start(), *[line("warning", 1, source="waits", message="GRANT pg_monitor to it")] * 2):
         fold.take(each)

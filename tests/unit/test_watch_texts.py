@@ -49,7 +49,7 @@ def test_the_text_without_literals(query: str, expected: str) -> None:
 
 
 @given(st.text(alphabet="ab1 '\"\\$-/*\nE;", max_size=30), st.text(alphabet="xyz", min_size=3, max_size=9))
-def test_what_stands_in_a_literal_is_never_shown(before: str, secret: str) -> None:
+def test_literals_are_never_shown(before: str, secret: str) -> None:
     quoted = f"select {before.replace(chr(39), '').replace('$', '').replace(chr(34), '')}\n '{secret}' from t"
     # a comment that was opened before may swallow it, which hides it, too
     assert secret not in without_literals(quoted)
