@@ -32,7 +32,7 @@ LONG = (
     r"test_aws_ec2_runs.py::test_selftest_of_a_host",
     r"test_aws_hosts_boot.py::",
     r"test_target_build.py::test_a_server_by_meson",
-    r"test_resume.py::test_(resuming_with_another_kernel|failed_trials|a_run_that_was_killed_behind_its_last|a_script_that_was)",
+    r"test_resume.py::test_(resuming_with_another_kernel|failed_trials|a_run_that_ended_after_its_last|a_script_that_was)",
     r"test_analyse_compare_rates.py::test_95_of_100.*\[(normal-10|normal-20|checkpoints-6|checkpoints-20)\]",
     r"test_cluster.py::test_a_cluster_wants_its_token",
     r"test_cluster_analysis.py::test_a_task_killed_for_lack",
