@@ -33,9 +33,9 @@ from pgdyno.records import (
     WayRecord,
 )
 from pgdyno.store.probe_tables import Metric, Shares, Stretches
-from pgdyno.store.seconds import Seconds, seconds_of
+from pgdyno.store.seconds import Seconds
 from pgdyno.store.trial_tables import EventRow, IntervalRow, SeriesRow, SettingRow, StatementRow, WaitRow
-from tests.unit.store_sample import STARTED, sample_manifest
+from tests.unit.store_sample import STARTED, sample_manifest, seconds_of_rows
 
 ORIGIN_US = 50_000
 """The start of the load on the engine's clock, in microseconds."""
@@ -63,7 +63,7 @@ class FakeRun:
     """Additional samples of a probe during single trials."""
 
     def seconds(self, trial: int) -> Seconds:
-        return seconds_of(self.courses.get(trial, ()))
+        return seconds_of_rows(self.courses.get(trial, ()))
 
     def statements(self) -> Sequence[StatementRow]:
         return [

@@ -31,8 +31,9 @@ from pgdyno.records import (
 from pgdyno.report.digest import Extras, digest
 from pgdyno.report.export import points_markdown
 from pgdyno.report.html import render_content, report_content
-from pgdyno.store.seconds import MEASURE, WARM_UP, Seconds, seconds_of
+from pgdyno.store.seconds import MEASURE, WARM_UP, Seconds
 from pgdyno.store.trial_tables import TOTAL, HistogramRow, IntervalRow, StatementRow
+from tests.unit.store_sample import seconds_of_rows
 
 STARTED = datetime(2026, 11, 20, 10, 15, tzinfo=UTC)
 _QUANTILES = [NormalDist().inv_cdf((at + 0.5) / 200) for at in range(200)]
@@ -49,7 +50,7 @@ class SampleRun:
     of_statements: dict[int, list[StatementRow]] = field(default_factory=dict)
 
     def seconds(self, trial: int) -> Seconds:
-        return seconds_of(self.rows.get(trial, []))
+        return seconds_of_rows(self.rows.get(trial, []))
 
     def intervals(self, trial: int) -> Sequence[IntervalRow]:
         return self.rows.get(trial, [])

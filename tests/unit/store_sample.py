@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from pgdyno.records import (
     ErrorCount,
@@ -22,6 +25,8 @@ from pgdyno.records import (
 from pgdyno.records.during_trial import CloudRecord
 from pgdyno.store import RunData, RunFolder
 from pgdyno.store.cloud_metrics import stored_cloud
+from pgdyno.store.seconds import NO_SECONDS, PHASES, Seconds
+from pgdyno.store.trial_tables import IntervalRow
 from tests.unit.events_sample import Event, sample_events
 
 STARTED = datetime(2026, 11, 20, 10, 15, tzinfo=UTC)
@@ -116,3 +121,32 @@ def read_cloud(run: RunData, trial: int) -> CloudRecord | None:
     """Returns what a provider reported on the trial `trial`; None if there was no request."""
     slug = next(record.slug for record in run.trials if record.number == trial)
     return stored_cloud(run.folder.trials_path / slug)
+
+
+def seconds_of_rows(rows: Iterable[IntervalRow]) -> Seconds:
+    """Returns the rows of one trial as the store reads them."""
+    by_second: dict[int, list[IntervalRow]] = {}
+    for row in rows:
+        by_second.setdefault(row.second, []).append(row)
+    if not by_second:
+        return NO_SECONDS
+    values = [_second(by_second[second]) for second in sorted(by_second)]
+    return Seconds(*(np.asarray(column, dtype=np.float64) for column in zip(*values, strict=True)))
+
+
+def _second(rows: list[IntervalRow]) -> tuple[float, ...]:
+    first = rows[0]
+    cpu_us = [row.worker_cpu_us for row in rows if row.worker_cpu_us is not None]
+    p99_ns = first.p99_ns if len(rows) == 1 else None
+    return (
+        first.second,
+        first.from_us,
+        first.to_us,
+        PHASES.index(first.phase) if first.phase in PHASES else len(PHASES),
+        sum(row.succeeded for row in rows),
+        sum(row.failed for row in rows),
+        sum(row.latency_sum_ns or 0.0 for row in rows),
+        np.nan if p99_ns is None else p99_ns,
+        max(cpu_us) if cpu_us else np.nan,
+        len(rows),
+    )

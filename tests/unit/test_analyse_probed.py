@@ -15,9 +15,9 @@ from pgdyno.analyse.over_time.timeline import Timeline, heatmap_of, timeline_of
 from pgdyno.analyse.scaling import along
 from pgdyno.analyse.summary import statement_shares, summarise
 from pgdyno.records import EventOutcome, EventRecord
-from pgdyno.store.seconds import seconds_of
 from pgdyno.store.trial_tables import SeriesRow, StatementRow, WaitRow
 from tests.unit.report_sample import SampleRun, interval_row, manifest, sweep
+from tests.unit.store_sample import seconds_of_rows
 
 ORIGIN = 250_000
 Sessions = tuple[str, str, str | None, int]
@@ -26,7 +26,7 @@ Sessions = tuple[str, str, str | None, int]
 
 def timeline(dip: tuple[int, int] = (60, 66)) -> Timeline:
     rates = [400 if dip[0] <= at < dip[1] else 1_000 for at in range(120)]
-    return timeline_of(1, seconds_of(interval_row(1, at, "measure", rate) for at, rate in enumerate(rates)))
+    return timeline_of(1, seconds_of_rows(interval_row(1, at, "measure", rate) for at, rate in enumerate(rates)))
 
 
 def looks(*extra: Sessions, seconds: range = range(60, 66)) -> list[WaitRow]:

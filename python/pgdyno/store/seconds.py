@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from pgdyno.errors import StoreError
 from pgdyno.store.parquet import MOST_READ
 from pgdyno.store.safe_files import DAMAGED
-from pgdyno.store.trial_tables import IntervalRow
 
 if TYPE_CHECKING:
     import duckdb
@@ -106,32 +105,3 @@ def fetched_seconds(found: duckdb.DuckDBPyConnection, path: Path, trials: Contai
         int(number): Seconds(*(array[first:end] for array in arrays))
         for number, first, end in zip(numbers, firsts, ends, strict=True)
     }
-
-
-def seconds_of(rows: Iterable[IntervalRow]) -> Seconds:
-    """Return the intervals of one trial that is in memory."""
-    by_second: dict[int, list[IntervalRow]] = {}
-    for row in rows:
-        by_second.setdefault(row.second, []).append(row)
-    if not by_second:
-        return NO_SECONDS
-    values = [_values(by_second[second]) for second in sorted(by_second)]
-    return Seconds(*(np.asarray(column, dtype=np.float64) for column in zip(*values, strict=True)))
-
-
-def _values(rows: list[IntervalRow]) -> tuple[float, ...]:
-    first = rows[0]
-    cpu_us = [row.worker_cpu_us for row in rows if row.worker_cpu_us is not None]
-    p99_ns = first.p99_ns if len(rows) == 1 else None
-    return (
-        first.second,
-        first.from_us,
-        first.to_us,
-        PHASES.index(first.phase) if first.phase in PHASES else len(PHASES),
-        sum(row.succeeded for row in rows),
-        sum(row.failed for row in rows),
-        sum(row.latency_sum_ns or 0.0 for row in rows),
-        np.nan if p99_ns is None else p99_ns,
-        max(cpu_us) if cpu_us else np.nan,
-        len(rows),
-    )
