@@ -22,7 +22,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # containers often forbid Python to keep what it compiles: then every process that a test starts compiles pgdyno and
-# all that it imports anew, which takes more time than most tests
+# all of its imports, which take longer than most tests
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 

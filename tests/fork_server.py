@@ -51,7 +51,7 @@ def main() -> None:
     prepare()
     # the simulated Amazon's time passes with requests: long pauses between them prove nothing
     boto3_clients.FIRST_S = boto3_clients.LONGEST_S = 0.05
-    # a thread would not be in the forked process, and whoever waits for it would wait for ever
+    # a thread would not be in the forked process, and code that waits for it would wait for ever
     assert len(os.listdir("/proc/self/task")) == 1, "an import has started a thread"  # noqa: PTH208
     # the tests' process writes to what it started: nothing means that it has ended
     while fds := received(control):

@@ -88,7 +88,7 @@ class Kills:
         self.killed(begin, runs)
         self.killed(self.going_on(runs) or begin, runs)
         stored = digests(runs)
-        # a run that was done before its kill came was begun anew, so there may be two
+        # a run that ended before its kill was started again, so there may be two
         while (left := self.going_on(runs)) is not None:
             last = self.start(left)
             said = last.communicate(timeout=LONGEST_S)[0]
@@ -171,7 +171,7 @@ class Kills:
         )
 
     def going_on(self, runs: Path) -> list[str] | None:
-        """Returns the command that resumes the run; None if there is none, or it is complete."""
+        """Returns the command that resumes the run; None without a run, or if it is complete."""
         for manifest in runs.glob("*/manifest.json"):
             if json.loads(manifest.read_text())["outcome"] != "finished":
                 return ["run", "--resume", str(manifest.parent), "--no-preflight"]

@@ -101,7 +101,7 @@ class Machines:
     zone_of: Callable[[str], str]
     """Returns the zone of a subnet."""
     check: Callable[[Answer, str, Iterator[Machine]], None]
-    """Raises if an instance of that type cannot be created in that zone beside those that run."""
+    """Raises if an instance of that type cannot be created in that zone in addition to running ones."""
     console: Callable[[Machine], str]
     """Returns what an instance has printed on its console."""
     clock: Clock

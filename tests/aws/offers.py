@@ -144,7 +144,7 @@ class Offers:
         return {"InstanceTypeOfferings": [{**each, "LocationType": "availability-zone"} for each in found]}
 
     def check_host(self, asked: Answer, zone: str, running: Iterator[Machine]) -> None:
-        """Raises RefusedError if an instance cannot be created beside those that run."""
+        """Raises RefusedError if an instance cannot be created in addition to running ones."""
         name, there = asked["InstanceType"], list(running)
         if zone not in self.zones_of(name):
             said = (

@@ -27,7 +27,7 @@ PROGRAMS = {
     "chown": RECORD,
     "sysctl": RECORD,
     "getent": 'echo "pgdyno:x:1000:1000::$HOME:/bin/bash"',
-    # nobody of these accounts exists here
+    # none of these accounts exists on this machine
     "install": (
         'words=(); while [ $# -gt 0 ]; do case $1 in -o|-g) shift;; *) words+=("$1");; esac; shift; done\n'
         'exec /usr/bin/install "${words[@]}"'

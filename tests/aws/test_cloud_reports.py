@@ -181,7 +181,7 @@ def _seconds(moment: Any) -> float:
 
 
 def test_a_servers_clock_against_that_of_a_rented_generator(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both are measured from here: the server 5 ms ahead, the generator 2 s behind."""
+    """Both are measured from here: the server 5 ms ahead, the generator's clock is 2 s behind."""
     monkeypatch.setattr(over_ssh, "measure_ahead", lambda _spec: Ahead(-2_000_000.0, 120.5))
     rental = SimpleNamespace(generator_ssh=lambda: "a host")
     generators = Generators(cast("Any", None), None, [])

@@ -41,7 +41,7 @@ VOLUMES = {
 
 @pytest.fixture(autouse=True)
 def no_hosts(monkeypatch: pytest.MonkeyPatch, amazon: Simulator) -> None:
-    """Nothing stands behind the addresses of hosts."""
+    """No real host answers at the addresses."""
     del amazon
     without_hosts(monkeypatch)
 

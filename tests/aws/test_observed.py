@@ -38,7 +38,7 @@ def amazon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulator]:
 
 
 def span(begin_s: float, end_s: float) -> Span:
-    """Seconds behind AT."""
+    """Seconds after AT."""
     return Span(round((AT + begin_s) * SECOND_US), round((AT + end_s) * SECOND_US))
 
 
@@ -81,7 +81,7 @@ def test_performance_insights_tells_each_second_by_wait(amazon: Simulator) -> No
     assert len(load) == 398
     assert {each.value for each in load} == {0.75}
     waits = {each.labels: each.value for each in found.figures if each.metric == "sessions"}
-    # a wait that nobody was in is left out, as the probe does
+    # waits without sessions are omitted, as by the probe
     assert waits == {
         (("wait", ""), ("wait_type", "CPU")): 0.5,
         (("wait", "WALSync"), ("wait_type", "IO")): 0.25,

@@ -21,7 +21,7 @@ HERE = "c7i.large"
 
 @pytest.fixture(autouse=True)
 def no_hosts(monkeypatch: pytest.MonkeyPatch, amazon: Simulator) -> None:
-    """Nothing stands behind the addresses of hosts, and this machine has programs for each of them."""
+    """No real host answers at the addresses, and this machine has programs for each of them."""
     del amazon
     without_hosts(monkeypatch)
     monkeypatch.setattr("pgdyno.targets.aws.hosts.generator_hosts.check_reach", lambda *_: None)

@@ -22,13 +22,13 @@ __all__ = ["amazon", "root"]
 
 @pytest.fixture(autouse=True)
 def no_hosts(monkeypatch: pytest.MonkeyPatch, amazon: Simulator) -> None:
-    """Nothing stands behind the addresses of hosts."""
+    """No real host answers at the addresses."""
     del amazon
     without_hosts(monkeypatch)
 
 
 def snapshot(amazon: Simulator, kind: str) -> None:
-    """Takes a snapshot `mine` of a server of somebody's."""
+    """Takes a snapshot `mine` of a server that pgdyno did not create."""
     amazon.administrator = True
     cloud = Cloud(REGION)
     of = {"EngineVersion": "18.1", "MasterUsername": "theirs", "MasterUserPassword": "a password of theirs"}

@@ -45,7 +45,7 @@ class Network:
 
 @pytest.fixture
 def network(monkeypatch: pytest.MonkeyPatch) -> Iterator[Network]:
-    """One with a card that nobody is behind, and no routes."""
+    """A network with an interface that leads nowhere, and without routes."""
     if os.geteuid() != 0:
         pytest.skip("only root can make namespaces: run it as root, as CI does")
     steps = (

@@ -56,7 +56,7 @@ def test_a_saturated_thread_gets_help(run: Run, tmp_path: Path, io: str) -> None
     assert [worker["clients"] for worker in end["workers"]] == [0, 0]
     assert sum(s["succeeded"] for i in intervals for s in i["scripts"]) == end["succeeded"]
 
-    # the logs hold every transaction once, and every client goes on after its move
+    # the logs hold every transaction once, and every client continues after its move
     logs = sorted(tmp_path.glob("log.*"), key=lambda path: len(path.name))
     assert len(logs) == 2
     lines = [[line.split() for line in log.read_text().splitlines()] for log in logs]

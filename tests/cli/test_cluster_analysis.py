@@ -49,7 +49,7 @@ def bucket() -> Iterator[Bucket]:
 
 @pytest.fixture(scope="module")
 def cluster(bucket: Bucket) -> Iterator[Over]:
-    # behind the bucket: nodes find it through the environment that they are started with
+    # nodes find the bucket through the environment in which they start
     del bucket
     with spread(generators(THERE), lambda _text: None) as way:
         yield way
@@ -113,7 +113,7 @@ def test_pages_are_the_same(
     assert rows == (tmp_path / "1.csv").read_text()
     assert len(rows.splitlines()) == 1 + 6 * 2
     assert rows.splitlines()[:3] == to_csv(load_run(find_run(first_of(runs), Path()))).splitlines()
-    # without a folder, nodes write the pages themselves, beside the runs
+    # without a folder, nodes write the pages themselves, next to the runs
     name = first_of(runs).rpartition("/")[2]
     assert bucket.get(f"runs/{name}/report.html") == here[f"{name}.html"]
     assert capsys.readouterr().out.count("s3://bench/runs/") == 2 * 4

@@ -243,7 +243,7 @@ def test_answers_to_nothing_end_the_run_one_way_or_the_other(drive: Drive, unask
 
 
 def test_a_server_that_answers_and_never_reads(drive: Drive) -> None:
-    """Every CopyInResponse is answered, and nobody takes the answers."""
+    """pgdrive answers every CopyInResponse, and the server never reads the answers."""
     with hostile(in_the_load(pouring(message("G", b"\0\0\0") * 100_000))) as server:
         done = drive(server, "-T", "2", "--drain-limit=1", script="COPY t FROM STDIN;\n")
     assert done.code == 2
@@ -349,7 +349,7 @@ def test_a_trickle_is_an_answer_when_it_is_whole(drive: Drive) -> None:
 
 
 def scram(first: str) -> Misdeed:
-    """Offers SCRAM and goes on with this message; `{nonce}` is the client's."""
+    """Offers SCRAM and continues with this message; `{nonce}` is the client's."""
 
     def misdeed(peer: Peer) -> None:
         peer.receive()
@@ -503,7 +503,7 @@ def test_half_a_notice_behind_an_answer_is_not_lost(drive: Drive) -> None:
 
 
 def test_the_reason_of_a_server_that_closes_is_reported(drive: Drive) -> None:
-    """It says so behind an answer, and closes."""
+    """The server announces it after an answer, and closes the connection."""
     farewell = refusal(b"terminating connection due to administrator command", "FATAL", "57P01")
 
     def misdeed(peer: Peer) -> None:

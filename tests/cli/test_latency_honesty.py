@@ -246,7 +246,7 @@ def test_a_limit_skips_the_queue_and_says_so(stalled: Stalled, name: str) -> Non
     assert computed * 0.95 <= load.end["skipped"] <= computed + RATE_PER_S
     lines = load.lines
     assert load.end["skipped"] == sum(line.skipped for line in lines) >= 0.7 * RATE_PER_S
-    # what began before the stall ended behind it, and late; nothing began later than the limit allows
+    # transactions that began before the stall ended after it, late; none began later than the limit allows
     assert load.end["late"] >= CLIENTS
     assert all(line.lag_us <= LIMIT_MS * 1000 + 0.2 * STALL_US for line in lines)
 

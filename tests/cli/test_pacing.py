@@ -58,7 +58,7 @@ def test_pauses_are_a_scripts_own(run: Run, null: NullServer, tmp_path: Path) ->
     first, second = json.loads((tmp_path / "results.json").read_text())["scripts"]
     assert (first["think_time"], second["keying_time"]) == (None, None)
     assert first["keying_time"]["count"] == first["succeeded"] > 0
-    # nobody thinks after the last transaction
+    # there is no think time after the last transaction
     assert second["succeeded"] - second["think_time"]["count"] in (0, 1)
     blocks = done.stdout.split("SQL script ")
     assert " - keying time (exponential, mean 1 ms, at most 10 ms) average = " in blocks[1]

@@ -112,7 +112,7 @@ def test_the_catalogue_is_listed_and_can_be_checked(
     names = [line.split()[0] for line in listed.stdout.splitlines()[1:] if not line.startswith(" ")]
     assert "quick" in names
     for name in names:
-        # as the command does, whose arguments and exit codes are the business of the tests beside this one
+        # as the command does, whose arguments and exit codes other tests cover
         check(name, [], runs=tmp_path)
         assert f"{name}: the plan is valid\n" in capsys.readouterr().out
         show(name, [], json=False)

@@ -28,7 +28,7 @@ PORT = 5432
 
 
 def find_pgnull() -> Path:
-    """PGDYNO_PGNULL names it; else it is where cargo puts it, else beside Python."""
+    """The path in PGDYNO_PGNULL, else where cargo puts pgnull, else next to Python."""
     if named := os.environ.get("PGDYNO_PGNULL"):
         return Path(named)
     root = Path(__file__).parents[2]

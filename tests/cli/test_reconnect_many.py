@@ -54,7 +54,7 @@ def test_a_thousand_clients_are_lost_and_back(tmp_path: Path, io: str) -> None:
     end = json.loads(result.read_text())
     assert end["scheduled"] == end["succeeded"] + end["failed"] + end["skipped"] + end["in_flight"]
     assert (end["outage_count"], end["connections_lost"], end["reconnects"]) == (1, CLIENTS, CLIENTS)
-    # the first may be back before the last has heard of its loss
+    # the first may be connected again before the last notices its loss
     assert 1 <= end["outages"][0]["clients"] <= CLIENTS
     assert sum(error["count"] for error in end["errors"]) == CLIENTS
     assert len(said.read_text().splitlines()) < 20

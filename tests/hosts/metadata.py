@@ -45,7 +45,7 @@ class Handler(BaseHTTPRequestHandler):
 
 if __name__ == "__main__":
     Handler.folder = Path(sys.argv[1])
-    # one of http.server would ask for its own name, which nobody answers here
+    # http.server's own would look up its name, which nothing answers here
     server = ThreadingTCPServer((ADDRESS, 80), Handler)
     print("listening", flush=True)
     server.serve_forever()

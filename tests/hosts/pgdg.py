@@ -45,7 +45,7 @@ def pgdg(hosts: BootedHosts, folder: Path, *, known: bool = True) -> Iterator[No
         "etc/pgdg.pem": certificate,
     }
     if known:
-        # dpkg puts the project's beside it
+        # dpkg puts the project's next to it
         before = (hosts.image.tree / "var/lib/dpkg/diversions").read_text()
         hosts.prepare |= {KEY: key, "var/lib/dpkg/diversions": f"{before}/{KEY}\n/{KEY}.distrib\n:\n"}
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

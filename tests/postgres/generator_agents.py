@@ -31,7 +31,7 @@ class Here(Agent):
 
 
 def another_clock(ahead_us: int) -> dict[str, str]:
-    """Returns variables of a process whose wall clock is ahead; its monotonic clock, which nobody can set, stays."""
+    """Returns variables of a process whose wall clock is ahead; its monotonic clock, which cannot be set, stays."""
     if not ahead_us:
         return {}
     assert FAKETIME is not None, "make test-packages installs libfaketime"

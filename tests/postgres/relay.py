@@ -27,7 +27,7 @@ class Relay:
         """Closes one connection; connections made later get no answer."""
         self.is_silent = True
         client, server = self.relayed[-1]
-        # a reset, as from a host that has started anew
+        # a reset, as from a host that has restarted
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         with contextlib.suppress(OSError):
             server.shutdown(socket.SHUT_RDWR)

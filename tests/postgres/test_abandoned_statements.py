@@ -393,7 +393,7 @@ def test_a_server_that_takes_no_requests_does_not_keep_it(
         environment["PGPORT"] = str(relay.port)
         with load(environment, observer, "-n", "-f", sleeping, "-c", "40", "-T", "600") as running:
             running.await_active(40)
-            # new connections are taken, and nothing is said on them
+            # it accepts new connections, and never answers on them
             relay.is_silent = True
             began = time.monotonic()
             said = running.stop(signal.SIGINT)

@@ -145,12 +145,12 @@ def test_the_load_comes_from_a_host_of_its_own(rented: Rented) -> None:
     assert rented.simulator.left() == []
     copied = {each.name.rpartition("-")[0] for each in rented.hosts.kept(generator) if each.is_file()}
     assert {"pgdrive", "pgprobe"} <= copied
-    # CloudWatch has told of the server, and of what its volume could not give
+    # CloudWatch reported the server, and how far its volume limited it
     told = read_cloud(load_run(run), record.number)
     assert told is not None
     assert [(each.source, each.message, each.gaps) for each in told.sources] == [("cloudwatch", None, [])]
     assert any("volume root was asked for more requests than it gives" in each for each in run.manifest.notes)
-    # and nothing of it goes on
+    # and none of its processes continues
     page = run.path / "page.html"
     rented.pgdyno("report", str(run.path), "--html", str(page))
     assert "Processors (provider's metrics, by the minute)" in page.read_text()

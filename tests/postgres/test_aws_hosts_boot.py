@@ -41,7 +41,7 @@ PLAN = {
     "huge_pages": "true",
 }
 SAID: list[str] = []
-# somebody else is at apt's lists when the set-up comes to them, until that has seen it
+# another process holds apt's lists when the set-up needs them, until the set-up has noticed
 HOLD = """\
 import fcntl, time
 lock = open("/var/lib/apt/lists/lock", "w")
@@ -129,7 +129,7 @@ def packages_are_the_projects(host: Booted) -> None:
     assert versions == [pgdg.VERSION, pgdg.VERSION]
     told = host.run("cat /etc/apt/sources.list.d/pgdg.sources")
     assert f"Signed-By: /{pgdg.KEY}" in told
-    # Debian's own cluster was not made beside ours
+    # Debian's own cluster was not created next to pgdyno's
     assert host.run("pg_lsclusters --no-header").split()[:3] == ["15", "main", "5432"]
 
 
@@ -190,7 +190,7 @@ def only_its_user_gets_in(dsn: str, host: Booted, scratch: Path) -> None:
 
 def only_our_key_opens_the_host(ssh: SshSpec, host: Booted, scratch: Path) -> None:
     assert ask(ssh, "id -un; cat ~/state").split() == ["pgdyno", "ready"]
-    # what the set-up was told is root's
+    # only root can read the input of the set-up
     for name in ("role.sql", "settings.conf", "host.env"):
         with pytest.raises(RemoteError, match="Permission denied"):
             ask(ssh, f"cat /etc/pgdyno/{name}")
@@ -223,7 +223,7 @@ def another_run_changes_nothing(host: Booted) -> None:
 def it_ends_itself_when_its_tag_says_so(machine: Machine, host: Booted, hosts: BootedHosts) -> None:
     machine.tags["pgdyno:expires"] = "2001-01-01T00:00:00Z"
     hosts.tagged(machine)
-    # as the quarter of an hour would, behind which it looks again
+    # as after the quarter of an hour, after which it checks again
     host.run("systemctl restart pgdyno-expiry")
     assert host.has_ended()
 

@@ -71,7 +71,7 @@ class Amazon:
 
     @property
     def environment(self) -> dict[str, str]:
-        # who is not told in the plan, is told here
+        # keys that are not in the plan are passed here
         return {**environment(self.home), **self.simulator.environment, "PGDYNO_ADDRESS": "203.0.113.7"}
 
     @property
@@ -153,7 +153,7 @@ def test_up_status_run_and_down_on_rds(amazon: Amazon) -> None:
     _was_told(amazon, load_run(the_run(amazon.folder)))
     assert any("its gp3 volume of 20 GB does 3,000 IOPS, 125 MB/s, the instance" in each for each in manifest.notes)
     (rent,) = manifest.rented
-    # it was up before: it is paid by this run while that goes on
+    # it was up before: this run pays for it while it lasts
     assert (rent.target, rent.instance, rent.since) == ("rds", "db.m7g.large", manifest.attempts[0].started_at)
     assert 0 < rent.hours < 1
     assert rent.hourly == pytest.approx(0.2077, abs=1e-4)
@@ -201,7 +201,7 @@ def test_a_run_on_aurora_is_gone_behind_it_and_its_password_nowhere(amazon: Amaz
     assert "0.5114 an hour" in said
     _load_came_from_elsewhere(amazon)
     _is_placed_by_the_servers_clock(amazon)
-    # one source less: the others are there, and it is said
+    # without one source the others are stored, with a note
     assert "CloudWatch's figures: the permission cloudwatch:GetMetricData is missing" in said
     told = read_cloud(load_run(the_run(amazon.folder)), 1)
     assert told is not None
@@ -269,11 +269,11 @@ def test_a_snapshot_is_restored_before_every_trial(amazon: Amazon) -> None:
     records = the_run(amazon.folder).trials()
     assert [record.outcome for record in records] == ["finished", "finished"]
     assert all("first touch" in [step.name for step in record.prepare.steps] for record in records if record.prepare)
-    # each began with what the snapshot has, which is nothing: it loaded anew
+    # each began with the snapshot's content, which is empty, so each loaded again
     loads = [[step.name for step in record.prepare.steps] for record in records if record.prepare]
     assert len(loads) == 2
     assert loads[0] == loads[1]
-    # what was told of each was asked for before it was removed
+    # the data of each was requested before its removal
     told = [read_cloud(load_run(the_run(amazon.folder)), record.number) for record in records]
     assert [[each.message for each in of.sources] for of in told if of] == [[None, None, None]] * 2
     # what is not ours stays
@@ -380,7 +380,7 @@ def test_selftest(amazon: Amazon) -> None:
     assert max(len(line) for line in said.splitlines() if line.startswith("ok")) <= 120
     amazon.simulator.denied = set()
     amazon.pgdyno("reap", "--all")
-    # what cannot come up leaves the rest out, and nothing behind
+    # a server that cannot start skips the rest, and leaves no resource
     amazon.simulator.faults = [Fault("CreateDBInstance", "InstanceQuotaExceeded", "DB instances: 40")]
     said = amazon.pgdyno("target", "selftest", *options, code=4)
     assert "WRONG: up: target rds: a quota of the account is used up" in said

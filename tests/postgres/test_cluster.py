@@ -137,7 +137,7 @@ def test_a_frozen_node_fails_the_load_and_comes_back(cluster: Cluster, tables: S
     try:
         end = load(cluster, tables, tmp_path, LONG, after_first_second(lambda: os.kill(pid, signal.SIGSTOP)))[-1]
         assert end["message"] == "generator 2 of 3 (generator-2) was lost: it did not answer within 3 s"
-        # its own engine still runs: nobody can tell it to stop, and nobody renews its lease
+        # its engine still runs: no order to stop can reach it, and nothing renews its lease
         wait_for_no_sessions(tables)
     finally:
         os.kill(pid, signal.SIGCONT)

@@ -150,7 +150,7 @@ def test_unknown_sums_are_read_before_the_next_trial(loaded: Server) -> None:
     prepare = preparer(loaded, "tpcb-like", method="vacuum")
     prepare.prepare(SMALL)
     run(loaded, "tpcb-like")
-    # as behind a trial that broke off: nobody checked, and somebody may have written
+    # as after an interrupted trial: nothing was checked, and other sessions may have written
     prepare.forget()
     execute(loaded, "UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = 7")
     done = prepare.prepare(SMALL)

@@ -53,7 +53,7 @@ after_trial = ["{python}", "count.py"]
 def run(
     home: Home, folder: Path, events: str, commit: str = "on", seconds: int = 8
 ) -> tuple[TrialRecord, RunFolder, str]:
-    """The only trial of a plan, its run, and what was said; a hook behind it sees the tables as they were left."""
+    """The only trial of a plan, its run, and the output; a hook after it sees the tables as the trial left them."""
     plan = folder / "disturbed.toml"
     write_hooks(folder)
     plan.write_text(PLAN.format(commit=commit, events=events, python=sys.executable, seconds=seconds))
@@ -99,7 +99,7 @@ def counted(folder: RunFolder) -> tuple[int, int, int]:
 
 
 def assert_it_balances(trial: TrialRecord, folder: RunFolder) -> None:
-    """Every row is one that was acknowledged, or whose end was not heard; and the history has as many."""
+    """Every row belongs to a transaction that was acknowledged or is unknown; and the history has as many rows."""
     ledger = trial.ledger
     assert ledger is not None
     rows, history, distinct = counted(folder)
@@ -153,7 +153,7 @@ def test_a_restart_loses_nothing_that_was_acknowledged(warm_home: Home, tmp_path
     assert trial.ledger.missing == 0
     assert event.effect is not None
     assert event.effect.connections_lost == 4
-    # clients have nobody until the server is up again, which is when the restart ends
+    # clients have no server until the restart ends
     assert event.seconds is not None
     assert event.effect.all_away_s > 0
 
@@ -261,7 +261,7 @@ def test_statements_are_done_and_can_be_stopped(acts: Acts, server: Server, do: 
 
 @contextmanager
 def cutting(cut: Cutoff, when: Callable[[], bool]) -> Iterator[None]:
-    """The trial ends in the midst of the block."""
+    """The trial ends during the block."""
 
     def end() -> None:
         wait_until(when)

@@ -28,7 +28,7 @@ from tests.unit.archive_sample import run_of
 LEASE_S = 7.0
 """An engine that hears nothing stops after 4 s, and is killed 3 s later: see tests/unit/test_cluster_load.py."""
 PROMISED_US = 2_000_000
-"""From the end of a second until its figures are with the driver; what is later is told."""
+"""The time from the end of a second until the driver has its figures; later ones are reported."""
 PLAN = """\
 name = "wide"
 [target.db]
@@ -117,7 +117,7 @@ def test_pgdyno_detects_each_fault_and_repeats_the_trial(hosts: Hosts, warm_home
         cut = time.monotonic()
         one.cut(hosts.driver)
         watch.load_stops(cut, one, two)
-        # nobody can tell that host anything: what ends is its own doing
+        # nothing can reach that host: it ends its processes itself
         seconds_until(partial(is_clean, one), cut)
         watch.wait_until_done_again(1, cut)
         one.heal(hosts.driver)
@@ -157,7 +157,7 @@ def test_pgdyno_detects_each_fault_and_repeats_the_trial(hosts: Hosts, warm_home
         engines = engines_of(two)
         with two.impatient():
             two.cut(hosts.database)
-            # its clients give up, one and all; the others' go on, and nobody is told to stop
+            # all of its clients give up; those of others continue, and no generator is stopped
             seconds_until(lambda: not engines & engines_of(two), time.monotonic())
         two.heal(hosts.database)
 
@@ -197,7 +197,7 @@ def test_pgdyno_detects_each_fault_and_repeats_the_trial(hosts: Hosts, warm_home
     assert cut_off.failure is not None
     assert ": 3 of 3 clients of generator-2 (" in cut_off.failure.message
     assert "of generator-1" not in cut_off.failure.message
-    # what Ray's daemons say of each other is nobody's business
+    # messages of Ray's daemons about each other are not shown
     assert "raylet" not in watch.said().lower()
 
 

@@ -83,13 +83,13 @@ def test_three_draw_what_one_draws(tables: Server, tmp_path: Path) -> None:
 
 
 BEHIND_S, NEAR_S = 60, 30
-"""A clock that is so far behind, and what no machine is too busy for."""
+"""How far a clock is behind: more than any delay of a busy machine."""
 
 
 def test_generators_with_different_clocks_start_together(tables: Server, tmp_path: Path) -> None:
     (tmp_path / "a.sql").write_text("INSERT INTO begun VALUES (:client_id);\n")
     options = [*OPTIONS, "-f", "a.sql", "--client=4", "--time=1.2", "--rate=200"]
-    # an engine that went by its own clock would begin a minute later; the other one has then heard of it too late
+    # an engine that used its own clock would begin a minute late, which is too late for the other one
     aheads_us = [-BEHIND_S * 1_000_000, 1_000_000]
     with tables.connect() as connection, generators_here(2, aheads_us) as generators:
         connection.execute("CREATE TABLE begun (client int, at timestamptz DEFAULT clock_timestamp())")
@@ -139,7 +139,7 @@ def test_a_silent_generator_fails_the_load_and_the_others_stop(tables: Server, t
             assert end["outcome"] == "failed"
             assert end["message"] == "generator 2 of 2 (mute) was lost: it did not answer within 3 s"
             assert end["lost_generator"] == 2
-            # told to stop
+            # stopped by pgdyno
             wait_for_no_sessions(tables)
         finally:
             mute.end()

@@ -193,7 +193,7 @@ def test_a_cluster_that_is_there_makes_the_load(server: Server, warm_home: Home,
 
 
 def test_faults_of_a_cluster_that_is_not_ours(server: Server, warm_home: Home, tmp_path: Path) -> None:
-    # long enough for the slowest machine: both trials are broken off
+    # long enough for the slowest machine: both trials are interrupted
     write_plan(tmp_path, server, 2, 'duration = "120s"')
     with cluster(tmp_path, makes_load=False) as (theirs, place), ExitStack() as stack:
         for name in ("load1", "load2"):
@@ -202,14 +202,14 @@ def test_faults_of_a_cluster_that_is_not_ours(server: Server, warm_home: Home, t
             wait_for_load(server)
             theirs.kill("load1")
             wait_until(lambda: AGAIN in said(tmp_path))
-            # the other one was told to stop
+            # pgdyno stopped the other one
             wait_until(lambda: sessions(server) == 0)
             # it is not ours to start, and is waited for
             stack.enter_context(theirs.node("load1"))
             wait_for_load(server)
             assert run.poll() is None, said(tmp_path)
             run.kill()
-            # by its lease: nobody tells it
+            # by its lease, without an order
             wait_until(lambda: sessions(server) == 0)
             # Ray's client server would leave the agents for half a minute
             wait_until(lambda: not theirs.generators())

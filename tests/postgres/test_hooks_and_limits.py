@@ -166,7 +166,7 @@ SELECT 1;
 def test_a_trial_with_too_many_errors_is_stopped_and_stored(
     warm_home: Home, tmp_path: Path, plan: Callable[..., Path]
 ) -> None:
-    # nobody waits for its end
+    # pgdyno does not wait for its end
     done = pgdyno(warm_home, tmp_path, "run", str(plan(script=FAILS_SOMETIMES, duration="1h", trial="max_errors = 9")))
     assert done.returncode == ExitCode.TRIALS_FAILED, done.stderr
     for trial in the_run(tmp_path).trials():

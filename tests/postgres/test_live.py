@@ -63,7 +63,7 @@ def test_a_run_from_its_beginning_to_its_end(warm_home: Home, tmp_path: Path) ->
         assert [text.split()[0] for kind, text in feed if kind == "trial"] == ["1:", "2:"]
         assert [cell["done"] for cell in grids[-1]["cells"]] == [1, 1]
         assert grids[-1]["arms"] == ["a", "b"]
-        # the second target has the first one beside it
+        # the page shows the first target next to the second
         assert {each["of"] for each in baselines} == {"a"}
         assert httpx2.get(f"{run.url.replace('/live/', '/run/')}/report", timeout=PATIENCE_S).status_code == 200
     stored = load_run(the_run(tmp_path))

@@ -72,7 +72,7 @@ class Place:
         return said
 
     def refuse(self, *args: str) -> str:
-        """What is said when a load ends with 1."""
+        """The error message of a load that ends with 1."""
         process = self.start(*args)
         said = process.communicate(timeout=120)[1]
         assert process.returncode == 1, said
@@ -202,7 +202,7 @@ def resume(place: Place, *args: str) -> str:
     return said
 
 
-# ---- broken off ----
+# ---- interrupted ----
 
 
 @pytest.mark.parametrize("chunks", [2, 3, 17, 35])
@@ -210,7 +210,7 @@ def test_a_killed_load_goes_on(place: Place, unbroken: list[list[tuple[Any, ...]
     held = hold(place, chunks)
     held.process.kill()
     held.process.communicate()
-    # the server's sessions do not know yet that nobody feeds them: the next load has to wait for their end
+    # the server's sessions have not noticed the end of their client: the next load has to wait for them
     there = committed(place)
     assert there >= chunks
     assert place.comment() is None
@@ -250,7 +250,7 @@ def test_a_load_killed_twice_resumes_with_other_workers(
 def test_a_load_killed_while_keys_are_made_goes_on_there(place: Place, unbroken: list[list[tuple[Any, ...]]]) -> None:
     held = hold(place, 30)
     with place.connect(autocommit=False) as reader:
-        # rows can be copied beside it, and a key cannot be made
+        # rows can be copied meanwhile, and a key cannot be created
         reader.execute("LOCK TABLE pgbench_accounts IN ROW EXCLUSIVE MODE")
         held.release()
         waiting: LiteralString = """

@@ -250,7 +250,7 @@ def on_replica(server: Server, query: str) -> object:
     return row[0]
 
 
-# ---- broken off ----
+# ---- interrupted ----
 
 HOLD = (
     "CREATE TABLE gate AS SELECT",
@@ -271,7 +271,7 @@ HOLD = (
     END $$""",
     "CREATE EVENT TRIGGER hold_accounts ON ddl_command_end EXECUTE FUNCTION hold_accounts()",
 )
-"""From now on a load stops in the midst of its COPY."""
+"""Makes later loads stop during their COPY."""
 LET_GO = (
     "DROP EVENT TRIGGER IF EXISTS hold_accounts",
     "DROP FUNCTION IF EXISTS hold_accounts, hold CASCADE",
@@ -298,7 +298,7 @@ with open_target("t", spec, home=Home.locate(), progress=SilentProgress()) as se
 
 
 def wait_until_held(connect: Callable[[], psycopg.Connection[tuple[Any, ...]]], goes_on: Callable[[], bool]) -> None:
-    """Returns when the load has stopped in the midst of its COPY, under wal_level = minimal."""
+    """Returns when the load has stopped during its COPY, under wal_level = minimal."""
     end = time.monotonic() + DEADLINE_S
     while True:
         try:
@@ -316,7 +316,7 @@ def wait_until_held(connect: Callable[[], psycopg.Connection[tuple[Any, ...]]], 
 
 
 def assert_loads_anew(server: Server, whole: dict[str, object], settings: dict[str, str]) -> None:
-    """Nothing of the load that was broken off counts, and the next leaves what a load leaves."""
+    """Nothing of the interrupted load counts, and the next load leaves a complete dataset."""
     assert in_force(server) == settings
     assert stamped_dataset(server) is None
     assert number(server, "SELECT count(*) FROM pgbench_accounts") == 0
@@ -391,7 +391,7 @@ def test_a_kept_cluster_whose_run_is_killed_while_it_loads(warm_home: Home, dies
 
 
 def connect_to(home: Home) -> psycopg.Connection[tuple[Any, ...]]:
-    """To the server that another pgdyno runs. Raises psycopg.OperationalError while there is none."""
+    """Connects to the server that another pgdyno runs. Raises psycopg.OperationalError while it is down."""
     try:
         (path,) = home.instances.glob(f"*/{RECORD}")
         record = InstanceRecord.model_validate_json(path.read_bytes())

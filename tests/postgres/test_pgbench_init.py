@@ -266,7 +266,7 @@ def test_rows_are_frozen_where_they_may_be(server: Server, as_pgbench: Path, mak
         assert dict(query(server, dbname, frozen)) == both | expected, options
 
 
-# ---- what is said ----
+# ---- messages ----
 
 
 def test_progress_is_told_in_pgbenchs_words(server: Server, as_pgbench: Path, make_database: MakeDatabase) -> None:
@@ -372,7 +372,7 @@ def test_a_server_that_refuses_the_connection(server: Server, pgbench: str) -> N
     assert_same_words(under_pgbenchs_name(done.stderr), expected.stderr)
 
 
-# ---- being told to stop ----
+# ---- signals ----
 
 
 def start(
@@ -430,7 +430,7 @@ def test_a_load_that_is_killed_leaves_no_session(
         wait_until(lambda: query(server, dbname, WAITING) == [(1,)])
         process.kill()
         process.communicate()
-        # nobody cancels it, and the lock is still there
+        # no request cancels it, and the lock is still held
         wait_until(lambda: query(server, dbname, WAITING) == [(0,)])
         blocker.execute("ROLLBACK")
     assert query(server, dbname, "SELECT count(*) FROM pgbench_accounts") == [(100_000,)]
@@ -446,7 +446,7 @@ def test_a_signal_cancels_the_statement_that_runs(
     with server.connect(dbname) as blocker:
         blocker.execute("BEGIN")
         blocker.execute("LOCK TABLE pgbench_branches")
-        # the truncation waits for the lock, for ever if nobody cancels it
+        # the truncation waits for the lock, for ever unless it is cancelled
         process = start(server, dbname, "-I", step, over=over)
         while process.poll() is None and query(server, dbname, WAITING) == [(0,)]:
             time.sleep(0.02)

@@ -150,7 +150,7 @@ def progress_forms(pair: Pair, folder: Path, extra: tuple[str, ...]) -> list[set
         assert one.returncode == 0, one
         lines = [line for line in one.stderr.splitlines() if line.startswith("progress: ")]
         assert 1 <= len(lines) <= 2
-        # digits behind the point stay as many as they are
+        # the number of decimal digits is kept
         forms.append({re.sub(r"\d", "9", re.sub(r"(?<![.\d])\d+", "9", line)) for line in lines})
     return forms
 

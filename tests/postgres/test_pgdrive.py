@@ -75,7 +75,7 @@ def test_builtins_run_in_every_protocol(loaded: Server, protocol: str, script: s
 
 
 def test_the_books_balance_after_tpcb(loaded: Server) -> None:
-    # simple-update changes accounts alone: begin with fresh books
+    # simple-update changes accounts alone: begin with fresh balances
     assert drive(loaded, "-i", "-s", str(SCALE)).returncode == 0
     done = drive(loaded, "-n", "-c", "8", "-j", "2", "-t", "50", "-M", "prepared")
     assert done.returncode == 0, done.stderr

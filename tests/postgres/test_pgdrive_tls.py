@@ -59,7 +59,7 @@ def drive(server: TlsServer, target: str, *args: str, **env: str) -> subprocess.
 
 
 class Case(NamedTuple):
-    """What a client with these parameters is told by a server with this certificate."""
+    """Returns the message for a client with these parameters and a server with this certificate."""
 
     certificate: str
     target: str

@@ -145,7 +145,7 @@ def test_a_lock_queue_is_found_with_who_blocks_whom(server: Server) -> None:
     assert set(queues) == {3}
     waits = {wait for _, look in during(probe, queued, ended) for kind, wait in look if kind == "Lock"}
     assert waits == {"transactionid", "tuple"}
-    # nobody waits before and behind
+    # no session waits before and after
     assert all(kind != "Lock" for at, look in probe.waits() if at < began or at > over for kind, _ in look)
     blocked = [row for line in probe.of("blockers") for row in line["rows"]]
     first = [row for row in blocked if row["blocked_by"] == blocker]

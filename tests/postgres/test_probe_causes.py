@@ -56,7 +56,7 @@ def vacuums(probe: Probe, table: str) -> dict[str, str]:
 
 
 def logged_end(probe: Probe, table: str) -> str:
-    """The process of a vacuum that was seen, when the server's log has told of its end."""
+    """Returns the process of a vacuum in the samples, once the server's log reports its end."""
     deadline = time.monotonic() + 90
     while True:
         ends = [line for line in probe.of("log") if line["message"].startswith(f'automatic vacuum of table "{table}"')]

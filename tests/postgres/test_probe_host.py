@@ -189,5 +189,5 @@ def test_the_disk_of_the_data_is_named(scratch: Path) -> None:
         if row["labels"].get("holds") == "data wal"
     }
     assert holding == set(names)
-    # its server does not run, which is said once
+    # its server does not run, which is reported once
     assert [line["source"] for line in probe.of("warning")] == ["process"]

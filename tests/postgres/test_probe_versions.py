@@ -70,7 +70,7 @@ def test_the_probe_s_statements_are_left_out_also_of_a_role_that_may_only_look(h
     (line,) = probe.of("statements")
     texts = [row["text"] for row in line["rows"]]
     assert any(text.startswith("UPDATE grown") for text in texts)
-    # what it sends between its transactions cannot be told from what others send
+    # its own statements between transactions cannot be distinguished from others'
     assert not any("pg_stat" in text or "pgprobe" in text for text in texts if text not in ("BEGIN", "COMMIT"))
 
 

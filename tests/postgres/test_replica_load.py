@@ -154,7 +154,7 @@ def test_a_script_that_writes_fails_the_trial_with_the_servers_words(home: Home,
     assert trial.failure.message.startswith("the load on pgdyno_")
     assert "read-only transaction" in trial.failure.message
     assert trial.failure.sqlstate == "25006"
-    # nobody waited for the trial's end, nor began it when that was seen first
+    # the load neither waited for the trial's end nor began only after its start was noticed
     assert trial.summary is None or present(trial.summary.measured_s) < 3
     assert said(folder, trial, 1)[-1]["event"] == "end"
     assert "no result" in shown or "failed" in shown
@@ -182,7 +182,7 @@ def test_a_rate_is_shared_as_clients_are(home: Home, tmp_path: Path) -> None:
     assert second == pytest.approx(100, rel=0.3)
 
 
-# ---- standbys that are settings' business, and how far they are behind ----
+# ---- settings of standbys, and their lag ----
 
 
 @pytest.mark.parametrize("version", ["18", "13"])

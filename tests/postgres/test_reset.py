@@ -250,7 +250,7 @@ def test_analyze_and_statistics(own_server: Server) -> None:
         assert connection.execute(
             "SELECT seq_scan, last_analyze FROM pg_stat_user_tables WHERE relname = 'pgbench_accounts'"
         ).fetchone() == (0, None)
-        # statistics go to zero behind the analyze, which stays
+        # statistics are reset after the analyze, whose result stays
         assert connection.execute("SELECT reltuples FROM pg_class WHERE relname = 'pgbench_accounts'").fetchone() == (
             100_000,
         )

@@ -239,7 +239,7 @@ def half_there(home: Home, place: str) -> bool:
 
 
 def slow_cp(folder: Path, place: str) -> Path:
-    """A `cp` that does half of its work where it copies to `place`, and then goes on, also after SIGINT."""
+    """A `cp` that stops halfway if it copies to `place`, and then continues, even after SIGINT."""
     folder = folder / "bin"
     folder.mkdir()
     program = folder / "cp"

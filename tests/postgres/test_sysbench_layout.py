@@ -97,7 +97,7 @@ def test_each_statement_has_its_latency(tables: Server) -> None:
         "COMMIT": (order - CLIENTS * MISSING, 0),
     }
     assert all(each["latency_ns"]["p99"] >= each["latency_ns"]["p50"] > 0 for each in by_text.values())
-    # the summary says the same, and without the option nothing is told apart
+    # the summary says the same, and without the option it distinguishes nothing
     assert " UPDATE shop1 SET s_next_order = ? WHERE s_id = ?\n" in shop(
         tables, "run", "-r", "-t1", options=("tables=1",)
     )

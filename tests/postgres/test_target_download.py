@@ -71,7 +71,7 @@ def test_a_version_that_does_not_exist_offers_the_nearest(
         fetch(fresh_home, mirror, "18.5")
     assert caught.value.message == "cannot get PostgreSQL 18.5: there is no such version"
     assert caught.value.hint == "nearest: 18.3, 18.4, 18.6"
-    # the list is kept, so that a wrong version is told from a dead network
+    # the list is kept, to distinguish a wrong version from a network failure
     with pytest.raises(TargetError, match=r"18\.5: there is no such version"):
         find_embedded(embedded("18.5"), fresh_home, SilentProgress(), {"PGDYNO_MAVEN_URL": dead_url()})
 

@@ -170,7 +170,7 @@ def test_settings_are_the_databases_and_go_with_the_run(theirs: Server, home: Ho
     wanted = spec(theirs, settings={"work_mem": "7MB", "search_path": "public, pg_catalog"})
     with open_target("far", wanted, home=home, progress=SilentProgress()) as server:
         preparer(server, method="template").prepare(SMALL)
-        # the database was made anew from the template since
+        # the database was created again from the template since
         with server.connect() as connection:
             assert connection.execute("SHOW work_mem").fetchone() == ("7MB",)
             # ours is without pg_catalog, so that it comes first

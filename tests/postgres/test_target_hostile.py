@@ -66,7 +66,7 @@ def theirs(home: Home) -> Iterator[Server]:
 
 @pytest.fixture(autouse=True)
 def role(theirs: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A role for us, anew for each test."""
+    """A role for pgdyno, created again for each test."""
     for name in [name for name in os.environ if name.startswith("PG") and not name.startswith("PGDYNO")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("BENCH_PASSWORD", "theirs")
@@ -177,7 +177,7 @@ def test_options_of_a_connection_string_are_not_shown() -> None:
 
 
 def answers(*what: bytes) -> Misdeed:
-    """Greets, and gives the same answer to whatever is said."""
+    """Greets, and gives the same answer to every message."""
 
     def misdeed(peer: Peer) -> None:
         peer.greet()
@@ -201,7 +201,7 @@ def is_silent(peer: Peer) -> None:
 
 
 def starts(what: bytes, endless: Callable[[], bytes] | None = None) -> Misdeed:
-    """Says this in place of a greeting, and then goes on without an end, or is silent."""
+    """Sends this instead of a greeting, and then continues without end, or is silent."""
 
     def misdeed(peer: Peer) -> None:
         peer.receive()

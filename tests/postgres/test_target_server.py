@@ -91,7 +91,7 @@ def test_a_child_that_ignores_the_end_is_ended(home: Home) -> None:
 
 
 def test_pgdyno_does_not_wait_for_orphans_of_a_killed_postmaster(home: Home) -> None:
-    """It may wait for ever for a lock of somebody who was killed: here it does nothing at all, for it is halted."""
+    """An orphan may wait for ever for a lock of a killed process: in this test it is halted and does nothing."""
     with open_target("t", spec(), home=home, progress=SilentProgress()) as server:
         session = server.connect()
         orphan = identify(session.info.backend_pid)
@@ -142,7 +142,7 @@ def test_facts(server: Server) -> None:
     assert (facts.cluster_bytes or 0) > 10_000_000
     assert facts.settings_changed["fsync"] == "off"
     assert facts.settings_changed["cluster_name"] == "pgdyno"
-    # drawn anew each time, and never the reason of a difference
+    # drawn each time, and never the reason for a difference
     assert not {"port", "unix_socket_directories", "application_name"} & set(facts.settings_changed)
     # left as the server has them
     assert "work_mem" not in facts.settings_changed

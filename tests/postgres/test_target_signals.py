@@ -66,7 +66,7 @@ class Holder:
     process: subprocess.Popen[str]
 
     def wait_for(self, beginning: str) -> str:
-        """Reads until a line begins so; what is behind that."""
+        """Reads until a line begins with the text, and returns the rest of that line."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             if line.startswith(beginning):

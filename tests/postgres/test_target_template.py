@@ -67,7 +67,7 @@ def test_a_broken_template_is_no_obstacle(warm_home: Home, made: list[object]) -
     with open_target("a", spec(), home=warm_home, progress=SilentProgress()) as server:
         known = identifier(server)
     (template,) = warm_home.templates.iterdir()
-    # nobody can read it, and a run that was killed has left half of another
+    # it is unreadable, and a killed run has left half of another
     template.chmod(0)
     template.with_name(f"{template.name}.partial").mkdir()
     with open_target("b", spec(), home=warm_home, progress=SilentProgress()) as server:

@@ -216,7 +216,7 @@ def test_the_standards_users_pause(loaded: Loaded) -> None:
         assert keying == [None] * 6
         assert end["tpcc"]["pauses"] is False
     else:
-        # nobody has keyed in a New-Order after two seconds
+        # no New-Order has been keyed in after two seconds
         assert end["tpcc"]["pauses"] is True
         assert end["scripts"][0]["succeeded"] == 0
         assert keying[0] == keying[1] != keying[2]
@@ -357,7 +357,7 @@ DRAWN: LiteralString = """
            (SELECT count(*) FROM orders), (SELECT count(*) FROM order_line),
            (SELECT sum(hashtext(concat_ws('/', ol_w_id, ol_d_id, ol_i_id, ol_supply_w_id, ol_quantity))::bigint)
             FROM order_line)"""
-"""What users have keyed in, whoever was served first."""
+"""The inputs of users, in any order of service."""
 
 
 def test_generators_together_have_the_users_of_one(loaded: Loaded, tmp_path: Path) -> None:

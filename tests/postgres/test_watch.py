@@ -244,7 +244,7 @@ def work_until(connection: psycopg.Connection[tuple[Any, ...]], over: threading.
 
 def test_a_server_elsewhere_is_watched_over_sql_alone(server: Server) -> None:
     relay = Relay(server.port)
-    # behind a relay the server's end of our connection is not ours
+    # with a relay, the server's peer of the connection is not this process
     environment = server.environment() | {"PGHOST": "127.0.0.1", "PGPORT": str(relay.port)}
     try:
         done = once(environment)

@@ -51,7 +51,7 @@ def load(
     *options: str,
     meanwhile: Callable[[], None] | None = None,
 ) -> list[Event]:
-    """`meanwhile` is called behind the first second."""
+    """`meanwhile` is called after the first second."""
     (folder / "own.sql").write_text("SELECT 1;\n")
     events: list[Event] = []
     with (
@@ -146,7 +146,7 @@ def test_a_host_that_does_not_answer_loses_its_lease_and_comes_back(
     try:
         end = load(cluster, environment, tmp_path, "--client=2", "--time=120", "--rate=20", meanwhile=freeze)[-1]
         assert end["message"] == "generator 2 of 2 (generator-2) was lost: it did not answer within 3 s"
-        # nobody can tell it to stop, and nobody renews its lease
+        # no order to stop can reach it, and nothing renews its lease
         wait_for_no_engines(sshd.cache, other.cache)
     finally:
         for pid in frozen:

@@ -116,7 +116,7 @@ def test_a_connection_that_is_cut_is_a_gap_and_made_anew(sshd: Sshd, tmp_path: P
             (first,) = probes_of(sshd)
             relay.cut()
             wait_for(lambda: last_file(probe, 2))
-            # the lease: nobody told it
+            # by the lease, without an order
             wait_for(lambda: first not in probes_of(sshd))
             wait_for(lambda: samples(probe.sessions[1].lines))
     finally:
@@ -201,7 +201,7 @@ def test_a_lease_ends_a_probe_whose_lines_nobody_takes() -> None:
     fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
     process = subprocess.Popen([program(), "--no-server", "--lease=5"], stdin=subprocess.PIPE, stdout=write)
     assert b'"start"' in os.read(read, 4096)
-    # opened anew: whether writes block is a matter of the description, and the probe's must
+    # opened again: whether writes block belongs to the open file description, and the probe's must block
     filling = os.open(f"/proc/self/fd/{write}", os.O_WRONLY | os.O_NONBLOCK)
     with contextlib.suppress(BlockingIOError):
         while True:
@@ -225,7 +225,7 @@ def test_a_look_tells_who_where_and_how_far(sshd: Sshd, tmp_path: Path) -> None:
 
 def test_samples_of_a_skewed_clock_are_placed_within_the_uncertainty(tmp_path: Path) -> None:
     assert FAKETIME is not None, "make test-packages installs libfaketime"
-    # an hour ahead; the monotonic clock is left alone: nobody sets that one
+    # an hour ahead; the monotonic clock, which cannot be set, stays
     skewed = f"SetEnv LD_PRELOAD={FAKETIME} FAKETIME=+3600s FAKETIME_DONT_FAKE_MONOTONIC=1"
     with running_sshd(tmp_path / "sshd", lines=[skewed]) as there, over(there.spec(), tmp_path) as probe:
         wait_for(lambda: seconds(probe) > 2)

@@ -57,7 +57,7 @@ def test_a_key_that_nobody_wrote_down_is_refused(sshd: Sshd, tmp_path: Path) -> 
     assert f"unknown host key of [127.0.0.1]:{sshd.port}: ssh-ed25519 SHA256:" in error.message
     assert f"ssh-keyscan -p {sshd.port} 127.0.0.1 >> {tmp_path / 'empty'}" in (error.hint or "")
     assert not error.passing
-    # what a config file says to the contrary is not heard
+    # a config file cannot change that
     (tmp_path / "config").write_text(
         f"Host *\n  UserKnownHostsFile none\n  StrictHostKeyChecking no\n{sshd.config.read_text()}"
     )

@@ -41,7 +41,7 @@ def looks(*extra: Sessions, seconds: range = range(60, 66)) -> list[WaitRow]:
 
 
 def counted(source: str, metric: str, values: dict[int, float], labels: str = "{}") -> list[SeriesRow]:
-    """A counter's amounts by the second in whose end they were told."""
+    """A counter's amounts, each at the end of its second."""
     return [
         SeriesRow(1, ORIGIN + at * 1_000_000, 0, 1_000_000, source, metric, labels, values.get(at, 0.0))
         for at in range(1, 121)

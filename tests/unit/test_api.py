@@ -110,5 +110,5 @@ def test_the_notebook_of_the_docs_runs(folder: RunFolder, monkeypatch: pytest.Mo
     for cell in cells:
         exec(compile("".join(cell["source"]), "notebook.ipynb", "exec"), names)
     assert isinstance(names["run"], Run)
-    # in git without results, which would be of somebody's machine
+    # in git without results, which would depend on a machine
     assert not any(cell["outputs"] for cell in cells)

@@ -75,7 +75,7 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
     # rule, severity, what triggers it, what nearly does
     ("littles-law", CAUTION, own(latency={"mean": 0.42}), own(latency={"mean": 0.407})),
     ("littles-law", INVALID, printed(ROW.but(latency_mean_ms=20.0)), printed(ROW.but(latency_mean_ms=10.19))),
-    # 0.5 %, a transaction of 90 ms behind the end, and half of the last digit of the length
+    # 0.5 %, a transaction of 90 ms after the end, and half of the last digit of the length
     ("arithmetic", CAUTION, printed(ROW.but(transactions=48_400)), printed(ROW.but(transactions=48_300))),
     # pgbench connects within the length that it prints, and leaves that out of the rate
     (

@@ -62,7 +62,7 @@ def test_a_generator_from_which_nothing_comes_is_lost(monkeypatch: pytest.Monkey
 
 
 class Ready(Stuck):
-    """One that is ready when the other is; `broken`, it has ended when it is told to begin."""
+    """A generator that is ready when the other is; a `broken` one has ended when it gets the order to begin."""
 
     def __init__(self, name: str, *, broken: bool) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ def test_the_one_that_does_not_begin_is_the_one_that_is_lost(broken: int) -> Non
     generators = [Ready(name, broken=number == broken) for number, name in enumerate(("one", "other"))]
     made = ClusterLoad(generators, Shared(2, [], {}, {}), io.BytesIO())
     made.begin({})
-    # whichever is ready last, and heard of when all are told to begin
+    # the one that is ready last, whose end is noticed when all get the order to begin
     (end,) = made.events()
     assert end["lost_generator"] == broken + 1
     name = generators[broken].name
@@ -120,5 +120,5 @@ def test_everything_ends_within_what_is_promised() -> None:
     assert agent.LEASE_S + ENGINE_KILLS_ITSELF_S < PROMISED_S
     assert agent.LEASE_S + agent.ALONE_S < PROMISED_S
     assert agent.LEASE_S < ray_node.LEASE_S < PROMISED_S
-    # who is taken for lost has stopped, or does before its driver goes on
+    # a generator counted as lost has stopped, or stops before its driver continues
     assert distributed_load.HEARTBEAT_S < distributed_load.SILENCE_S < agent.LEASE_S < distributed_load.OVERDUE_S

@@ -78,7 +78,7 @@ def test_the_list_has_the_answer_of_the_report_and_the_mean_of_the_best_point(ru
     assert present(entry.peak_tps) < max(best)
     (folder.path / "report.html").write_text(report_html([load_run(folder.path)]))
     assert "PostgreSQL 18.6 reaches" in client.get("/").text
-    # one that somebody else wrote is text, a link is not followed
+    # a report from elsewhere is served as text, and a link is not followed
     (folder.path / "report.html").write_text(f'<meta name="description" content="{escape(MARKUP)}">')
     assert MARKUP not in client.get("/").text
     assert Index(runs).runs()[0].answer == MARKUP

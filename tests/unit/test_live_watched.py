@@ -180,7 +180,7 @@ def test_a_line_is_read_when_it_is_whole(tmp_path: Path) -> None:
 def waits(wall_s: float, *rows: tuple[str | None, str | None, int]) -> dict[str, Any]:
     keys = ("backend_type", "wait_type", "wait", "sessions")
     found = [dict(zip(keys, ("client backend", *row), strict=True)) for row in rows]
-    # which is nobody's session
+    # which is no session's ID
     found.append(dict(zip(keys, ("checkpointer", "Timeout", "CheckpointWriteDelay", 1), strict=True)))
     return {"event": "waits", "wall_us": int(wall_s * 1e6), "rows": found}
 

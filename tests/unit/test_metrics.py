@@ -125,7 +125,7 @@ WORK = ("CPU", "", 3.0)
 
 
 def test_sessions_on_a_processor_are_those_the_server_counted() -> None:
-    """Of a busy host, looks see too few of them; those that wait are seen whoever has the cores."""
+    """On a busy host, samples find too few running sessions; waiting ones are found whatever uses the cores."""
     assert counted_waits([WORK, LOCK], 6.0, 1_000) == [("CPU", "", 5.0), LOCK]
     assert counted_waits([LOCK], 6.0, 1_000) == [("CPU", "", 5.0), LOCK]
     # without the counter, with too few transactions, and against what was seen: the looks alone

@@ -26,7 +26,7 @@ def test_one_round_tells_the_offset_and_no_drift() -> None:
     assert found is not None
     assert (found.drift_ppm, found.drift_uncertainty_ppm) == (None, None)
     assert found.ahead_us == -7_000
-    # half a round trip, and 100 ppm for the ten seconds behind it
+    # half a round trip, and 100 ppm for the ten seconds after it
     assert found.uncertainty_us == 100 + 1_000
     assert found.local_us(2_000_000) == START_US + 2_000_000
 

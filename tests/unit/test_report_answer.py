@@ -407,7 +407,7 @@ def test_a_search_is_answered_by_what_it_found() -> None:
     assert answered(run).text == f"PostgreSQL 18.6: {message} (9 trials)"
     with use_language(Language.JAPANESE):
         assert "capacity" not in answered(run).text
-        # an older record has the sentence alone, and nobody takes it apart
+        # an older record has only the sentence, which no code parses
         run.manifest.search[0] = found.model_copy(update={"messages": []})
         assert str(message) in answered(run).text
 

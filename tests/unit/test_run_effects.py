@@ -54,7 +54,7 @@ STEADY = [100.0, 102, 98, 100]
 
 
 def test_the_stretch_without_service_is_joined_over_seconds() -> None:
-    # the kill comes 4 s into measuring, 6 s into the load; nobody is served from 6.0 to 8.3
+    # the kill comes 4 s into measuring, 6 s into the load; no client is served from 6.0 to 8.3
     tps = [*STEADY, 0, 0, 60, 99, 101, 100, 100]
     (found,) = with_effects([record(4.0)], stream(tps, [(5.2, 5.21), (6.0, 8.3)], {4: 4}))
     effect = found.effect

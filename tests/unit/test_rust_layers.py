@@ -73,7 +73,7 @@ def cycle(graph: dict[Module, set[Module]]) -> list[str]:
     left = dict(graph)
     while free := {module for module, used in left.items() if not used & left.keys()}:
         left = {module: used for module, used in left.items() if module not in free}
-    # the other way round: what nobody uses is no part of a cycle
+    # in the other direction: a file that no other uses is not part of a cycle
     while free := left.keys() - {used for module in left for used in left[module]}:
         left = {module: used for module, used in left.items() if module not in free}
     return ["/".join(module) for module in left]

@@ -137,7 +137,7 @@ def test_a_peak_is_recorded_with_what_is_alike(tmp_path: Path) -> None:
     assert (found.find, found.target, found.trials, found.end) == ("peak", "a", len(records), "fell")
     assert (found.tps, found.knee, found.alike) == (330, 5, (5, 5))
     assert found.words == "peak at 5 clients: 330 ± 0 tps"
-    # whoever resumes asks again, and is told the same
+    # a resumed run asks again, and gets the same answer
     assert arm.ask(list(reversed(records))) == found
 
 
@@ -216,7 +216,7 @@ def test_errors_in_searches_are_reported(tmp_path: Path, text: str, field: str, 
 def test_a_capacity_has_three_trials_a_rate_unless_more_are_given(tmp_path: Path) -> None:
     assert load(tmp_path, CAPACITY.replace("repeats = 3\n", "")).trial.repeats == 3
     assert load(tmp_path, CAPACITY.replace("repeats = 3", "repeats = 5")).trial.repeats == 5
-    # a run of an earlier version goes on as it was
+    # a run of an earlier version continues as it began
     resolved = load(tmp_path, CAPACITY).as_resolved()
     resolved["trial"]["repeats"] = 1
     assert Plan.from_resolved(resolved).trial.repeats == 1

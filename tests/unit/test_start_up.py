@@ -35,7 +35,7 @@ except SystemExit as end:
 
 
 def loaded(code: str) -> set[str]:
-    """Top packages that are loaded behind `code`, whose output is left out."""
+    """Returns the top-level packages that `code` loads, without its own output."""
     done = subprocess.run([sys.executable, "-c", AFTER.format(code)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return set(done.stdout.splitlines()[-1].split())

@@ -71,7 +71,7 @@ def test_a_run_comes_back_as_it_went(
     ours = {name: content for name, content in contents(run.path).items() if name != ".lock"}
     assert contents(back.path) == ours
     assert sorted(path.name for path in tmp_path.iterdir()) == [run.name]
-    # its manifest came last: what was written before it, nobody takes for a run
+    # its manifest is written last: without it, the objects do not count as a run
     assert written[-1] == "manifest.json"
     assert len(written) == len(set(s3.keys()))
 
@@ -219,7 +219,7 @@ def test_objects_that_change_or_vanish_during_a_download(s3: Bucket, tmp_path: P
 
 def test_an_endpoint_that_does_not_answer() -> None:
     with socket.socket() as taken:
-        # bound, and nobody listens
+        # bound, but not listening
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
         with (

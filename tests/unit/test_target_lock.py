@@ -76,7 +76,7 @@ def test_the_second_measures_alongside(tmp_path: Path) -> None:
         assert note.startswith(
             f"measured alongside: another pgdyno is measuring on this host: process {pid}, plan first"
         )
-        # a third is told of the one that holds it
+        # a third process learns which one holds the lock
         assert f'"pid": {pid}' in (tmp_path / FILE).read_text()
 
 

@@ -42,7 +42,7 @@ def test_each_has_its_text(notices: str) -> None:
     numbers = {number for each in listed(notices).values() for number in each.split(", ")}
     assert numbers == set(texts)
     for each, own in listed(notices).items():
-        # beside a text there may be a few words that say which to choose
+        # next to a text there may be a few words that say which to choose
         assert max(len(texts[number]) for number in own.split(", ")) > 500, each
     for name, word in (("luajit-src", "Copyright (C) 2005-"), ("ring", "BoringSSL"), ("uPlot", "Leon Sorokin")):
         own = next(numbers for each, numbers in listed(notices).items() if each.startswith(f"{name} "))

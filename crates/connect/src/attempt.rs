@@ -15,7 +15,7 @@ use crate::modes::{LoadBalance, TargetSessionAttrs};
 use crate::param_error::system_message;
 use crate::params::Params;
 use crate::patience::{Interrupt, Patience};
-use crate::session::Session;
+use crate::blocking_session::Session;
 use crate::stream::{RECEIVE_BYTES, Stream};
 use crate::tls::TlsError;
 

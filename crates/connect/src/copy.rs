@@ -5,7 +5,7 @@ use std::io;
 use pgdyno_wire::frontend;
 
 use crate::message_stream::Event;
-use crate::session::Session;
+use crate::blocking_session::Session;
 use crate::session_error::SessionError;
 
 /// How many bytes are collected before they are sent.

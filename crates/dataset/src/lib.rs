@@ -17,7 +17,7 @@ mod parallel_jobs;
 pub mod pgbench;
 mod random_values;
 pub mod sbtest;
-mod step;
+mod load_step;
 mod table_filling;
 pub mod tpcc;
 
@@ -28,5 +28,5 @@ pub use load_error::LoadError;
 pub use load_order::{Beginning, Chunks, Connect, LoadMode, Order, Pieces};
 pub use load_watcher::{Rows, Watcher};
 pub use sbtest::Sbtest;
-pub use step::{STEPS, Step};
+pub use load_step::{STEPS, Step};
 pub use tpcc::Tpcc;

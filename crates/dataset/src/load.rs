@@ -18,7 +18,7 @@ use crate::load_ledger::{self, Identity, Ledger, Sent, Writer};
 use crate::load_order::{Beginning, Chunks, Connect, LoadMode, Order, Pieces};
 use crate::load_watcher::Watcher;
 use crate::parallel_jobs::at_once;
-use crate::step::Step;
+use crate::load_step::Step;
 use crate::table_filling::Filling;
 use session_settings::{parallel_workers, settings};
 

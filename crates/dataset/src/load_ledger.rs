@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dataset::Dataset;
 use crate::load_error::LoadError;
-use crate::step::Step;
+use crate::load_step::Step;
 
 /// Version of the ledger's tables.
 const FORMAT: u32 = 1;

@@ -2,7 +2,7 @@
 
 use pgdyno_connect::{ConnectError, Session};
 
-use crate::step::Step;
+use crate::load_step::Step;
 
 /// Makes a further connection to the same database.
 pub type Connect<'a> = dyn Fn() -> Result<Session, ConnectError> + Sync + 'a;

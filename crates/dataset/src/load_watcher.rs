@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::step::Step;
+use crate::load_step::Step;
 
 /// The progress of a table, or of all tables of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Invariants of a client, whatever its server sends. The fuzz target calls it with fuzzed bytes,
 //! and the test below with every file of its corpus.
 
-#[path = "../../wire/src/fuzz/stream.rs"]
-mod stream;
+#[path = "../../wire/src/fuzz/messages.rs"]
+mod messages;
 
 use std::cell::RefCell;
 use std::fmt::Write;
@@ -181,17 +181,17 @@ impl<'a> Drive<'a> {
     fn answer(&mut self, u: &mut Unstructured<'_>, order: Order) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         if order == Order::Any {
-            stream::message(u, stream::RUNNING, &mut bytes)?;
+            messages::message(u, stream::RUNNING, &mut bytes)?;
             return Ok(bytes);
         }
         for _ in 0..u.int_in_range(0..=3)? {
-            stream::sound_message(u, b"TDCCENSIs12nAVdHc", &mut bytes)?;
+            messages::sound_message(u, b"TDCCENSIs12nAVdHc", &mut bytes)?;
         }
         for _ in 0..std::mem::take(&mut self.due) {
-            stream::framed(b'Z', &[*u.choose(b"IIIITE")?], &mut bytes);
+            messages::framed(b'Z', &[*u.choose(b"IIIITE")?], &mut bytes);
         }
         if u.ratio(1, 4)? {
-            stream::sound_message(u, b"NSAE", &mut bytes)?;
+            messages::sound_message(u, b"NSAE", &mut bytes)?;
         }
         Ok(bytes)
     }

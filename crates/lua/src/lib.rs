@@ -10,7 +10,7 @@
 //! of the API that is written in Lua. Scripts run in a sandbox (`runtime/sandbox.lua`) unless the
 //! user trusts them with the host.
 
-mod commands;
+mod statement_numbers;
 mod driver;
 mod error;
 mod general_options;
@@ -35,7 +35,7 @@ mod runtime_tests;
 #[cfg(test)]
 mod sandbox_tests;
 
-pub use commands::count as command_count;
+pub use statement_numbers::count as command_count;
 pub use error::ScriptError;
 pub use general_options::connection;
 pub use option_kinds::OptionValue;

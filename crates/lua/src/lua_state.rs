@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mlua::{Function, Lua, LuaOptions, StdLib, String as LuaString, Table, Thread, Value};
 
-use crate::commands::{Commands, Texts};
+use crate::statement_numbers::{Commands, Texts};
 use crate::option_kinds::OptionValue;
 use crate::option_spec::OptionSpec;
 use crate::options::{OptionValues, declared, sysbench_lines};

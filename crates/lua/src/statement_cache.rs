@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use pgdyno_wire::{BindTemplate, Columns, EncodeError};
 
-use crate::commands::{ANY, Commands};
+use crate::statement_numbers::{ANY, Commands};
 
 /// One statement text with the types of its parameters.
 #[derive(Debug)]

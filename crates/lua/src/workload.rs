@@ -11,7 +11,7 @@ use mlua::{Function, Table, ThreadStatus, Value};
 use pgdyno_engine::clock::Nanos;
 use pgdyno_engine::driver::{Driver, Drivers, Event, Outgoing, Request};
 
-use crate::commands::Texts;
+use crate::statement_numbers::Texts;
 use crate::driver::Session;
 use crate::error::{ScriptError, words};
 use crate::lua_state::{Making, State, Unique};

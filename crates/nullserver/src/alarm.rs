@@ -9,7 +9,7 @@ use rustix::time::{
     timerfd_settime,
 };
 
-use crate::stall::Nanos;
+use crate::answer_times::Nanos;
 
 const SECOND: Nanos = 1_000_000_000;
 

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::stall::Nanos;
+use crate::answer_times::Nanos;
 
 /// An answer that is sent to a client later.
 #[derive(Debug, PartialEq, Eq)]

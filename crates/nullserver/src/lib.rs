@@ -28,7 +28,7 @@ pub mod server_stop;
 mod simple_query;
 mod small_map;
 mod sql;
-pub mod stall;
+pub mod answer_times;
 mod startup_packet;
 mod statement_error;
 mod worker;

@@ -8,7 +8,7 @@ use crate::answers::Answers;
 use crate::connection::{Connection, Shared};
 use crate::faults::Faults;
 use crate::options::Options;
-use crate::stall::{Nanos, Stall, Timing};
+use crate::answer_times::{Nanos, Stall, Timing};
 
 /// The state that all threads share.
 #[derive(Debug)]

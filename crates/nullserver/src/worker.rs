@@ -18,7 +18,7 @@ use crate::connection::Turn;
 use crate::delayed_answers::{Answer, Held};
 use crate::server_state::ServerState;
 use crate::server_stop::Waker;
-use crate::stall::Nanos;
+use crate::answer_times::Nanos;
 
 const SECOND: Nanos = 1_000_000_000;
 const READ_BYTES: usize = 64 * 1024;

@@ -2,7 +2,7 @@
 //! with every file of their corpora.
 
 mod scram_server;
-pub mod stream;
+pub mod messages;
 
 use std::fmt::Write;
 
@@ -56,7 +56,7 @@ pub fn exchange(data: &[u8]) {
 /// Makes messages until the bytes are used up.
 fn running(u: &mut Unstructured<'_>) -> Vec<u8> {
     let mut out = Vec::new();
-    while !u.is_empty() && stream::message(u, stream::RUNNING, &mut out).is_ok() {}
+    while !u.is_empty() && messages::message(u, messages::RUNNING, &mut out).is_ok() {}
     out
 }
 
@@ -142,13 +142,13 @@ fn start(data: &[u8], chunk_bytes: usize) -> String {
 fn step(u: &mut Unstructured<'_>, server: &mut ScramServer, got: &[u8]) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     match u.int_in_range(0..=9)? {
-        0..=3 => stream::message(u, STARTUP, &mut bytes)?,
-        4 => stream::framed(b'R', &[0; 4], &mut bytes),
-        5 => stream::framed(b'R', b"\0\0\0\x0aSCRAM-SHA-256\0\0", &mut bytes),
-        6 => stream::framed(b'R', &server.first(u, got)?, &mut bytes),
-        7 => stream::framed(b'R', &server.last(u, got)?, &mut bytes),
-        8 => stream::message(u, b"ESKZ", &mut bytes)?,
-        _ => bytes.extend_from_slice(stream::few_bytes(u, 16)?),
+        0..=3 => messages::message(u, STARTUP, &mut bytes)?,
+        4 => messages::framed(b'R', &[0; 4], &mut bytes),
+        5 => messages::framed(b'R', b"\0\0\0\x0aSCRAM-SHA-256\0\0", &mut bytes),
+        6 => messages::framed(b'R', &server.first(u, got)?, &mut bytes),
+        7 => messages::framed(b'R', &server.last(u, got)?, &mut bytes),
+        8 => messages::message(u, b"ESKZ", &mut bytes)?,
+        _ => bytes.extend_from_slice(messages::few_bytes(u, 16)?),
     }
     Ok(bytes)
 }

@@ -11,7 +11,7 @@ mod epoll;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod handler;
-mod request;
+mod uring_request;
 mod setup;
 #[cfg(test)]
 mod tests;

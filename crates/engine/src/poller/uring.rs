@@ -20,7 +20,7 @@ use rustix::net::{Shutdown, shutdown};
 
 use super::buffers::Buffers;
 use super::handler::{Handler, MAX_QUEUED_BYTES, Poller, Released, does_not_read};
-use super::request::GENERATIONS;
+use super::uring_request::GENERATIONS;
 use super::setup;
 use crate::clock::{Clock, Nanos, SECOND};
 

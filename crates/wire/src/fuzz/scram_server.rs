@@ -7,7 +7,7 @@ use arbitrary::{Result, Unstructured};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-use super::{PASSWORD, stream};
+use super::{PASSWORD, messages};
 use crate::scram::{MAX_ITERATIONS, server_signature};
 
 /// Comes before the nonce in the client's first message, without a user's name.
@@ -30,17 +30,17 @@ impl ScramServer {
     /// The body of AuthenticationSASLContinue.
     pub fn first(&mut self, u: &mut Unstructured<'_>, got: &[u8]) -> Result<Vec<u8>> {
         if u.ratio(1, 16)? {
-            return Ok([FIRST, stream::few_bytes(u, 24)?].concat());
+            return Ok([FIRST, messages::few_bytes(u, 24)?].concat());
         }
         let nonce = nonce(got);
-        self.salt = stream::few_bytes(u, 6)?.to_vec();
+        self.salt = messages::few_bytes(u, 6)?.to_vec();
         // so many that they are refused, or few enough for a fast answer
         self.iterations = match u.ratio(1, 8)? {
             true => u.int_in_range(MAX_ITERATIONS + 1..=u32::MAX)?,
             false => u.int_in_range(0..=9)?,
         };
         let added = match u.ratio(1, 8)? {
-            true => String::from_utf8_lossy(stream::few_bytes(u, 4)?).into_owned(),
+            true => String::from_utf8_lossy(messages::few_bytes(u, 4)?).into_owned(),
             false => "server".to_owned(),
         };
         let (salt, count) = (BASE64.encode(&self.salt), self.iterations);
@@ -51,7 +51,7 @@ impl ScramServer {
     /// The body of AuthenticationSASLFinal.
     pub fn last(&mut self, u: &mut Unstructured<'_>, got: &[u8]) -> Result<Vec<u8>> {
         if u.ratio(1, 8)? || self.iterations > MAX_ITERATIONS {
-            return Ok([LAST, stream::few_bytes(u, 24)?].concat());
+            return Ok([LAST, messages::few_bytes(u, 24)?].concat());
         }
         let text = String::from_utf8_lossy(got);
         let bare = format!("{BARE}{}", nonce(got));

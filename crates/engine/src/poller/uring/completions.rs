@@ -4,7 +4,7 @@ use io_uring::cqueue;
 use rustix::io::Errno;
 
 use super::super::handler::{Handler, Next, Poller as _};
-use super::super::request::{Request, RequestKind};
+use super::super::uring_request::{Request, RequestKind};
 use super::{Connection, Outgoing, Uring};
 
 impl Uring {

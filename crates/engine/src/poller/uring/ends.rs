@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
 
 use super::super::handler::{Handler, Poller as _};
-use super::super::request::{Request, RequestKind};
+use super::super::uring_request::{Request, RequestKind};
 use super::{LOOK_EVERY, Uring};
 use crate::clock::{Nanos, SECOND};
 

@@ -9,7 +9,7 @@ use rustix::net::{RecvFlags, SendFlags};
 
 use super::super::buffers::GROUP;
 use super::super::handler::Handler;
-use super::super::request::{Request, RequestKind};
+use super::super::uring_request::{Request, RequestKind};
 use super::{Outgoing, Uring};
 use crate::clock::{Nanos, SECOND};
 
