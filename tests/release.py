@@ -30,7 +30,7 @@ _INTERPRETER = 3
 
 
 class ReleaseError(Exception):
-    """What is to be released is not as it has to be."""
+    """The release is defective."""
 
 
 def main(dist: Path) -> None:
@@ -53,7 +53,7 @@ def one(folder: Path, pattern: str) -> Path:
 
 
 def check_source(dist: Path) -> str:
-    """That the source distribution has what a build needs; returns its version."""
+    """Asserts that the source distribution has what a build needs; returns its version."""
     source = one(dist, "pgdyno-*.tar.gz")
     stem = source.name.removesuffix(".tar.gz")
     needed = (
@@ -72,7 +72,7 @@ def check_source(dist: Path) -> str:
 
 
 def check_wheel(wheel: Path, machine: str, number: int) -> None:
-    """That it carries three static programs for its machine, and the notices of all they are linked with."""
+    """Asserts that the wheel has three static programs for its machine, and the notices of their libraries."""
     if f"manylinux_2_17_{machine}" not in wheel.name:
         raise ReleaseError(f"{wheel.name} is no wheel for manylinux_2_17_{machine}")
     with zipfile.ZipFile(wheel) as archive:
@@ -82,7 +82,7 @@ def check_wheel(wheel: Path, machine: str, number: int) -> None:
 
 
 def check_archive(path: Path, version: str, number: int) -> None:
-    """The same of the programs' archive."""
+    """Asserts the same of the programs' archive."""
     with tarfile.open(path) as archive:
         names = sorted(archive.getnames())
         expected = sorted(f"pgdrive-{version}/{name}" for name in (*PROGRAMS, NOTICES, "LICENSE"))
@@ -115,7 +115,7 @@ def check_notices(text: str) -> None:
 
 
 def run_version(dist: Path, version: str, machine: str) -> None:
-    """That the archive's programs run: here, or where qemu stands in for their processor."""
+    """Asserts that the archive's programs run: on this machine, or under qemu for another processor."""
     qemu = shutil.which(f"qemu-{machine}-static")
     is_here = machine == platform.machine()
     if not is_here and qemu is None:

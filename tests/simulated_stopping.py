@@ -69,7 +69,7 @@ class Stopped:
     slower: float
     same: float
     pairs: float
-    """Mean at the end."""
+    """The mean number of pairs at the end."""
     held: float
     """Runs whose interval contained the true difference at every look."""
 

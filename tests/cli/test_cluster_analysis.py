@@ -57,7 +57,7 @@ def cluster(bucket: Bucket) -> Iterator[Over]:
 
 @pytest.fixture(autouse=True)
 def started(monkeypatch: pytest.MonkeyPatch, cluster: Over) -> None:
-    """What --cluster would start is there."""
+    """Replaces the start of a cluster by --cluster with the cluster of these tests."""
 
     @contextmanager
     def there(places: Places, say: Callable[[str], None]) -> Iterator[Over]:
@@ -168,7 +168,7 @@ def ended(number: int) -> int:
 
 
 def waiting(folder: Path, number: int) -> int:
-    """Says where it is done, and waits until it may go on."""
+    """A task that reports where it runs, and waits for permission to continue."""
     import ray
 
     with (folder / "tries").open("a") as tries:
@@ -183,7 +183,7 @@ def waiting(folder: Path, number: int) -> int:
 
 @pytest.fixture(scope="module")
 def by_value(cluster: Over) -> Over:
-    """For work of this file, which nodes do not have."""
+    """Makes functions of this file available to nodes, which do not have the file."""
     from ray import cloudpickle
 
     register: Callable[[object], None] = cloudpickle.register_pickle_by_value

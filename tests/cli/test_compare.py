@@ -61,7 +61,7 @@ def stored(
 
 @pytest.fixture(scope="module")
 def versions(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """One run for all tests, which only read it."""
+    """The run that all tests of this file read."""
     return stored(tmp_path_factory.mktemp("runs"), {"pg17": 500.0, "pg18": 600.0})
 
 
@@ -173,7 +173,7 @@ def test_a_confounder_is_in_the_first_line_and_in_every_form(
 
 
 def test_the_audits_rules_about_pairs_see_both_runs(run: Run, tmp_path: Path) -> None:
-    """A socket and TCP: no fingerprint holds it, and each run by itself has nothing to be unlike."""
+    """A socket and TCP differ in no fingerprint, and a single run has no other to differ from."""
     runs = [
         stored(tmp_path / "runs", {"pg18": 500.0}, fingerprint=FINGERPRINT, targets=[target])
         for way in ("unix", "tcp")
@@ -245,7 +245,7 @@ def test_invalid_trials_are_not_compared(run: Run, tmp_path: Path) -> None:
 
 
 def test_findings_are_of_the_run_that_they_were_found_in(run: Run, tmp_path: Path) -> None:
-    """A run's name is what its manifest says: two runs of one name keep their own findings."""
+    """The manifest holds the run's name: two runs of one name keep their own findings."""
     paths = [Path(stored(tmp_path / f"runs-{busy}", {"pg18": 500.0}, busy=busy)) for busy in (0.5, 1.0)]
     for path in paths:
         manifest = json.loads((path / "manifest.json").read_text())

@@ -140,7 +140,7 @@ def test_without_pgnull_the_generator_is_unknown(run: Run, plan: Path) -> None:
 
 
 def in_terminal(columns: int) -> str:
-    """What a terminal of that width is shown."""
+    """Returns the output on a terminal of that width."""
     master, slave = pty.openpty()
     clean = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "PGDYNO_PGNULL")}
     # other tests let the generator run

@@ -273,7 +273,7 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def pgdyno(copied: Path, home: Path, *words: str, plan: str = PLAN, code: int = 0) -> str:
-    """What a command of the copy says of `plan`, on one line."""
+    """Returns the output of a command of the copy about `plan`, on one line."""
     file = home / "boxed.toml"
     file.write_text(plan)
     written = [each.replace("PLAN", str(file)) for each in words]

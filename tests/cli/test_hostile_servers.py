@@ -62,7 +62,7 @@ def pouring(chunk: bytes, begin: bytes = b"") -> Misdeed:
 
 
 def in_the_load(misdeed: Misdeed) -> Misdeed:
-    """The set-up's connection is treated well."""
+    """Misbehaves on all connections but the one for the set-up."""
     return lambda peer: misdeed(peer) if peer.number else answering(DONE)(peer)
 
 
@@ -415,7 +415,7 @@ STEERING = b"\x1b]0;owned\x07\x1b[2J\rover\x08\x7f \xc2\x9b2J \xff\xfe end\nnext
 
 
 def steers(text: bytes) -> list[str]:
-    """Characters that a terminal obeys."""
+    """Control characters of terminals."""
     decoded = text.decode()
     return [c for c in decoded if (ord(c) < 32 and c not in "\n\t") or 127 <= ord(c) < 160]
 
@@ -518,7 +518,7 @@ def test_the_reason_of_a_server_that_closes_is_reported(drive: Drive) -> None:
 
 
 def test_hostile_servers_are_counted(drive: Drive) -> None:
-    """The fixture itself: a good server is served to the end."""
+    """Tests the fixture itself: a load of a sound server runs to its end."""
     server: Hostile
     with hostile(answering(DONE)) as server:
         done = drive(server, "-t", "5", "-c", "3", "-j", "2")

@@ -56,7 +56,7 @@ CLOSED_CASES = [name for name in CASES if name.startswith("closed")]
 
 @dataclass
 class Stalled:
-    """What came of the loads, and when the server did not answer (microseconds since 1970)."""
+    """The results of the loads, and when the server did not answer (microseconds since 1970)."""
 
     loads: dict[str, Load]
     calm: Load
@@ -64,7 +64,7 @@ class Stalled:
     stall_from_us: float
     stall_to_us: float
     late_us: float
-    """By how much the stall may have begun and ended later."""
+    """How much later the stall may have begun and ended."""
 
 
 def environment(server: Null) -> dict[str, str]:
@@ -73,7 +73,7 @@ def environment(server: Null) -> dict[str, str]:
 
 
 def first_query(server: Null) -> tuple[float, float]:
-    """Asks something, which sets the stall's clock; between when that was."""
+    """Sends the first query, which starts the stall's clock; returns times before and after it."""
     with session(server) as connection:
         before_us = time.time() * 1e6
         connection.sendall(message(b"Q", b"select 1\0"))
@@ -113,7 +113,7 @@ def stalled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stalled]:
 
 @dataclass
 class Simulated:
-    """What a queue makes of intended starts."""
+    """The result of a simulated queue."""
 
     latencies_us: list[float]
     skipped: int

@@ -82,7 +82,7 @@ LINES = {
 
 
 def ends(line: Sequence[str], server: Null, folder: Path) -> str | None:
-    """What is wrong with how pgdrive ends that has run `line`; None when nothing is."""
+    """Returns what is wrong with the end of a pgdrive that ran `line`; None if nothing is."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
     with subprocess.Popen(
         [str(BIN / "pgdrive"), *line, "--events=-"],

@@ -38,7 +38,7 @@ def find_pgnull() -> Path:
 
 @dataclass
 class Null:
-    """A pgnull that runs."""
+    """A running pgnull."""
 
     process: subprocess.Popen[str]
     folder: Path
@@ -83,7 +83,7 @@ def null(tmp_path: Path) -> Iterator[Callable[..., Null]]:
 
 
 def processed(done: subprocess.CompletedProcess[str]) -> str:
-    """What the summary says after `actually processed: `."""
+    """Returns the text after `actually processed: ` in the summary."""
     assert "actually processed: " in done.stdout, done.stderr
     return done.stdout.split("actually processed: ")[1].splitlines()[0]
 
@@ -380,7 +380,7 @@ def session(server: Null) -> Iterator[socket.socket]:
 
 
 def answer_to(server: Null, sent: bytes) -> bytes:
-    """The whole answer to one query of a session of its own."""
+    """Returns the complete answer to one query of a new session."""
     with session(server) as connection:
         connection.sendall(sent + message(b"X", b""))
         return read_to_the_end(connection)

@@ -22,7 +22,7 @@ PATIENCE_S = 120
 
 @contextmanager
 def serving(folder: Path, listen: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The process and what it printed; all that it says later is in its output."""
+    """Returns the process and its first output; later output is left in its pipe."""
     (folder / "runs").mkdir(exist_ok=True)
     process = subprocess.Popen(
         [str(BIN / "pgdyno"), "serve", "runs", f"--listen={listen}"],
@@ -47,7 +47,7 @@ def serving(folder: Path, listen: str) -> Iterator[tuple[subprocess.Popen[str], 
 
 
 def ended(process: subprocess.Popen[str]) -> str:
-    """What it said from now on to its end."""
+    """Returns the output from now to the end."""
     process.send_signal(signal.SIGINT)
     rest, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == ExitCode.OK

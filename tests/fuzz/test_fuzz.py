@@ -107,7 +107,7 @@ short_and_long = pytest.mark.parametrize("seconds", [pytest.param(0, id="short")
 
 
 def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:  # noqa: ANN401 - JSON of any shape
-    """Paths of everything in `value`."""
+    """Returns the paths of all values in `value`."""
     steps = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for name, below in steps:
         yield (*at, name)
@@ -115,7 +115,7 @@ def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:  
 
 
 def broken(data: st.DataObject, value: Any) -> Any:  # noqa: ANN401 - likewise
-    """A copy of `value` in which some things are others, or are missing."""
+    """Returns a copy of `value` in which some values are changed or missing."""
     made = copy.deepcopy(value)
     for _ in range(data.draw(st.integers(1, 3))):
         every = list(places(made))
@@ -133,10 +133,10 @@ def broken(data: st.DataObject, value: Any) -> Any:  # noqa: ANN401 - likewise
 
 
 class Uses:
-    """What commands and pages do with a folder of runs, of which one is from elsewhere."""
+    """Commands and pages on a folder of runs, one of which is fuzzed."""
 
     def __init__(self, run: Path) -> None:
-        """`run` is the one; another is made next to it."""
+        """`run` is the fuzzed run; a sound one is created next to it."""
         self._run, self._runs = run, run.parent
         good = sample_run(self._runs).name
         name = run.name
@@ -156,7 +156,7 @@ class Uses:
         self._client = TestClient(make_app(self._runs), base_url="http://localhost:8432", follow_redirects=False)
 
     def some(self, data: st.DataObject) -> None:
-        """Uses the run in a few ways. Fails for an answer of 500, and for any exception but ours."""
+        """Uses the run in several ways. Fails for an answer of 500, and for exceptions other than pgdyno's own."""
         for each in data.draw(st.lists(st.sampled_from([*self._pages, *self._commands]), min_size=1, max_size=3)):
             if isinstance(each, str):
                 assert self._client.get(each).status_code < 500, each
@@ -168,7 +168,7 @@ class Uses:
 
 
 def nowhere() -> TextIOWrapper:
-    """What a command writes into."""
+    """The stream into which a command writes."""
     return TextIOWrapper(BytesIO(), "utf-8", "replace")
 
 
@@ -199,7 +199,7 @@ def series(trial: int) -> list[SeriesRow]:
 
 
 def waits(trial: int) -> list[WaitRow]:
-    """What a probe saw of sessions."""
+    """Samples of sessions."""
     return [WaitRow(trial, at * 100_000, 0, "client backend", "IO", "DataFileRead", 7, 2) for at in range(40)]
 
 
@@ -281,7 +281,7 @@ def names_of(table: Path) -> list[str]:
 
 
 def cut(data: st.DataObject, content: bytes) -> bytes:
-    """`content` of which a piece is another."""
+    """Returns `content` with one part replaced."""
     begin = data.draw(st.integers(0, len(content)))
     length = data.draw(st.integers(0, 40))
     return content[:begin] + data.draw(st.binary(max_size=40)) + content[begin + length :]
@@ -363,7 +363,7 @@ purchase = [{ name = "server", amount = 12000 }]
 
 
 def toml(value: Any) -> str:  # noqa: ANN401 - JSON of any shape
-    """`value` as TOML has it; JSON's form where that is the same."""
+    """Returns `value` as TOML, in JSON's form where both are the same."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json.dumps(name)} = {toml(below)}" for name, below in value.items()) + "}"
     if isinstance(value, list):

@@ -32,7 +32,7 @@ POLLERS = ["epoll", "io_uring"]
 
 
 class Load:
-    """pgdrive with sessions of their own name, and what the server says of them."""
+    """A pgdrive whose sessions have their own name, by which the server lists them."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Load:
         )
 
     def active(self) -> int:
-        """Statements that run in the server for it."""
+        """Returns the load's statements that run in the server."""
         row = self._observer.execute(
             "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s AND state = 'active'", [self.name]
         ).fetchone()
@@ -84,7 +84,7 @@ class Load:
         return self.process.communicate(timeout=GUARD_S)[1]
 
     def assert_nothing_left(self) -> None:
-        """Its sessions end by themselves, now that nothing runs in them."""
+        """Waits for the end of the load's idle sessions."""
         sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s"
         until(lambda: self._observer.execute(sql, [self.name]).fetchone() == (0,), "the end of its sessions")
 
@@ -103,7 +103,7 @@ def load(
     *args: str | Path,
     program: Path = PGDRIVE,
 ) -> Iterator[Load]:
-    """The load; whatever fails, neither it nor its statements outlive the block."""
+    """Yields the load; neither it nor its statements outlive the block."""
     running = Load(environment, observer, *args, program=program)
     try:
         yield running

@@ -56,7 +56,7 @@ CASES = {
 
 
 def paragraph(text: str) -> Sequence[str]:
-    """The last lines, from the last empty one on."""
+    """Returns the lines after the last empty one."""
     return text.rstrip("\n").rpartition("\n\n")[2].split("\n")
 
 

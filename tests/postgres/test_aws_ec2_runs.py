@@ -36,7 +36,7 @@ HERE, ELSEWHERE = ("c7i.large", "m8g.large") if os.uname().machine == "x86_64" e
 
 @dataclass
 class Rented:
-    """The account with its hosts, and pgdyno as it is started against it."""
+    """The account with its hosts, and calls of pgdyno against it."""
 
     simulator: Simulator
     hosts: Ec2Hosts
@@ -46,19 +46,19 @@ class Rented:
     port: int
 
     def pgdyno(self, *args: str, code: int = 0, **more: str) -> str:
-        """What it printed; `code` is how it is to end, `more` are variables of its own."""
+        """Returns the output; `code` is the expected exit code, `more` are further variables."""
         own = {**self.simulator.environment, "PGDYNO_ADDRESS": "203.0.113.7", **more}
         done = run_pgdyno(args, cwd=self.folder, env=environment(self.home) | own)
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr
 
     def target(self, **more: str) -> str:
-        """Its account and ports are this machine's."""
+        """A target with the SSH account and ports of this machine."""
         own = {"login": f'"{getpass.getuser()}"', "ssh_port": str(self.ssh_port), "port": str(self.port)}
         return ec2(**own, **more)
 
     def generator(self, **more: str) -> str:
-        """Likewise for the load."""
+        """A generator with the same account and port."""
         own = {"instance": f'"{HERE}"', "login": f'"{getpass.getuser()}"', "ssh_port": str(self.ssh_port)}
         return generator(**(own | more))
 
@@ -214,7 +214,7 @@ def test_the_load_comes_from_two_hosts_and_one_is_lost(rented: Rented) -> None:
 
 @contextmanager
 def killing_an_engine(rented: Rented) -> Iterator[list[int]]:
-    """Kills the engine of the second part of a load, as soon as there is one."""
+    """Kills the engine of the second share of a load as soon as it runs."""
     killed: list[int] = []
     over = threading.Event()
 

@@ -134,7 +134,7 @@ def packages_are_the_projects(host: Booted) -> None:
 
 
 def volumes_are_where_they_belong(host: Booted) -> None:
-    """In the order of NVMe that Amazon gives: not in ours."""
+    """Volumes are mounted where the plan wants them, although Amazon numbers NVMe devices in another order."""
     data = host.run("findmnt -n -o SOURCE,FSTYPE,OPTIONS -M /srv/pgdyno/data").split()
     wal = host.run("findmnt -n -o SOURCE,FSTYPE,OPTIONS -M /srv/pgdyno/wal").split()
     assert (data[:2], wal[:2]) == (["/dev/nvme3n1", "ext4"], ["/dev/nvme2n1", "xfs"])
@@ -206,7 +206,7 @@ def only_our_key_opens_the_host(ssh: SshSpec, host: Booted, scratch: Path) -> No
 
 
 def another_run_changes_nothing(host: Booted) -> None:
-    """Of setup.sh."""
+    """Running setup.sh again changes nothing."""
     look = """
         findmnt -n -o TARGET,UUID,OPTIONS -t ext4,xfs
         cat /etc/fstab /etc/sysctl.d/90-pgdyno.conf /etc/postgresql-common/createcluster.d/*
@@ -262,7 +262,7 @@ def test_a_failed_set_up_is_reported_and_leaves_nothing(
 
 
 def test_debians_own_packages(amazon: Simulator, hosts: BootedHosts, scratch: Path) -> None:
-    """On one volume, unencrypted, at other ports, under another name."""
+    """A host with one volume, unencrypted, at other ports, under another name."""
     other = {"packages": '"distribution"', "tls": "false", "port": "6000", "ssh_port": "2222", "login": '"somebody"'}
     rented = rental(scratch, **other, huge_pages="false", wal='{ size = "1GB" }')
     rented.up()

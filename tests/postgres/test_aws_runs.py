@@ -60,7 +60,7 @@ def behind(installed: Installation) -> Iterator[TlsServer]:
 
 @dataclass
 class Amazon:
-    """The account, and pgdyno as it is started against it."""
+    """The account, and calls of pgdyno against it."""
 
     simulator: Simulator
     hosts: Everything
@@ -79,17 +79,17 @@ class Amazon:
         return Path(self.behind.certificates["root.crt"])
 
     def generator(self) -> str:
-        """Where the load comes from: a host that is this machine."""
+        """The generator: this machine."""
         return generator(instance=f'"{HERE}"', login=f'"{getpass.getuser()}"', ssh_port=str(self.ssh_port))
 
     def pgdyno(self, *args: str, code: int = 0) -> str:
-        """What it printed; `code` is how it is to end."""
+        """Returns the output; `code` is the expected exit code."""
         done = run_pgdyno(args, cwd=self.folder, env=self.environment)
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr
 
     def take_snapshot(self, kind: str) -> None:
-        """`loaded`, of a server that is none of ours, `theirs`."""
+        """The snapshot `loaded` of the server `theirs`, which pgdyno did not create."""
         self.simulator.administrator = True
         keys = self.simulator.environment
         client = boto3.client(
@@ -163,7 +163,7 @@ def test_up_status_run_and_down_on_rds(amazon: Amazon) -> None:
 
 
 def _was_told(amazon: Amazon, run: RunData) -> None:
-    """What Amazon said of the trial is with it, in its time, and in the report."""
+    """Amazon's data about the trial is stored with it, aligned in time, and in the report."""
     (trial,) = run.trials
     assert trial.way is not None
     assert (trial.way.server_zone, trial.way.instance) == ("eu-central-1a", "db.m7g.large")
@@ -230,7 +230,7 @@ def test_a_run_on_aurora_is_gone_behind_it_and_its_password_nowhere(amazon: Amaz
 
 
 def _load_came_from_elsewhere(amazon: Amazon) -> None:
-    """pgdrive ran on the generator, which is in the server's zone, and what Amazon tells has its clock."""
+    """pgdrive ran on the generator, in the server's zone, and Amazon's data has the generator's clock."""
     run = the_run(amazon.folder)
     assert f"the load comes from a {HERE} in eu-central-1a" in run.manifest.notes
     (host,) = amazon.simulator.machines.all.values()
@@ -248,7 +248,7 @@ def _load_came_from_elsewhere(amazon: Amazon) -> None:
 
 
 def _is_placed_by_the_servers_clock(amazon: Amazon) -> None:
-    """The generator's is ahead by SKEW_S: its trial is asked for where the server had it."""
+    """The generator's clock is ahead by SKEW_S: data of its trial is requested by the server's clock."""
     (record,) = the_run(amazon.folder).trials()
     assert record.way is not None
     assert record.way.clock_ahead_us is not None

@@ -51,7 +51,7 @@ def load(
 
 
 def figures(events: list[Event], server: Server) -> object:
-    """What a load of tpcb-like and select-only did, and what it left."""
+    """The results of a load of tpcb-like and select-only, and the rows that it left."""
     with server.connect() as connection:
         left = connection.execute(
             "SELECT count(*), sum(delta), sum(hashtext(concat_ws('/', tid, bid, aid, delta))::bigint)"
@@ -222,7 +222,7 @@ def test_a_driver_that_is_killed_leaves_nothing(
 
 
 def marked(mark: str) -> list[str]:
-    """Processes that have the mark in their environment."""
+    """Returns the processes that have the text in their environment."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:

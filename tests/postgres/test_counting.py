@@ -51,7 +51,7 @@ class Ledger:
             return dict(connection.execute("SELECT script, count(*) FROM ledger GROUP BY script").fetchall())
 
     def terminate(self, count: int) -> int:
-        """Ends so many sessions of a load; how many there were."""
+        """Terminates sessions of a load; returns how many there were."""
         with self.server.connect(DATABASE) as connection:
             ended = connection.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
@@ -131,7 +131,7 @@ def scripts(folder: Path, *names: str) -> tuple[str, ...]:
 
 
 def check_rows(load: Load, rows: dict[int, int], *, killed: bool = False) -> None:
-    """The server has a row for every transaction that succeeded, and no other, save for what was not waited for."""
+    """Asserts one row for every succeeded transaction, and no other except for those that were not awaited."""
     for script in load.end["scripts"]:
         have = rows.get(script["script"], 0)
         assert script["succeeded"] <= have
@@ -142,12 +142,12 @@ def check_rows(load: Load, rows: dict[int, int], *, killed: bool = False) -> Non
 
 @dataclass(frozen=True)
 class Case:
-    """A load that ends by itself."""
+    """Runs a load to its end."""
 
     scripts: tuple[str, ...]
     options: tuple[str, ...]
     must: str = ""
-    """A count of the end event that the load is made to raise."""
+    """A count in the end event that must be above 0."""
 
 
 CASES = {

@@ -76,7 +76,7 @@ def commands(page: str) -> list[str]:
 
 
 def here(text: str, server: Server) -> str:
-    """`text` with the server of this host in place of the one elsewhere, and with little data."""
+    """Returns `text` with this host's server instead of a remote one, and with little data."""
     host, port = server.host, server.port
     text = text.replace("scale = 10 ", "scale = 1 ").replace("scale = 10\n", "scale = 1\n")
     text = text.replace("table_size = 100000", "table_size = 1000")

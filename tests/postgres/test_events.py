@@ -92,7 +92,7 @@ def write_hooks(folder: Path) -> None:
 
 
 def counted(folder: RunFolder) -> tuple[int, int, int]:
-    """Rows of the ledger and of the history, and different ones of the ledger, by SQL that knows nothing of clients."""
+    """Returns the rows of the ledger and of the history, and distinct ledger rows, counted by SQL alone."""
     (file,) = folder.path.glob("trials/*/counted")
     rows, history, distinct = map(int, file.read_text().split())
     return rows, history, distinct

@@ -64,7 +64,7 @@ def engines_of(load: LanHost) -> set[int]:
 
 
 def slow_down(load: LanHost, is_over: Callable[[], bool]) -> None:
-    """Its engines have a tenth of the time, in pieces far below their lease, until it `is_over`."""
+    """Gives its engines a tenth of the time, in slices far below their lease, until `is_over`."""
     slow: set[int] = set()
     while not is_over():
         for number, length_s in ((signal.SIGSTOP, 0.2), (signal.SIGCONT, 0.02)):
@@ -78,7 +78,7 @@ def slow_down(load: LanHost, is_over: Callable[[], bool]) -> None:
 
 
 class Watch:
-    """What is seen of a run from outside, by the server and the hosts themselves."""
+    """A run as the server and the hosts see it."""
 
     def __init__(self, hosts: Hosts, folder: Path) -> None:
         self.hosts, self.folder = hosts, folder
@@ -87,7 +87,7 @@ class Watch:
         return (self.folder / "said").read_text()
 
     def wait_for_load(self, clients: int) -> None:
-        """Until transactions of the trial with so many clients are under way."""
+        """Waits until transactions of the trial with so many clients run."""
         began = time.monotonic()
         seconds_until(lambda: self.hosts.sessions() == clients, began)
         before = self.hosts.transactions()

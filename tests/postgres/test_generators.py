@@ -122,7 +122,7 @@ def test_a_silent_generator_fails_the_load_and_the_others_stop(tables: Server, t
     (tmp_path / "a.sql").write_text("SELECT 1;\n")
 
     class Mute(Here):
-        """As one whose host answers no more."""
+        """Behaves like a generator whose host no longer answers."""
 
         calls = itertools.count()
 
@@ -165,7 +165,7 @@ def test_a_driver_that_comes_too_late_has_lost_the_generator(tables: Server, tmp
     (tmp_path / "a.sql").write_text("SELECT 1;\n")
 
     class Slow(Here):
-        """As one whose driver is kept from speaking for longer than the lease."""
+        """Behaves like a generator whose driver is silent for longer than the lease."""
 
         def listen(self, wait_s: float) -> EngineOutput:
             heard = super().listen(wait_s)

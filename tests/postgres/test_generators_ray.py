@@ -49,7 +49,7 @@ class Theirs:
 
     folder: Path
     address: str
-    """Of the head."""
+    """The address of the head."""
     nodes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def generators(self) -> list[str]:
@@ -80,7 +80,7 @@ class Theirs:
             yield
 
     def processes(self, name: str) -> dict[int, str]:
-        """What runs on a node."""
+        """Returns the processes of a node."""
         found = {}
         for pid in descendants(self.nodes[name].pid):
             with suppress(OSError):
@@ -88,7 +88,7 @@ class Theirs:
         return found
 
     def kill(self, name: str) -> None:
-        """All that Ray runs on a node; who holds it ends with that."""
+        """Kills all of Ray's processes on a node; the process that started them then ends."""
         for pid in self.processes(name):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -104,7 +104,7 @@ def wait_until(what: Callable[[], bool]) -> None:
 
 @contextmanager
 def cluster(folder: Path, *, makes_load: bool) -> Iterator[tuple[Theirs, str]]:
-    """Its head, which may make load itself, and the place of its server for clients."""
+    """Starts a head, which may generate load itself; yields the cluster and the address of its server for clients."""
     port = free_port(HERE)
     theirs = Theirs(folder, f"{HERE}:{free_port(HERE)}")
     with theirs.node("theirs", f"--ray-client-server-port={port}", is_head=True, makes_load=makes_load):
@@ -113,7 +113,7 @@ def cluster(folder: Path, *, makes_load: bool) -> Iterator[tuple[Theirs, str]]:
 
 
 def is_up(port: int) -> bool:
-    """The server for clients, which a node does not wait for."""
+    """Tells whether the server for clients runs; a node does not wait for it."""
     try:
         socket.create_connection((HERE, port)).close()
     except OSError:
@@ -126,7 +126,7 @@ def secrets(server: Server, token: str) -> dict[str, str]:
 
 
 def run(home: Home, folder: Path, server: Server, place: str, token: str) -> tuple[int, str]:
-    """Exit code and words of a run there."""
+    """Returns exit code and output of a run on the cluster."""
     done = subprocess.run(
         [PGDYNO, *RUN, place],
         cwd=folder,
@@ -142,7 +142,7 @@ def run(home: Home, folder: Path, server: Server, place: str, token: str) -> tup
 
 @contextmanager
 def driving(home: Home, folder: Path, server: Server, place: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A run there; what it says is in `folder`/said."""
+    """Starts a run on the cluster, whose output goes to `folder`/said."""
     with (folder / "said").open("wb") as said:
         command = [str(PGDYNO), *RUN, place]
         process = subprocess.Popen(
@@ -221,7 +221,7 @@ AGAIN = "trial 1 runs again: generator 1 of 2 (load1) was lost: "
 
 
 def wait_for_load(server: Server) -> None:
-    """Until transactions of both clients are under way."""
+    """Waits until transactions of both clients run."""
     wait_until(lambda: sessions(server) == 2)
     before = transactions(server)
     wait_until(lambda: transactions(server) > before + 500)

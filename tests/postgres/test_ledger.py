@@ -39,7 +39,7 @@ def own(installed: Installation) -> Iterator[OwnServer]:
 
 
 def drive(server: OwnServer, folder: Path, *args: str) -> tuple[Result, str]:
-    """A load with a ledger: its results, and what it said."""
+    """Runs a load with a ledger; returns its results and its output."""
     json_file = folder / "result.json"
     done = subprocess.run(
         [PGDRIVE, "-n", "--ledger", f"--json={json_file}", *args],

@@ -93,7 +93,7 @@ def every_form_of_its_report(stored: RunData) -> None:
 
 
 def refused_asks(run: LiveRun) -> None:
-    """What does not come from a page of the server's does nothing."""
+    """Requests that come from no page of the server do nothing."""
     assert run.ask("stop-now", origin="http://evil.example").status_code == 403
     assert run.ask("stop-now", origin="null").status_code == 403
     assert run.ask("stop-now", origin="").status_code == 403
@@ -105,7 +105,7 @@ def refused_asks(run: LiveRun) -> None:
 
 
 def message_of_the_end(run: LiveRun) -> object:
-    """What one sees who comes when all is over."""
+    """Returns what the page gets that is opened after the run's end."""
     return next(messages(run.url))[1]["now"]["end"]
 
 
@@ -139,7 +139,7 @@ def wait_for_a_second(run: LiveRun) -> None:
 
 
 def closing(found: Iterator[tuple[str, dict[str, list[object]]]]) -> Iterator[tuple[str, dict[str, list[object]]]]:
-    """`found`, whose connection is closed where it is left."""
+    """Yields `found`, and closes its connection afterwards."""
     try:
         yield from found
     finally:

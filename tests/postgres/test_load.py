@@ -37,7 +37,7 @@ CHUNKED = ("-s", "2", "--load-workers=3", "--load-chunk=5000", "-I", STEPS)
 
 @dataclass
 class Place:
-    """A database, and how pgdrive finds it."""
+    """A database, and pgdrive's connection to it."""
 
     environment: dict[str, str]
 
@@ -65,7 +65,7 @@ class Place:
         return subprocess.Popen([str(program), "-i", *args], env=self.environment, stderr=subprocess.PIPE, text=True)
 
     def load(self, *args: str, program: Path = PGDRIVE) -> str:
-        """Loads; what was said. It must go well."""
+        """Runs a load, which must succeed; returns its output."""
         process = self.start(*args, program=program)
         said = process.communicate(timeout=120)[1]
         assert process.returncode == 0, said
@@ -79,7 +79,7 @@ class Place:
         return said
 
     def rows(self) -> list[list[tuple[Any, ...]]]:
-        """What the tables hold, whatever the order of rows, and their indexes."""
+        """Returns the content of the tables, regardless of the order of rows, and their indexes."""
         statement: LiteralString = """
             SELECT count(*), coalesce(sum(hashtextextended(t::text, 0)::numeric), 0) FROM {} t"""
         tables = ("pgbench_branches", "pgbench_tellers", "pgbench_accounts", "pgbench_history")
@@ -125,7 +125,7 @@ def place(server: Server) -> Iterator[Place]:
 
 @pytest.fixture(scope="module")
 def unbroken(server: Server) -> list[list[tuple[Any, ...]]]:
-    """What an unbroken load of these options makes."""
+    """Returns the result of an uninterrupted load with these options."""
     with server.connect() as connection:
         connection.execute("CREATE DATABASE pgdyno_load_unbroken")
     place = Place(clean_environment(**{**server.environment(), "PGDATABASE": "pgdyno_load_unbroken"}))
@@ -154,7 +154,7 @@ HELD_CHUNKS: LiteralString = "SELECT count(*) FROM pg_locks WHERE locktype = 'ad
 
 @dataclass
 class Held:
-    """A load whose chunks wait for a lock of ours."""
+    """Starts a load whose chunks wait for a lock of the test."""
 
     process: subprocess.Popen[str]
     blocker: psycopg.Connection[tuple[Any, ...]]
@@ -164,7 +164,7 @@ class Held:
 
 
 def hold(place: Place, chunks: int, *args: str, tables: tuple[str, ...] = ()) -> Held:
-    """Loads until so many chunks are committed and others wait."""
+    """Runs a load until so many chunks are committed and others wait."""
     place.load("-s", "2", "-I", "dt", *tables)
     with place.connect() as connection:
         connection.execute(HOLD[0])

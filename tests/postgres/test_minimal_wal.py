@@ -46,7 +46,7 @@ DEADLINE_S = 120
 
 @pytest.fixture(autouse=True)
 def any_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loads of any size are worth two restarts."""
+    """Makes loads of any size worth two restarts."""
     monkeypatch.setattr(pgdyno.prepare.steps, "FROM_BYTES", 0)
 
 
@@ -67,7 +67,7 @@ def reload(server: Server, dataset: Dataset = SMALL) -> Preparation:
 
 
 def configured(prepared: Preparation) -> list[str | None]:
-    """What the steps around a load without WAL did; nothing of other loads."""
+    """Returns the steps around a load without WAL; empty for other loads."""
     return [step.detail for step in prepared.steps if step.name == "configure"]
 
 
@@ -105,7 +105,7 @@ OURS = "relnamespace = 'public'::regnamespace"
 
 
 def left_by_load(server: Server) -> dict[str, object]:
-    """All that a load leaves which does not depend on when it ran: rows, catalogs, statistics, visibility, indexes."""
+    """Returns what a load leaves regardless of time: rows, catalogs, statistics, visibility, indexes."""
     found: dict[str, object] = {}
     tables = [name for (name,) in rows(server, f"SELECT relname FROM pg_class WHERE {OURS} AND relkind = 'r'")]
     assert tables

@@ -28,7 +28,7 @@ TABLES = {
 
 
 class Pair:
-    """The real pgbench and ours, each with a database of its own, both loaded alike."""
+    """pgbench and pgdrive, each with its own database, both loaded in the same way."""
 
     def __init__(self, server: Server, ours: Path) -> None:
         self.programs = {DATABASES[0]: installed_pgbench(), DATABASES[1]: str(ours)}
@@ -51,7 +51,7 @@ class Pair:
         )
 
     def both(self, *args: str, folder: Path) -> list[subprocess.CompletedProcess[str]]:
-        """Both, theirs first, in folders of their own."""
+        """Runs both programs, pgbench first, each in its own folder."""
         done = []
         for database in DATABASES:
             own = folder / database
@@ -100,7 +100,7 @@ def reset(pair: Pair, folder: Path) -> None:
 
 
 def normalised(text: str) -> str:
-    """The text without what cannot be equal: databases, processes, and the path of a program."""
+    """Returns the text without what must differ: databases, processes, and the path of a program."""
     text = re.sub(r"^\S*pgbench:", "pgbench:", text, flags=re.MULTILINE)
     text = re.sub(r"pgbench_(theirs|ours)", "DATABASE", text)
     text = re.sub(r'logfile "(.*)\.\d+"', r'logfile "\1.PID"', text)

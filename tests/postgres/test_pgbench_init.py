@@ -52,7 +52,7 @@ def as_pgbench(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def databases(server: Server) -> Iterator[list[str]]:
-    """Databases that were made for tests here, and tablespaces; they are dropped in the end."""
+    """Databases and tablespaces that tests created, which are dropped at the end."""
     names: list[str] = []
     for name in TABLESPACES:
         administer(server, "CREATE TABLESPACE {} LOCATION ''", name)
@@ -143,7 +143,7 @@ TABLES = ("pgbench_branches", "pgbench_tellers", "pgbench_accounts", "pgbench_hi
 
 
 def made(server: Server, dbname: str) -> dict[str, Any]:
-    """All that can be seen of the tables in a database."""
+    """Returns everything that SQL shows of the tables in a database."""
     facts: dict[str, Any] = {name: query(server, dbname, statement) for name, statement in MADE.items()}
     with server.connect(dbname) as connection:
         for table in TABLES:

@@ -37,7 +37,7 @@ PACKAGES = "dpkg-query -W -f '${Package} ${db:Status-Status}\\n' | awk '$2 == \"
 
 @dataclass
 class Ordered:
-    """What a host is booted from."""
+    """The image from which a host boots."""
 
     id: str
     number: int
@@ -47,7 +47,7 @@ class Ordered:
 
 @dataclass
 class Rack:
-    """The host, and pgdyno as it is started against it."""
+    """The host, and calls of pgdyno against it."""
 
     host: Booted
     ssh: SshSpec
@@ -74,7 +74,7 @@ class Rack:
         return [*self.home.glob("**/pool/*")]
 
     def look(self) -> str:
-        """Everything that a run may have changed."""
+        """Returns everything that a run may have changed."""
         return self.host.run(
             f"{PACKAGES}; ls /etc/apt/sources.list.d /srv; ls /etc/postgresql-common/createcluster.d 2>/dev/null;"
             "systemctl list-units --all --plain --no-legend 'pgdyno*' | cut -d' ' -f1;"

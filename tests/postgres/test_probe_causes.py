@@ -50,7 +50,7 @@ def more(probe: Probe, source: str, number: int = 2) -> None:
 
 
 def vacuums(probe: Probe, table: str) -> dict[str, str]:
-    """Who was seen vacuuming it, by process."""
+    """Returns the processes that were sampled while they vacuumed the table."""
     rows = [row["labels"] for line in probe.of("sample", "vacuum") for row in line["rows"]]
     return {labels["pid"]: labels["by"] for labels in rows if labels["table"] == table}
 

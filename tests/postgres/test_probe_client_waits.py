@@ -32,7 +32,7 @@ def server(request: pytest.FixtureRequest, home: Home) -> Iterator[Server]:
 
 
 def seen(probe: Probe, since: float) -> Counter[tuple[str, str | None]]:
-    """Sessions by wait, of all looks since a wall time."""
+    """Returns sessions by wait, of all samples since a wall-clock time."""
     total: Counter[tuple[str, str | None]] = Counter()
     for at, look in probe.waits():
         total.update(look if at > since else {})

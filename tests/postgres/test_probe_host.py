@@ -34,7 +34,7 @@ def diskstats() -> dict[str, list[int]]:
 
 
 def test_cpu_and_switches_are_vmstat_s() -> None:
-    """As in test_probe_sysstat.py: whatever else the machine does, and however late a program gets its turn.
+    """Compares as test_probe_sysstat.py does, whatever else runs on the machine and delays a program.
 
     A line of vmstat is read after its look, and that of a second before the next look: what our samples between
     two lines gained lies within vmstat's time, and vmstat's time within ours.
@@ -61,7 +61,7 @@ def test_cpu_and_switches_are_vmstat_s() -> None:
 
 
 def test_shares_of_the_cpu_are_of_all_the_time_there_was() -> None:
-    """All shares by their samples' lengths are what the kernel counted around them, and no less than within them."""
+    """Shares times lengths of samples lie between the kernel's counts within the samples and around them."""
     outer, outer_began = cpu_time_s(), time.monotonic()
     with probing(options=["--no-server"]) as probe:
         probe.wait_for("sample", "cpu", 1)
@@ -78,7 +78,7 @@ def test_shares_of_the_cpu_are_of_all_the_time_there_was() -> None:
 
 
 def cpu_time_s() -> float:
-    """What the kernel counted since the boot in all modes, a core."""
+    """Returns the kernel's counts since the boot in all modes, per core."""
     ticks, *cores = (
         # guests are in user and nice, too
         [int(word) for word in line.split()[1:9]]
@@ -89,7 +89,7 @@ def cpu_time_s() -> float:
 
 
 def cpu_seconds(metrics: Sequence[str], line: Line) -> float:
-    """Of the whole host."""
+    """Returns the processor time of the sample's states, of the whole host."""
     (row,) = line["rows"]
     share: float = sum(row["values"].get(metric, 0.0) for metric in metrics)
     return share * (line["span_us"] or 0) / 1e6
@@ -101,7 +101,7 @@ def switches(line: Line) -> float:
 
 
 def test_counters_add_up_to_the_kernel_s_own() -> None:
-    """What all samples gained is no more than what /proc gained around them, and no less than within them."""
+    """The sum of all samples lies between the increase of /proc within them and around them."""
     outer = [diskstats(), stat("ctxt"), stat("processes")]
     with probing(options=["--no-server"]) as probe:
         probe.wait_for("sample", "disk", 1)

@@ -30,7 +30,7 @@ duration = "{seconds}s"
 
 
 def run(home: Home, tmp_path: Path, probe: str = "", program: Path | None = None, seconds: int = 1) -> RunFolder:
-    """A trial of `seconds`; where more than its outcome is looked at, they are several, and full ones."""
+    """Runs a trial of `seconds`: several whole ones, if a test examines more than the outcome."""
     rate = "rate = 200" if seconds == 1 else ""
     (tmp_path / "probed.toml").write_text(PLAN.format(rate=rate, seconds=seconds) + probe)
     more = {"PGDYNO_PGPROBE": str(program)} if program else {}

@@ -46,7 +46,7 @@ duration = "4s"
 
 @dataclass(frozen=True)
 class Host:
-    """Where programs run: this machine, or a network namespace with a link to another one."""
+    """A place for programs: this machine, or a network namespace with a link to another one."""
 
     within: tuple[str, ...]
     address: str
@@ -54,7 +54,7 @@ class Host:
 
 @contextmanager
 def two_hosts() -> Iterator[tuple[Host, Host]]:
-    """A generator's and a database's, each a network namespace; where none are permitted, loopback for both."""
+    """Yields the generator's host and the database's: network namespaces, or loopback if these are not permitted."""
     with ExitStack() as stack:
         holders = [namespace(stack) for _ in range(2)]
         if None in holders:
@@ -83,7 +83,7 @@ class Stage:
     sshd: Sshd
 
     def run(self, home: Home, folder: Path, ssh: Path | None = None) -> tuple[TrialRecord, str]:
-        """One run from the generator's host; its trial, and what was said. `ssh` is another file of host keys."""
+        """Runs a plan on the generator's host; returns its trial and the output. `ssh` is another file of host keys."""
         plan = PLAN.format(
             address=self.database.address,
             port=self.server.port,
@@ -113,7 +113,7 @@ class Stage:
 
 @pytest.fixture(scope="module")
 def stage(installed: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """The database's host has a clock that is an hour ahead for all that comes over SSH."""
+    """Programs started over SSH see a clock that is an hour ahead."""
     assert FAKETIME is not None, "make test-packages installs libfaketime"
     skewed = f"SetEnv LD_PRELOAD={FAKETIME} FAKETIME=+{SKEW_S}s FAKETIME_DONT_FAKE_MONOTONIC=1"
     with two_hosts() as (generator, database), ExitStack() as stack:

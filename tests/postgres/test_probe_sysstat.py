@@ -22,7 +22,7 @@ SECONDS = 5
 
 
 def within(probe: Probe, source: str, metric: str, began: float, ended: float, **labels: str) -> tuple[float, float]:
-    """What a metric of rows with these labels came to, as `Probe.within` says it."""
+    """Returns the bounds of a metric of rows with these labels, by `Probe.within`."""
 
     def amount(line: Line) -> float:
         rows = [row for row in line["rows"] if labels.items() <= row.get("labels", {}).items()]
@@ -32,7 +32,7 @@ def within(probe: Probe, source: str, metric: str, began: float, ended: float, *
 
 
 def reported(*command: str) -> tuple[str, float, float]:
-    """What one of sysstat's programs says, and between which times it looked."""
+    """Output of one of sysstat's programs, and the times between which it sampled."""
     began = time.time()
     environment = {**os.environ, "LC_ALL": "C", "S_TIME_FORMAT": "ISO"}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=60)
@@ -42,7 +42,7 @@ def reported(*command: str) -> tuple[str, float, float]:
 def assert_between(
     probe: Probe, theirs: float, source: str, metric: str, times: Times, looked: Times, **labels: str
 ) -> None:
-    """`times` are those between which the other program ran, `looked` those of its second look and of its last."""
+    """`times` are the start and end of the other program, `looked` the times of its second and last sample."""
     low, _ = within(probe, source, metric, looked[0], looked[1], **labels)
     _, high = within(probe, source, metric, times[0], times[1], **labels)
     # its seconds are longer on a busy machine

@@ -26,7 +26,7 @@ WHILE_IT_LASTS = {"vacuum", "replication"}
 
 
 def documented(major: int) -> set[str]:
-    """The server's sources of a version, as the reference page says."""
+    """Returns the server's sources of a version, from the reference page."""
     _, table = PAGE.read_text().split("### Sources by version of the server\n\n")
     lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line]
     place = lines[0].index(str(major))
@@ -102,7 +102,7 @@ def checkpoints(probe: Probe, major: int) -> None:
 
 
 def statements(probe: Probe) -> None:
-    """The statements of the trial, their texts with them; none of the probe's, and no password."""
+    """The table has the trial's statements with their texts, none of the probe's, and no password."""
     (line,) = probe.of("statements")
     by_text = {row["text"]: row["values"] for row in line["rows"]}
     update = next(values for text, values in by_text.items() if text.startswith("UPDATE grown"))

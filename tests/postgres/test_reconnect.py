@@ -38,7 +38,7 @@ def own(installed: Installation, scratch: Path) -> Iterator[OwnServer]:
 
 @pytest.fixture
 def unhurried(own: OwnServer) -> OwnServer:
-    """That server, whose clients are in a transaction at any instant, and few in a second."""
+    """The server for clients that are always in a transaction, with few transactions per second."""
     with own.connect() as connection:
         connection.execute(UNHURRIED.encode())
     return own
@@ -70,7 +70,7 @@ class Drive:
             time.sleep(0.02)
 
     def end(self, exit_code: int = 0) -> Result:
-        """The results, in which all that was scheduled is accounted for."""
+        """Returns the results, and asserts that they account for every scheduled transaction."""
         self.summary, _ = self.process.communicate(timeout=100)
         assert self.process.returncode == exit_code, self.errors.read_text()
         result: Result = json.loads(self.json.read_text())
@@ -86,14 +86,14 @@ class Drive:
 
 
 def slow_reads(folder: Path) -> tuple[str, str]:
-    """A script of 10 ms that reads only."""
+    """Writes a read-only script of 10 ms."""
     script = folder / "slow.sql"
     script.write_text("SELECT pg_sleep(0.01);\n")
     return "-f", str(script)
 
 
 def assert_the_books_balance(server: OwnServer, result: Result) -> None:
-    """Every transaction that succeeded is there, those that were lost may be, and none is there in part."""
+    """Every succeeded transaction is in the database, lost ones may be, and none is there in part."""
     sums = {
         server.value(f"SELECT coalesce(sum({column}), 0) FROM {table}")
         for table, column in [
@@ -109,7 +109,7 @@ def assert_the_books_balance(server: OwnServer, result: Result) -> None:
 
 
 def assert_one_outage(result: Result, clients: int = CLIENTS) -> Result:
-    """The only outage, from which all came back."""
+    """Returns the only outage, after which all clients reconnected."""
     assert (result["outcome"], result["outage_count"], result["clients_aborted"]) == ("finished", 1, 0)
     outage: Result = result["outages"][0]
     assert outage["length_us"] >= 0
@@ -143,7 +143,7 @@ def test_terminated_backends(unhurried: OwnServer, tmp_path: Path, io: str) -> N
 @BOTH
 @pytest.mark.parametrize("clients", [1, CLIENTS])
 def test_no_start_of_a_phase_is_lost_with_a_connection(own: OwnServer, tmp_path: Path, io: str, clients: int) -> None:
-    """The client whose turn is next, and those that stand by, are among the lost: others begin their starts."""
+    """The next client and those standing by are among the lost: others take over their starts."""
     # a load that a busy machine keeps up with: what it does not come to is unstarted, too
     rate, seconds = 100, 3
     script = tmp_path / "row.sql"
@@ -391,7 +391,7 @@ def test_without_the_option_clients_are_aborted(own: OwnServer, tmp_path: Path) 
 
 
 def test_a_host_that_has_gone_silent_holds_up_no_other_client(own: OwnServer, tmp_path: Path) -> None:
-    """One client's connections go into a silence; the rest of its worker's clients go on."""
+    """One client's connections get no answer; the other clients of its worker continue."""
     relay = Relay(own.port)
     address = {"PGHOST": "127.0.0.1", "PGPORT": str(relay.port)}
     drive = Drive(own, tmp_path, *slow_reads(tmp_path), "-c4", "-j1", "-T", "6", "--reconnect", **address)

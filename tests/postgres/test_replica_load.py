@@ -58,7 +58,7 @@ def run(
 
 
 def standbys_are_sampled(trial: TrialRecord, folder: RunFolder) -> None:
-    """By name, in tables of their own; the primary's tables have nothing of them."""
+    """Samples of standbys are in their own tables, by name, and not in the primary's."""
     assert trial.probe is not None
     assert [(each.name, each.message) for each in trial.probe.standbys] == [("pgdyno_1", None), ("pgdyno_2", None)]
     assert all(each.active is not None for each in trial.probe.standbys)
@@ -80,7 +80,7 @@ def standbys_are_sampled(trial: TrialRecord, folder: RunFolder) -> None:
 
 
 def nothing_is_left(folder: Path) -> bool:
-    """Whether the standbys are gone, whose folders a hook has written down; the shared home has others' servers."""
+    """Tells whether the standbys are gone whose folders a hook recorded; the shared home has other servers, too."""
     directories = [Path(each) for each in (folder / "directories").read_text().strip().split(":")]
     return not any(servers_in(each) or each.exists() for each in directories)
 

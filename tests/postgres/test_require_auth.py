@@ -47,7 +47,7 @@ def conninfo(server: TlsServer, user: str, more: str) -> str:
 
 
 def libpqs(target: str) -> str:
-    """What libpq says of a connection; empty when there is one."""
+    """Returns libpq's error for a connection; empty if it connects."""
     connection = PGconn.connect(target.encode())
     try:
         return "" if connection.status == ConnStatus.OK else connection.error_message.decode().strip()

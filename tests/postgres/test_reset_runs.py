@@ -80,7 +80,7 @@ def run(environment: Environment, plan: Path) -> tuple[int, str, str]:
 
 
 def trials(folder: Path) -> list[TrialRecord]:
-    """Those of the last run."""
+    """Returns the trials of the last run."""
     newest = max(list_runs(folder / "pgdyno-runs"), key=lambda entry: entry.path.stat().st_mtime_ns)
     return RunFolder.open(newest.path).trials()
 
@@ -114,7 +114,7 @@ def test_a_later_run_finds_what_an_earlier_one_made(
 
 
 def connect(home: Home) -> psycopg.Connection[Any]:
-    """To the only server that runs in this home."""
+    """Connects to the only server that runs in this home."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         for path in home.clusters.glob("*/data/postmaster.pid"):
@@ -231,7 +231,7 @@ def test_a_run_ended_while_it_copies_the_cluster_loses_nothing(
 
 
 def half_there(home: Home, place: str) -> bool:
-    """Whether the copy has come to where it stops."""
+    """Tells whether the copy has reached the point at which it stops."""
     try:
         return any(home.clusters.glob(f"*/{place}/**/half"))
     except FileNotFoundError:

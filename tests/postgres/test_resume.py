@@ -82,7 +82,7 @@ def no_engine_is_left(home: Home) -> bool:
 
 
 def whole(folder: RunFolder) -> dict[str, tuple[int, bytes]]:
-    """Each trial's record: which file it is, and what it says."""
+    """Returns inode and content of each trial's record."""
     return {
         path.name: ((path / "trial.json").stat().st_ino, (path / "trial.json").read_bytes())
         for path in folder.trial_paths()

@@ -65,7 +65,7 @@ def test_every_way_brings_the_same_rows_back(running: Server, method: str) -> No
 
 
 class Recording(SilentProgress):
-    """Keeps what was said of a load."""
+    """Records the progress of loads."""
 
     def __init__(self) -> None:
         self.told: list[tuple[int, int, float, float]] = []

@@ -24,7 +24,7 @@ def script(tmp_path: Path) -> str:
 
 @pytest.fixture(scope="module")
 def slow_user(secure: TlsServer) -> Iterator[str]:
-    """A user whose keys take long to derive: many times what a connection takes without."""
+    """A user whose keys take many times longer to derive than a connection takes otherwise."""
     with secure.connect() as connection:
         connection.execute("SET password_encryption = 'scram-sha-256'")
         connection.execute("SET scram_iterations = 1000000")

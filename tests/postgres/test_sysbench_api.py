@@ -152,7 +152,7 @@ class Row:
 
     @property
     def name(self) -> str:
-        """What a script writes to have it."""
+        """The code with which a script uses it."""
         return self.item.split("(")[0]
 
 

@@ -45,7 +45,7 @@ SINGLE_TABLE = ("select_random_points", "select_random_ranges")
 
 @dataclass(frozen=True)
 class Seen:
-    """What the server saw of one statement."""
+    """The server's counts of one statement."""
 
     calls: int
     rows: int
@@ -77,7 +77,7 @@ def connect(server: Server, database: str) -> psycopg.Connection[tuple[object, .
 
 
 def pgdrive(server: Server, *args: str) -> str:
-    """What pgdrive prints."""
+    """Runs pgdrive, and returns its output."""
     command = [str(PGDRIVE), *args, DATABASE]
     done = subprocess.run(command, env=environment(server), capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
@@ -87,7 +87,7 @@ def pgdrive(server: Server, *args: str) -> str:
 def sysbench(
     server: Server, script: str, command: str, *options: str, database: str = DATABASE, folder: Path | None = None
 ) -> str:
-    """What the real sysbench prints."""
+    """Runs sysbench, and returns its output."""
     program = shutil.which("sysbench")
     if program is None or not INSTALLED.is_dir():
         pytest.fail("there is no sysbench to compare with: `make test-packages` installs it")
@@ -121,7 +121,7 @@ def fresh_tables(server: Server, tables: int) -> None:
 
 
 def statements(server: Server) -> dict[str, Seen]:
-    """By text without its blanks and the number of its table: calls and rows. Rows in parentheses
+    """Returns calls and rows by text without blanks and table number. Rows in parentheses
     and constants are not what is compared."""
     query = (
         "SELECT s.query, s.calls, s.rows FROM pg_stat_statements s JOIN pg_database d ON d.oid = s.dbid"
@@ -176,7 +176,7 @@ def test_the_server_sees_what_sysbench_sends(watched: Server, script: str) -> No
 
 @pytest.mark.parametrize("distribution", ["uniform", "gaussian", "special", "pareto"])
 def test_rows_are_drawn_by_the_same_distribution(watched: Server, distribution: str, tmp_path: Path) -> None:
-    """Both run the same script, which writes down what it draws."""
+    """Both run the same script, which records what it draws."""
     script = tmp_path / "draws.lua"
     script.write_text(
         "function thread_init() con = sysbench.sql.driver():connect() end\n"

@@ -23,7 +23,7 @@ def spec(**fields: object) -> EmbeddedTarget:
 
 @contextmanager
 def as_server_user(home: Home) -> Iterator[None]:
-    """Within the block the kernel takes us for the user that servers run as."""
+    """Within the block, this process has the identity of the user under which servers run."""
     os.seteuid(home.account.uid)
     try:
         yield
@@ -32,14 +32,14 @@ def as_server_user(home: Home) -> Iterator[None]:
 
 
 def refused(server: Server, home: Home, user: str = "postgres") -> str:
-    """Why the server user's other processes are not let in without a password."""
+    """Returns the error for another process of the server's user without a password."""
     with as_server_user(home), pytest.raises(psycopg.OperationalError) as caught:
         psycopg.connect(conninfo(server), passfile="/dev/null", user=user).close()
     return str(caught.value)
 
 
 def let_in(server: Server) -> bool:
-    """Whether we are, without a password."""
+    """Tells whether this process may connect without a password."""
     with psycopg.connect(conninfo(server), passfile="/dev/null") as connection:
         return connection.execute("SELECT current_user").fetchone() == ("postgres",)
 

@@ -69,7 +69,7 @@ def spec(tree: Path, **fields: object) -> BuildTarget:
 
 
 def builds(tree: Path) -> int:
-    """How often configure ran."""
+    """Returns how often configure ran."""
     return (tree.parent / "count").read_text().count("once")
 
 

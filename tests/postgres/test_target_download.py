@@ -37,7 +37,7 @@ def fetch(home: Home, mirror: LocalMirror, version: str = "18") -> Installation:
 
 
 def nothing_but_the_list(home: Home) -> bool:
-    """No server, no archive and no part of one is left."""
+    """Asserts that no server and no archive, not even a part of one, is left."""
     left = [path.name for path in home.downloads.glob("*") if not path.name.startswith("versions-")]
     return not left and not list(home.postgres.glob("*")) and not list(home.postgres.glob(".*"))
 

@@ -52,7 +52,7 @@ method = "template"
 
 @pytest.fixture(scope="module")
 def theirs(home: Home) -> Iterator[Server]:
-    """Somebody's server with a role for us, which may make databases."""
+    """An existing server with a role for pgdyno, which may create databases."""
     settings = {"fsync": "off", "shared_buffers": "16MB"}
     spec = EmbeddedTarget(kind="embedded", version="18", settings=settings, connect="tcp")
     with open_target("theirs", spec, home=home, progress=SilentProgress()) as server:
@@ -63,7 +63,7 @@ def theirs(home: Home) -> Iterator[Server]:
 
 @pytest.fixture(autouse=True)
 def clean(theirs: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No database of an earlier test, and no variable that says where a server is."""
+    """Removes databases of earlier tests and the variables that name a server."""
     for name in [name for name in os.environ if name.startswith("PG") and not name.startswith("PGDYNO")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("BENCH_PASSWORD", PASSWORD)

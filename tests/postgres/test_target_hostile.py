@@ -58,7 +58,7 @@ ROLE_SETTINGS = {
 
 @pytest.fixture(scope="module")
 def theirs(home: Home) -> Iterator[Server]:
-    """Somebody's server."""
+    """An existing server."""
     spec = EmbeddedTarget(kind="embedded", version="18", settings={"fsync": "off"}, connect="tcp")
     with open_target("theirs", spec, home=home, progress=SilentProgress()) as server:
         yield server
@@ -89,7 +89,7 @@ def spec(port: int, host: str = "127.0.0.1", **fields: object) -> DsnTarget:
 
 
 def opened(theirs: Server, home: Home) -> None:
-    """All that comes before a run's first trial."""
+    """Runs everything that precedes the first trial of a run."""
     with open_target("far", spec(theirs.port), home=home, progress=SilentProgress()) as server:
         assert server.facts().version.startswith("18.")
         with server.connect() as connection:
@@ -317,7 +317,7 @@ leave(0)
 
 
 def met(server: Hostile) -> tuple[str, float]:
-    """What a pgdyno says that meets this server, and the most memory that it has had, in MiB."""
+    """Returns the output of a pgdyno that connects to this server, and its highest memory use in MiB."""
     argv = [sys.executable, "-c", PROGRAM, spec(server.port).model_dump_json()]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         guard = threading.Timer(GUARD_S, process.kill)
@@ -427,7 +427,7 @@ def test_a_server_that_falls_silent_fails_its_trial(theirs: Server, tmp_path: Pa
 
 
 def test_a_server_that_works_for_long_is_waited_for(theirs: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its session is looked at several times meanwhile."""
+    """pgdyno examines the session several times meanwhile."""
     looks: list[Look] = []
 
     def look(self: Address, dbname: str, pid: int | None) -> Look:

@@ -25,7 +25,7 @@ QUICK = {"fsync": "off", "shared_buffers": "16MB"}
 
 
 class Steps(SilentProgress):
-    """Keeps what was said."""
+    """Records messages."""
 
     def __init__(self) -> None:
         self.said: list[str] = []

@@ -74,12 +74,12 @@ class Holder:
         raise AssertionError(f"the holder ended before it said {beginning!r}")
 
     def wait_ready(self) -> dict[str, Any]:
-        """Facts of its server."""
+        """Returns facts about its server."""
         facts: dict[str, Any] = json.loads(self.wait_for("ready "))
         return facts
 
     def kill(self) -> None:
-        """Leaves it no chance to clean up."""
+        """Kills the process without a chance to clean up."""
         self.process.kill()
         self.process.wait()
 

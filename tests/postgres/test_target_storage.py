@@ -133,7 +133,7 @@ def on_small_disk(child_environment: dict[str, str]) -> OnSmallDisk:
 def run_on_small_disk(
     folder: Path, kib: int, program: str, arguments: tuple[str, ...], environment: dict[str, str]
 ) -> list[str]:
-    """What a program prints that has a file system of `kib` KiB at `folder` to itself."""
+    """Returns the output of a program with its own file system of `kib` KiB at `folder`."""
     # an ordinary user gets the right to mount in a namespace of its own
     ordinary = ["--user", "--map-current-user", "--keep-caps"] if os.geteuid() != 0 else []
     python = [sys.executable, "-c", SMALL, str(folder), str(kib), program, *arguments]
@@ -179,7 +179,7 @@ def test_no_space_for_a_cluster(scratch: Path, installed: Installation, on_small
 
 
 def users_of_servers(data_directory: Path) -> list[int]:
-    """User of each server process; one that ends meanwhile (a session's) is left out."""
+    """Returns the user of each server process, except for processes that end meanwhile."""
     found = []
     for process in servers_in(data_directory):
         with suppress(FileNotFoundError):

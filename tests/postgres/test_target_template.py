@@ -21,7 +21,7 @@ def spec(**fields: object) -> EmbeddedTarget:
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """What initdb was called for."""
+    """Counts the calls of initdb, with their folders."""
     calls: list[object] = []
     whole = init_cluster
 

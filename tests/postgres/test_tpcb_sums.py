@@ -53,7 +53,7 @@ REPEATABLE_READ = {"PGOPTIONS": "-c default_transaction_isolation=repeatable\\ r
 
 @dataclass
 class Balances:
-    """pgbench's tables, and how many rows the history had."""
+    """pgbench's tables, and the number of rows of the history at the last check."""
 
     server: Server
     database: str
@@ -65,7 +65,7 @@ class Balances:
         return {**environment(self.server), "PGDATABASE": self.database, **self.extra}
 
     def check(self) -> int:
-        """Fails unless the balances add up, once all sessions of loads are gone; transactions since the last time."""
+        """Asserts that the balances add up after all sessions ended; returns the transactions since the last call."""
         with self.server.connect(self.database) as connection:
             while connection.execute(SESSIONS).fetchone():
                 connection.execute("SELECT pg_sleep(0.02)")
@@ -113,7 +113,7 @@ def balances(shared_balances: Balances) -> Balances:
 
 
 def transactions(folder: Path, kind: str) -> tuple[str, ...]:
-    """Options for TPC-B as pgbench has it, or as one pipeline."""
+    """Returns the options for TPC-B as in pgbench, or as one pipeline."""
     if kind == "pipeline":
         file = folder / "pipeline.sql"
         file.write_text(PIPELINE)
@@ -172,7 +172,7 @@ def test_after_a_signal(balances: Balances, tmp_path: Path, kind: str, protocol:
 
 
 def check_history(load: Load, rows: int) -> None:
-    """All that succeeded is there; what is there besides was in flight, or was lost with its connection."""
+    """All succeeded transactions are there; others were in flight, or were lost with their connection."""
     succeeded = load.end["succeeded"]
     assert 0 < succeeded <= rows <= succeeded + load.end["in_flight"] + load.ended_with_client
 
@@ -196,7 +196,7 @@ def test_after_the_engine_was_killed(balances: Balances, tmp_path: Path, kind: s
 
 @pytest.fixture(scope="module")
 def fragile_books(home: Home, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Balances]:
-    """On a server of their own, that may be killed. The system survives, so nothing need reach the disk."""
+    """Uses an own server, which may be killed. The system survives, so nothing needs to reach the disk."""
     spec = EmbeddedTarget(kind="embedded", version=MAJOR, settings={**FAST, "synchronous_commit": "on"})
     with open_target("fragile", spec, home=home, progress=SilentProgress()) as server:
         yield load_tables(server, server.dbname, tmp_path_factory.mktemp("fragile"))

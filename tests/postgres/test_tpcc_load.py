@@ -41,7 +41,7 @@ def place_of(server: Server, name: str) -> Iterator[Place]:
 
 @pytest.fixture(scope="module")
 def spec(server: Server) -> Iterator[Place]:
-    """Two warehouses by the standard, loaded once; who changes something rolls it back."""
+    """Two warehouses by the standard, loaded once; tests roll their changes back."""
     for place in place_of(server, "pgdyno_tpcc_spec"):
         place.load("--dataset=tpcc", f"--warehouses={WAREHOUSES}", "--tpcc-profile=spec", "--tpcc-check", "--thorough")
         yield place
@@ -119,7 +119,7 @@ def test_values_are_the_standards(spec: Place, statement: LiteralString, expecte
 
 
 def test_last_names_follow_nurand(spec: Place) -> None:
-    """Of those drawn, names are as uneven as NURand(255, 0, 999): its bits are set in three quarters of all."""
+    """Drawn names are distributed as NURand(255, 0, 999), whose bits are set in three quarters of all values."""
     names = spec.query("SELECT c_last, count(*) FROM customer WHERE c_id > 1000 GROUP BY 1")
     counts = sorted((count for _, count in names), reverse=True)
     total = sum(counts)
@@ -170,7 +170,7 @@ class Spoiler(NamedTuple):
     number: int
     statement: LiteralString
     example: str
-    """What the condition of that number reports."""
+    """The message of the condition with that number."""
     also: tuple[int, ...] = ()
     """Other conditions that it breaks."""
 
@@ -265,7 +265,7 @@ SPOILERS: list[list[Spoiler]] = [
 @pytest.mark.usefixtures("spec")
 @pytest.mark.parametrize("spoilers", SPOILERS)
 def test_a_violated_condition_is_found(server: Server, spoilers: list[Spoiler]) -> None:
-    """The spoiled copy is checked by the program, as a user does it."""
+    """pgdrive checks the corrupted copy, as for a user."""
     for spoiled in place_of(server, "pgdyno_tpcc_spoiled"):
         with server.connect() as connection:
             connection.execute("DROP DATABASE pgdyno_tpcc_spoiled WITH (FORCE)")

@@ -47,7 +47,7 @@ class Loaded:
         )
 
     def end(self, *args: str) -> dict[str, Any]:
-        """The `end` event of a load that goes well."""
+        """Runs a load, which must succeed; returns its `end` event."""
         done = self.run(*args, "--events=-")
         assert done.returncode == 0, done.stderr
         end: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

@@ -61,7 +61,7 @@ def test_one_frame_has_the_load_in_it_and_no_password(loaded: Server) -> None:
 
 def test_json_is_an_object_a_second_with_true_figures(loaded: Server) -> None:
     def is_whole(each: dict[str, Any]) -> bool:
-        """Others may keep the load, or the probe, from its turn for a second, and the WAL writer sleeps for some."""
+        """Other processes may delay the load or the probe for a second, and the WAL writer sleeps for some."""
         return (
             (each["tps"] or 0) > 0
             and (each["wal_bytes_per_s"] or 0) > 0

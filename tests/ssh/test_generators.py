@@ -68,7 +68,7 @@ def load(
 
 
 def engines(folder: Path) -> list[int]:
-    """Those that were copied below `folder` and run."""
+    """Returns the engines that were copied below `folder` and run."""
     found = []
     for each in Path("/proc").glob("[0-9]*"):
         try:
@@ -125,7 +125,7 @@ def test_a_killed_engine_fails_the_load_and_the_next_one_is_whole(
 
 
 def sessions(sshd: Sshd) -> list[int]:
-    """Processes below its listener, which stand between the network and what runs there."""
+    """Returns sshd's processes for its connections."""
     found = [sshd.process.pid]
     for pid in found:
         for task in Path(f"/proc/{pid}/task").glob("*/children"):

@@ -45,7 +45,7 @@ def samples(file: Path) -> list[dict[str, Any]]:
 
 
 def last_file(probe: OverSsh, number: int = 1) -> bool:
-    """Whether so many connections have brought samples."""
+    """Tells whether so many connections have delivered samples."""
     return len(probe.sessions) >= number and probe.sessions[-1].lines.exists() and bool(probe.sessions[-1].rounds)
 
 
@@ -62,13 +62,13 @@ def probes_of(sshd: Sshd) -> list[int]:
 
 
 def seconds(probe: OverSsh) -> float:
-    """From the first sample to the last one so far."""
+    """Returns the time from the first sample to the last one so far."""
     times = [line["t_us"] for line in samples(probe.sessions[0].lines)]
     return (times[-1] - times[0]) / 1e6 if times else 0.0
 
 
 def placed_us(file: PlacedLines, t_us: int) -> float:
-    """Our time since 1970 of an instant of the probe's."""
+    """Returns this machine's time since 1970 of a time of the probe."""
     assert file.epoch_us is not None
     return file.offset_us + file.rate * t_us + file.epoch_us
 

@@ -73,7 +73,7 @@ def relayed(
 
 
 def until(process: subprocess.Popen[str], begin: str) -> list[str]:
-    """Its lines up to the one that begins so."""
+    """Returns the lines up to the one that begins with the text."""
     assert process.stdout is not None
     lines: list[str] = []
     for line in process.stdout:

@@ -41,7 +41,7 @@ _QUANTILES = [NormalDist().inv_cdf((at + 0.5) / 200) for at in range(200)]
 
 @dataclass
 class SampleRun:
-    """A RunSource that returns its arguments."""
+    """A RunSource of given tables."""
 
     manifest: Manifest
     trials: list[TrialRecord] = field(default_factory=list)

@@ -108,7 +108,7 @@ def test_holm_is_stricter_the_more_points_there_are() -> None:
 
 
 def test_a_new_run_of_as_many_pairs_as_said_settles_it_four_times_in_five() -> None:
-    """By itself: none of the pairs of now are in it. With one that is just clear if all stays, half would not be."""
+    """The new run is judged alone. With just enough pairs for the expected result, half of all runs would miss it."""
     random = np.random.default_rng(11)
     noise = random.normal(0, 0.03, 8)
     noise -= noise.mean()

@@ -61,7 +61,7 @@ def verdicts(effect: float, n: int, times: int, points: int = 1, seed: int = 0) 
 
 
 def test_equal_arms_are_told_apart_in_fewer_than_one_of_twenty() -> None:
-    """Far fewer, for a claim needs the whole interval beyond 1 %, and not only beyond 0."""
+    """Far fewer, because a claim needs the whole interval beyond 1 %, not only beyond 0."""
     found = verdicts(0.0, 8, 1_000)
     assert found[Verdict.FASTER] + found[Verdict.SLOWER] <= 10
 
@@ -80,7 +80,7 @@ def test_a_difference_at_the_edge_is_claimed_in_one_of_forty() -> None:
 
 
 def test_a_real_difference_is_found_as_often_as_said_and_never_turned_round() -> None:
-    """The detectable effect is found with a chance of 80 %: the median of what runs say of themselves."""
+    """The detectable effect (the median over runs) is found with a chance of 80 %."""
     random = np.random.default_rng(9)
     said = [compare([arms_of(pair_of_arms(random, 8))])[0].points[0].detectable for _ in range(300)]
     effect = float(np.median([each for each in said if each is not None]))

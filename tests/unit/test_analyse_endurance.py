@@ -48,7 +48,7 @@ def test_the_interval_contains_the_planted_slope() -> None:
 
 
 def test_the_closed_form_is_the_variance_of_resampled_series() -> None:
-    """Politis and Romano's bootstrap, drawn, has the variance that is computed."""
+    """The computed variance is that of a drawn bootstrap of Politis and Romano."""
     from pgdyno.analyse.over_time.endurance import _bootstrap_variance
 
     random = np.random.default_rng(3)

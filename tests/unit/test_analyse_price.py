@@ -19,7 +19,7 @@ from tests.unit.report_sample import manifest
 
 
 def costs_of(target: PublishedTarget, *, supported: bool = True) -> tuple[Costs, float]:
-    """What a published target costs, and over how many years."""
+    """Returns the price of a published target, and its years."""
     hardware, subscription = target.hardware_price, target.subscription
     assert hardware is not None
     assert subscription is not None

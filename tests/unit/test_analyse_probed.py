@@ -30,7 +30,7 @@ def timeline(dip: tuple[int, int] = (60, 66)) -> Timeline:
 
 
 def looks(*extra: Sessions, seconds: range = range(60, 66)) -> list[WaitRow]:
-    """Two looks a second: four clients compute; in `seconds`, `extra` are there, too."""
+    """Returns two samples a second: four clients compute; in `seconds`, `extra` are added."""
     rows = []
     for half in range(240):
         t_us = ORIGIN + half * 500_000 + 100

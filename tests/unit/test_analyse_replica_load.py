@@ -15,7 +15,7 @@ START = {"event": "start", "seed": 5, "workers": 1, "epoch_us": 0}
 
 
 def engine(origin_us: int, intervals: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """All that an engine says whose load began at `origin_us` since 1970."""
+    """Returns the events of an engine whose load began at `origin_us` since 1970."""
     connected = {"event": "connected", "origin_us": origin_us - 100}
     return [{**START, "epoch_us": 100}, connected, *intervals, {"event": "end", "workers": [{}, {}]}]
 

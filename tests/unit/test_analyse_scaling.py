@@ -33,7 +33,7 @@ def test_a_knee_that_noise_may_have_made_is_not_determined() -> None:
 
 
 def test_a_point_under_95_percent_is_the_knee_in_at_most_one_of_twenty() -> None:
-    """16 clients have 94 % of the peak, which is the highest of four alike: picking it must not help."""
+    """16 clients have 94 % of the peak, which is the highest of four equal points: choosing it must not help."""
     random = np.random.default_rng(1)
     shares = (0.5, 0.94, 1.0, 1.0, 1.0, 1.0)
     places = [knee([list(share * np.exp(random.normal(0, 0.01, 3))) for share in shares]) for _ in range(600)]

@@ -21,7 +21,7 @@ ENGINE_KILLS_ITSELF_S = 3.0
 
 
 class Stuck:
-    """A generator whose call does not come back: not even with a timeout of its own."""
+    """A generator whose call does not return, even after its own timeout."""
 
     name = "stuck"
     facts: Mapping[str, Any] = {}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def made(name: str) -> Any:  # noqa: ANN401 - by protoc, without types
-    """A module of Ray's. Not with this one: every process of a test run reads that, and would have loaded Ray."""
+    """Returns a module of Ray, imported late: every test process reads this file, and would load Ray."""
     return import_module(f"ray.core.generated.{name}")
 
 
@@ -37,7 +37,7 @@ class Proxy:
         self.lets_in = lets_in
 
     def __getattr__(self, name: str) -> None:
-        """All other calls of Ray's."""
+        """Answers all other calls of Ray."""
 
     def ClusterInfo(self, request: Any, context: grpc.ServicerContext) -> object:  # noqa: ANN401, N802 - Ray's
         import grpc
@@ -66,7 +66,7 @@ def proxy(*, lets_in: bool) -> Iterator[str]:
 
 @contextmanager
 def another(says: bytes) -> Iterator[str]:
-    """Somebody who is not Ray, and hangs up."""
+    """A service that is not Ray, and closes the connection."""
     with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
 
         def serve() -> None:
@@ -89,7 +89,7 @@ def closed() -> str:
 
 
 def refused(address: str) -> EngineError:
-    """As a load says it, and as tasks do."""
+    """Returns the error for a load, which is also that for tasks."""
     said = []
     for way in (opened, spread):
         with pytest.raises(EngineError) as raised, way(generators([address]), lambda _text: None):

@@ -18,22 +18,22 @@ from tests.unit.events_sample import sample_events
 
 
 class Ended:
-    """An engine that has said all."""
+    """An engine whose output is complete."""
 
     def send_signal(self, _number: int) -> None:
-        """It hears nothing."""
+        """Ignores the signal."""
 
     def wait(self) -> int:
-        """Its exit code."""
+        """Returns the exit code."""
         return 0
 
 
 def ignore(_interval: object) -> None:
-    """What would be shown."""
+    """Discards an interval."""
 
 
 def tried(folder: Path, events: list[dict[str, Any]]) -> TrialResult:
-    """A trial that hears `events`."""
+    """Runs a trial that receives `events`."""
     lines = [json.dumps(event).encode() + b"\n" for event in events]
 
     @contextmanager

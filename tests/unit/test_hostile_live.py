@@ -38,7 +38,7 @@ def client(tmp_path: Path) -> Iterator[TestClient]:
 
 
 def whole(run: Path) -> dict[str, object]:
-    """What the page is sent: strict JSON."""
+    """Returns the messages to the page, parsed as strict JSON."""
 
     def refuse(text: str) -> None:
         raise AssertionError(f"{text} is no JSON")

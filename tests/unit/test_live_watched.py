@@ -57,7 +57,7 @@ def run(tmp_path: Path) -> Path:
 
 @contextmanager
 def running(run: Path) -> Iterator[None]:
-    """While a pgdyno works on it."""
+    """Holds the run as a working pgdyno does."""
     with (run / ".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -102,7 +102,7 @@ def test_points_go_before_a_verdict_between_arms_does(changes: dict[str, object]
 
 
 def needed(hint: str) -> float:
-    """Seconds that a refusal names."""
+    """Returns the seconds that a refusal names."""
     found = re.search(r"about (\w+)", hint)
     assert found is not None
     return parse_duration_s(found[1])

@@ -29,7 +29,7 @@ def test_every_section_is_in_it() -> None:
 
 
 def test_commented_out_lines_are_valid(tmp_path: Path) -> None:
-    """Each comment that is a key works when its mark is taken away."""
+    """Each commented-out key is valid without its comment mark."""
     lines = new_plan(tmp_path / "mine.toml").splitlines()
     options = [at for at, line in enumerate(lines) if re.match(r"# [\w.]+ = ", line)]
     assert len(options) > 10

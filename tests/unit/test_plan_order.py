@@ -26,7 +26,7 @@ def swept(clients: int, scales: int, settings: int) -> list[Point]:
 
 
 def arms_of(places: list[Place]) -> str:
-    """A letter an arm, in the order of their first trials."""
+    """Returns a letter per arm, in the order of their first trials."""
     letters: dict[object, str] = {}
     return "".join(letters.setdefault(arm(at.target, at.point), chr(65 + len(letters))) for at in places)
 

@@ -10,7 +10,7 @@ from tests.ports import reserve_port, reserved_port
 
 
 class Owner:
-    """What has a port."""
+    """The owner of a port."""
 
 
 def listen(port: int, *, reuses: bool) -> None:

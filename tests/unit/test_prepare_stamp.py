@@ -12,7 +12,7 @@ from pgdyno.prepare.dataset import Dataset, StampedTable, read_stamp
 
 
 def marked(**changes: object) -> str:
-    """A comment as the engine leaves it."""
+    """Returns a comment as the engine writes it."""
     lines = "pgbench 1 2\npgbench_branches 2\npgbench_accounts 200000\n"
     said = {
         "format": 1,

@@ -12,7 +12,7 @@ START_US = 1_795_000_000_000_000.0
 
 
 def asked(t_us: int, *, rate: float = 1.0, trip_us: float = 200.0, late: float = 0.5, skew_us: int = 0) -> Round:
-    """A round whose reply was made at `late` of the way, by a clock that takes `rate` of ours for one of its."""
+    """Returns a round trip answered at the fraction `late` of its time, by a clock that runs at `rate`."""
     true_us = START_US + rate * t_us
     return Round(true_us + (0.5 - late) * trip_us, t_us, round(true_us) + skew_us, trip_us)
 

@@ -60,7 +60,7 @@ def test_an_inconclusive_point_says_how_many_pairs_it_needs() -> None:
 @pytest.mark.parametrize("language", Language)
 @pytest.mark.parametrize("paired", [True, False])
 def test_pairs_to_settle_it_are_those_of_a_new_run(language: Language, paired: bool) -> None:
-    """To add pairs until something shows raises the share of wrong claims: no words may invite to it."""
+    """Adding pairs until a difference shows raises the share of wrong claims: no sentence may suggest it."""
     (found,) = compare([arms_of(([100.0] * 3, [102.0, 103.0, 104.0]))])
     with use_language(language):
         words = new_run_words(found.points[0], 47, None, paired=paired)

@@ -27,7 +27,7 @@ GOLDEN = ROOT / "tests" / "golden"
 
 
 def known() -> SampleRun:
-    """A run of which every figure is written here."""
+    """A run whose figures are all given in this file."""
     run = SampleRun(manifest(("pg18", "pg17"), trials_planned=14))
     for repeat, share in ((1, 0.99), (2, 1.0), (3, 1.01)):
         for target, tps in (("pg18", {1: 9000.0, 4: 30_000.0}), ("pg17", {1: 8000.0, 4: 27_000.0})):

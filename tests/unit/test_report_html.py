@@ -27,7 +27,7 @@ VOID = {"meta", "br", "link", "input", "img", "hr"}
 
 
 class Page(HTMLParser):
-    """What a page holds; fails on tags that do not match."""
+    """Parses a page; fails on tags that do not match."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)

@@ -124,7 +124,7 @@ def test_a_run_of_one_point_has_the_same_pages(run: SampleRun) -> None:
 
 
 def test_letters_that_no_font_has_are_numbers() -> None:
-    """Private letters: no font has them, whatever is installed."""
+    """No font has characters of the private use area."""
     run = sweep(("a\U0010abcdb", "other"), clients=(1,), repeats=2, seconds=3)
     content = report_content(digest(run), "here", Extras())
     made = pdf_of(content)

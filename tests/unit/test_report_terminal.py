@@ -164,7 +164,7 @@ def test_control_characters_are_replaced() -> None:
 
 
 class Clock:
-    """Tells the time that it is given."""
+    """A clock that returns a given time."""
 
     def __init__(self) -> None:
         self.now = 100.0

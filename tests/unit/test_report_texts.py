@@ -77,7 +77,7 @@ def test_the_compiled_texts_are_those_of_the_source(language: Language) -> None:
 
 
 def test_no_text_is_made_at_run_time() -> None:
-    """What is not written out where it is looked up would be in no catalogue."""
+    """A text that is not a literal where it is looked up would be missing from the catalogues."""
     for path in Path(pgdyno.report.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in translations.ARGUMENTS:

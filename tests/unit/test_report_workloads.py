@@ -29,7 +29,7 @@ TPCC = {"nopm": 12345.6, "tpm": 27000.0, "server": {"nopm": 12400.0, "tpm": 2800
 
 
 def with_figures(run: SampleRun, **figures: object) -> SampleRun:
-    """Every trial has them."""
+    """Returns the run with these fields in the summary of every trial."""
     trials = []
     for trial in run.trials:
         assert isinstance(trial.summary, Summary)

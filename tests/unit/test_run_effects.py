@@ -20,7 +20,7 @@ def stream(
     failed: dict[int, int] | None = None,
     phases: object = None,
 ) -> list[Event]:
-    """A load of `WARMUP_S` seconds of warm-up, then of `tps` second by second; lulls in seconds of the whole load."""
+    """A load of `WARMUP_S` seconds of warm-up, then of `tps` second by second; stalls in seconds of the whole load."""
     events: list[Event] = [{"event": "start", "t_us": 0, "warmup_s": WARMUP_S, "clients": 4, "phases": phases}]
     for number, succeeded in enumerate([50.0] * WARMUP_S + tps):
         of_second = [

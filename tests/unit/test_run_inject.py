@@ -24,7 +24,7 @@ def spec(at: str, do: str = "vacuum") -> EventSpec:
 
 
 def begin(injector: Injector, warmup_s: float = 0.0) -> None:
-    """As the engine does 50 ms after its start."""
+    """Starts as the engine does, after 50 ms."""
     now_us = time.time() * 1e6
     injector.handle({"event": "start", "t_us": 0, "epoch_us": now_us - 50_000, "warmup_s": warmup_s})
     injector.handle({"event": "connected", "t_us": 50_000, "origin_us": 50_000})

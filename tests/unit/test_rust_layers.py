@@ -14,7 +14,7 @@ Module = tuple[str, ...]
 
 
 def modules(source: Path) -> dict[Module, Path]:
-    """The files of a crate by their modules; without its root, which may use all, and its tests."""
+    """Returns the files of a crate by module, without tests and without the root, which may use all."""
     found = {}
     for path in sorted(source.rglob("*.rs")):
         parts = path.relative_to(source).with_suffix("").parts
@@ -26,7 +26,7 @@ def modules(source: Path) -> dict[Module, Path]:
 
 
 def split(tree: str) -> Iterator[str]:
-    """The paths of a tree of imports: ``a::{b, c::d}`` holds ``a::b`` and ``a::c::d``."""
+    """Yields the paths of a tree of imports: ``a::{b, c::d}`` holds ``a::b`` and ``a::c::d``."""
     prefix, brace, inner = tree.partition("{")
     if not brace:
         yield tree.strip()
@@ -42,7 +42,7 @@ def split(tree: str) -> Iterator[str]:
 
 
 def target(path: str, module: Module, known: dict[Module, Path]) -> Module:
-    """The file that an import of ``module`` names, empty for the crate's root."""
+    """Returns the file that an import of ``module`` names; empty for the crate's root."""
     names = path.split("::")
     base: Module = ()
     if names[0] == "super":
@@ -58,7 +58,7 @@ def target(path: str, module: Module, known: dict[Module, Path]) -> Module:
 
 
 def uses(known: dict[Module, Path]) -> dict[Module, set[Module]]:
-    """Which files each file uses."""
+    """Returns the files that each file uses."""
     graph: dict[Module, set[Module]] = {}
     for module, path in known.items():
         text = TESTS.sub("", path.read_text())
@@ -69,7 +69,7 @@ def uses(known: dict[Module, Path]) -> dict[Module, set[Module]]:
 
 
 def cycle(graph: dict[Module, set[Module]]) -> list[str]:
-    """The files that are left when those that use none of the others are taken away again and again."""
+    """Returns the files that remain after removing, repeatedly, those that use none of the others."""
     left = dict(graph)
     while free := {module for module, used in left.items() if not used & left.keys()}:
         left = {module: used for module, used in left.items() if module not in free}

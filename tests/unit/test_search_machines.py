@@ -149,7 +149,7 @@ def test_with_noise_the_interval_is_honest(span: RateSpan, true: float, seed: in
 
 
 def interval_of(repeats: int, noise: float, seed: int) -> tuple[float, CapacityInterval]:
-    """A capacity that was drawn, and what a search finds whose trials scatter around it."""
+    """Returns a drawn capacity, and the result of a search whose trials scatter around it."""
     chance = random.Random(seed)
     true = math.exp(chance.uniform(math.log(200), math.log(10_000)))
     span = RateSpan(100, 20_000, repeats, 0.05)

@@ -23,7 +23,7 @@ WAY = WayRecord(round_trips=50, least_us=300, median_us=350, server_zone="eu-cen
 
 
 def minutes(metric: str, values: dict[int, float], origin_us: int) -> Iterator[CloudSeriesRow]:
-    """One a minute, by the second of the trial at which the minute ends; it began on the service's grid."""
+    """Yields a value per minute, by the second of the trial at which the minute ends."""
     for end_s, value in values.items():
         at_us = origin_us + end_s * SECOND_US
         yield CloudSeriesRow(1, at_us, at_us, 60 * SECOND_US, "cloudwatch", metric, "{}", value)

@@ -26,7 +26,7 @@ def test_a_new_folder_has_its_name_and_its_manifest(tmp_path: Path) -> None:
 
 
 def test_a_new_folder_is_private_under_any_umask(tmp_path: Path) -> None:
-    """Logs of servers and hooks may hold what others must not read."""
+    """Logs of servers and hooks may contain what other users must not read."""
     before = os.umask(0)
     try:
         folder = RunFolder.create(tmp_path, sample_manifest())

@@ -40,7 +40,7 @@ def server() -> Iterator[Bucket]:
 
 @pytest.fixture
 def s3(server: Bucket) -> Bucket:
-    """With nothing in its bucket."""
+    """A service with an empty bucket."""
     server.empty()
     return server
 
@@ -255,7 +255,7 @@ class _Half(BaseHTTPRequestHandler):
         self.wfile.write(self.content[begin : begin + 5])
 
     def log_message(self, *_: object) -> None:
-        """Says nothing."""
+        """Discards the message."""
 
 
 def test_a_transfer_that_breaks_off_is_resumed(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_an_event_that_cannot_be_stored_says_which(folder: RunFolder) -> None:
 
 
 def failing(real: Callable[..., object], at: int, error: int) -> Callable[..., object]:
-    """`real`, whose call number `at` (from 0) fails."""
+    """Returns `real` with a call, number `at` from 0, that fails."""
     calls = iter(range(1_000_000))
 
     def call(*arguments: object, **keywords: object) -> object:
@@ -143,7 +143,7 @@ def test_a_commit_that_fails_anywhere_leaves_no_trial(
 
 
 def test_a_disk_that_is_full(folder: RunFolder) -> None:
-    """Files may not grow past a few KiB in a process of its own: DuckDB's too fail."""
+    """In its own process, files may not exceed a few KiB: DuckDB's fail, too."""
     program = """
 import os, resource, sys
 from pathlib import Path

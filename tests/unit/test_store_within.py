@@ -21,7 +21,7 @@ SCANNED = {"labels": {"table": "public.t"}}
 
 
 def lines(trial: int) -> Iterator[Mapping[str, object]]:
-    """Six seconds, a sample a second, a look every half of one; tables in the first and the last."""
+    """Six seconds with a sample per second and sessions every half second; tables in the first and the last."""
     yield {"event": "start", "t_us": 0, "wall_us": 1}
     for second in range(1, 7):
         at: dict[str, object] = {"t_us": second * S, "wall_us": second * S}

@@ -33,7 +33,7 @@ class Told(SilentProgress):
 
 @contextmanager
 def another(folder: Path, plan: str = "first") -> Iterator[int]:
-    """Another process that measures; its number."""
+    """Starts another process that measures, and yields its PID."""
     ready, release = os.pipe(), os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -17,7 +17,7 @@ from pgdyno.targets.local.kind import _ask_pg_config
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
-    """Says on both outputs what is not UTF-8, and fails."""
+    """Writes text that is not UTF-8 on both outputs, and fails."""
     path = tmp_path / "pg_config"
     path.write_bytes(b"#!/bin/sh\nprintf 'Universit\\344t'\nprintf 'Universit\\344t' >&2\nexit ${PROGRAM_STATUS:-0}\n")
     path.chmod(0o755)
@@ -39,7 +39,7 @@ def test_output_of_a_compiler_need_not_be_utf_8(program: Path) -> None:
 
 
 def test_a_locale_without_utf_8_is_enough(program: Path) -> None:
-    """Neither coercion nor Python's own UTF-8 mode: what is read is UTF-8 all the same."""
+    """Without coercion and without Python's UTF-8 mode, output is still read as UTF-8."""
     program.write_text("#!/bin/sh\nprintf 'Universität' >&2\nexit 1\n", encoding="utf-8")
     code = (
         "import sys\nfrom pgdyno.errors import TargetError\nfrom pgdyno.targets.cluster.folders import run_tool\n"

@@ -20,7 +20,7 @@ def notices() -> str:
 
 
 def listed(notices: str) -> dict[str, str]:
-    """Version by name; a name may stand twice, with its versions."""
+    """Returns the numbers of notices by name and version; a name can have several versions."""
     return {f"{name} {version}": numbers for name, version, _, numbers in ENTRY.findall(notices)}
 
 
