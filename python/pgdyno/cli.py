@@ -36,7 +36,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "audit": compare_and_analyse.audit,
     "serve": stored_runs.serve,
     "history": compare_and_analyse.history,
-    "reap": rental.reap,
+    "reap": target.reap,
 }
 for name, command in COMMANDS.items():
     app.command(name, cls=Command)(command)

@@ -14,9 +14,9 @@ from pgdyno.experiment.rented.rented_servers import Renting
 from pgdyno.plan import Plan, load_plan, planned_trials
 from pgdyno.plan.time_budget.time_and_disk import loading_s, overhead_s
 from pgdyno.plan.workload import trial_s
-from pgdyno.targets.aws.pricing.rental_costs import MOST_IO, at_most, estimate, io_usage, items_of, processors
 from pgdyno.targets.aws.pricing.metering import accrued
 from pgdyno.targets.aws.pricing.prices import Prices, list_prices
+from pgdyno.targets.aws.pricing.rental_costs import MOST_IO, at_most, estimate, io_usage, items_of, processors
 from pgdyno.targets.aws.schema import AuroraTarget
 from pgdyno.targets.rental import GENERATOR
 from tests.aws.account import amazon, plan, rental, root
@@ -92,7 +92,9 @@ def test_the_dearest_of_instead_counts(tmp_path: Path, root: Path) -> None:
     assert found.most == at_most(dearest, 1.5 * found.hours)
 
 
-def test_accrued_cost_uses_the_price_of_the_instance_that_was_created(amazon: Simulator, tmp_path: Path, root: Path) -> None:
+def test_accrued_cost_uses_the_price_of_the_instance_that_was_created(
+    amazon: Simulator, tmp_path: Path, root: Path
+) -> None:
     amazon.faults = [
         Fault(
             "CreateDBInstance", "InsufficientDBInstanceCapacity", when=lambda asked: "m7g" in asked["DBInstanceClass"]

@@ -10,11 +10,11 @@ from typing import Any, cast
 
 import pytest
 
-from pgdyno.experiment.trials import network_path
 from pgdyno.experiment.generators import Generators
 from pgdyno.experiment.rented.cloud_recorder import CloudRecorder
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
+from pgdyno.experiment.trials import network_path
 from pgdyno.plan import load_plan
 from pgdyno.probe import over_ssh
 from pgdyno.probe.clock_offset import Ahead

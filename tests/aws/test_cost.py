@@ -15,9 +15,9 @@ import pytest
 from pgdyno.commands.support.rental_cost import Consent, agree, as_json, lines
 from pgdyno.errors import UsageError
 from pgdyno.plan import Plan, load_plan
-from pgdyno.targets.aws.pricing.rental_costs import estimate
 from pgdyno.targets.aws.pricing.duration import hours_of
 from pgdyno.targets.aws.pricing.prices import INSTANCES, Prices, Usage, list_prices
+from pgdyno.targets.aws.pricing.rental_costs import estimate
 from pgdyno.targets.estimate import HOURS_A_MONTH, Origin, price_list
 from tests.aws.plans import aurora, rds, write_plan
 from tests.aws.simulator import REGION, Simulator, simulated

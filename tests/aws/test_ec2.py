@@ -20,8 +20,8 @@ from pgdyno.targets.aws.hosts.user_data import verifier
 from pgdyno.targets.aws.observe.cloudwatch import asking_of_host, cloudwatch_figures, host
 from pgdyno.targets.aws.observe.reports import whole
 from pgdyno.targets.aws.policy import actions
-from pgdyno.targets.aws.pricing.rental_costs import estimate
 from pgdyno.targets.aws.pricing.prices import Prices
+from pgdyno.targets.aws.pricing.rental_costs import estimate
 from pgdyno.targets.aws.removal import Reaper
 from pgdyno.targets.aws.rental_journal import Kind, journals
 from pgdyno.targets.estimate import price_list

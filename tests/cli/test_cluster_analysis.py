@@ -20,10 +20,10 @@ from typing import Any
 
 import pytest
 
-from pgdyno.commands.support import many_runs
 from pgdyno.commands.analyse import analyse_stored
 from pgdyno.commands.import_export import import_
 from pgdyno.commands.report import Forms, write_each
+from pgdyno.commands.support import many_runs
 from pgdyno.errors import EngineError, ExitCode, StoreError, UsageError
 from pgdyno.generators.tasks import Lost, Over, Task, in_line, spread
 from pgdyno.plan.hosts import Places, generators

@@ -227,9 +227,7 @@ def test_a_killed_load_goes_on(place: Place, unbroken: list[list[tuple[Any, ...]
     assert place.mark()["tables"][2]["rows"] == 200_000
 
 
-def test_a_load_killed_twice_resumes_with_other_workers(
-    place: Place, unbroken: list[list[tuple[Any, ...]]]
-) -> None:
+def test_a_load_killed_twice_resumes_with_other_workers(place: Place, unbroken: list[list[tuple[Any, ...]]]) -> None:
     held = hold(place, 5)
     for workers in (1, 2, 8):
         held.process.kill()

@@ -196,9 +196,7 @@ def test_the_fingerprint_says_how_it_was_loaded(running: Server) -> None:
 # ---- which loads ----
 
 
-def test_small_datasets_and_refused_ones_are_loaded_with_wal(
-    running: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_small_datasets_and_refused_ones_are_loaded_with_wal(running: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pgdyno.prepare.steps, "FROM_BYTES", FROM_BYTES)
     assert not is_worthwhile(running, Dataset("pgbench", 30))
     assert is_worthwhile(running, Dataset("pgbench", 40))

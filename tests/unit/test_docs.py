@@ -69,12 +69,14 @@ def test_files_that_a_paper_names_exist(page: Path) -> None:
         first, slash, _ = name.partition("/")
         roots = [root for root, names in folders.items() if first in names]
         if slash and roots and not {"KIND", "PROVIDER"} & set(name.split("/")):
-            if not any(True for root in roots for _ in root.glob(name.rstrip("/"))):
-                missing.append(name)
-        elif not slash and re.search(r"\.(py|rs|lua|sh)$", name) and page.name != "style.md":
+            exists = any(True for root in roots for _ in root.glob(name.rstrip("/")))
+        elif not slash and re.search(r"\.(py|rs|sh)$", name) and page.name != "style.md":
             # style.md names files of other projects
-            if not (ROOT / name).exists() and all(path.name != name for path in sources):
-                missing.append(name)
+            exists = (ROOT / name).exists() or any(path.name == name for path in sources)
+        else:
+            continue
+        if not exists:
+            missing.append(name)
     assert missing == []
 
 
@@ -190,5 +192,5 @@ def test_the_layout_names_what_exists_and_every_package() -> None:
         named |= {folder / name for name in names}
         folders[depth:] = [folder / name for name in names[:1]]
     assert [str(path) for path in named if not path.exists()] == []
-    packages = {path.parent for path in PACKAGE.glob("*/__init__.py")} | {path.parent for path in (ROOT / "crates").glob("*/Cargo.toml")}
-    assert packages - named == set()
+    packages = [*PACKAGE.glob("*/__init__.py"), *(ROOT / "crates").glob("*/Cargo.toml")]
+    assert {path.parent for path in packages} - named == set()

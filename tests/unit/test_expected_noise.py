@@ -10,9 +10,9 @@ import pytest
 from pgdyno.analyse.comparison import gate
 from pgdyno.analyse.noise_grade import expected_grade, grade_against_none
 from pgdyno.commands.compare import run_gate
+from pgdyno.commands.plan import check
 from pgdyno.commands.support.compared_runs import Compared
 from pgdyno.commands.support.expected_noise import expected_noise, expected_noise_line
-from pgdyno.commands.plan import check
 from pgdyno.host import describe_host
 from pgdyno.plan.reading.read_plan import load_text
 from pgdyno.records import Host, TargetRecord

@@ -114,7 +114,9 @@ SCHEMA = [
 
 
 @pytest.mark.parametrize(("old", "new", "path", "line", "message", "hint"), SCHEMA)
-def test_problems_that_the_schema_finds(folder: Path, old: str, new: str, path: str, line: int | None, message: str, hint: str | None) -> None:
+def test_problems_that_the_schema_finds(
+    folder: Path, old: str, new: str, path: str, line: int | None, message: str, hint: str | None
+) -> None:
     problem = the_problem(folder, changed(old, new))
     assert (problem.path, problem.line) == (path, line)
     assert message in problem.message

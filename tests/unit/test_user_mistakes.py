@@ -13,9 +13,9 @@ import pytest
 from pgdyno.cli import configured
 from pgdyno.commands.arguments.options import complete_plans
 from pgdyno.commands.plan import check
-from pgdyno.commands.support.report_files import read_prices
 from pgdyno.commands.selftest import keys_of
 from pgdyno.commands.serve import serve_runs
+from pgdyno.commands.support.report_files import read_prices
 from pgdyno.errors import ExitCode, PlanError, StoreError, UsageError
 from pgdyno.plan import load_plan
 from pgdyno.store import RunFolder

@@ -13,10 +13,10 @@ from rich.text import Text
 from pgdyno.analyse.comparison import Comparison, Verdict, compare
 from pgdyno.analyse.pairs import usual_metric, usual_split, within
 from pgdyno.commands.compare import print_comparisons
-from pgdyno.commands.support.compared_runs import Compared, ComparedRuns
 from pgdyno.commands.plan import within_budget
-from pgdyno.commands.support.report_files import write_report_file
 from pgdyno.commands.run import Output, Rent, carry_out, check_folder, exit_code, experiment_of
+from pgdyno.commands.support.compared_runs import Compared, ComparedRuns
+from pgdyno.commands.support.report_files import write_report_file
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, PgdynoError, StoreError, UsageError
 from pgdyno.experiment import Finished

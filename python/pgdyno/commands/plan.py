@@ -11,7 +11,12 @@ from pathlib import Path
 
 from rich.table import Table
 
-from pgdyno.commands.support.expected_noise import ExpectedNoise, expected_noise, expected_noise_json, expected_noise_line
+from pgdyno.commands.support.expected_noise import (
+    ExpectedNoise,
+    expected_noise,
+    expected_noise_json,
+    expected_noise_line,
+)
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, PlanError, Problem, UsageError
 from pgdyno.host import describe_host
@@ -20,8 +25,8 @@ from pgdyno.plan.checks.question import answer_warnings
 from pgdyno.plan.executed_code import executed, executed_lines
 from pgdyno.plan.json_schema import schema_text
 from pgdyno.plan.new import write_new_plan
-from pgdyno.plan.reading.read_plan import Budget
 from pgdyno.plan.plan_output import show_json, show_lines, total, warning_lines
+from pgdyno.plan.reading.read_plan import Budget
 from pgdyno.plan.time_budget.budget import Room, fit
 from pgdyno.programs import find_engine
 from pgdyno.run.engine import check_scripts, workload_options

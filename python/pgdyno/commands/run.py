@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pgdyno.commands.support.rental_cost import Consent, agree_for_run
-from pgdyno.commands.support.many_runs import checked_places
 from pgdyno.commands.plan import within_budget
+from pgdyno.commands.support.many_runs import checked_places
+from pgdyno.commands.support.rental_cost import Consent, agree_for_run
 from pgdyno.commands.support.report_files import write_report_file
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, StoreError, UsageError

@@ -79,8 +79,8 @@ def run(
     Downloads or finds the servers and loads the data. Stores each trial when it ends: Ctrl-C, a crash or a power
     failure loses at most the trial in progress.
     """
-    from pgdyno.commands.support.rental_cost import Consent
     from pgdyno.commands.run import Output, Rent, generators_override, resume_run, run_plan, when_busy
+    from pgdyno.commands.support.rental_cost import Consent
 
     output = Output(html=html, csv=csv, quiet=quiet, json=json, live=live)
     busy = when_busy(wait=wait, alongside=alongside)

@@ -144,9 +144,9 @@ def selftest(
     Prints one line per check, with the reason; docs/guides/aws.md lists the checks. Exits with 4 if a check fails or
     resources remain.
     """
-    from pgdyno.commands.support.rental_cost import Consent
     from pgdyno.commands.selftest import keys_of
     from pgdyno.commands.selftest import selftest as try_out
+    from pgdyno.commands.support.rental_cost import Consent
     from pgdyno.targets.provider import Tried
 
     more = keys_of(keys or [])

@@ -8,17 +8,24 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from pgdyno.experiment.trials.duet import Meeting, Side, both, duet_records, judged_together, partner_failed
 from pgdyno.experiment.earlier_sessions import end_leftovers
 from pgdyno.experiment.generators import GeneratorLostError, Generators
-from pgdyno.experiment.trials.hooks_and_events import Hooks, StageFailedError, clients_environment, injector_for, settle, stage
-from pgdyno.experiment.trials.network_path import measure_path
-from pgdyno.experiment.trials.probing import Probing
-from pgdyno.experiment.trials.replicas import ReplicaResults, with_replicas
 from pgdyno.experiment.resources import Resources, scripts_of
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.experiment.servers import Servers
+from pgdyno.experiment.trials.duet import Meeting, Side, both, duet_records, judged_together, partner_failed
+from pgdyno.experiment.trials.hooks_and_events import (
+    Hooks,
+    StageFailedError,
+    clients_environment,
+    injector_for,
+    settle,
+    stage,
+)
+from pgdyno.experiment.trials.network_path import measure_path
+from pgdyno.experiment.trials.probing import Probing
+from pgdyno.experiment.trials.replicas import ReplicaResults, with_replicas
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.workload import phases_s

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 
 from pgdyno.errors import ExitCode, PgdynoError, StoreError
 from pgdyno.experiment.generators import Generators
-from pgdyno.experiment.trials.hooks_and_events import Hooks
 from pgdyno.experiment.limits.budget_left import BudgetLeft
 from pgdyno.experiment.limits.cost_guard import CostGuard
 from pgdyno.experiment.limits.disk_guard import StopRunError
@@ -20,6 +19,7 @@ from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.experiment.servers import Servers, rent_of
 from pgdyno.experiment.stopping import Looks
+from pgdyno.experiment.trials.hooks_and_events import Hooks
 from pgdyno.experiment.trials.trial_runner import TrialRunner
 from pgdyno.messages import Message
 from pgdyno.plan import PlannedTrial

@@ -11,9 +11,9 @@ from pgdyno.targets.aws.boto3_clients import Cloud
 from pgdyno.targets.aws.databases.dead_man import DeadManRole
 from pgdyno.targets.aws.location import own_zone
 from pgdyno.targets.aws.policy import policy
+from pgdyno.targets.aws.pricing.prices import Prices
 from pgdyno.targets.aws.pricing.rental_costs import PROVIDER as TITLE
 from pgdyno.targets.aws.pricing.rental_costs import configured_region, estimate, hourly_lines
-from pgdyno.targets.aws.pricing.prices import Prices
 from pgdyno.targets.aws.removal import Reaper, run_named
 from pgdyno.targets.aws.rental import Rental, begin, is_standing, left_of, standing
 from pgdyno.targets.aws.rental_journal import Resource, journals

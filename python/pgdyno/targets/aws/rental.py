@@ -272,8 +272,8 @@ class Rental:
         `pgdyno.targets.rental`.
         """
         # These imports would be circular at the top of the module.
-        from pgdyno.targets.aws.pricing.rental_costs import configured_region, items_of
         from pgdyno.targets.aws.pricing.metering import accrued
+        from pgdyno.targets.aws.pricing.rental_costs import configured_region, items_of
 
         got = {name: place["instance"] for name, place in self.journal.ready.items()}
         items = items_of(self.plan, Prices(self.root), configured_region(self.plan), got)

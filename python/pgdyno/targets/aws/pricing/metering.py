@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from pgdyno.targets.aws.boto3_clients import AwsError, Cloud
-from pgdyno.targets.aws.pricing.rental_costs import MOST_IO, io_usage, processors
 from pgdyno.targets.aws.pricing.prices import Prices
+from pgdyno.targets.aws.pricing.rental_costs import MOST_IO, io_usage, processors
 from pgdyno.targets.estimate import ONCE, Item
 from pgdyno.targets.rental import is_generator
 

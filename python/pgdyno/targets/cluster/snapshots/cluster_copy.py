@@ -18,9 +18,9 @@ from pydantic import ValidationError
 from pgdyno.errors import TargetError
 from pgdyno.plan.sections import SnapshotWay
 from pgdyno.records import Record
-from pgdyno.targets.cluster.snapshots import btrfs, zfs
 from pgdyno.targets.cluster.folders import copy_tree, shares_blocks
 from pgdyno.targets.cluster.processes import end_copies
+from pgdyno.targets.cluster.snapshots import btrfs, zfs
 from pgdyno.targets.home import ensure_folder, storing, write_whole
 from pgdyno.targets.server_user import Account
 from pgdyno.units import format_bytes
