@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use pgdyno_wire::{Progress, SqlState, Startup, StartupError, TxStatus};
 
+use crate::blocking_session::Session;
 use crate::cancel_token::CancelToken;
 use crate::connect_error::{Attempt, Cause, ConnectError};
 use crate::encryption::{self, Encryption, Failure};
@@ -15,7 +16,6 @@ use crate::modes::{LoadBalance, TargetSessionAttrs};
 use crate::param_error::system_message;
 use crate::params::Params;
 use crate::patience::{Interrupt, Patience};
-use crate::blocking_session::Session;
 use crate::stream::{RECEIVE_BYTES, Stream};
 use crate::tls::TlsError;
 

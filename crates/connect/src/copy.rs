@@ -4,8 +4,8 @@ use std::io;
 
 use pgdyno_wire::frontend;
 
-use crate::message_stream::Event;
 use crate::blocking_session::Session;
+use crate::message_stream::Event;
 use crate::session_error::SessionError;
 
 /// How many bytes are collected before they are sent.

@@ -6,6 +6,7 @@
 //! socket can be handed on to a load engine.
 
 mod attempt;
+pub mod blocking_session;
 pub mod cancel;
 mod cancel_token;
 pub mod connect_error;
@@ -26,12 +27,12 @@ pub mod patience;
 pub mod pgpass;
 pub mod secret;
 pub mod service;
-pub mod blocking_session;
 pub mod session_error;
 pub mod stream;
 pub mod tls;
 pub mod uri;
 
+pub use blocking_session::{ResultSet, Session, SessionParts};
 pub use cancel::cancel_all;
 pub use cancel_token::CancelToken;
 pub use connect_error::{Attempt, Cause, ConnectError};
@@ -43,7 +44,6 @@ pub use param_error::ParamError;
 pub use params::{Params, Sources};
 pub use patience::{Interrupt, Patience};
 pub use secret::Secret;
-pub use blocking_session::{ResultSet, Session, SessionParts};
 pub use session_error::SessionError;
 pub use stream::{Stream, Transport};
 pub use tls::{TlsChannel, TlsError};

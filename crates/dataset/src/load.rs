@@ -16,9 +16,9 @@ use crate::ledgered_statement::Undo;
 use crate::load_error::LoadError;
 use crate::load_ledger::{self, Identity, Ledger, Sent, Writer};
 use crate::load_order::{Beginning, Chunks, Connect, LoadMode, Order, Pieces};
+use crate::load_step::Step;
 use crate::load_watcher::Watcher;
 use crate::parallel_jobs::at_once;
-use crate::load_step::Step;
 use crate::table_filling::Filling;
 use session_settings::{parallel_workers, settings};
 

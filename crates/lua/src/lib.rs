@@ -10,7 +10,6 @@
 //! of the API that is written in Lua. Scripts run in a sandbox (`runtime/sandbox.lua`) unless the
 //! user trusts them with the host.
 
-mod statement_numbers;
 mod driver;
 mod error;
 mod general_options;
@@ -23,6 +22,7 @@ mod sandbox_limits;
 mod script;
 mod script_counters;
 mod statement_cache;
+mod statement_numbers;
 mod statement_text;
 mod watchdog;
 mod workload;
@@ -35,9 +35,9 @@ mod runtime_tests;
 #[cfg(test)]
 mod sandbox_tests;
 
-pub use statement_numbers::count as command_count;
 pub use error::ScriptError;
 pub use general_options::connection;
 pub use option_kinds::OptionValue;
 pub use script::Script;
+pub use statement_numbers::count as command_count;
 pub use workload::{Hook, Settings, Task, Workload};

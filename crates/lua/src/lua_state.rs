@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mlua::{Function, Lua, LuaOptions, StdLib, String as LuaString, Table, Thread, Value};
 
-use crate::statement_numbers::{Commands, Texts};
 use crate::option_kinds::OptionValue;
 use crate::option_spec::OptionSpec;
 use crate::options::{OptionValues, declared, sysbench_lines};
@@ -15,6 +14,7 @@ use crate::sandbox_limits::{Found, Reach};
 use crate::script::{self, Script};
 use crate::script_counters::Counted;
 use crate::statement_cache::Statements;
+use crate::statement_numbers::{Commands, Texts};
 
 const RANDOM: &str = include_str!("runtime/random.lua");
 const SESSION: &str = include_str!("runtime/session.lua");

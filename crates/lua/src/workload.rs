@@ -11,7 +11,6 @@ use mlua::{Function, Table, ThreadStatus, Value};
 use pgdyno_engine::clock::Nanos;
 use pgdyno_engine::driver::{Driver, Drivers, Event, Outgoing, Request};
 
-use crate::statement_numbers::Texts;
 use crate::driver::Session;
 use crate::error::{ScriptError, words};
 use crate::lua_state::{Making, State, Unique};
@@ -20,6 +19,7 @@ use crate::option_spec::{OptionSpec, key};
 use crate::options::{declared, describe, invalid, resolve};
 use crate::sandbox_limits::memory_limit;
 use crate::script::Script;
+use crate::statement_numbers::Texts;
 use crate::watchdog::{MainWatch, Watch};
 
 /// The settings of the command line other than the script.

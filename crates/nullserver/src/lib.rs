@@ -12,6 +12,7 @@
 //! - [`options`]: the command line of `pgnull`.
 
 pub mod alarm;
+pub mod answer_times;
 mod answers;
 pub mod classify;
 mod client;
@@ -28,7 +29,6 @@ pub mod server_stop;
 mod simple_query;
 mod small_map;
 mod sql;
-pub mod answer_times;
 mod startup_packet;
 mod statement_error;
 mod worker;

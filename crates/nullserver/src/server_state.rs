@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Instant;
 
+use crate::answer_times::{Nanos, Stall, Timing};
 use crate::answers::Answers;
 use crate::connection::{Connection, Shared};
 use crate::faults::Faults;
 use crate::options::Options;
-use crate::answer_times::{Nanos, Stall, Timing};
 
 /// The state that all threads share.
 #[derive(Debug)]

@@ -13,12 +13,12 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SocketFlags, accept_with, recv, sockopt};
 
 use crate::alarm::Alarm;
+use crate::answer_times::Nanos;
 use crate::client::{Clients, Fate, Sent};
 use crate::connection::Turn;
 use crate::delayed_answers::{Answer, Held};
 use crate::server_state::ServerState;
 use crate::server_stop::Waker;
-use crate::answer_times::Nanos;
 
 const SECOND: Nanos = 1_000_000_000;
 const READ_BYTES: usize = 64 * 1024;

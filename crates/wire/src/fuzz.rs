@@ -1,8 +1,8 @@
 //! Invariants for every server. The fuzz targets call it with fuzzed bytes, and the tests below
 //! with every file of their corpora.
 
-mod scram_server;
 pub mod messages;
+mod scram_server;
 
 use std::fmt::Write;
 

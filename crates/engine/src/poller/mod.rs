@@ -11,11 +11,11 @@ mod epoll;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod handler;
-mod uring_request;
 mod setup;
 #[cfg(test)]
 mod tests;
 mod uring;
+mod uring_request;
 
 pub use choice::{Kind, choose};
 pub use epoll::Epoll;

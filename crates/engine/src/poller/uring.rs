@@ -20,8 +20,8 @@ use rustix::net::{Shutdown, shutdown};
 
 use super::buffers::Buffers;
 use super::handler::{Handler, MAX_QUEUED_BYTES, Poller, Released, does_not_read};
-use super::uring_request::GENERATIONS;
 use super::setup;
+use super::uring_request::GENERATIONS;
 use crate::clock::{Clock, Nanos, SECOND};
 
 /// How often silent sockets are checked for their end.
