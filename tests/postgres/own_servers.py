@@ -49,6 +49,11 @@ def _template(installation: Installation) -> Path:
     return _templates[installation.bin]
 
 
+def copy_cluster(installation: Installation, data: Path) -> None:
+    """Creates a cluster, as initdb does, in a folder of the user that runs servers."""
+    _run(installation, "cp", "-a", str(_template(installation)), str(data))
+
+
 def remove_templates() -> None:
     """Removes the clusters that tests copy; call it after all tests."""
     while _templates:
@@ -93,11 +98,19 @@ class OwnServer:
     @classmethod
     def make(cls, installation: Installation, folder: Path) -> OwnServer:
         """Creates a cluster without starting it; it trusts every local user."""
+        return cls._copied(installation, folder, _template(installation), CONFIGURATION)
+
+    def copy(self, folder: Path) -> OwnServer:
+        """Copies this cluster, which must be down; the copy has its settings and a port of its own."""
+        return self._copied(self.installation, folder, self.data, "")
+
+    @classmethod
+    def _copied(cls, installation: Installation, folder: Path, cluster: Path, configuration: str) -> OwnServer:
         folder.mkdir(mode=0o755)
         _own(folder)
         server = cls(installation, folder)
-        _run(installation, "cp", "-a", str(_template(installation)), str(server.data))
-        server.configure(f"{CONFIGURATION}port = {server.port}\nunix_socket_directories = '{folder}'\n")
+        _run(installation, "cp", "-a", str(cluster), str(server.data))
+        server.configure(f"{configuration}port = {server.port}\nunix_socket_directories = '{folder}'\n")
         return server
 
     def __post_init__(self) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,22 +17,38 @@ import pytest
 from pgdyno.targets.cluster.installation import Installation
 from tests.postgres.own_servers import UNHURRIED, OwnServer
 from tests.postgres.relay import Relay
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 PGDRIVE = Path(sys.executable).parent / "pgdrive"
 Result = dict[str, Any]
 BOTH = pytest.mark.parametrize("io", ["epoll", "io_uring"])
 PIDS = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'pgdrive'"
 CLIENTS = 8
+LOAD, AT_A_RATE = ("-t", "40"), ("-t", "40", "--rate=100")
+"""Loads of 8 clients, of which UNHURRIED lets one commit at a time: they take 3 s and more. By their number of
+transactions, they do not end while a server is away, however long it takes to return.
+"""
 
 
-@pytest.fixture
-def own(installed: Installation, scratch: Path) -> Iterator[OwnServer]:
-    """A server with pgbench's tables, running."""
-    server = OwnServer.make(installed, scratch / "one")
+@pytest.fixture(scope="module")
+def loaded(installed: Installation) -> Iterator[OwnServer]:
+    """A server with pgbench's tables that is down, for tests to copy."""
+    folder = Path(tempfile.mkdtemp(prefix="pgdyno-test-", dir="/tmp"))
+    folder.chmod(0o755)
+    server = OwnServer.make(installed, folder / "loaded")
     server.start()
     done = subprocess.run([PGDRIVE, "-i", "-q"], env=server.environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    server.stop()
+    yield server
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def own(loaded: OwnServer, scratch: Path) -> Iterator[OwnServer]:
+    """A server with pgbench's tables, running."""
+    server = loaded.copy(scratch / "one")
+    server.start()
     yield server
     if server.is_running():
         server.stop("immediate")
@@ -63,15 +81,16 @@ class Drive:
 
     def seen(self, event: str, count: int = 1) -> None:
         """Waits until there are so many events of this kind."""
-        until = time.monotonic() + 60
-        while self.events.exists() is False or self.events.read_text().count(f'"event":"{event}"') < count:
-            assert time.monotonic() < until, f"no {event} event: {self.errors.read_text()}"
+
+        def is_there() -> bool:
             assert self.process.poll() is None, self.errors.read_text()
-            time.sleep(0.02)
+            return self.events.exists() and self.events.read_text().count(f'"event":"{event}"') >= count
+
+        wait_until(is_there)
 
     def end(self, exit_code: int = 0) -> Result:
         """Returns the results, and asserts that they account for every scheduled transaction."""
-        self.summary, _ = self.process.communicate(timeout=100)
+        self.summary, _ = self.process.communicate(timeout=PATIENCE_S)
         assert self.process.returncode == exit_code, self.errors.read_text()
         result: Result = json.loads(self.json.read_text())
         ended = result["succeeded"] + result["failed"] + result["skipped"]
@@ -123,7 +142,7 @@ def assert_one_outage(result: Result, clients: int = CLIENTS) -> Result:
 
 @BOTH
 def test_terminated_backends(unhurried: OwnServer, tmp_path: Path, io: str) -> None:
-    drive = Drive(unhurried, tmp_path, "-c", "8", "-j", "2", "-T", "5", "-M", "prepared", "--reconnect", f"--io={io}")
+    drive = Drive(unhurried, tmp_path, "-c", "8", "-j", "2", *LOAD, "-M", "prepared", "--reconnect", f"--io={io}")
     drive.seen("interval")
     assert unhurried.value(PIDS) == CLIENTS
     result = drive.end()
@@ -140,8 +159,7 @@ def test_terminated_backends(unhurried: OwnServer, tmp_path: Path, io: str) -> N
     assert len(drive.errors.read_text().splitlines()) < 2 * CLIENTS
 
 
-@BOTH
-@pytest.mark.parametrize("clients", [1, CLIENTS])
+@pytest.mark.parametrize(("io", "clients"), [("epoll", CLIENTS), ("io_uring", 1)])
 def test_no_start_of_a_phase_is_lost_with_a_connection(own: OwnServer, tmp_path: Path, io: str, clients: int) -> None:
     """The next client and those standing by are among the lost: others take over their starts."""
     # a load that a busy machine keeps up with: what it does not come to is unstarted, too
@@ -170,7 +188,7 @@ def test_no_start_of_a_phase_is_lost_with_a_connection(own: OwnServer, tmp_path:
 
 @BOTH
 def test_a_crash_and_recovery(unhurried: OwnServer, tmp_path: Path, io: str) -> None:
-    drive = Drive(unhurried, tmp_path, "-c", "8", "-j", "2", "-T", "6", "--reconnect", f"--io={io}")
+    drive = Drive(unhurried, tmp_path, "-c", "8", "-j", "2", *LOAD, "--reconnect", f"--io={io}")
     drive.seen("interval")
     unhurried.restart("immediate")
     result = drive.end()
@@ -183,7 +201,7 @@ def test_a_crash_and_recovery(unhurried: OwnServer, tmp_path: Path, io: str) -> 
 
 @BOTH
 def test_a_server_that_is_down_for_a_while(unhurried: OwnServer, tmp_path: Path, io: str) -> None:
-    drive = Drive(unhurried, tmp_path, "-c", "8", "-T", "8", "-M", "extended", "--reconnect", f"--io={io}")
+    drive = Drive(unhurried, tmp_path, "-c", "8", *LOAD, "-M", "extended", "--reconnect", f"--io={io}")
     drive.seen("interval")
     unhurried.stop("fast")
     time.sleep(2)
@@ -209,14 +227,14 @@ def test_a_server_that_never_returns(own: OwnServer, tmp_path: Path, io: str) ->
 
 
 def test_a_server_that_is_gone_at_the_end(own: OwnServer, tmp_path: Path) -> None:
-    drive = Drive(own, tmp_path, *slow_reads(tmp_path), "-c", "8", "-T", "4", "--reconnect")
+    drive = Drive(own, tmp_path, *slow_reads(tmp_path), "-c", "8", "-T", "6", "--reconnect")
     drive.seen("interval")
     own.stop("immediate")
     result = drive.end()
     assert (result["outcome"], result["clients_aborted"]) == ("finished", 0)
     assert result["outages"][0]["length_us"] is None
     assert result["outages"][0]["clients_never_back"] == CLIENTS
-    assert result["measured_s"] >= 4, "time without a server was measured, too"
+    assert result["measured_s"] >= 6, "time without a server was measured, too"
 
 
 def test_counted_transactions_include_lost_ones(own: OwnServer, tmp_path: Path) -> None:
@@ -264,21 +282,17 @@ def test_errors_that_reconnecting_cannot_fix_end_the_clients(own: OwnServer, tmp
     assert "guessed" not in said + drive.summary
 
 
-def test_a_failover_to_another_host(
-    unhurried: OwnServer, installed: Installation, tmp_path: Path, scratch: Path
-) -> None:
-    other = OwnServer.make(installed, scratch / "two")
+def test_a_failover_to_another_host(unhurried: OwnServer, loaded: OwnServer, tmp_path: Path, scratch: Path) -> None:
+    other = loaded.copy(scratch / "two")
     other.start()
     try:
-        done = subprocess.run([PGDRIVE, "-i", "-q"], env=other.environment(), capture_output=True, check=False)
-        assert done.returncode == 0
         with other.connect() as connection:
             connection.execute(UNHURRIED.encode())
         target = (
             f"host=127.0.0.1,127.0.0.1 port={unhurried.port},{other.port} user=postgres dbname=postgres"
             " target_session_attrs=read-write"
         )
-        drive = Drive(unhurried, tmp_path, "-c", "8", "-j", "2", "-T", "5", "--reconnect", "-d", target)
+        drive = Drive(unhurried, tmp_path, "-c", "8", "-j", "2", *LOAD, "--reconnect", "-d", target)
         drive.seen("interval")
         assert unhurried.value("SELECT count(*) FROM pgbench_history") > 0
         unhurried.stop("immediate")
@@ -291,7 +305,7 @@ def test_a_failover_to_another_host(
 
 @BOTH
 def test_a_connection_a_transaction(unhurried: OwnServer, tmp_path: Path, io: str) -> None:
-    drive = Drive(unhurried, tmp_path, "-C", "-c", "8", "-j", "2", "-T", "6", "--reconnect", f"--io={io}")
+    drive = Drive(unhurried, tmp_path, "-C", "-c", "8", "-j", "2", *LOAD, "--reconnect", f"--io={io}")
     drive.seen("interval")
     unhurried.stop("immediate")
     time.sleep(0.5)
@@ -305,7 +319,7 @@ def test_a_connection_a_transaction(unhurried: OwnServer, tmp_path: Path, io: st
 
 
 def test_starts_queue_up_while_the_server_is_away(own: OwnServer, tmp_path: Path) -> None:
-    drive = Drive(own, tmp_path, "-S", "-c", "8", "-T", "6", "--rate=100", "--reconnect")
+    drive = Drive(own, tmp_path, "-S", "-c", "8", *AT_A_RATE, "--reconnect")
     drive.seen("interval")
     own.stop("immediate")
     time.sleep(1)
@@ -318,7 +332,7 @@ def test_starts_queue_up_while_the_server_is_away(own: OwnServer, tmp_path: Path
 
 
 def test_starts_are_skipped_under_a_latency_limit(own: OwnServer, tmp_path: Path) -> None:
-    drive = Drive(own, tmp_path, "-S", "-c", "8", "-T", "6", "--rate=100", "--latency-limit=200", "--reconnect")
+    drive = Drive(own, tmp_path, "-S", "-c", "8", *AT_A_RATE, "--latency-limit=200", "--reconnect")
     drive.seen("interval")
     own.stop("immediate")
     time.sleep(1)
@@ -340,7 +354,7 @@ def test_logs_have_a_word_and_a_column_for_lost_ones(unhurried: OwnServer, tmp_p
         folder.mkdir()
         prefix = folder / "log"
         log = ["-l", f"--log-prefix={prefix}", *options]
-        drive = Drive(unhurried, folder, "-c", "8", "-T", "3", "--reconnect", *log)
+        drive = Drive(unhurried, folder, "-c", "8", *LOAD, "--reconnect", *log)
         drive.seen("interval")
         unhurried.value(PIDS)
         lost = drive.end()["lost"]
@@ -394,7 +408,7 @@ def test_a_host_that_has_gone_silent_holds_up_no_other_client(own: OwnServer, tm
     """One client's connections get no answer; the other clients of its worker continue."""
     relay = Relay(own.port)
     address = {"PGHOST": "127.0.0.1", "PGPORT": str(relay.port)}
-    drive = Drive(own, tmp_path, *slow_reads(tmp_path), "-c4", "-j1", "-T", "6", "--reconnect", **address)
+    drive = Drive(own, tmp_path, *slow_reads(tmp_path), "-c4", "-j1", "-T", "4", "--reconnect", **address)
     drive.seen("interval")
     relay.silence_one()
     result = drive.end()
@@ -403,5 +417,5 @@ def test_a_host_that_has_gone_silent_holds_up_no_other_client(own: OwnServer, tm
     assert result["outages"][0]["clients"] == 1
     intervals = [json.loads(line) for line in drive.events.read_text().splitlines()]
     whole = [event for event in intervals if event["event"] == "interval" and event["phase"] == "measure"]
-    assert len(whole) >= 6
+    assert len(whole) >= 4
     assert all(sum(script["succeeded"] for script in event["scripts"]) > 0 for event in whole)
