@@ -25,8 +25,8 @@ scale = 1
 clients = 16
 protocol = "prepared"
 [trial]
-warmup = "1s"
-duration = "6s"
+warmup = "500ms"
+duration = "3s"
 [hooks]
 before_trial = ["PYTHON", "create.py"]
 [probe]

@@ -29,12 +29,12 @@ dataset = "pgbench"
 scale = 1
 [sweep]
 clients = 2
+rate = 50
 [trial]
-warmup = "0.5s"
-duration = "6s"
+duration = "5s"
 repeats = 2
 [[event]]
-at = "2s"
+at = "1s"
 do = {{ command = "{python} maintain.py" }}
 """
 FAILING = """\
@@ -86,16 +86,18 @@ settings = {{ fsync = "off", shared_buffers = "64MB", max_wal_size = "4GB" }}
 [target.a.replicas]
 count = 1
 [workload]
-scripts = ["tpcb-like"]
-scale = 10
+scripts = ["wal.sql"]
+dataset = "none"
 [sweep]
-clients = 4
+clients = 2
+rate = 10
 [trial]
-warmup = "0.5s"
 duration = "8s"
 [hooks]
 before_trial = ["{python}", "standby.py"]
 """
+WAL = "SELECT pg_logical_emit_message(true, 'filling', repeat('x', 1000000));\n"
+"""A megabyte of WAL for next to no work."""
 ON_STANDBY = """\
 import os
 import psycopg
@@ -111,6 +113,7 @@ with psycopg.connect(port=port, autocommit=True) as session:
 )
 def test_a_standby_that_does_not_replay_is_seen(home: Home, tmp_path: Path, statement: str) -> None:
     (tmp_path / "standby.py").write_text(ON_STANDBY.format(statement=statement))
+    (tmp_path / "wal.sql").write_text(WAL)
     plan = tmp_path / "plan.toml"
     plan.write_text(STANDBY.format(python=sys.executable))
     done = pgdyno(home, tmp_path, "run", str(plan))
