@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 
 from pgdyno.store import RunFolder, list_runs
 from pgdyno.targets import Home
+from pgdyno.targets.cluster.instance_record import RECORD, InstanceRecord
 from tests.forked import PGDYNO, run_pgdyno
 from tests.waiting import wait_until
 
@@ -46,7 +48,10 @@ def the_run(tmp_path: Path) -> RunFolder:
 
 @contextmanager
 def running(home: Home, tmp_path: Path, plan: Path, until: str = "log/engine.log") -> Iterator[subprocess.Popen[str]]:
-    """Starts a run, and yields in the middle of its first trial, or once its folder contains the file `until`."""
+    """Starts a run, and yields once its first trial has an engine, or once its folder contains the file `until`.
+
+    The trial goes on meanwhile: its statements must last until the test has done its work (`Hold`).
+    """
     process = subprocess.Popen(
         [PGDYNO, *without_look(["run", str(plan)])],
         cwd=tmp_path,
@@ -56,14 +61,16 @@ def running(home: Home, tmp_path: Path, plan: Path, until: str = "log/engine.log
         stderr=subprocess.PIPE,
     )
     try:
-        deadline = time.monotonic() + 120
-        while not list(tmp_path.glob(f"pgdyno-runs/*/.0001-*.partial/{until}")):
+
+        def has_begun() -> bool:
             assert process.poll() is None, process.communicate()
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+            with suppress(FileNotFoundError):  # folders come and go meanwhile
+                return any(tmp_path.glob(f"pgdyno-runs/*/.0001-*.partial/{until}"))
+            return False
+
+        wait_until(has_begun)
         if until.endswith("engine.log"):
             wait_until(lambda: engines(home))
-        time.sleep(0.7)
         yield process
     finally:
         if process.poll() is None:
@@ -97,4 +104,43 @@ def engines(home: Home) -> set[int]:
                 found.add(int(process.name))
         except OSError:
             continue
+    return found
+
+
+class Hold:
+    """A file for whose lifetime the statements of `script` do not end, so that a trial lasts until a test has seen what
+    it waits for.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Holds from now on; the server's user must be able to enter `folder`."""
+        self.file = folder / "hold"
+        self.file.touch()
+
+    @property
+    def script(self) -> str:
+        there = f"(pg_stat_file('{self.file}', true)).size IS NOT NULL"
+        return f"DO $$ BEGIN WHILE {there} LOOP PERFORM pg_sleep(0.02); END LOOP; END $$;\n"
+
+    def release(self) -> None:
+        self.file.unlink()
+
+
+def connect_by(record: Path) -> psycopg.Connection[tuple[Any, ...]]:
+    """Connects to the server that another pgdyno runs, by its record; raises psycopg.OperationalError without one."""
+    try:
+        instance = InstanceRecord.model_validate_json(record.read_bytes())
+        port = (Path(instance.data_directory) / "postmaster.pid").read_text().splitlines()[3]
+    except (ValueError, OSError, IndexError) as error:
+        raise psycopg.OperationalError(str(error)) from error
+    return psycopg.connect(host=instance.socket_directory, port=port, user="postgres", dbname="pgdyno", autocommit=True)
+
+
+def active_sessions(home: Home) -> int:
+    """Returns the sessions of engines that execute a statement, on all servers that runs in this home have started."""
+    found = 0
+    for record in home.instances.glob(f"*/{RECORD}"):
+        with suppress(psycopg.OperationalError), connect_by(record) as connection:
+            query = "SELECT FROM pg_stat_activity WHERE application_name LIKE 'pgdrive%' AND state = 'active'"
+            found += len(connection.execute(query).fetchall())
     return found

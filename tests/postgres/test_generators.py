@@ -20,6 +20,7 @@ from pgdyno.programs import find_engine
 from pgdyno.run import check_ledger, pages
 from pgdyno.targets import Server
 from tests.postgres.generator_agents import Here, generators_here, run_load
+from tests.waiting import wait_until
 
 OPTIONS = ["--events=-", "--no-vacuum", "--random-seed=7", "--protocol=prepared"]
 CLIENTS, TRANSACTIONS = 7, 40
@@ -104,8 +105,9 @@ def test_generators_with_different_clocks_start_together(tables: Server, tmp_pat
     assert row[0] == 2
     assert row[1] < NEAR_S
     for host, ahead_us in zip(events[-1]["generators"], aheads_us, strict=True):
-        assert host["clock_ahead_us"] == pytest.approx(ahead_us, abs=50_000)
-        assert host["clock_ahead_after_us"] == pytest.approx(ahead_us, abs=50_000)
+        # far less than a second, which one of them is ahead
+        assert host["clock_ahead_us"] == pytest.approx(ahead_us, abs=500_000)
+        assert host["clock_ahead_after_us"] == pytest.approx(ahead_us, abs=500_000)
         # seconds, and the load itself, are placed by the driver's clock
         assert 0 < host["heard_late_us"] < NEAR_S * 1_000_000
     assert abs(time.time() - events[0]["epoch_us"] / 1e6) < NEAR_S
@@ -157,7 +159,7 @@ def test_an_engine_that_nobody_speaks_to_stops_by_its_lease(tables: Server, tmp_
             pass
         generator.start(time.time_ns() // 1000 + 500_000)
         # from now on silence, as when the driver is cut off
-        wait_for_sessions(tables)
+        wait_until(lambda: sessions(tables) > 0)
         wait_for_no_sessions(tables)
 
 
@@ -220,16 +222,8 @@ def sessions(server: Server) -> int:
     return int(row[0])
 
 
-def wait_for_sessions(server: Server) -> None:
-    while sessions(server) == 0:
-        time.sleep(0.05)
-
-
 def wait_for_no_sessions(server: Server) -> None:
-    deadline = time.monotonic() + 60
-    while sessions(server) > 0:
-        assert time.monotonic() < deadline, "the load goes on"
-        time.sleep(0.05)
+    wait_until(lambda: sessions(server) == 0)
 
 
 OWN_LUA = """
@@ -282,20 +276,28 @@ def test_a_lua_script_runs_as_in_one_engine(tables: Server, tmp_path: Path) -> N
 
 
 def test_a_ledger_and_clients_that_come_back(tables: Server, tmp_path: Path) -> None:
+    # from its 51st transaction on, each client waits for a lock of ours: none has ended before its connection is lost
     (tmp_path / "a.sql").write_text(
+        "\\if :ledger_seq > 50\nSELECT pg_advisory_lock_shared(11), pg_advisory_unlock_shared(11);\n\\endif\n"
         "BEGIN;\nINSERT INTO pgdyno_ledger (client, seq) VALUES (:client_id, :ledger_seq);\nEND;\n"
     )
-    options = [*OPTIONS, "-f", "a.sql", "--client=5", "--time=3", "--ledger", "--reconnect=60s"]
-    kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name ~ '^pgdrive'"
+    options = [*OPTIONS, "-f", "a.sql", "--client=5", "--transactions=100", "--ledger", "--reconnect=60s"]
+    ours = "FROM pg_stat_activity WHERE application_name ~ '^pgdrive'"
     events: list[Event] = []
-    with generators_here(2) as generators, (tmp_path / "engine.log").open("w+b") as errors:
+    with (
+        tables.connect() as blocker,
+        generators_here(2) as generators,
+        (tmp_path / "engine.log").open("w+b") as errors,
+    ):
+        blocker.execute("SELECT pg_advisory_lock(11)")
         load = ClusterLoad(generators, shared_out(options, tmp_path), errors)
         load.begin(tables.environment())
         for event in load.events():
             events.append(event)
-            if event["event"] == "interval" and event["seq"] == 0:
-                with tables.connect() as connection:
-                    connection.execute(kill)
+            waiting = blocker.execute(f"SELECT {ours} AND wait_event_type = 'Lock'".encode()).fetchall()
+            if event["event"] == "interval" and len(waiting) == 5:
+                blocker.execute(f"SELECT pg_terminate_backend(pid) {ours}".encode())
+                blocker.execute("SELECT pg_advisory_unlock(11)")
     end = events[-1]
     assert end["outcome"] == "finished", (tmp_path / "engine.log").read_text()
     assert (end["connections_lost"], end["reconnects"]) == (5, 5)

@@ -22,8 +22,8 @@ from pgdyno.plan import PlannedTrial
 from pgdyno.records import Manifest, Outcome
 from pgdyno.targets import Home, Server
 from pgdyno.targets.connection import Address
-from tests.postgres.runs import engines, running, the_run
-from tests.waiting import wait_until
+from tests.postgres.runs import active_sessions, engines, running, the_run
+from tests.waiting import PATIENCE_S, wait_until
 
 PLAN = """\
 name = "leftovers"
@@ -56,9 +56,10 @@ def test_statements_of_a_killed_engine_end_before_the_next_trial(warm_home: Home
     plan = tmp_path / "leftovers.toml"
     plan.write_text(PLAN)
     with running(warm_home, tmp_path, plan) as process:
+        wait_until(lambda: active_sessions(warm_home) == 2)
         for engine in engines(warm_home):
             os.kill(engine, signal.SIGKILL)
-        said = process.communicate(timeout=120)[1]
+        said = process.communicate(timeout=PATIENCE_S)[1]
     folder = the_run(tmp_path)
     first, second = folder.trials()
     assert first.outcome is Outcome.FAILED
