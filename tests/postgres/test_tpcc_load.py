@@ -14,6 +14,7 @@ import pytest
 
 from pgdyno.targets import Server
 from tests.postgres.test_load import PGDRIVE, Place, clean_environment
+from tests.waiting import PATIENCE_S
 
 WAREHOUSES = 2
 TABLES = ("item", "warehouse", "district", "customer", "history", "stock", "orders", "new_order", "order_line")
@@ -30,10 +31,13 @@ ROWS = {
 """Clause 4.3.3.1; order_line has what its orders say."""
 
 
-def place_of(server: Server, name: str) -> Iterator[Place]:
+def place_of(server: Server, name: str, template: str = "") -> Iterator[Place]:
+    """An empty database, or a copy of another one, which is quicker than loading its tables."""
+    # copied as files: by default all of it would go through the WAL
+    copied = f" TEMPLATE {template} STRATEGY file_copy" if template else ""
     with server.connect() as connection:
         connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
-        connection.execute(f"CREATE DATABASE {name}")
+        connection.execute(f"CREATE DATABASE {name}{copied}")
     yield Place(clean_environment(**{**server.environment(), "PGDATABASE": name}))
     with server.connect() as connection:
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
@@ -266,11 +270,7 @@ SPOILERS: list[list[Spoiler]] = [
 @pytest.mark.parametrize("spoilers", SPOILERS)
 def test_a_violated_condition_is_found(server: Server, spoilers: list[Spoiler]) -> None:
     """pgdrive checks the corrupted copy, as for a user."""
-    for spoiled in place_of(server, "pgdyno_tpcc_spoiled"):
-        with server.connect() as connection:
-            connection.execute("DROP DATABASE pgdyno_tpcc_spoiled WITH (FORCE)")
-            # copied as files: by default all of it would go through the WAL
-            connection.execute("CREATE DATABASE pgdyno_tpcc_spoiled TEMPLATE pgdyno_tpcc_spec STRATEGY file_copy")
+    for spoiled in place_of(server, "pgdyno_tpcc_spoiled", template="pgdyno_tpcc_spec"):
         spoiled.execute(*(each.statement for each in spoilers))
         code, out, said = check(spoiled, "--warehouses=2", "--tpcc-profile=spec", "--thorough")
         assert code == 3
@@ -336,7 +336,7 @@ def test_a_load_goes_on_where_it_was_broken_off(place: Place, spec_sums: dict[st
         except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
             time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     assert place.comment() is None
     said = place.load(*options, "--resume", "--tpcc-check")
