@@ -16,8 +16,8 @@ from pgdyno.processors import own_halves
 from pgdyno.records import FailureId, Outcome
 from pgdyno.store import RunFolder, load_run
 from pgdyno.targets import Home
-from tests.postgres.runs import engines, pgdyno, postmasters, running, the_run
-from tests.waiting import wait_until
+from tests.postgres.runs import Hold, engines, pgdyno, postmasters, running, the_run
+from tests.waiting import PATIENCE_S, wait_until
 
 PLAN = """\
 name = "together"
@@ -66,17 +66,22 @@ def starts_us(path: Path) -> list[int]:
     return found
 
 
-def test_pairs_run_on_halves_and_are_resumed_as_pairs(warm_home: Home, tmp_path: Path, plan: Path) -> None:
+def test_pairs_run_on_halves_and_are_resumed_as_pairs(
+    warm_home: Home, tmp_path: Path, scratch: Path, plan: Path
+) -> None:
     halves = {frozenset(half) for half in own_halves()}
+    hold = Hold(scratch)
+    (tmp_path / "one.sql").write_text(hold.script)
     with running(warm_home, tmp_path, plan) as process:
         wait_until(lambda: len(engines(warm_home)) == 2)
         assert affinities(engines(warm_home)) == halves
         wait_until(lambda: affinities(set(postmasters(warm_home))) == halves)
         process.send_signal(signal.SIGINT)
-        process.wait(60)
+        process.wait(PATIENCE_S)
         assert process.returncode == ExitCode.INTERRUPTED
     folder = the_run(tmp_path)
     assert (folder.trials(), engines(warm_home), postmasters(warm_home)) == ([], set(), [])
+    hold.release()
 
     done = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
     assert done.returncode == ExitCode.OK, done.stderr

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,8 +14,9 @@ from pgdyno.errors import ExitCode
 from pgdyno.records import Outcome, Stage
 from pgdyno.store import load_run
 from pgdyno.targets import Home
-from tests.postgres.runs import engines, pgdyno, postmasters, running, the_run
+from tests.postgres.runs import Hold, active_sessions, engines, pgdyno, postmasters, running, the_run
 from tests.present import present
+from tests.waiting import PATIENCE_S, wait_until
 
 PLAN = """\
 name = "small"
@@ -31,7 +31,7 @@ scale = 1
 [sweep]
 clients = {clients}
 protocol = "prepared"
-{rate}
+rate = 200
 [trial]
 warmup = "0.5s"
 duration = "{duration}"
@@ -50,7 +50,6 @@ def plan(tmp_path: Path) -> Callable[..., Path]:
         repeats: int = 1,
         on_failure: str = "continue",
         keep: str = "false",
-        rate: str = "rate = 200",
     ) -> Path:
         path = tmp_path / "small.toml"
         path.write_text(
@@ -61,7 +60,6 @@ def plan(tmp_path: Path) -> Callable[..., Path]:
                 repeats=repeats,
                 on_failure=on_failure,
                 keep=keep,
-                rate=rate,
             )
         )
         return path
@@ -70,7 +68,7 @@ def plan(tmp_path: Path) -> Callable[..., Path]:
 
 
 def test_a_run_stores_every_trial_and_reports(warm_home: Home, tmp_path: Path, plan: Callable[..., Path]) -> None:
-    done = pgdyno(warm_home, tmp_path, "run", str(plan(repeats=2, rate="")), "--csv", "trials.csv")
+    done = pgdyno(warm_home, tmp_path, "run", str(plan(repeats=2)), "--csv", "trials.csv")
     assert done.returncode == ExitCode.OK, done.stderr
     folder = the_run(tmp_path)
     manifest, trials = folder.manifest, folder.trials()
@@ -118,12 +116,16 @@ def test_json_ends_with_a_line_for_programs(warm_home: Home, tmp_path: Path, pla
 
 
 def test_a_server_killed_in_a_trial_fails_the_trial_and_the_run_goes_on(
-    warm_home: Home, tmp_path: Path, plan: Callable[..., Path]
+    warm_home: Home, tmp_path: Path, scratch: Path, plan: Callable[..., Path]
 ) -> None:
-    with running(warm_home, tmp_path, plan(duration="3s")) as process:
+    hold = Hold(scratch)
+    (tmp_path / "held.sql").write_text(hold.script)
+    with running(warm_home, tmp_path, plan(scripts='"held.sql"')) as process:
+        wait_until(lambda: active_sessions(warm_home) == 1)
         (server,) = postmasters(warm_home)
         os.kill(server, signal.SIGKILL)
-        out, err = process.communicate(timeout=120)
+        hold.release()
+        out, err = process.communicate(timeout=PATIENCE_S)
         code = process.returncode
     assert code == ExitCode.TRIALS_FAILED, err
     first, second = the_run(tmp_path).trials()
@@ -161,7 +163,7 @@ def test_a_signal_leaves_nothing_but_whole_trials(
     with running(warm_home, tmp_path, plan(duration="60s")) as process:
         assert engines(warm_home)
         process.send_signal(number)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == code, err
     assert "Traceback" not in err
     folder = the_run(tmp_path)
@@ -181,10 +183,7 @@ def test_after_sigkill_the_next_run_removes_what_was_left(
         process.kill()
         process.wait()
     # the engine's lease ends with its parent
-    deadline = time.monotonic() + 60
-    while engines(warm_home) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not engines(warm_home)
+    wait_until(lambda: not engines(warm_home))
     done = pgdyno(warm_home, tmp_path, "run", str(plan(clients="1")))
     assert done.returncode == ExitCode.OK, done.stderr
     assert postmasters(warm_home) == []

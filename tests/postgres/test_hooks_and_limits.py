@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from pgdyno.records import Outcome, Stage
 from pgdyno.targets import Home
 from tests.postgres.runs import engines, pgdyno, postmasters, running, the_run
 from tests.present import present
+from tests.waiting import PATIENCE_S, wait_until
 
 PLAN = """\
 name = "limits"
@@ -119,29 +119,28 @@ def alive(pid: int) -> bool:
 def test_a_hook_that_takes_too_long_is_ended_with_its_children(
     warm_home: Home, tmp_path: Path, plan: Callable[..., Path]
 ) -> None:
-    hooks = 'before_trial = "sleep 600 & echo $! >> pids; sleep 601 & echo $! >> pids; wait"\ntimeout = "1s"'
-    done = pgdyno(warm_home, tmp_path, "run", str(plan(hooks=hooks)))
+    hooks = 'before_trial = "sleep 600 & echo $! >> pids; sleep 601 & echo $! >> pids; wait"\ntimeout = "4s"'
+    done = pgdyno(warm_home, tmp_path, "run", str(plan(hooks=hooks)), "--set", "sweep.clients=1")
     assert done.returncode == ExitCode.TRIALS_FAILED
-    for trial in the_run(tmp_path).trials():
-        assert trial.failure is not None
-        assert trial.failure.message.startswith("the hook before_trial exceeded 1s and was ended")
-        assert trial.failure.hint == "give it more time with hooks.timeout"
+    (trial,) = the_run(tmp_path).trials()
+    assert trial.failure is not None
+    assert trial.failure.message.startswith("the hook before_trial exceeded 4s and was ended")
+    assert trial.failure.hint == "give it more time with hooks.timeout"
     pids = [int(line) for line in (tmp_path / "pids").read_text().split()]
-    assert len(pids) == 4
-    assert not any(alive(pid) for pid in pids)
+    assert len(pids) == 2
+    # they were sent their signal by then, and die in their own time
+    wait_until(lambda: not any(alive(pid) for pid in pids))
 
 
 def test_ctrl_c_ends_a_hook_with_its_children(warm_home: Home, tmp_path: Path, plan: Callable[..., Path]) -> None:
     hooks = "before_trial = \"trap '' TERM INT; sleep 600 & echo $! > pids; echo ready; wait; sleep 600\""
     with running(warm_home, tmp_path, plan(hooks=hooks), until="log/before_trial.log") as process:
-        end = time.monotonic() + 60
-        while not (tmp_path / "pids").exists() or not (tmp_path / "pids").read_text().strip():
-            assert time.monotonic() < end
-            time.sleep(0.05)
+        pids = tmp_path / "pids"
+        wait_until(lambda: pids.exists() and pids.read_text().endswith("\n"))
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == ExitCode.INTERRUPTED, err
-    assert not alive(int((tmp_path / "pids").read_text()))
+    wait_until(lambda: not alive(int(pids.read_text())))
     assert postmasters(warm_home) == []
 
 
@@ -202,9 +201,12 @@ def test_a_disk_that_fills_up_in_a_trial_ends_the_run_and_what_is_whole_stays(
 ) -> None:
     state = os.statvfs(tmp_path)
     free_mb = state.f_bavail * state.f_frsize >> 20
-    # what others write meanwhile must not end it, and 4 GB without holes do
-    fill = "test $PGDYNO_TRIAL = 1 || test -e filled || { touch filled; (sleep 1; fallocate -l 4G filler) & }"
-    limit = f'min_free_disk = "{free_mb - 3072}MB"'
+    # what others write meanwhile must not end it
+    limit_mb = free_mb - 3072
+    # without holes, and so much that 1 GB less than the limit is free, whatever others have removed by then
+    size = f"$(($(stat -f -c '%a*%S' .) - {(limit_mb - 1024) << 20}))"
+    fill = f"test $PGDYNO_TRIAL = 1 || test -e filled || {{ touch filled; (sleep 1; fallocate -l {size} filler) & }}"
+    limit = f'min_free_disk = "{limit_mb}MB"'
     try:
         done = pgdyno(
             warm_home, tmp_path, "run", str(plan(duration="5s", trial=limit, hooks=f'before_trial = "{fill}"'))

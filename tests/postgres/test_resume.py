@@ -8,7 +8,6 @@ import random
 import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,18 @@ from pgdyno.records import Outcome
 from pgdyno.store import RunFolder, load_run
 from pgdyno.targets import Home
 from tests.forked import PGDYNO
-from tests.postgres.runs import engines, environment, pgdyno, postmasters, running, the_run, without_look
+from tests.postgres.runs import (
+    Hold,
+    active_sessions,
+    engines,
+    environment,
+    pgdyno,
+    postmasters,
+    running,
+    the_run,
+    without_look,
+)
+from tests.waiting import PATIENCE_S, wait_until
 
 PLAN = """\
 name = "resumed"
@@ -64,21 +74,16 @@ def killed_after(seconds: float, home: Home, folder: Path, *args: str) -> int:
         stderr=subprocess.DEVNULL,
     )
     try:
-        end = time.monotonic() + 120
-        while not list(folder.glob("pgdyno-runs/*/manifest.json")) and time.monotonic() < end:
-            time.sleep(0.01)
+        wait_until(lambda: any(folder.glob("pgdyno-runs/*/manifest.json")))
         return process.wait(seconds)
     except subprocess.TimeoutExpired:
         process.kill()
         return process.wait()
 
 
-def no_engine_is_left(home: Home) -> bool:
+def wait_for_no_engines(home: Home) -> None:
     # the engine's lease ends with its parent
-    end = time.monotonic() + 60
-    while engines(home) and time.monotonic() < end:
-        time.sleep(0.05)
-    return not engines(home)
+    wait_until(lambda: not engines(home))
 
 
 def whole(folder: RunFolder) -> dict[str, tuple[int, bytes]]:
@@ -92,18 +97,18 @@ def whole(folder: RunFolder) -> dict[str, tuple[int, bytes]]:
 def test_killed_thrice_at_random_moments_no_trial_is_lost_or_doubled(
     warm_home: Home, tmp_path: Path, plan: Path
 ) -> None:
-    plan.write_text(PLAN.replace("repeats = 1", "repeats = 2"))
+    plan.write_text(PLAN.replace("repeats = 1", "repeats = 2").replace("1s", "400ms"))
     seed = random.SystemRandom().randrange(2**32)
     drawn = random.Random(seed)
-    code = killed_after(drawn.uniform(0, 7), warm_home, tmp_path, "run", str(plan))
+    code = killed_after(drawn.uniform(0, 3), warm_home, tmp_path, "run", str(plan))
     folder = the_run(tmp_path)
     kills, before = [code], whole(folder)
     while len(kills) < 3:
-        kills.append(killed_after(drawn.uniform(0.5, 6), warm_home, tmp_path, "run", "--resume", "latest"))
+        kills.append(killed_after(drawn.uniform(0.5, 3), warm_home, tmp_path, "run", "--resume", "latest"))
         after = whole(RunFolder.open(folder.path))
         assert before.items() <= after.items(), f"a trial that was whole has changed; seed {seed}"
         before = after
-        assert no_engine_is_left(warm_home)
+        wait_for_no_engines(warm_home)
     assert kills[0] == -signal.SIGKILL, f"seed {seed}"
     done = pgdyno(warm_home, tmp_path, "run", "--resume", folder.name, "--json")
     if done.returncode == ExitCode.STORE:
@@ -158,10 +163,15 @@ def test_a_run_that_goes_on_cannot_be_resumed_beside_it(warm_home: Home, tmp_pat
         assert the_run(tmp_path).partials()
 
 
-def test_ctrl_c_is_told_from_a_kill_and_the_rest_is_made(warm_home: Home, tmp_path: Path, plan: Path) -> None:
+def test_ctrl_c_is_told_from_a_kill_and_the_rest_is_made(
+    warm_home: Home, tmp_path: Path, scratch: Path, plan: Path
+) -> None:
+    hold = Hold(scratch)
+    (tmp_path / "one.sql").write_text(hold.script)
     with running(warm_home, tmp_path, plan) as process:
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=PATIENCE_S)
+    hold.release()
     assert "pgdyno run --resume pgdyno-runs/" in err
     assert "to resume at trial 1: pgdyno run --resume " in err
     assert the_run(tmp_path).manifest.attempts[0].ended == "was interrupted"
@@ -180,7 +190,7 @@ def test_failed_trials_are_made_anew_when_that_is_asked_for(warm_home: Home, tmp
     with running(warm_home, tmp_path, plan) as process:
         for server in postmasters(warm_home):
             os.kill(server, signal.SIGKILL)
-        process.communicate(timeout=120)
+        process.communicate(timeout=PATIENCE_S)
         assert process.returncode == ExitCode.TRIALS_FAILED
     folder = the_run(tmp_path)
     failed = [trial.slug for trial in folder.trials() if trial.outcome is Outcome.FAILED]
@@ -217,10 +227,16 @@ def test_a_script_that_was_changed_is_refused_with_the_difference(warm_home: Hom
     assert done.returncode == ExitCode.OK, done.stderr
 
 
-def test_a_script_that_changes_while_the_run_goes_on_ends_it(warm_home: Home, tmp_path: Path, plan: Path) -> None:
+def test_a_script_that_changes_while_the_run_goes_on_ends_it(
+    warm_home: Home, tmp_path: Path, scratch: Path, plan: Path
+) -> None:
+    hold = Hold(scratch)
+    (tmp_path / "one.sql").write_text(hold.script)
     with running(warm_home, tmp_path, plan) as process:
+        wait_until(lambda: active_sessions(warm_home) > 0)
         (tmp_path / "one.sql").write_text("SELECT 2;\n")
-        _, err = process.communicate(timeout=120)
+        hold.release()
+        _, err = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == ExitCode.STOPPED, err
     folder = the_run(tmp_path)
     assert (folder.manifest.outcome, len(folder.trials())) == (Outcome.INTERRUPTED, 1)

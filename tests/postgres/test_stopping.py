@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from pgdyno.errors import ExitCode
 from pgdyno.records import Outcome
 from pgdyno.targets import Home
 from tests.postgres.runs import pgdyno, running, the_run
+from tests.waiting import PATIENCE_S, wait_until
 
 PLAN = """\
 name = "stopping"
@@ -42,11 +42,9 @@ def plan(tmp_path: Path) -> Path:
 
 def test_a_clear_difference_is_decided_at_the_first_look(warm_home: Home, tmp_path: Path, plan: Path) -> None:
     with running(warm_home, tmp_path, plan) as process:
-        end = time.monotonic() + 120
-        while len(the_run(tmp_path).trial_paths()) < 3 and time.monotonic() < end:
-            time.sleep(0.05)
+        wait_until(lambda: len(the_run(tmp_path).trial_paths()) >= 3)
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE_S)
     done = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
     assert done.returncode == ExitCode.OK, done.stderr
     assert "25 vs 5 at 1 client: -" in done.stderr
