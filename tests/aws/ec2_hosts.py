@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import signal
 import subprocess
-import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -18,8 +17,10 @@ from pgdyno.remote.connect import new_key
 from pgdyno.targets.cluster.installation import Installation
 from tests.aws.ec2 import Machine
 from tests.aws.host_interface import Hosts
+from tests.postgres.own_servers import copy_cluster
 from tests.postgres.tls_server import OWNER, Certificates
 from tests.ssh.sshd import start_sshd
+from tests.waiting import wait_until
 
 _HERE = count(2)
 
@@ -122,9 +123,7 @@ class Ec2Hosts(Hosts):
         if OWNER:
             for path in (host.folder, own, *own.iterdir()):
                 shutil.chown(path, OWNER["user"], OWNER["group"])
-        environment = self.installed.environment()
-        initdb = [self.installed.program("initdb"), "-N", "-E", "UTF8", "-U", "postgres", "-D", str(data)]
-        subprocess.run(initdb, **OWNER, env=environment, cwd=host.folder, check=True, capture_output=True)
+        copy_cluster(self.installed, data)
         with (data / "postgresql.conf").open("a") as config:
             config.write(f"include = '{own / 'settings.conf'}'\nfsync = off\nport = {host.port}\n")
             config.write(f"listen_addresses = '{host.address}'\nunix_socket_directories = '{host.folder}'\n")
@@ -135,13 +134,15 @@ class Ec2Hosts(Hosts):
         with (host.folder / "log").open("w") as log:
             host.server = subprocess.Popen(
                 [self.installed.program("postgres"), "-D", str(data)],
-                **OWNER, env=environment, cwd=host.folder, stderr=log,
+                **OWNER, env=self.installed.environment(), cwd=host.folder, stderr=log,
             )  # fmt: skip
-        deadline = time.monotonic() + 60
-        while True:
-            with suppress(psycopg.OperationalError), host.connect() as connection:
-                connection.execute(files["/etc/pgdyno/role.sql"].encode())
-                return
-            assert host.server.poll() is None, (host.folder / "log").read_text()
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        wait_until(lambda: self._has_role(host, files["/etc/pgdyno/role.sql"]))
+
+    @staticmethod
+    def _has_role(host: RealHost, statements: str) -> bool:
+        assert host.server is not None
+        assert host.server.poll() is None, (host.folder / "log").read_text()
+        with suppress(psycopg.OperationalError), host.connect() as connection:
+            connection.execute(statements.encode())
+            return True
+        return False

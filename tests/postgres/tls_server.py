@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import signal
 import subprocess
-import time
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ import psycopg
 
 from pgdyno.targets.cluster.installation import Installation
 from tests.ports import reserve_port
+from tests.postgres.own_servers import copy_cluster
+from tests.waiting import wait_until
 
 PASSWORD = "secret"
 HBA = """\
@@ -71,8 +75,15 @@ class Certificates:
 
 
 def make_certificates(folder: Path) -> Certificates:
-    """Creates all certificates that the tests use."""
-    folder.mkdir()
+    """Puts all certificates that the tests use into `folder`; a process creates them once, which takes seconds."""
+    shutil.copytree(_certificates(), folder)
+    return Certificates(folder)
+
+
+@cache
+def _certificates() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="pgdyno-certificates-"))
+    atexit.register(shutil.rmtree, folder)
     made = Certificates(folder)
     made.issue_itself("root", "test root")
     made.issue_itself("other", "other root")
@@ -87,7 +98,7 @@ def make_certificates(folder: Path) -> Certificates:
     open_to_all = folder / "open.key"
     open_to_all.write_bytes((folder / "by_cert.key").read_bytes())
     open_to_all.chmod(0o644)
-    return made
+    return folder
 
 
 class TlsServer:
@@ -123,15 +134,8 @@ class TlsServer:
     def _give_away(path: Path) -> None:
         shutil.chown(path, OWNER["user"], OWNER["group"])
 
-    def _run(self, program: str, *args: str) -> list[str]:
-        return [self.installed.program(program), *args]
-
     def _start(self) -> None:
-        environment = self.installed.environment()
-        subprocess.run(
-            self._run("initdb", "-N", "-E", "UTF8", "-A", "trust", "-U", "postgres", "-D", str(self.data)),
-            **OWNER, env=environment, cwd=self.folder, check=True, capture_output=True,
-        )  # fmt: skip
+        copy_cluster(self.installed, self.data)
         (self.data / "pg_hba.conf").write_text(HBA)
         with (self.data / "postgresql.conf").open("a") as config:
             config.write(f"fsync = off\nssl = on\nport = {self.port}\nlisten_addresses = '127.0.0.1'\n")
@@ -140,7 +144,11 @@ class TlsServer:
         self._name_certificate("server")
         with (self.folder / "log").open("w") as log:
             self.process = subprocess.Popen(
-                self._run("postgres", "-D", str(self.data)), **OWNER, env=environment, cwd=self.folder, stderr=log
+                [self.installed.program("postgres"), "-D", str(self.data)],
+                **OWNER,
+                env=self.installed.environment(),
+                cwd=self.folder,
+                stderr=log,
             )
         self._wait(lambda: True)
 
@@ -158,15 +166,15 @@ class TlsServer:
         # a session that sees the new name was forked by a postmaster that has loaded the file
         self._wait(lambda: self.value("SHOW ssl_cert_file") == f"{self.folder}/own/{name}.crt")
 
-    def _wait(self, is_so: Any) -> None:  # noqa: ANN401 - a predicate
-        for _ in range(600):
+    def _wait(self, is_so: Callable[[], object]) -> None:
+        def is_there() -> bool:
+            assert self.process.poll() is None, (self.folder / "log").read_text()
             with suppress(psycopg.OperationalError):
                 self.connect().close()
-                if is_so():
-                    return
-            assert self.process.poll() is None, (self.folder / "log").read_text()
-            time.sleep(0.05)
-        raise AssertionError((self.folder / "log").read_text())
+                return bool(is_so())
+            return False
+
+        wait_until(is_there)
 
     def connect(self) -> psycopg.Connection[tuple[Any, ...]]:
         """Connects through the unix socket, which has no TLS."""
