@@ -16,6 +16,7 @@ from psycopg import sql
 from pgdyno.targets import Server
 from tests.load_recount import Load, run_load, start_load
 from tests.postgres.test_pgdrive import environment
+from tests.waiting import wait_until
 
 DATABASE = "counting"
 WAYS = [("epoll", "simple"), ("io_uring", "extended"), ("epoll", "prepared"), ("io_uring", "prepared")]
@@ -49,6 +50,12 @@ class Ledger:
             ).fetchone():
                 connection.execute("SELECT pg_sleep(%s)", [TRIES_EVERY_S])
             return dict(connection.execute("SELECT script, count(*) FROM ledger GROUP BY script").fetchall())
+
+    def waiting(self) -> int:
+        """Sessions of a load that wait for a lock."""
+        with self.server.connect(DATABASE) as connection:
+            query = "SELECT FROM pg_stat_activity WHERE datname = %s AND wait_event_type = 'Lock'"
+            return len(connection.execute(query, [DATABASE]).fetchall())
 
     def terminate(self, count: int) -> int:
         """Terminates sessions of a load; returns how many there were."""
@@ -87,6 +94,8 @@ def ledger(whole_ledger: Ledger) -> Ledger:
 ROW = "INSERT INTO ledger VALUES ({script}, :client_id);\n"
 PAUSE = "SELECT pg_sleep(0.001);\n"
 """What others collide in, however few processors there are."""
+OTHERS_FIRST = "DO $$ BEGIN WHILE (SELECT count(*) FROM ledger) < 119 LOOP PERFORM pg_sleep(0.01); END LOOP; END $$;\n"
+"""Waits until 4 clients have 30 transactions but one."""
 SCRIPTS = {
     "plain": ROW,
     "block": f"BEGIN;\n{ROW}SELECT 1;\nEND;\n",
@@ -113,8 +122,10 @@ SCRIPTS = {
     ),
     # the fifth transaction of client 1 is an error
     "aborts": f"\\set done :done + 1\nBEGIN;\n{ROW}\\if :client_id = 1 and :done = 5\nSELECT 1 / 0;\n\\endif\nEND;\n",
-    # the last one of client 0 is long, so that all others have ended more than a second before
-    "lingers": f"\\set done :done + 1\n\\if :client_id = 0 and :done = 30\n\\sleep 1500 ms\n\\endif\n{ROW}",
+    # the last one of client 0 begins when all others are committed, and ends more than a second later
+    "lingers": (
+        f"\\set done :done + 1\n\\if :client_id = 0 and :done = 30\n{OTHERS_FIRST}\\sleep 1500 ms\n\\endif\n{ROW}"
+    ),
 }
 PIPELINES = {"pipeline", "hot pipeline"}
 
@@ -225,7 +236,7 @@ def test_pipelines_fail_and_are_retried_whole(ledger: Ledger, tmp_path: Path, io
 def test_a_warm_up_is_in_no_figure(
     ledger: Ledger, tmp_path: Path, io: str, protocol: str, extra: tuple[str, ...]
 ) -> None:
-    args = (*scripts(tmp_path, "plain", "block"), "-c", "6", "-j", "2", "--warmup=0.5", "-T", "0.6", *extra)
+    args = (*scripts(tmp_path, "plain", "block"), "-c", "6", "-j", "2", "--warmup=0.3", "-T", "0.3", *extra)
     load = run_load(ledger.environment, tmp_path / "load", *args, f"--io={io}", "-M", protocol)
     assert load.exit_code == 0, load.stderr
     load.verify()
@@ -242,8 +253,8 @@ def test_a_warm_up_is_in_no_figure(
     [
         (),
         ("-R", "1000"),
-        ("-R", "1000", "-L", "2000", "--max-tries=2", "--failures-detailed"),
-        ("-R", "60000", "-L", "1000", "--failures-detailed", "--continue-on-error"),
+        ("-R", "1000", "-L", "120000", "--max-tries=2", "--failures-detailed"),
+        ("-R", "60000", "-L", "120000", "--failures-detailed", "--continue-on-error"),
     ],
     ids=" ".join,
 )
@@ -315,16 +326,31 @@ def test_the_first_to_give_up_may_end_all(ledger: Ledger, tmp_path: Path, io: st
 
 @pytest.mark.parametrize(("io", "protocol"), WAYS[1:3], ids=NAMES[1:3])
 def test_sessions_that_the_server_ends_are_counted(ledger: Ledger, tmp_path: Path, io: str, protocol: str) -> None:
-    args = (*scripts(tmp_path, "hot"), "-c", "8", "-j", "2", "-T", "2", "--max-tries=0", f"--io={io}", "-M", protocol)
-    running = start_load(ledger.environment, tmp_path / "load", *args)
-    running.wait_for_intervals(1)
-    assert ledger.terminate(3) == 3
+    args = (
+        *scripts(tmp_path, "hot"),
+        "-c",
+        "8",
+        "-j",
+        "2",
+        "-t",
+        "20",
+        "--max-tries=1000",
+        f"--io={io}",
+        "-M",
+        protocol,
+    )
+    with ledger.server.connect(DATABASE) as blocker:
+        blocker.execute("BEGIN")
+        blocker.execute("SELECT FROM hot WHERE id = 1 FOR UPDATE")
+        running = start_load(ledger.environment, tmp_path / "load", *args)
+        wait_until(lambda: ledger.waiting() == 8)
+        assert ledger.terminate(3) == 3
+        blocker.execute("ROLLBACK")
     load = running.finish()
     assert load.exit_code == 2
     load.verify()
     assert load.end["clients_aborted"] == 3
-    # one that was between two transactions had none to lose; others fail past the deadline
-    assert load.ended_with_client <= 3
+    assert load.ended_with_client == 3
     assert load.end["in_flight"] == 0
     check_rows(load, ledger.rows(), killed=True)
 

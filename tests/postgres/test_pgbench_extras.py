@@ -45,7 +45,7 @@ def test_a_wrong_percentile_is_refused(loaded: Server) -> None:
 
 def test_the_histogram_log_is_read_by_other_tools(loaded: Server, tmp_path: Path) -> None:
     log, results = tmp_path / "run.hlog", tmp_path / "run.json"
-    done = drive(loaded, "-S", "-n", "-c", "2", "-T", "2", f"--histogram={log}", f"--json={results}")
+    done = drive(loaded, "-S", "-n", "-c", "2", "-T", "2", "-R", "300", f"--histogram={log}", f"--json={results}")
     assert done.returncode == 0, done.stderr
     whole = HdrHistogram(1, 3600 * 10**9, 3)
     reader = HistogramLogReader(str(log), whole)

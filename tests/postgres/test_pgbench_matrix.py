@@ -106,11 +106,15 @@ AGGREGATES = [
     ("-R", "400", "-L", "60000"),
     ("-R", "400", "--max-tries=2", "--failures-detailed"),
 ]
-# the 30th transaction of every other client is long: all but those end in intervals that end;
+# the 30th transaction of every other client, one of each worker, waits until the others have left, and then for more
+# than an interval: all but those end in intervals that end;
 # a retry draws the same number again, and is not counted as another transaction
 LINGERS = (
     "\\set drawn random(1, 1000000000)\n\\if :drawn <> :last\n\\set done :done + 1\n\\endif\n\\set last :drawn\n"
-    "\\if :done = 30 and :client_id % 2 = 0\n\\sleep 1500 ms\n\\endif\n"
+    "\\if :done = 30 and :client_id % 2 = 0\n"
+    "DO $$ BEGIN WHILE (SELECT count(*) > 2 FROM pg_stat_activity WHERE datname = current_database()"
+    " AND backend_type = 'client backend') LOOP PERFORM pg_sleep(0.01), pg_stat_clear_snapshot(); END LOOP; END $$;\n"
+    "\\sleep 1500 ms\n\\endif\n"
 )
 
 
@@ -134,6 +138,7 @@ def test_lines_of_intervals_add_up_alike(pair: Pair, tmp_path: Path, extra: tupl
 
 PROGRESS = [
     (),
+    ("--progress-timestamp",),
     ("-R", "50"),
     ("-R", "50", "-L", "1000"),
     ("-L", "1000"),
@@ -146,7 +151,8 @@ def progress_forms(pair: Pair, folder: Path, extra: tuple[str, ...]) -> list[set
     """The forms of both programs' progress lines: each whole number, or part of one, is a 9."""
     folder.mkdir()
     forms = []
-    for one in pair.both("-S", "-n", "-c", "2", "-j", "2", "-T", "2", "-P", "1", *extra, folder=folder):
+    file = script(folder, "SELECT 1;\n\\sleep 5 ms\n")
+    for one in pair.both("-f", file, "-n", "-c", "2", "-j", "2", "-T", "2", "-P", "1", *extra, folder=folder):
         assert one.returncode == 0, one
         lines = [line for line in one.stderr.splitlines() if line.startswith("progress: ")]
         assert 1 <= len(lines) <= 2
