@@ -96,8 +96,7 @@ def test_the_cursor_goes_by_key_and_says_the_figures_below_it(opened: Opens, pag
     assert len(places) == 1
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [400, 1280, 2560])
+@pytest.mark.parametrize(("width", "scheme"), [(400, "light"), (1280, "dark"), (2560, "light")])
 def test_nothing_is_wider_than_the_window(opened: Opens, page_text: str, width: int, scheme: str) -> None:
     page = opened(page_text, width, color_scheme=scheme).page
     assert page.evaluate("document.documentElement.scrollWidth") <= width

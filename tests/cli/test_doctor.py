@@ -37,6 +37,9 @@ protocol = "prepared"
 duration = "1s"
 """
 
+WITHOUT_PGNULL = {"PGDYNO_PGNULL": "/bin/false"}
+"""Variables without which the generator would use all cores for seconds, to measure its ceiling."""
+
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Path:
@@ -83,7 +86,7 @@ def test_clients_over_tcp_have_a_longer_way(run: Run, plan: Path) -> None:
 
 
 def test_the_machine_is_looked_at_without_a_plan(run: Run) -> None:
-    done = run("pgdyno", "doctor")
+    done = run("pgdyno", "doctor", env=WITHOUT_PGNULL)
     assert done.returncode in (ExitCode.OK, ExitCode.PREFLIGHT), done.stderr
     shown = {words[1] for line in done.stdout.splitlines() if len(words := line.split()) > 1}
     assert CHECKS.keys() - ONLY_WHERE_ASKED <= shown
@@ -92,10 +95,10 @@ def test_the_machine_is_looked_at_without_a_plan(run: Run) -> None:
 
 
 def test_a_plan_that_the_machine_cannot_carry(run: Run, impossible: Path, tmp_path: Path) -> None:
-    looked = run("pgdyno", "doctor", impossible.name, "--json")
+    looked = run("pgdyno", "doctor", impossible.name, "--json", env=WITHOUT_PGNULL)
     assert looked.returncode == ExitCode.PREFLIGHT
     assert by_id(looked.stdout)["storage.free"]["verdict"] == json.loads(looked.stdout)["worst"] == "stop"
-    ran = run("pgdyno", "run", impossible.name)
+    ran = run("pgdyno", "run", impossible.name, env=WITHOUT_PGNULL)
     assert ran.returncode == ExitCode.PREFLIGHT, ran.stderr
     assert "error: plan impossible.toml cannot run on this machine: storage.free: " in ran.stderr
     assert "--no-preflight" in ran.stderr
@@ -107,7 +110,7 @@ def test_a_server_that_cannot_be_reached(run: Run, plan: Path) -> None:
         'kind = "embedded"\nversion = "18"', 'kind = "dsn"\ndsn = "host=127.0.0.1 port=1"'
     )
     plan.write_text(nowhere)
-    done = run("pgdyno", "doctor", plan.name, "--json")
+    done = run("pgdyno", "doctor", plan.name, "--json", env=WITHOUT_PGNULL)
     assert done.returncode == ExitCode.PREFLIGHT, done.stderr
     found = by_id(done.stdout)
     assert found["network.round-trip"]["verdict"] == "stop"
@@ -118,7 +121,7 @@ def test_a_server_that_cannot_be_reached(run: Run, plan: Path) -> None:
 
 def test_a_generator_that_cannot_be_one(run: Run, plan: Path) -> None:
     plan.write_text(f'generators = ["ssh://127.0.0.1:1"]\n{plan.read_text()}')
-    done = run("pgdyno", "doctor", plan.name, "--json")
+    done = run("pgdyno", "doctor", plan.name, "--json", env=WITHOUT_PGNULL)
     assert done.returncode == ExitCode.PREFLIGHT, done.stderr
     found = by_id(done.stdout)["generator.ceiling"]
     assert found["verdict"] == "stop"
@@ -132,7 +135,7 @@ def test_a_wrong_plan_is_said_first(run: Run, plan: Path) -> None:
 
 
 def test_without_pgnull_the_generator_is_unknown(run: Run, plan: Path) -> None:
-    done = run("pgdyno", "doctor", plan.name, "--json", env={"PGDYNO_PGNULL": "/bin/false"})
+    done = run("pgdyno", "doctor", plan.name, "--json", env=WITHOUT_PGNULL)
     checks = by_id(done.stdout)
     for name in ("generator.ceiling", "network.round-trip"):
         assert checks[name]["verdict"] == "unknown"
@@ -143,8 +146,7 @@ def in_terminal(columns: int) -> str:
     """Returns the output on a terminal of that width."""
     master, slave = pty.openpty()
     clean = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "PGDYNO_PGNULL")}
-    # other tests let the generator run
-    environment = {**clean, "COLUMNS": str(columns), "TERM": "xterm", "PGDYNO_PGNULL": "/bin/false"}
+    environment = {**clean, "COLUMNS": str(columns), "TERM": "xterm", **WITHOUT_PGNULL}
     program = Path(sys.executable).parent / "pgdyno"
     process = subprocess.Popen([program, "doctor"], stdout=slave, stderr=subprocess.DEVNULL, env=environment)
     os.close(slave)

@@ -277,7 +277,7 @@ def test_latency_follows_the_delay(tmp_path: Path) -> None:
     delays_us = (50, 300, 700, 1200)
     script = tmp_path / "one.sql"
     script.write_text("SELECT 1;\n")
-    arguments = ("-n", "-f", str(script), "-M", "prepared", "-c", "1", "-T", "1")
+    arguments = ("-n", "-f", str(script), "-M", "prepared", "-c", "1", "-T", "0.5")
     rounds_us: dict[int, list[float]] = {delay_us: [] for delay_us in delays_us}
     with contextlib.ExitStack() as stack:
         servers: dict[int, Null] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from pgdyno.generators.ssh_hosts import ssh_cluster
 from pgdyno.programs import find_engine
 from pgdyno.remote.remote_host import There
 from tests.ssh.sshd import Sshd, running_sshd
+from tests.waiting import wait_until
 
 OPTIONS = ["--events=-", "--parent-lease", "--no-vacuum", "--random-seed=7", "-f", "own.sql"]
 TCP = {"PGHOST": "db.example"}
@@ -80,10 +80,7 @@ def engines(folder: Path) -> list[int]:
 
 
 def wait_for_no_engines(*folders: Path) -> None:
-    deadline = time.monotonic() + 60
-    while any(engines(folder) for folder in folders):
-        assert time.monotonic() < deadline, "the load goes on"
-        time.sleep(0.05)
+    wait_until(lambda: not any(engines(folder) for folder in folders))
 
 
 def test_two_hosts_are_one_engine(

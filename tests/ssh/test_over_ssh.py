@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +25,11 @@ from pgdyno.remote import RemoteError
 from tests.postgres.probe_process import program
 from tests.postgres.relay import Relay
 from tests.ssh.sshd import FAKETIME, Sshd, running_sshd
+from tests.waiting import PATIENCE_S, wait_until
 
 
 def over(spec: SshSpec, folder: Path) -> OverSsh:
     return OverSsh(spec, ["--no-server"], folder / "lines", folder / "log")
-
-
-def wait_for(what: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def samples(file: Path) -> list[dict[str, Any]]:
@@ -87,7 +80,7 @@ def kinds(said: ProbeOutput) -> list[str]:
 def test_lines_come_and_the_clock_is_known(sshd: Sshd, tmp_path: Path) -> None:
     with over(sshd.spec(), tmp_path) as probe:
         (pid,) = probes_of(sshd)
-        wait_for(lambda: len(samples(probe.sessions[0].lines)) > 3)
+        wait_until(lambda: len(samples(probe.sessions[0].lines)) > 3)
         # nothing of the connection is in the list of processes
         assert b"127.0.0.1" not in Path(f"/proc/{pid}/cmdline").read_bytes()
     assert probe.problem is None
@@ -104,7 +97,8 @@ def test_lines_come_and_the_clock_is_known(sshd: Sshd, tmp_path: Path) -> None:
     # the same clock, read over the wire
     assert abs(clock.offset_us) <= clock.uncertainty_us
     assert clock.round_trip_us <= 2 * clock.uncertainty_us
-    assert clock.rounds == 2
+    # at the beginning, at the end, and where it takes long every ten seconds
+    assert clock.rounds >= 2
 
 
 def test_a_connection_that_is_cut_is_a_gap_and_made_anew(sshd: Sshd, tmp_path: Path) -> None:
@@ -112,13 +106,13 @@ def test_a_connection_that_is_cut_is_a_gap_and_made_anew(sshd: Sshd, tmp_path: P
     sshd.know(relay.port)
     try:
         with over(sshd.spec(port=relay.port), tmp_path) as probe:
-            wait_for(lambda: last_file(probe))
+            wait_until(lambda: last_file(probe))
             (first,) = probes_of(sshd)
             relay.cut()
-            wait_for(lambda: last_file(probe, 2))
+            wait_until(lambda: last_file(probe, 2))
             # by the lease, without an order
-            wait_for(lambda: first not in probes_of(sshd))
-            wait_for(lambda: samples(probe.sessions[1].lines))
+            wait_until(lambda: first not in probes_of(sshd))
+            wait_until(lambda: samples(probe.sessions[1].lines))
     finally:
         relay.close()
     said = with_far(None, probe, [])
@@ -138,7 +132,7 @@ def test_a_probe_that_dies_is_said_with_its_code_and_not_started_again(sshd: Ssh
     with over(sshd.spec(), tmp_path) as probe:
         (pid,) = probes_of(sshd)
         os.kill(pid, signal.SIGTERM)
-        wait_for(lambda: probe.problem)
+        wait_until(lambda: probe.problem)
     said = with_far(None, probe, [])
     assert said.record.over_ssh is not None
     assert "the probe ended with exit code 0" in (said.record.over_ssh.message or "")
@@ -166,14 +160,14 @@ def test_a_way_with_slow_replies_is_said_to_be_none_for_10_ms(sshd: Sshd, tmp_pa
             is_reply = source.getpeername()[1] == sshd.port
             with contextlib.suppress(OSError):
                 while data := source.recv(65536):
-                    time.sleep(0.03 if is_reply else 0)
+                    time.sleep(0.1 if is_reply else 0)
                     sink.sendall(data)
 
     relay = SlowWay(sshd.port)
     sshd.know(relay.port)
     try:
         with over(sshd.spec(port=relay.port), tmp_path) as probe:
-            wait_for(lambda: seconds(probe) > 1)
+            wait_until(lambda: seconds(probe) > 1)
     finally:
         relay.close()
     said = with_far(None, probe, [])
@@ -190,7 +184,7 @@ def test_a_way_with_slow_replies_is_said_to_be_none_for_10_ms(sshd: Sshd, tmp_pa
 def test_a_lease_that_is_not_renewed_ends_the_probe(tmp_path: Path) -> None:
     with (tmp_path / "lines").open("wb") as lines:
         process = subprocess.Popen([program(), "--no-server", "--lease=1"], stdin=subprocess.PIPE, stdout=lines)
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE_S) == 0
     assert json.loads((tmp_path / "lines").read_text().splitlines()[-1])["event"] == "end"
     assert process.stdin is not None
     process.stdin.close()
@@ -206,7 +200,7 @@ def test_a_lease_ends_a_probe_whose_lines_nobody_takes() -> None:
     with contextlib.suppress(BlockingIOError):
         while True:
             os.write(filling, b"x")
-    assert process.wait(60) == 1
+    assert process.wait(PATIENCE_S) == 1
     os.close(filling)
     assert process.stdin is not None
     process.stdin.close()
@@ -228,7 +222,7 @@ def test_samples_of_a_skewed_clock_are_placed_within_the_uncertainty(tmp_path: P
     # an hour ahead; the monotonic clock, which cannot be set, stays
     skewed = f"SetEnv LD_PRELOAD={FAKETIME} FAKETIME=+3600s FAKETIME_DONT_FAKE_MONOTONIC=1"
     with running_sshd(tmp_path / "sshd", lines=[skewed]) as there, over(there.spec(), tmp_path) as probe:
-        wait_for(lambda: seconds(probe) > 2)
+        wait_until(lambda: seconds(probe) > 2)
     said = with_far(None, probe, [])
     clock = the_clock(said)
     assert abs(clock.offset_us - 3_600_000_000) <= clock.uncertainty_us
@@ -263,7 +257,7 @@ def test_samples_of_a_drifting_clock_are_placed_within_the_uncertainty(
     drifting.chmod(0o755)
     monkeypatch.setenv("PGDYNO_PGPROBE", str(drifting))
     with over(sshd.spec(), tmp_path) as probe:
-        wait_for(lambda: seconds(probe) > 3)
+        wait_until(lambda: seconds(probe) > 3)
     said = with_far(None, probe, [])
     clock = the_clock(said)
     assert clock.drift_ppm is not None

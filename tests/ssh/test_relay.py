@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from pgdyno.remote import RemoteError
 from pgdyno.remote.program_files import pack
 from pgdyno.remote.remote_host import There, through
 from tests.ssh.sshd import Sshd
+from tests.waiting import PATIENCE_S, wait_until
 
 PROGRAM = f"""#!{sys.executable}
 import os, signal, sys
@@ -102,7 +102,7 @@ def test_streams_files_variables_and_the_exit_code(sshd: Sshd, tmp_path: Path, p
         assert kept.stat().st_mode & 0o077 == 0
         process.stdin.close()
         assert until(process, "closed")
-        assert process.wait(60) == 3
+        assert process.wait(PATIENCE_S) == 3
         assert process.stderr is not None
         assert "on standard error" in process.stderr.read()
     assert "PGHOST=10.0.0.7" in lines
@@ -116,7 +116,7 @@ def test_a_signal_is_handed_on(sshd: Sshd, tmp_path: Path, program: Path) -> Non
         until(process, "pid")
         process.send_signal(signal.SIGINT)
         assert "told" in until(process, "told")
-        assert process.wait(60) == 7
+        assert process.wait(PATIENCE_S) == 7
 
 
 def test_a_killed_relay_leaves_nothing_running_on_the_host(sshd: Sshd, tmp_path: Path, program: Path) -> None:
@@ -125,10 +125,7 @@ def test_a_killed_relay_leaves_nothing_running_on_the_host(sshd: Sshd, tmp_path:
         process.kill()
         process.wait()
         # loopback: the other host's processes are ours to see
-        deadline = time.monotonic() + 120
-        while Path(f"/proc/{pid}").exists() or Path(folder).exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        wait_until(lambda: not Path(f"/proc/{pid}").exists() and not Path(folder).exists())
 
 
 def test_a_host_learns_no_password_but_that_of_its_server(tmp_path: Path) -> None:

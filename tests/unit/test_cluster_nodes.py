@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +22,7 @@ from pgdyno.plan import PlannedTrial
 from pgdyno.plan.hosts import SshNode, generators
 from pgdyno.records import Failure, FailureId, Outcome, Stage
 from pgdyno.run import TrialResult
+from tests.waiting import PATIENCE_S, wait_until
 
 RAY = """
 trap '' TERM
@@ -60,10 +60,7 @@ def lives(pid: str) -> bool:
 
 
 def wait_for(file: Path) -> list[str]:
-    deadline = time.monotonic() + 60
-    while not file.exists():
-        assert time.monotonic() < deadline, file
-        time.sleep(0.02)
+    wait_until(file.exists)
     return file.read_text().split()
 
 
@@ -82,10 +79,9 @@ def test_an_abandoned_node_leaves_nothing(tmp_path: Path, why: str) -> None:
             process.terminate()
         if why in ("closed", "frozen"):
             process.stdin.close()
-        process.wait(60)
+        process.wait(PATIENCE_S)
     # one that takes no notice of SIGTERM, and what it left without a parent
-    assert not lives(pid)
-    assert not lives(child)
+    wait_until(lambda: not lives(pid) and not lives(child))
     assert not Path(folder).exists()
     # a driver that is there reads them
     assert logs.exists() == (why == "signal")
@@ -94,7 +90,7 @@ def test_an_abandoned_node_leaves_nothing(tmp_path: Path, why: str) -> None:
 def test_a_node_that_ends_by_itself_is_noticed(tmp_path: Path) -> None:
     with begun(cwd=tmp_path) as process:
         os.kill(int(wait_for(tmp_path / "told")[2]), signal.SIGKILL)
-        assert process.wait(60) == 1
+        assert process.wait(PATIENCE_S) == 1
 
 
 @pytest.mark.parametrize(
@@ -112,7 +108,7 @@ def test_a_node_that_ends_by_itself_is_noticed(tmp_path: Path) -> None:
 )
 def test_a_host_that_does_not_suit_says_why(tmp_path: Path, changes: dict[str, Any], message: str, hint: str) -> None:
     with begun(cwd=tmp_path, **changes) as process:
-        said = process.communicate(timeout=60)[1].decode()
+        said = process.communicate(timeout=PATIENCE_S)[1].decode()
     node = Node(
         "generator-1", "192.0.2.7:6379", None, is_head=False, makes_load=True, host=SshNode("load1", None, None)
     )

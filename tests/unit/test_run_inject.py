@@ -127,13 +127,14 @@ def test_an_exception_in_the_trial_ends_its_events() -> None:
 
 
 def test_plan_events_are_merged_with_the_engine_s_by_time() -> None:
-    injector = Injector([spec("100ms"), spec("0s")], lambda _event, _cutoff: None)
+    injector = Injector([spec("1s"), spec("0s")], lambda _event, _cutoff: None)
     with injector:
         begin(injector)
-        time.sleep(0.3)
+        wait_until(lambda: settled(injector))
     engine: list[dict[str, Any]] = [{"event": "start", "t_us": 0}]
-    engine += [{"event": "interval", "t_us": 100_000}, {"event": "interval", "t_us": 900_000}]
-    merged = injector.put_among([*engine, {"event": "end", "t_us": 1_000_000}])
+    # half a second for the first one to come, and an hour for the second
+    engine += [{"event": "interval", "t_us": 550_000}, {"event": "interval", "t_us": 3_600_000_000}]
+    merged = injector.put_among([*engine, {"event": "end", "t_us": 3_700_000_000}])
     assert [each.get("number", each["event"]) for each in merged] == ["start", 2, "interval", 1, "interval", "end"]
     cut = injector.put_among([{"event": "end", "t_us": 10}])
     assert [each["event"] for each in cut] == ["plan_event", "plan_event", "end"]
