@@ -17,6 +17,8 @@ from tests.unit.doctor_sample import ONLY_WHERE_ASKED
 
 NEEDS = Needs(plan="p", clients=2, scripts=("-b", "select-only"), places=(Place(Path("/var/tmp"), ("data of a",)),))
 
+TOO_LONG_US = 10_000_000
+"""A statement through a real backend takes longer than a system call, and no machine is too busy for it for so long."""
 AWAY = """\
 name = "away"
 [target.away]
@@ -40,8 +42,7 @@ def test_the_way_to_a_server_is_measured(server: Server) -> None:
     assert [check.id for check in checks] == [name for name in CHECKS if name not in ONLY_WHERE_ASKED]
     trip = found["network.round-trip"]
     assert trip.found.endswith(f"to pg18 at {server.host}")
-    # a real statement through a real backend: longer than a system call, shorter than a network
-    assert 5 < float(trip.measured["median_us"]) < 100_000
+    assert 5 < float(trip.measured["median_us"]) < TOO_LONG_US
     assert "postgres" in found["machine.others"].found
     assert server.environment()["PGPASSWORD"] not in str(checks)
 
@@ -57,7 +58,7 @@ def test_a_plans_server_over_the_network_is_reached(
     assert checks == []
     trips = round_trips(find_engine(), servers["away"], "prepared")
     assert trips.count > 1
-    assert 5 < trips.least_us <= trips.median_us < 100_000
+    assert 5 < trips.least_us <= trips.median_us < TOO_LONG_US
 
 
 def test_a_server_that_is_gone_is_unknown(server: Server) -> None:

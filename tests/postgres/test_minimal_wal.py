@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,9 +24,11 @@ from pgdyno.prepare.steps import FROM_BYTES, SETTINGS, VARIABLE, is_worthwhile
 from pgdyno.records import Fingerprint, HostPrint, Preparation
 from pgdyno.run import find_engine
 from pgdyno.targets import Home, Server, SilentProgress, open_target
-from pgdyno.targets.cluster.instance_record import RECORD, InstanceRecord
+from pgdyno.targets.cluster.instance_record import RECORD
 from pgdyno.targets.cluster.processes import servers_in
 from pgdyno.targets.embedded.schema import EmbeddedTarget
+from tests.postgres.runs import connect_by
+from tests.waiting import wait_until
 
 SMALL = Dataset("pgbench", 1)
 DATASETS = [SMALL, Dataset("sbtest", 2_000, 3), Dataset("tpcc", 1, profile="spec")]
@@ -41,7 +42,6 @@ PLANNED = {
     "default_statistics_target": "2000",
 }
 CHECKS = ("amcheck", "pg_visibility")
-DEADLINE_S = 120
 
 
 @pytest.fixture(autouse=True)
@@ -297,20 +297,18 @@ with open_target("t", spec, home=Home.locate(), progress=SilentProgress()) as se
 
 def wait_until_held(connect: Callable[[], psycopg.Connection[tuple[Any, ...]]], goes_on: Callable[[], bool]) -> None:
     """Returns when the load has stopped during its COPY, under wal_level = minimal."""
-    end = time.monotonic() + DEADLINE_S
-    while True:
+
+    def is_held() -> bool:
+        assert goes_on(), "the load ended"
         try:
             with connect() as connection:
                 found = connection.execute(HELD).fetchall()
         except (TargetError, psycopg.OperationalError):
-            # the server restarts for the load
-            found = []
-        if found:
-            assert found == [("minimal",)]
-            return
-        assert goes_on(), "the load ended"
-        assert time.monotonic() < end, "the load does not come to its row"
-        time.sleep(0.02)
+            return False  # the server restarts for the load
+        assert found in ([], [("minimal",)])
+        return bool(found)
+
+    wait_until(is_held)
 
 
 def assert_loads_anew(server: Server, whole: dict[str, object], settings: dict[str, str]) -> None:
@@ -378,10 +376,7 @@ def test_a_kept_cluster_whose_run_is_killed_while_it_loads(warm_home: Home, dies
         child.kill()
         child.wait()
     # a server that was killed is there for the next one until init has taken note
-    until_gone = time.monotonic() + DEADLINE_S
-    while any(Path(f"/proc/{process.pid}").exists() for process in killed):
-        assert time.monotonic() < until_gone
-        time.sleep(0.02)
+    wait_until(lambda: not any(Path(f"/proc/{process.pid}").exists() for process in killed))
     assert "wal_level = 'minimal'" in (cluster / "postgresql.conf").read_text()
     with open_target("t", spec, home=warm_home, progress=SilentProgress()) as server:
         assert server.data_directory == cluster
@@ -391,10 +386,7 @@ def test_a_kept_cluster_whose_run_is_killed_while_it_loads(warm_home: Home, dies
 def connect_to(home: Home) -> psycopg.Connection[tuple[Any, ...]]:
     """Connects to the server that another pgdyno runs. Raises psycopg.OperationalError while it is down."""
     try:
-        (path,) = home.instances.glob(f"*/{RECORD}")
-        record = InstanceRecord.model_validate_json(path.read_bytes())
-        lines = (Path(record.data_directory) / "postmaster.pid").read_text().splitlines()
-        port = lines[3]
-    except (ValueError, OSError, IndexError) as error:
+        (record,) = home.instances.glob(f"*/{RECORD}")
+    except ValueError as error:
         raise psycopg.OperationalError(str(error)) from error
-    return psycopg.connect(host=record.socket_directory, port=port, user="postgres", dbname="pgdyno", autocommit=True)
+    return connect_by(record)

@@ -322,8 +322,8 @@ def test_options_of_the_connection_are_in_force_and_only_the_plan_keeps_them(the
 
 
 EVERYTHING = (
-    PLAN.replace("clients = 2\n", 'clients = 2\nsettings.work_mem = ["5MB", "6MB"]\n')
-    .replace("transactions = 50\nrepeats = 2", 'duration = "2s"\nledger = true\nmin_free_disk = "1kB"')
+    PLAN.replace("clients = 2\n", 'clients = 2\nrate = 100\nsettings.work_mem = ["5MB", "6MB"]\n')
+    .replace("transactions = 50\nrepeats = 2", 'duration = "5s"\nledger = true\nmin_free_disk = "1kB"')
     .replace(
         "[reset]", '[[event]]\nat = "1s"\ndo = "vacuum"\n[[event]]\nat = "1s"\ndo = {{ command = "true" }}\n[reset]'
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import time
 from pathlib import Path
 
 import psycopg
@@ -17,9 +16,10 @@ from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.cluster import instance as instance_module
 from pgdyno.targets.cluster import postmaster as start_module
 from pgdyno.targets.cluster.postmaster import Deadlines, free_port
-from pgdyno.targets.cluster.processes import descendants, identify, servers_in
+from pgdyno.targets.cluster.processes import ProcessId, descendants, identify, servers_in
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.conninfo import conninfo
+from tests.waiting import wait_until
 
 QUICK = {"fsync": "off", "shared_buffers": "16MB"}
 
@@ -83,8 +83,12 @@ def test_a_child_that_ignores_the_end_is_ended(home: Home) -> None:
             connection.execute("SELECT pg_switch_wal()")
         postmaster = identify(postmaster_pid(server))
         assert postmaster is not None
-        while not (shells := [each for each in descendants(postmaster) if b"trap" in command_line(each.pid)]):
-            pass
+
+        def stubborn_children() -> list[ProcessId]:
+            return [each for each in descendants(postmaster) if b"trap" in command_line(each.pid)]
+
+        wait_until(stubborn_children)
+        shells = stubborn_children()
     patched.undo()
     assert not [process for process in shells if process.is_alive()]
     assert not server.data_directory.exists()
@@ -100,8 +104,7 @@ def test_pgdyno_does_not_wait_for_orphans_of_a_killed_postmaster(home: Home) -> 
         assert postmaster is not None
         orphan.halt()
         postmaster.send(signal.SIGKILL)
-        while postmaster.is_alive():
-            time.sleep(0.01)
+        wait_until(lambda: not postmaster.is_alive())
         with pytest.MonkeyPatch.context() as patched:
             # a fast stop, which it would never end by
             patched.setattr(instance_module, "KEPT_DEADLINES", Deadlines(fast_s=1e9, immediate_s=0.2))
@@ -210,8 +213,7 @@ def test_restart_keeps_data_and_settings(home: Home) -> None:
 def test_a_crash_is_seen(home: Home) -> None:
     with open_target("t", spec(), home=home, progress=SilentProgress()) as server:
         os.kill(postmaster_pid(server), 9)
-        while server.alive():
-            pass
+        wait_until(lambda: not server.alive())
         with pytest.raises(TargetError, match="cannot connect to"):
             server.connect()
     assert servers_in(server.data_directory) == []

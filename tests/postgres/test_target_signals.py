@@ -147,8 +147,15 @@ def test_a_signal_ends_all(hold: Hold, warm_home: Home, temporary: Path, number:
     assert nothing_left(warm_home, temporary)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("step", ["asking which", "making a cluster", "starting PostgreSQL"])
+@pytest.mark.parametrize(
+    ("number", "step"),
+    [
+        (signal.SIGTERM, "asking which"),
+        (signal.SIGTERM, "making a cluster"),
+        (signal.SIGINT, "making a cluster"),
+        (signal.SIGINT, "starting PostgreSQL"),
+    ],
+)
 def test_a_signal_in_every_step_ends_all(
     hold: Hold, warm_home: Home, temporary: Path, number: signal.Signals, step: str
 ) -> None:
@@ -169,8 +176,7 @@ def test_a_second_signal_does_not_stop_the_clean_up(hold: Hold, warm_home: Home,
     checkpointer = next(process for process in family if b"checkpointer" in command_line(process))
     checkpointer.send(signal.SIGSTOP)
     holder.process.send_signal(signal.SIGTERM)
-    while "received fast shutdown request" not in Path(facts["log"]).read_text():
-        pass
+    wait_until(lambda: "received fast shutdown request" in Path(facts["log"]).read_text())
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGTERM):
         holder.process.send_signal(number)
     checkpointer.send(signal.SIGCONT)
@@ -247,11 +253,12 @@ def test_a_run_killed_in_initdb_is_swept(hold: Hold, warm_home: Home, temporary:
     warm_home.templates.unlink()
     holder = hold()
     holder.wait_for("making a cluster")
-    while not (data := list(warm_home.instances.glob("*/data"))) or not servers_in(data[0]):
-        pass
+    instances = warm_home.instances
+    wait_until(lambda: any(servers_in(data) for data in instances.glob("*/data")))
+    (data,) = instances.glob("*/data")
     holder.kill()
     assert len(sweep_leftovers(warm_home)) == 1
-    assert servers_in(data[0]) == []
+    assert servers_in(data) == []
     assert nothing_left(warm_home, temporary)
 
 
