@@ -17,7 +17,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, LiteralString
@@ -27,7 +26,7 @@ from psycopg import sql
 
 from pgdyno.targets import Server
 from tests.postgres.pgbench_words import assert_same_words, installed_pgbench, version_of
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 PGDRIVE = Path(sys.executable).parent / "pgdrive"
 TABLESPACES = ('the "fast" one', "pgdyno_init_keys")
@@ -395,7 +394,7 @@ def read_until(process: subprocess.Popen[str], text: str) -> None:
 def interrupt(process: subprocess.Popen[str], number: int = signal.SIGINT) -> str:
     """Sends a signal; what was said after it."""
     process.send_signal(number)
-    said = process.communicate(timeout=60)[1]
+    said = process.communicate(timeout=PATIENCE_S)[1]
     assert process.returncode == 128 + number, said
     return said
 
@@ -448,8 +447,7 @@ def test_a_signal_cancels_the_statement_that_runs(
         blocker.execute("LOCK TABLE pgbench_branches")
         # the truncation waits for the lock, for ever unless it is cancelled
         process = start(server, dbname, "-I", step, over=over)
-        while process.poll() is None and query(server, dbname, WAITING) == [(0,)]:
-            time.sleep(0.02)
+        wait_until(lambda: process.poll() is not None or query(server, dbname, WAITING) != [(0,)])
         said = interrupt(process, number)
         assert said.splitlines()[1:] == ["Cancel request sent", "interrupted; the tables are not complete"]
         blocker.execute("ROLLBACK")

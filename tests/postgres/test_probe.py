@@ -15,7 +15,7 @@ import pytest
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.postgres.probe_process import Probe, probing, program
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 SETTINGS = {"shared_buffers": "32MB", "max_connections": "40", "autovacuum": "off", "checkpoint_timeout": "1h"}
 BY_VERSION = {
@@ -172,6 +172,8 @@ def test_a_commit_storm_waits_for_wal(server: Server) -> None:
 
     def commit(number: int) -> None:
         with server.connect() as connection:
+            # one writes the log late, and the others wait for it, however fast the disk is
+            connection.execute("SET commit_delay = 5000; SET commit_siblings = 0")
             while not stop.is_set():
                 connection.execute("INSERT INTO storm VALUES (1)")
                 commits[number] += 1
@@ -264,7 +266,7 @@ def test_the_probe_does_not_outlive_its_parent(how: str) -> None:
             process.stdout.close()
         if how != "reader":
             assert process.stdout.read().splitlines()[-1].startswith(b'{"event":"end"')
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE_S) == 0
 
 
 def test_a_broken_connection_string_is_refused() -> None:

@@ -17,6 +17,7 @@ from pgdyno.run import find_engine
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.postgres.probe_process import Probe, probing
+from tests.waiting import wait_until
 
 SETTINGS = {
     "shared_buffers": "64MB",
@@ -57,14 +58,14 @@ def vacuums(probe: Probe, table: str) -> dict[str, str]:
 
 def logged_end(probe: Probe, table: str) -> str:
     """Returns the process of a vacuum in the samples, once the server's log reports its end."""
-    deadline = time.monotonic() + 90
-    while True:
+
+    def ended() -> list[str]:
         ends = [line for line in probe.of("log") if line["message"].startswith(f'automatic vacuum of table "{table}"')]
-        for pid in vacuums(probe, table.partition(".")[2]):
-            if any(line["pid"] == int(pid) for line in ends):
-                return pid
-        assert time.monotonic() < deadline, (ends, vacuums(probe, table))
-        time.sleep(0.05)
+        seen = vacuums(probe, table.partition(".")[2])
+        return [pid for pid in seen if any(line["pid"] == int(pid) for line in ends)]
+
+    wait_until(ended)
+    return ended()[0]
 
 
 def test_a_burst_of_full_page_images_is_found_behind_the_checkpoint(disturbed: Server) -> None:
@@ -196,7 +197,4 @@ def tell(environment: dict[str, str], statement: str) -> None:
 
 
 def caught_up(probe: Probe) -> None:
-    deadline = time.monotonic() + 60
-    while probe.rows("replication", application="pgdyno_1")[-1][1]["unreplayed"] > MB:
-        assert time.monotonic() < deadline
-        more(probe, "replication", 1)
+    wait_until(lambda: probe.rows("replication", application="pgdyno_1")[-1][1]["unreplayed"] <= MB)

@@ -146,7 +146,7 @@ def test_a_process_is_found_by_its_parent_with_what_it_uses() -> None:
     """A child with a title of PostgreSQL's burns CPU: the samples of its seconds say as much as it says itself."""
     child = (
         "import os,sys,time\n"
-        "end=time.time()+3\n"
+        "end=time.time()+1.5\n"
         "while time.time()<end: pass\n"
         "print(time.process_time(), flush=True); sys.stdin.read()"
     )
