@@ -17,6 +17,7 @@ from pgdyno.errors import UsageError
 from pgdyno.records import Manifest
 from pgdyno.store import RunData, find_run, load_run
 from pgdyno.store.read_runs import views
+from pgdyno.units import counted
 
 if TYPE_CHECKING:
     import duckdb
@@ -121,7 +122,7 @@ class Run:
         return Table(query, self._data)
 
     def __repr__(self) -> str:
-        return f"<pgdyno run {self.name}: {len(self._data.trials)} trials>"
+        return f"<pgdyno run {self.name}: {counted(len(self._data.trials), 'trial')}>"
 
     def _repr_html_(self) -> str:
         shown = self.sql(
@@ -184,7 +185,7 @@ class Table:
 
     def __repr__(self) -> str:
         with self._relation() as relation:
-            return f"<pgdyno table of {len(relation)} rows: {', '.join(relation.columns)}>"
+            return f"<pgdyno table of {counted(len(relation), 'row')}: {', '.join(relation.columns)}>"
 
     def _repr_html_(self) -> str:
         with self._relation() as relation:
@@ -229,7 +230,7 @@ def _cell(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, bytes):
-        return f"{len(value)} bytes"
+        return counted(len(value), "byte")
     if isinstance(value, Mapping):
         return escape(", ".join(f"{name}={each}" for name, each in value.items()))
     return escape(str(value))

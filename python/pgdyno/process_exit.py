@@ -1,4 +1,4 @@
-"""How the process ends: after a signal, and while libpq still connects in a thread.
+"""How the process ends: after a signal, and while libraries still work in threads.
 
 Ctrl-C, SIGTERM and SIGHUP raise exceptions, so that a command can clean up. An exception raised by a signal handler can
 be lost: in a finalizer or in a weak reference's callback, which the import system uses, Python prints it and continues;
@@ -6,7 +6,7 @@ a library may catch or replace it. A thread therefore checks whether the excepti
 signal again if it does not.
 
 libpq may compute the proof of a password for minutes. A usual exit runs OpenSSL's clean-up meanwhile, and the thread
-then crashes the process with a segmentation fault.
+then crashes the process with a segmentation fault. DuckDB prints that objects leaked.
 """
 
 from __future__ import annotations
@@ -94,6 +94,11 @@ def leave(code: int) -> NoReturn:
     """Ends the process with this exit code; threads that still connect end with it."""
     if all(thread.name != CONNECT_THREAD for thread in threading.enumerate()):
         sys.exit(code)
+    leave_at_once(code)
+
+
+def leave_at_once(code: int) -> NoReturn:
+    """Ends the process with this exit code, and all its threads with it; calls what is registered for the exit."""
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         # a stream whose reader is gone, or that was closed

@@ -92,3 +92,11 @@ def format_bytes(count: int) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
     raise AssertionError("unreachable")
+
+
+def counted(count: int, noun: str, nouns: str | None = None) -> str:
+    """Formats a number of things in English: "1 trial", "2,000 trials".
+
+    `nouns` is the plural if it does not just end in "s".
+    """
+    return f"{count:,} {noun if count == 1 else nouns or f'{noun}s'}"

@@ -6,6 +6,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 
 from pgdyno.errors import ExitCode
 from tests.cli.conftest import BIN
+from tests.waiting import wait_until
 
 PATIENCE_S = 120
 
@@ -89,3 +91,37 @@ def test_the_token_is_said_once_and_logged_nowhere(tmp_path: Path) -> None:
             # pages that name no referrer to others, and never have the token in their address
             assert client.get("/").headers["referrer-policy"] == "same-origin"
         assert (said + ended(process)).count(token) == 1
+
+
+ENDLESS = """
+import sys, threading
+from pathlib import Path
+from pgdyno.live.archive import Archive
+
+def wait(self, request):
+    Path("asked").touch()
+    threading.Event().wait()
+
+Archive.report = wait
+sys.argv = ["pgdyno", "serve", "runs", "--listen=:0"]
+from pgdyno.__main__ import main
+main()
+"""
+
+
+def test_it_ends_while_a_report_is_in_progress_and_prints_nothing(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-c", ENDLESS], cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    assert process.stdout is not None
+    try:
+        port = urlsplit(address_in(process.stdout.readline())).port or 0
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as asking:
+            asking.sendall(f"GET /run/x/report HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+            wait_until((tmp_path / "asked").exists)
+            assert ended(process) == ""
+    finally:
+        process.kill()
+        process.wait(PATIENCE_S)
+        process.stdout.close()

@@ -1,20 +1,28 @@
-"""A run within its budget: pgdyno leaves points out when trials take longer than planned."""
+"""A run within its budget: what does not fit is left out, ended or refused."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
-from pgdyno.experiment.limits.budget_left import BudgetLeft
+import pytest
+
+from pgdyno.experiment.limits.budget_left import BudgetLeft, BudgetUsedError, LoadTooLongError
 from pgdyno.plan import Plan, PlannedTrial, planned_trials
-from pgdyno.plan.reading.read_plan import Budget
+from pgdyno.plan.time_budget.budget import Budget, Room
+from pgdyno.plan.time_budget.time_and_disk import LOAD_S_A_SCALE
 from pgdyno.records import Outcome, Preparation, PrepareStep, TrialRecord
+from pgdyno.targets.load_rate import FILE, keep_load_rate, load_rate
+
+GIB = 1024**3
 
 
-def plan(**sweep: object) -> Plan:
+def plan(versions: Sequence[str] = ("18",), **sweep: object) -> Plan:
     return Plan.model_validate(
         {
             "name": "x",
-            "target": {"pg": {"kind": "embedded", "version": "18"}},
+            "target": {f"pg{version}": {"kind": "embedded", "version": version} for version in versions},
             "workload": {"scripts": ["select-only"]},
             "sweep": {"clients": [1, 2, 4, 8, 16, 32]} | sweep,
             "trial": {"duration": "10s", "repeats": 2},
@@ -29,10 +37,16 @@ class Clock:
         return self.now_s
 
 
-def measured(left: BudgetLeft, clock: Clock, trial: PlannedTrial, seconds: float, load_s: float = 0.0) -> None:
-    assert left.begins() is None
+def budget(of: Plan, seconds: float) -> Budget:
+    return Budget(of, Room(seconds, 24 * GIB, 80 * GIB))
+
+
+def measured(
+    left: BudgetLeft, clock: Clock, trial: PlannedTrial, seconds: float, load_s: float = 0.0, *, loads: bool = True
+) -> None:
+    left.begins([trial])
     clock.now_s += seconds + load_s
-    steps = [PrepareStep(name="load", seconds=load_s)]
+    steps = [PrepareStep(name="load", seconds=load_s)] if loads else []
     left.ended(
         [
             TrialRecord(
@@ -56,27 +70,29 @@ def measured(left: BudgetLeft, clock: Clock, trial: PlannedTrial, seconds: float
 def test_keeps_every_trial_while_they_fit() -> None:
     clock, of = Clock(), plan()
     trials = planned_trials(of)
-    left = BudgetLeft(of, Budget(150, clock.now_s), clock)
+    left = BudgetLeft(of, budget(of, 150), clock)
     assert left.fitting(trials) == (trials, None)
     measured(left, clock, trials[0], 11)
     assert left.fitting(trials[1:]) == (trials[1:], None)
+    assert not left.is_used_up
 
 
 def test_leaves_out_points_when_trials_take_longer() -> None:
     clock, of = Clock(), plan()
     trials = planned_trials(of)
-    left = BudgetLeft(of, Budget(150, clock.now_s), clock)
+    left = BudgetLeft(of, budget(of, 155), clock)
     measured(left, clock, trials[0], 25)
     kept, dropped = left.fitting(trials[1:])
     assert dropped == "for the budget, 3 of 6 points are left out: a trial takes 25s with its preparation"
     assert {1, 32} < {trial.point.clients for trial in kept}
     assert len(kept) == 5
+    assert left.is_used_up
 
 
 def test_a_load_that_took_long_leaves_out_other_scales() -> None:
     clock, of = Clock(), plan(clients=4, scale=[1, 10])
     trials = planned_trials(of)
-    left = BudgetLeft(of, Budget(80, clock.now_s), clock)
+    left = BudgetLeft(of, budget(of, 80), clock)
     measured(left, clock, trials[0], 10, load_s=20)
     kept, dropped = left.fitting(trials[1:])
     assert dropped == (
@@ -85,9 +101,103 @@ def test_a_load_that_took_long_leaves_out_other_scales() -> None:
     assert {trial.point.scale for trial in kept} == {1}
 
 
+def test_a_reset_that_loads_before_every_trial_counts_with_the_trials() -> None:
+    clock, of = Clock(), plan()
+    trials = planned_trials(of)
+    left = BudgetLeft(of, budget(of, 155), clock)
+    measured(left, clock, trials[0], 10, load_s=15)
+    assert left.fitting(trials[1:])[1] is None
+    measured(left, clock, trials[1], 10, load_s=15)
+    assert left.fitting(trials[2:])[1] is not None
+
+
 def test_ends_before_a_trial_that_would_overrun() -> None:
     clock, of = Clock(), plan(clients=4)
     trials = planned_trials(of)
-    left = BudgetLeft(of, Budget(60, clock.now_s), clock)
+    left = BudgetLeft(of, budget(of, 60), clock)
     measured(left, clock, trials[0], 55)
-    assert left.begins() == "the budget of 1m00s is used up"
+    with pytest.raises(BudgetUsedError, match=r"^the budget of 1m00s is used up$"):
+        left.begins(trials[1:])
+    assert left.is_used_up
+
+
+def test_ends_a_preparation_that_overruns_and_lets_the_run_be_closed() -> None:
+    clock, of = Clock(), plan()
+    left = BudgetLeft(of, budget(of, 60), clock)
+    clock.now_s += 68
+    left.check()
+    clock.now_s += 2
+    with pytest.raises(BudgetUsedError, match=r"^the budget of 1m00s is used up$"):
+        left.check()
+    left.check()
+
+
+def test_the_last_steps_of_a_run_take_their_time() -> None:
+    clock, of = Clock(), plan()
+    left = BudgetLeft(of, budget(of, 60), clock)
+    left.end()
+    clock.now_s += 100
+    left.check()
+    left.check_load(1000, 1.0, 900.0)
+
+
+def test_a_load_that_fits_continues() -> None:
+    clock, of = Clock(), plan()
+    left = BudgetLeft(of, budget(of, 60), clock)
+    left.load_begins()
+    for second in range(20):
+        clock.now_s += 1
+        left.check_load(20_000, 1000.0, 19.0 - second)
+
+
+def test_a_load_that_would_overrun_is_ended_with_a_budget_that_would_do() -> None:
+    clock, of = Clock(), plan()
+    left = BudgetLeft(of, budget(of, 60), clock)
+    left.load_begins()
+    # the first second says little about the rate
+    left.check_load(100_000, 1000.0, 100.0)
+    clock.now_s += 2
+    with pytest.raises(LoadTooLongError) as ended:
+        left.check_load(100_000, 1000.0, 98.0)
+    assert ended.value.message == "loading would take about 2m05s, longer than the budget of 1m00s allows"
+    # 12 trials with what is between them, the load, and the start and the end of the run
+    assert ended.value.hint == (
+        "run the same command again, which plans with the speed of this load, or give --budget 4m40s"
+    )
+    assert ended.value.seconds == pytest.approx(125)
+
+
+def test_the_loads_of_other_arms_count_too() -> None:
+    for of, fits in ((plan(), True), (plan(["17", "18"]), False)):
+        clock = Clock()
+        left = BudgetLeft(of, budget(of, 60), clock)
+        left.load_begins()
+        left.check_load(30_000, 1000.0, 30.0)
+        clock.now_s += 2
+        if fits:
+            left.check_load(30_000, 1000.0, 28.0)
+        else:
+            with pytest.raises(LoadTooLongError):
+                left.check_load(30_000, 1000.0, 28.0)
+
+
+def test_the_rate_of_a_load_is_for_its_kind_of_target(tmp_path: Path) -> None:
+    assert load_rate(tmp_path, ["embedded"], "pgbench") == LOAD_S_A_SCALE
+    keep_load_rate(tmp_path, "embedded", "pgbench", 100, 50.0)
+    keep_load_rate(tmp_path, "dsn", "pgbench", 100, 200.0)
+    assert load_rate(tmp_path, ["embedded"], "pgbench") == 0.5
+    assert load_rate(tmp_path, ["embedded", "dsn"], "pgbench") == 2.0
+    assert load_rate(tmp_path, ["embedded"], "sbtest") == LOAD_S_A_SCALE
+
+
+def test_a_short_load_says_nothing_about_the_rate(tmp_path: Path) -> None:
+    keep_load_rate(tmp_path, "embedded", "pgbench", 1, 2.0)
+    assert load_rate(tmp_path, ["embedded"], "pgbench") == LOAD_S_A_SCALE
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"pgbench into embedded": "fast"}', '{"pgbench into embedded": NaN}'])
+def test_a_damaged_file_of_rates_is_ignored(tmp_path: Path, content: str) -> None:
+    (tmp_path / FILE).write_text(content)
+    assert load_rate(tmp_path, ["embedded"], "pgbench") == LOAD_S_A_SCALE
+    keep_load_rate(tmp_path, "embedded", "pgbench", 100, 50.0)
+    assert load_rate(tmp_path, ["embedded"], "pgbench") == 0.5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,9 +14,9 @@ from pgdyno.analyse.series import following
 from pgdyno.errors import UsageError
 from pgdyno.plan import Plan, catalogue, load_plan
 from pgdyno.plan.checks.question import compares_arms
-from pgdyno.plan.time_budget.budget import Room, fit
+from pgdyno.plan.time_budget.budget import ENDING_S, STARTING_S, Budget, Room, fit
 from pgdyno.plan.time_budget.budget_reductions import thin
-from pgdyno.plan.time_budget.time_and_disk import needed_s, trial_count
+from pgdyno.plan.time_budget.time_and_disk import loading_s, needed_s, trial_count
 from pgdyno.records import Point
 from pgdyno.units import parse_duration_s
 
@@ -148,7 +149,7 @@ def test_wal_that_does_not_fit_the_disk() -> None:
 def test_transactions_become_a_duration() -> None:
     fitted = fit(plan(trial={"transactions": 90_000}), room(200))
     assert fitted.plan.trial.transactions is None
-    assert fitted.gave_up[0].endswith("instead of 90000 transactions per client")
+    assert fitted.gave_up[0].endswith("instead of 90,000 transactions per client")
 
 
 def test_too_little_is_refused_with_what_would_do() -> None:
@@ -273,3 +274,29 @@ def test_the_budget_named_in_the_error_is_enough() -> None:
     with pytest.raises(UsageError) as refused:
         fit(wanted, room(60))
     assert fit(wanted, room(needed(refused.value.hint or "") + 1)).plan.trial.repeats == 5
+
+
+def test_a_slow_machine_gets_a_smaller_dataset() -> None:
+    wanted = plan(workload={"scripts": ["select-only"], "scale": 100}, sweep={"clients": 8})
+    slow = replace(room(300), load_s_a_scale=2.0)
+    assert fit(wanted, room(300)).plan.workload.scale == 100
+    fitted = fit(wanted, slow).plan
+    assert loading_s(fitted, fitted.points(), 2.0) <= 75
+    needed = needed_s(fitted, fitted.points(), 2.0)
+    assert needed is not None
+    assert needed <= 300
+
+
+def test_a_budget_includes_the_start_and_the_end_of_the_run_and_what_downloads_took() -> None:
+    budget = Budget(plan(), room(600))
+    assert seconds(budget.fit().plan) <= 600 - STARTING_S - ENDING_S
+    assert seconds(budget.fit(120.0).plan) <= 480 - STARTING_S - ENDING_S
+
+
+def test_what_remains_after_a_long_download_may_be_too_little() -> None:
+    with pytest.raises(UsageError) as refused:
+        Budget(plan(), room(60)).fit(50.0)
+    assert refused.value.message == "a budget of 1m00s is too small for p, because 50s of it passed before"
+    # the next run does not wait for what is downloaded now
+    again = Budget(plan(), room(needed(refused.value.hint or "") + 1)).fit().plan
+    assert again.trial.repeats == 3

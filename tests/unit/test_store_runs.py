@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import StoreError, UsageError
-from pgdyno.store import RunFolder, find_run, list_runs
+from pgdyno.store import RunFolder, find_run, list_runs, newest_first
+from pgdyno.store import find_runs as finding
 from tests.unit.store_sample import STARTED, add_trial, sample_manifest
 
 
@@ -32,6 +33,27 @@ def test_newest_first(runs: Path) -> None:
     newest = list_runs(runs)[0]
     assert newest.manifest is not None
     assert (newest.manifest.plan["name"], newest.trials_done, newest.problem) == ("wide", 0, None)
+
+
+def test_the_newest_first_are_found_as_they_are_listed(runs: Path) -> None:
+    for microseconds in (2, 3, 1):
+        RunFolder.create(runs, sample_manifest(started_at=STARTED + timedelta(hours=1, microseconds=microseconds)))
+    RunFolder.create(runs, sample_manifest(started_at=STARTED + timedelta(minutes=30))).path.rename(runs / "renamed")
+    (runs / "notes").mkdir()
+    (runs / "20261120T111500Z-quick-0000").mkdir()
+    assert list(newest_first(runs)) == [entry.path for entry in list_runs(runs)]
+    assert list(newest_first(runs / "none")) == []
+
+
+def test_a_run_is_found_without_reading_the_others(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    newest, _, oldest = list_runs(runs)
+
+    def refused(_path: Path) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(finding, "_entry", refused)
+    assert find_run("latest", runs).name == newest.name
+    assert find_run(oldest.name, runs).name == oldest.name
 
 
 def test_trials_are_counted_without_partial_ones(runs: Path) -> None:

@@ -17,6 +17,7 @@ from pgdyno.analyse.over_time.steady_state import segments_of, without_memory
 from pgdyno.analyse.over_time.timeline import RunSource
 from pgdyno.analyse.pairs import Metric, value_of
 from pgdyno.analyse.series import Series, label, varying
+from pgdyno.units import counted
 
 FEWEST_RUNS = 12
 """Required for change points."""
@@ -91,7 +92,7 @@ def histories(runs: Mapping[str, RunSource], metric: Metric, fewest_runs: int = 
     made = []
     for (workload, length_s, series, clients), points in kept.items():
         length = f", {length_s:g} s" if length_s is not None else ""
-        name = f"{label(series, names)}, {clients:,} client{'' if clients == 1 else 's'}{length}"
+        name = f"{label(series, names)}, {counted(clients, 'client')}{length}"
         made.append(History(name, workload, tuple(points), change_points([point.figure for point in points])))
     return made
 

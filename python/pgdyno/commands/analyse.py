@@ -19,13 +19,13 @@ from pgdyno.console import Console
 from pgdyno.errors import EngineError, ExitCode, UsageError
 from pgdyno.generators.tasks import Lost
 from pgdyno.records.price import LatencyLimit, latency_limit
-from pgdyno.report import numbers
 from pgdyno.report.analysis import analyse_run, analysis_json, analysis_lines
 from pgdyno.report.digest import digest
 from pgdyno.report.terminal.published import published_lines
 from pgdyno.store import find_run, load_run
 from pgdyno.store.find_runs import named_runs
 from pgdyno.store.object_storage.runs import SUMMARIES, opened
+from pgdyno.units import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def _print_all(found: Iterator[tuple[str, Any]], *, json: bool) -> ExitCode:
         left_out = [{"run": each.place, "reason": each.message, "hint": each.hint} for each in unread]
         print(f'\n], "unread": {json_module.dumps(left_out)}}}')
     else:
-        console.print(f"{numbers.count(count, 'run')} analysed" + (f", {len(unread)} not" if unread else ""))
+        console.print(f"{counted(count, 'run')} analysed" + (f", {len(unread)} not" if unread else ""))
     say_unread(unread)
     return unread[0].exit_code if unread else ExitCode.OK
 
@@ -161,7 +161,7 @@ def _print_findings(run: str, findings: Sequence[Finding], console: Console, *, 
 
 
 def _counted(number: int, severity: Severity) -> str:
-    return f"{number} invalid" if severity is Severity.INVALID else numbers.count(number, severity)
+    return f"{number} invalid" if severity is Severity.INVALID else counted(number, severity)
 
 
 def _figure(value: float | str) -> str:

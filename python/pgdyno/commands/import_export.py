@@ -24,6 +24,7 @@ from pgdyno.store.find_runs import matching_objects, named_runs
 from pgdyno.store.object_storage.address import Address, is_remote
 from pgdyno.store.object_storage.runs import copied, upload
 from pgdyno.terminal import print_utf8
+from pgdyno.units import counted
 
 UNREAD_SHOWN = 20
 
@@ -54,7 +55,7 @@ def import_(
         print(json_module.dumps(said, ensure_ascii=False))
         return
     console = Console(soft_wrap=True)
-    console.print(f"{result.trials} trials written to {run}")
+    console.print(f"{counted(result.trials, 'trial')} written to {run}")
     for note in result.notes:
         if "see manifest.json for the list" not in note:
             console.print(f"note: {note}")

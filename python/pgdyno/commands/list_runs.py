@@ -41,6 +41,8 @@ def _cells(entry: RunEntry) -> list[str]:
         return [entry.name, "", "", "", f"unreadable: {entry.problem}"]
     targets = ", ".join(target.name for target in manifest.targets)
     outcome = manifest.outcome.value if manifest.outcome else "unfinished"
+    if manifest.budget is not None and manifest.budget.dropped:
+        outcome += " within its budget"
     return [entry.name, manifest.workload, targets, f"{entry.trials_done}/{manifest.trials_planned}", outcome]
 
 

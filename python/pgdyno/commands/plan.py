@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json as json_module
 import shutil
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -26,8 +25,7 @@ from pgdyno.plan.executed_code import executed, executed_lines
 from pgdyno.plan.json_schema import schema_text
 from pgdyno.plan.new import write_new_plan
 from pgdyno.plan.plan_output import show_json, show_lines, total, warning_lines
-from pgdyno.plan.reading.read_plan import Budget
-from pgdyno.plan.time_budget.budget import Room, fit
+from pgdyno.plan.time_budget.budget import Budget, Room
 from pgdyno.programs import find_engine
 from pgdyno.run.engine import check_scripts, workload_options
 from pgdyno.units import parse_duration_s
@@ -43,12 +41,16 @@ def within_budget(loaded: LoadedPlan, budget: str | None) -> LoadedPlan:
         raise UsageError(f"cannot use --budget {budget}: {error}") from error
     # imported here: without a budget, `plan check` needs no code of servers
     from pgdyno.targets import Home
+    from pgdyno.targets.load_rate import load_rate
 
     root = Home.locate().root
     there = next(folder for folder in (root, *root.parents) if folder.exists())
-    room = Room(seconds, describe_host().memory_bytes, shutil.disk_usage(there).free)
-    fitted = fit(loaded.plan, room)
-    return replace(loaded, plan=fitted.plan, gave_up=tuple(fitted.gave_up), budget=Budget(seconds, time.monotonic()))
+    kinds = {spec.kind for spec in loaded.plan.target.values()}
+    rate = load_rate(root, kinds, loaded.plan.workload.dataset)
+    room = Room(seconds, describe_host().memory_bytes, shutil.disk_usage(there).free, rate)
+    whole = Budget(loaded.plan, room)
+    fitted = whole.fit()
+    return replace(loaded, plan=fitted.plan, gave_up=tuple(fitted.gave_up), budget=whole)
 
 
 def check(

@@ -18,7 +18,7 @@ from pgdyno.plan.targets import RentedTarget
 from pgdyno.targets import Home
 from pgdyno.targets.provider import Provider, Wanted, needed_providers, provider_of
 from pgdyno.targets.rental import Rental, Resource, is_generator, removed, stamp, take_down
-from pgdyno.units import parse_duration_s
+from pgdyno.units import counted, parse_duration_s
 
 NOTHING = (
     "this machine has rented no servers that are still up; to list those of other machines: pgdyno reap --all --look"
@@ -238,7 +238,7 @@ def _ask_about_others(others: Sequence[Resource], console: Console) -> None:
         return
     for each in others:
         console.print(f"{each.words}: created by {each.owner}, run {each.run}")
-    count = f"{len(others)} resource{'s' if len(others) != 1 else ''} of others"
+    count = f"{counted(len(others), 'resource')} of others"
     if not console.is_terminal:
         raise UsageError(f"removing {count} needs confirmation", hint="confirm with --yes, or name a run: --run RUN")
     if not typer.confirm(f"Remove {count}?", err=True):

@@ -11,6 +11,7 @@ from pgdyno.doctor.check import good, graded, note, unknown, warning
 from pgdyno.doctor.needs import Needs
 from pgdyno.doctor.system import System, count_of_list
 from pgdyno.records import Check
+from pgdyno.units import counted
 
 FEW_CORES = 4
 """With fewer cores, the generator takes a large share of a machine that it shares with the server."""
@@ -67,7 +68,7 @@ def cores(system: System, needs: Needs) -> Check:
     count = system.cpus_allowed()
     if count is None:
         return unknown(name, "the kernel does not report the available processors")
-    found = [f"{count} processor{'s' if count != 1 else ''}"]
+    found = [counted(count, "processor")]
     threads, nodes, limit = threads_per_core(system), numa_nodes(system), system.cpu_limit()
     if threads and threads > 1:
         found.append(f"{threads} to a core")

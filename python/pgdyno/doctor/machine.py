@@ -10,6 +10,7 @@ from pgdyno.doctor.cpu import CpuTimes
 from pgdyno.doctor.needs import Needs
 from pgdyno.doctor.system import System
 from pgdyno.records import Check
+from pgdyno.units import counted
 
 BUSY_NOTE, BUSY_WARNING = 0.03, 0.10
 """Shares of all processors."""
@@ -109,7 +110,7 @@ def open_files(system: System, needs: Needs) -> Check:
     # each load on a standby has its own engine
     most = max(needs.clients, needs.replica_clients)
     wanted, tasks = most + SPARE_FILES, system.tasks_limit()
-    clients = f"{most} client{'s' if most != 1 else ''}"
+    clients = counted(most, "client")
     found = f"{_shown(soft)}, at most {_shown(hard)}; {clients} need about {wanted}"
     if hard is not None and hard < wanted:
         means = "the engine cannot open a connection for every client"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from pgdyno import __version__
 from pgdyno.experiment.preflight_and_fingerprint import check_conditions
 from pgdyno.experiment.rented.rented_servers import Renting
-from pgdyno.experiment.resources import open_resources
+from pgdyno.experiment.resources import Resources, open_resources
 from pgdyno.experiment.resume import new_attempt
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
@@ -20,7 +21,7 @@ from pgdyno.experiment.trials.trial_sequence import Course, Finished
 from pgdyno.messages import Message
 from pgdyno.plan import LoadedPlan, Plan, PlannedTrial, planned_trials, time_needed_s
 from pgdyno.plan.workload import script_files
-from pgdyno.records import Manifest, TargetRecord
+from pgdyno.records import BudgetRecord, Manifest, TargetRecord
 from pgdyno.records.manifest import masked_plan
 from pgdyno.records.price import PriceList
 from pgdyno.report.run_events import Requests
@@ -28,7 +29,7 @@ from pgdyno.report.terminal.progress import LiveView
 from pgdyno.run import Engine
 from pgdyno.store import RunFolder
 from pgdyno.targets import Use
-from pgdyno.units import format_duration
+from pgdyno.units import counted, format_duration
 
 
 def run_experiment(
@@ -46,6 +47,7 @@ def run_experiment(
     Raises PgdynoError if the run cannot begin, and with `check_first` also if a check of the preflight stops it.
     """
     with open_resources(loaded, view, use, renting) as resources:
+        loaded = _fitted_again(loaded, resources)
         plan = loaded.plan
         seed = plan.trial.seed if plan.trial.seed is not None else secrets.randbelow(2**31)
         trials = planned_trials(plan, seed)
@@ -67,13 +69,27 @@ def run_experiment(
             return course.follow(trials if plan.search is None else search_trials(plan, folder, progress))
 
 
+MOST_UNPLANNED_S = 2.0
+"""The time for finding servers that are there; longer, and downloads or rentals have used a part of the budget."""
+
+
+def _fitted_again(loaded: LoadedPlan, resources: Resources) -> LoadedPlan:
+    """Return the plan, reduced again if obtaining its servers took longer than planned. Raises UsageError."""
+    budget, left = loaded.budget, resources.left
+    if budget is None or left is None or left.used_s <= MOST_UNPLANNED_S:
+        return loaded
+    fitted = budget.fit(left.used_s)
+    left.plans(fitted.plan)
+    return replace(loaded, plan=fitted.plan, gave_up=tuple(fitted.gave_up))
+
+
 def _begins(plan: Plan, folder: RunFolder, trials: int) -> str:
     if plan.search is not None:
         return f"searching for the {plan.search.find}, into {folder.path}"
     at_most = "at most " if plan.trial.stops_when_decided else ""
     needed_s = time_needed_s(plan)
     measuring = "" if needed_s is None else f", {format_duration(needed_s)} of measuring"
-    return f"{at_most}{trials} trial{'s' if trials != 1 else ''}{measuring}, into {folder.path}"
+    return f"{at_most}{counted(trials, 'trial')}{measuring}, into {folder.path}"
 
 
 def _manifest(
@@ -103,4 +119,5 @@ def _manifest(
         trials_planned=len(trials),
         order=[trial.slug for trial in trials],
         attempts=[attempt],
+        budget=BudgetRecord(seconds=loaded.budget.seconds) if loaded.budget is not None else None,
     )

@@ -19,6 +19,7 @@ from pgdyno.records import Failure, FailureId, Outcome, Point, Stage, TrialRecor
 from pgdyno.remote.program_files import lua_files
 from pgdyno.run import TrialResult
 from pgdyno.run.process import Running, running_engine
+from pgdyno.units import counted
 
 if TYPE_CHECKING:
     from pgdyno.doctor.needs import Needs
@@ -134,7 +135,7 @@ def open_cluster(
         # asyncssh takes a while to load
         from pgdyno.generators.ssh_hosts import ssh_cluster
 
-        say(f"connecting to {len(hosts)} generators")
+        say(f"connecting to {counted(len(hosts), 'generator')}")
         with ssh_cluster(engine, hosts, rental.journal.keys, say) as cluster:
             yield cluster
         return

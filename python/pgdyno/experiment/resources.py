@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pgdyno.experiment.generators import check_copies, open_cluster
+from pgdyno.experiment.limits.budget_left import BudgetLeft
 from pgdyno.experiment.limits.disk_guard import DiskGuard
 from pgdyno.experiment.rented.rented_servers import Renting, connected, rented
 from pgdyno.messages import Message
@@ -25,14 +26,15 @@ if TYPE_CHECKING:
 
 
 class SetupProgress:
-    """Shows the progress of preparing targets and datasets, and checks the disks, which these fill.
+    """Shows the progress of preparing targets and datasets, and checks the disks, which these fill, and the budget.
 
     It is a `targets.Progress`, whose methods raise StopRunError here.
     """
 
-    def __init__(self, view: LiveView, guard: DiskGuard) -> None:
+    def __init__(self, view: LiveView, guard: DiskGuard, left: BudgetLeft | None) -> None:
         self._view = view
         self._guard = guard
+        self._left = left
 
     def note(self, message: Message) -> None:
         """Show a note; there is no manifest yet."""
@@ -44,15 +46,22 @@ class SetupProgress:
 
     def step(self, text: str) -> None:
         self._view.event(SetUp(text))
-        self._guard.check()
+        self._check()
 
     def bytes(self, done: int, total: int | None) -> None:
         self._view.event(BytesDone(done, total))
-        self._guard.check()
+        self._check()
 
     def rows(self, done: int, total: int, per_s: float, left_s: float) -> None:
         self._view.event(RowsDone(done, total, per_s, left_s))
         self._guard.check()
+        if self._left is not None:
+            self._left.check_load(total, per_s, left_s)
+
+    def _check(self) -> None:
+        self._guard.check()
+        if self._left is not None:
+            self._left.check()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +73,8 @@ class Resources:
     found: Mapping[str, Found]
     """The programs of each server, or the server that was reached."""
     guard: DiskGuard
+    left: BudgetLeft | None
+    """What is left of the budget; None without one."""
     progress: SetupProgress
     use: Use
     """What to do if another pgdyno measures on this host."""
@@ -99,9 +110,10 @@ def open_resources(
     check_copies(loaded)
     home = Home.locate()
     guard = DiskGuard(loaded.plan.trial.min_free_disk)
-    progress = SetupProgress(view, guard)
-    for left in sweep_leftovers(home):
-        progress.note(Message("leftover-removed", "{text}", text=left))
+    left = None if loaded.budget is None else BudgetLeft(loaded.plan, loaded.budget)
+    progress = SetupProgress(view, guard, left)
+    for removed in sweep_leftovers(home):
+        progress.note(Message("leftover-removed", "{text}", text=removed))
     guard.watch("pgdyno's home", home.root)
     servers = servers_of(loaded.plan)
     with rented(loaded.plan, home.root, progress.step, progress.note, renting or Renting()) as rental:
@@ -115,4 +127,4 @@ def open_resources(
             engine = replace(engine, through=rental.through())
         with open_cluster(loaded.plan, engine, rental, progress.step) as cluster:
             how = renting or Renting()
-            yield Resources(engine, home, reached, found, guard, progress, use, cluster, rental, how)
+            yield Resources(engine, home, reached, found, guard, left, progress, use, cluster, rental, how)

@@ -28,6 +28,7 @@ from pgdyno.report.run_events import Requests
 from pgdyno.report.terminal.progress import LiveView
 from pgdyno.store import RunFolder, changed_script
 from pgdyno.targets import Use
+from pgdyno.units import counted
 
 KILLED = "was killed"
 MACHINE_WENT_DOWN = "went down with the machine"
@@ -129,7 +130,7 @@ def resume_experiment(
             if resources.rental is not None:
                 note_rented(resources.rental, progress)
             if searches:
-                progress.show(f"the search continues after {len(trials)} trials, into {folder.path}")
+                progress.show(f"the search continues after {counted(len(trials), 'trial')}, into {folder.path}")
                 return course.follow(search_trials(loaded.plan, folder, progress))
             at_most = "at most " if loaded.plan.trial.stops_when_decided else ""
             progress.show(f"{at_most}{len(todo)} of {len(trials)} trials left to run, into {folder.path}")
@@ -183,7 +184,7 @@ def _left(
     again = {record.number for record in failed} if redo_failed else set()
     todo = [trial for trial in trials if trial.number not in done or trial.number in again]
     rule = folder.manifest.stopping
-    if rule is not None and rule.ended is not None:
+    if rule is not None and rule.ended is not None and not _is_cut_short(folder.manifest):
         # the trials that it left out decide nothing
         todo = [trial for trial in todo if trial.number in again]
     if folder.manifest.plan.get("trial", {}).get("order") == "duet":
@@ -198,8 +199,13 @@ def _left(
     return todo, [done[trial.number] for trial in todo if trial.number in done]
 
 
+def _is_cut_short(manifest: Manifest) -> bool:
+    """Return whether the last attempt left out trials for its budget."""
+    return manifest.budget is not None and bool(manifest.budget.dropped)
+
+
 def _nothing_left(name: str, trials: int, failed: int) -> str:
-    whole = f"all {trials} trials are stored" if trials > 1 else "its trial is stored"
+    whole = f"all {trials:,} trials are stored" if trials > 1 else "its trial is stored"
     return f"cannot resume {name}: it is closed, {whole}{f', {failed} of them failed' if failed else ''}"
 
 
@@ -220,7 +226,10 @@ def _begin_attempt(context: RunContext, progress: RunProgress, made_anew: Sequen
     folder = context.folder
     before = attempts_so_far(folder.manifest)
     now = new_attempt(context.engine.version)
-    folder.update_manifest(ended_at=None, outcome=None, attempts=[*before, now])
+    rule = folder.manifest.stopping
+    if rule is not None and _is_cut_short(folder.manifest):
+        folder.update_manifest(stopping=rule.model_copy(update={"ended": None}))
+    folder.update_manifest(ended_at=None, outcome=None, budget=None, attempts=[*before, now])
     number = len(before) + 1
     progress.note(
         Message(
@@ -253,4 +262,4 @@ def _begin_attempt(context: RunContext, progress: RunProgress, made_anew: Sequen
 
 
 def _counted(slugs: Sequence[str]) -> str:
-    return f"{len(slugs)} trial{'s' if len(slugs) != 1 else ''} ({', '.join(slugs)})"
+    return f"{counted(len(slugs), 'trial')} ({', '.join(slugs)})"

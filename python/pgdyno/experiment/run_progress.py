@@ -30,8 +30,10 @@ from pgdyno.report.terminal.progress import LiveView
 from pgdyno.run import Interval, TrialResult
 from pgdyno.run.process import among
 from pgdyno.store import RunFolder
+from pgdyno.units import counted
 
 SHORTEST_SHOWN_S = 0.5
+MOST_NAMED = 10
 
 
 class RunProgress:
@@ -51,7 +53,8 @@ class RunProgress:
         self._view = view
         self._requests = requests or NoRequests()
         self._trials = list(trials)
-        self._labels = _labels(plan, self._trials)
+        self._places = _places(plan, self._trials)
+        self._labels = _labels(plan, self._places)
         self.later = 0
         """How many trials follow the current one; 0 in a search, which does not know."""
 
@@ -62,7 +65,8 @@ class RunProgress:
     def add(self, trial: PlannedTrial) -> None:
         """Add a trial that a search has chosen. Raises StoreError."""
         self._trials.append(trial)
-        self._labels = _labels(self._plan, self._trials)
+        self._places = _places(self._plan, self._trials)
+        self._labels = _labels(self._plan, self._places)
         self._folder.update_manifest(trials_planned=len(self._trials))
 
     def note(self, message: Message) -> None:
@@ -127,6 +131,37 @@ class RunProgress:
         if wanted is not None:
             raise StopRunError(wanted)
 
+    def dropped(self, trials: Sequence[PlannedTrial], done: Sequence[TrialRecord], budget: str) -> list[Message]:
+        """Return in words which points and repeats the run leaves out for its `budget`; `done` are its trials."""
+        measured = {(each.target, each.point.model_dump_json()) for each in done}
+        missing = [trial for trial in trials if (trial.target, trial.point.model_dump_json()) not in measured]
+        points = list(dict.fromkeys(" at ".join(filter(None, self._places[each.number])) for each in missing))
+        repeats = len(trials) - len(missing)
+        notes = []
+        if points:
+            named = ", ".join(points[:MOST_NAMED]) + (" …" if len(points) > MOST_NAMED else "")
+            notes.append(
+                Message(
+                    "budget-points-dropped",
+                    "completed within the {budget}; {count} point is not measured: {points}",
+                    "completed within the {budget}; {count} points are not measured: {points}",
+                    count=len(points),
+                    budget=budget,
+                    points=named,
+                )
+            )
+        if repeats:
+            notes.append(
+                Message(
+                    "budget-repeats-dropped",
+                    "completed within the {budget}, without {count} repeat of its points",
+                    "completed within the {budget}, without {count} repeats of its points",
+                    count=repeats,
+                    budget=budget,
+                )
+            )
+        return notes
+
     def with_marks(self, result: TrialResult) -> TrialResult:
         """Return `result` with the moments that were marked among its events, in the engine's time."""
         marks = self._requests.marks()
@@ -144,12 +179,15 @@ def _series(plan: Plan, trials: Sequence[PlannedTrial]) -> tuple[dict[int, Serie
     return series, varying(list(series.values()))
 
 
-def _labels(plan: Plan, trials: Sequence[PlannedTrial]) -> dict[int, str]:
-    workload = ", ".join(plan.workload.scripts)
+def _places(plan: Plan, trials: Sequence[PlannedTrial]) -> dict[int, tuple[str, str]]:
+    """Return the series of each trial, by its number, and its clients, in words."""
     series, names = _series(plan, trials)
-    labels = {}
-    for trial in trials:
-        parts = [label(series[trial.number], names)] if names else []
-        clients = trial.point.clients
-        labels[trial.number] = " ".join([*parts, workload, f"{clients} client{'s' if clients != 1 else ''}"])
-    return labels
+    return {
+        trial.number: (label(series[trial.number], names) if names else "", counted(trial.point.clients, "client"))
+        for trial in trials
+    }
+
+
+def _labels(plan: Plan, places: Mapping[int, tuple[str, str]]) -> dict[int, str]:
+    workload = ", ".join(plan.workload.scripts)
+    return {number: " ".join(filter(None, (name, workload, clients))) for number, (name, clients) in places.items()}

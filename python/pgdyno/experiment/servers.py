@@ -11,6 +11,7 @@ from datetime import datetime
 
 from pgdyno.analyse.price import prices_of
 from pgdyno.errors import PgdynoError, TargetError
+from pgdyno.experiment.limits.budget_left import LOAD, LoadTooLongError
 from pgdyno.experiment.preflight_and_fingerprint import keep_server, keep_stamp
 from pgdyno.experiment.rented.cloud_recorder import CloudRecorder
 from pgdyno.experiment.resources import Resources
@@ -19,6 +20,7 @@ from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.hosts import SshSpec
+from pgdyno.plan.time_budget.time_and_disk import pgbench_scale
 from pgdyno.plan.workload import scripts_that_run
 from pgdyno.prepare import Dataset, Preparer, check_extension
 from pgdyno.prepare.cache import read_every_page
@@ -28,6 +30,7 @@ from pgdyno.records.price import HOURS_A_YEAR, PriceList
 from pgdyno.records.trial import target_of
 from pgdyno.targets import Server, fetch_target, open_target
 from pgdyno.targets.estimate import CURRENCY
+from pgdyno.targets.load_rate import keep_load_rate
 from pgdyno.targets.rental import Rental, is_generator
 from pgdyno.units import parse_bytes
 
@@ -324,11 +327,31 @@ class Servers:
         assert trial.point.scale is not None
         dataset = Dataset.of(self._context.plan.workload, trial.point.scale)
         running = self._running[trial.server]
-        prepared = running.preparer.prepare(dataset)
+        prepared = self._prepare(running.preparer, trial.target, dataset)
         for number, directory in enumerate(running.server.replica_directories(), start=1):
             self._resources.guard.watch_cluster(f"{trial.server}, replica {number}", directory)
         keep_stamp(self._context.folder, trial.target, running.server, dataset)
         return prepared
+
+    def _prepare(self, preparer: Preparer, target: str, dataset: Dataset | None) -> Preparation:
+        """Prepare the server of a trial, and keep how fast its dataset was loaded."""
+        if self._resources.left is not None:
+            self._resources.left.load_begins()
+        try:
+            prepared = preparer.prepare(dataset)
+        except LoadTooLongError as error:
+            self._keep_rate(target, dataset, error.seconds)
+            raise
+        for step in prepared.steps:
+            if step.name == LOAD and step.detail == str(dataset):
+                self._keep_rate(target, dataset, step.seconds)
+        return prepared
+
+    def _keep_rate(self, target: str, dataset: Dataset | None, seconds: float) -> None:
+        if dataset is not None:
+            scale = pgbench_scale(dataset.name, dataset.scale, dataset.tables or 0)
+            kind = self._context.plan.target[target].kind
+            keep_load_rate(self._resources.home.root, kind, dataset.name, scale, seconds)
 
 
 def _sessions(plan: Plan, target: str) -> list[dict[str, str]]:

@@ -14,6 +14,7 @@ from pgdyno.errors import EngineError
 from pgdyno.generators.distributed_load import LostError
 from pgdyno.generators.generator_lifecycle import Cluster, Standing
 from pgdyno.records import Check
+from pgdyno.units import counted
 
 CEILING, PATH = "generator.ceiling", "network.round-trip"
 SECONDS = 1.0
@@ -47,7 +48,7 @@ def _ceiling(
         return unknown(CEILING, f"{called(generator)}: not measured: {reached}")
     generator.facts = {**generator.facts, "ceiling_tps": round(reached, 1)}
     most = rounded(reached)
-    by = f"{clients} client{'s' if clients != 1 else ''}"
+    by = counted(clients, "client")
     found = f"{called(generator)}: {most} transactions per second (select-only; {protocol}; {by})"
     measured = {"tps": round(reached, 1)}
     if rate_per_s is not None and rate_per_s > RATE_WARNING * reached:

@@ -20,12 +20,11 @@ from pgdyno.live import run_views
 from pgdyno.live.archive_index import Entry, Index, Search
 from pgdyno.live.control import is_running
 from pgdyno.live.pages import METRICS, archive_row, metric_of, page
-from pgdyno.report import numbers
 from pgdyno.report.export import to_csv
 from pgdyno.report.full_report import report_html
 from pgdyno.store import RunData, load_run
 from pgdyno.store.safe_files import files_below, storing
-from pgdyno.units import format_size
+from pgdyno.units import counted, format_size
 
 MOST = 2_000
 """Largest number of files that a page lists."""
@@ -195,7 +194,7 @@ EXPLAINED: dict[type[Exception] | int, Callable[[Request, Exception], Response]]
 
 
 def _heading(found: int, every: int) -> str:
-    return numbers.count(every, "run") if found == every else f"{found:,} of {numbers.count(every, 'run')}"
+    return counted(every, "run") if found == every else f"{found:,} of {counted(every, 'run')}"
 
 
 def _by_number(version: str) -> tuple[list[int], str]:

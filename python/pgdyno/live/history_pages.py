@@ -24,6 +24,7 @@ from pgdyno.report.answers.comparison import percent
 from pgdyno.report.charts.history import history_chart
 from pgdyno.report.charts.page_figures import Figure, drawn_figure
 from pgdyno.store import RunData, load_run
+from pgdyno.units import counted
 
 MOST_RUNS = 400
 """The newest runs; the records of all their trials are read."""
@@ -66,7 +67,7 @@ class Histories:
         links = {value: "/history?" + urlencode({**request.query_params, "metric": value}) for value, _ in METRICS}
         prints = {each.fingerprint for each in entries}
         context = {
-            "heading": f"{metric.words[:1].upper()}{metric.words[1:]} over {numbers.count(len(runs), 'run')}",
+            "heading": f"{metric.words[:1].upper()}{metric.words[1:]} over {counted(len(runs), 'run')}",
             "metric": metric.value,
             "metrics": [(value, name, links[value]) for value, name in METRICS],
             "machines": len(prints) if len(prints) > 1 else 0,
@@ -104,7 +105,7 @@ def _shown(of: History, metric: Metric, at: int, manifests: dict[str, Manifest])
     elif not of.changes:
         said = f"{span}; its level did not change"
     else:
-        often = "once" if len(of.changes) == 1 else numbers.count(len(of.changes), "time")
+        often = "once" if len(of.changes) == 1 else counted(len(of.changes), "time")
         said = f"{span}; its level changed {often}"
     title = f"{of.workload}, {of.label}: {said}"
     rows = [

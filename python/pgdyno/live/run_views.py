@@ -18,7 +18,7 @@ from pgdyno.report.answers.comparison import comparison_sentence, confounded_lin
 from pgdyno.report.numbers import NOTHING
 from pgdyno.report.several_runs import arms_between
 from pgdyno.store import RunData
-from pgdyno.units import format_size
+from pgdyno.units import counted, format_size
 
 PLOT_WIDTH, PLOT_HEIGHT = 240, 20
 COLOURS = {Verdict.FASTER: "good", Verdict.SLOWER: "bad", Verdict.INCONCLUSIVE: "amber", Verdict.SAME: ""}
@@ -73,7 +73,7 @@ def facts(manifest: Manifest) -> list[tuple[str, str]]:
         ("Tools", f"pgdyno {manifest.pgdyno}, pgdrive {manifest.pgdrive or 'unknown'}"),
     ]
     if host is not None:
-        machine = f"{host.cpu_model}, {numbers.count(host.cores, 'core')}, {format_size(host.memory_bytes)}"
+        machine = f"{host.cpu_model}, {counted(host.cores, 'core')}, {format_size(host.memory_bytes)}"
         found += [("Machine", machine), ("System", f"{host.os}, {host.kernel}, {host.architecture}")]
     return found
 

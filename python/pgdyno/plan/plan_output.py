@@ -22,7 +22,7 @@ from pgdyno.plan.time_budget.time_and_disk import around_s
 from pgdyno.plan.trial_table import same_for_all, trial_length, trial_table
 from pgdyno.plan.trials import PlannedTrial, planned_trials, time_needed_s
 from pgdyno.records.manifest import masked_plan
-from pgdyno.units import format_duration
+from pgdyno.units import counted, format_duration
 
 
 def in_each_trial(plan: Plan) -> list[str]:
@@ -47,7 +47,7 @@ def in_each_trial(plan: Plan) -> list[str]:
 
 
 def _on_replicas(load: ReplicaLoad) -> str:
-    clients = f"{load.clients} client{'s' if load.clients != 1 else ''}"
+    clients = counted(load.clients, "client")
     rate = "" if load.rate is None else f" at {load.rate:g} transactions per second"
     return f"on the replicas at the same time: {', '.join(load.scripts)}, {clients}{rate}, {load.protocol} protocol"
 
@@ -231,7 +231,7 @@ def show_json(loaded: LoadedPlan) -> str:
 def _target(target: TargetSpec) -> str:
     changed = len(target.settings | target.session_settings)
     what = target.describe()
-    return what + (f", {changed} setting{'s' if changed > 1 else ''} changed" if changed else "")
+    return what + (f", {counted(changed, 'setting')} changed" if changed else "")
 
 
 def _load_places(plan: Plan) -> str:
@@ -253,15 +253,15 @@ def total(plan: Plan) -> str:
     if plan.search is not None:
         return "\n".join(search_lines(plan))
     trials = planned_trials(plan)
-    counted = _counted(len(trials), "trial")
+    many = counted(len(trials), "trial")
     if plan.trial.stops_when_decided:
-        counted = f"at most {counted}"
+        many = f"at most {many}"
     needed_s = time_needed_s(plan)
     if needed_s is None:
-        each = f"{plan.trial.transactions:,} transactions per client, without a time limit"
-        lines = [f"{counted}; each ends after {each}"]
+        each = f"{counted(plan.trial.transactions or 0, 'transaction')} per client, without a time limit"
+        lines = [f"{many}; each ends after {each}"]
     else:
-        lines = [f"{counted}, {format_duration(needed_s)} of measuring, plus {_on_top(plan, trials)}"]
+        lines = [f"{many}, {format_duration(needed_s)} of measuring, plus {_on_top(plan, trials)}"]
     if len(trials) > 1:
         lines.append(_order(plan, trials))
     if plan.trial.stops_when_decided:
@@ -287,9 +287,9 @@ def _on_top(plan: Plan, trials: Sequence[PlannedTrial]) -> str:
         settings[trial.target] = asked
     parts = ["starting servers"]
     if loads:
-        parts.append(f"loading ({_counted(loads, 'dataset')})")
+        parts.append(f"loading ({counted(loads, 'dataset')})")
     if restarts:
-        parts.append(f"changing settings ({_counted(restarts, 'time')})")
+        parts.append(f"changing settings ({counted(restarts, 'time')})")
     return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else parts[0]
 
 
@@ -306,17 +306,13 @@ def _order(plan: Plan, trials: Sequence[PlannedTrial]) -> str:
     blocks = trials[-1].block
     open_ = plan.trial.seed is None and by_chance(order, list(plan.target), plan.points())
     drawn = "; each run draws its own order; this is the order of seed 0" if open_ else ""
-    counted = f", {_counted(blocks, 'block')}" if order != "as-listed" else ""
-    return f"order {_ORDERS[order]}{counted}{drawn}"
-
-
-def _counted(count: int, word: str) -> str:
-    return f"{count:,} {word}{'' if count == 1 else 's'}"
+    in_blocks = f", {counted(blocks, 'block')}" if order != "as-listed" else ""
+    return f"order {_ORDERS[order]}{in_blocks}{drawn}"
 
 
 def excluded_lines(plan: Plan) -> list[str]:
     """Formats the number of points that each condition excludes: a condition that excludes none may be a mistake."""
     return [
-        f'excluded by "{condition}": {_counted(count, "point") if count else "nothing"}'
+        f'excluded by "{condition}": {counted(count, "point") if count else "nothing"}'
         for condition, count in zip(plan.sweep.exclude, plan.space().excluded, strict=True)
     ]

@@ -15,7 +15,7 @@ from pgdyno.errors import Problem
 from pgdyno.plan.reading.plan_document import Document
 from pgdyno.plan.values import Model, Positive, Setting, Size
 from pgdyno.records.trial import server_name
-from pgdyno.units import format_bytes, parse_bytes
+from pgdyno.units import counted, format_bytes, parse_bytes
 
 if TYPE_CHECKING:
     from pgdyno.plan.hosts import SshSpec
@@ -150,7 +150,7 @@ class OwnTarget(SeveralInstances):
         if self.replicas is not None:
             count, synchronous = self.replicas.count, self.replicas.synchronous
             waits = "" if synchronous == "off" else f", commits wait for {synchronous}"
-            parts.append(f"{count} replica{'s' if count > 1 else ''}{waits}")
+            parts.append(f"{counted(count, 'replica')}{waits}")
         if self.instances > 1:
             parts.append(f"{self.instances} instances")
         return ", ".join(parts)

@@ -9,7 +9,7 @@ from rich.table import Table
 from pgdyno.plan.model import Plan
 from pgdyno.plan.trials import PlannedTrial, varying
 from pgdyno.plan.workload import phases_s
-from pgdyno.units import format_duration
+from pgdyno.units import counted, format_duration
 
 WIDTH = 80
 GAP = 2
@@ -74,7 +74,7 @@ def trial_length(plan: Plan) -> str:
     together_s = phases_s(plan)
     if together_s is not None:
         count = len(plan.phase)
-        return f"{format_duration(together_s)} in {count} phase{'s' if count > 1 else ''}"
+        return f"{format_duration(together_s)} in {counted(count, 'phase')}"
     if trial.duration is None:
         return f"{trial.transactions:,} tx/client"
     warmup = f"{format_duration(trial.warmup)} + " if trial.warmup else ""

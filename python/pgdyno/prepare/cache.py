@@ -22,6 +22,7 @@ from pgdyno.targets import Server
 from pgdyno.targets.cluster.folders import sync_files
 from pgdyno.targets.cluster.snapshots.cluster_copy import files_below
 from pgdyno.targets.home import storing
+from pgdyno.units import counted
 
 SEGMENT_BYTES = 1 << 30
 """Size of a relation's segment files in a default build."""
@@ -109,7 +110,7 @@ def drop_cache(server: Server, what: Literal["files", "machine"]) -> str:
         finally:
             os.close(handle)
         count += 1
-    return f"{count:,} files of the cluster"
+    return f"{counted(count, 'file')} of the cluster"
 
 
 def shared_buffers_share(server: Server, relations: Sequence[Relation]) -> float | None:
@@ -237,7 +238,7 @@ def prewarm_by_reading(server: Server) -> str:
         for table in tables:
             name = sql.Identifier(table.schema, table.name)
             connection.execute(sql.SQL("SELECT count(*) FROM {}").format(name))
-    return f"{len(tables)} tables"
+    return counted(len(tables), "table")
 
 
 SESSIONS = 8
@@ -277,7 +278,7 @@ def _read(server: Server, dbname: str) -> str:
         except psycopg.Error:
             tables = [sql.Identifier(each.schema, each.name) for each in relations if each.is_table]
             _by_queries(server, dbname, tables)
-            return f"{len(tables)} tables by queries, no indexes: pg_prewarm is not available"
+            return f"{counted(len(tables), 'table')} by queries, no indexes: pg_prewarm is not available"
         size = int(connection.execute("SELECT current_setting('block_size')::int").fetchone()[0])  # type: ignore[index]
         pieces = [piece for each in relations for piece in _pieces(each.oid, each.main_bytes // size)]
         blocks = _by_pieces(server, dbname, pieces)

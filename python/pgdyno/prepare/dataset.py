@@ -22,6 +22,7 @@ from pgdyno.run.process import Event, running_engine
 from pgdyno.run.silent_server import Vigil
 from pgdyno.targets import Progress, Server
 from pgdyno.targets.response_limits import HINT, SilentServerError
+from pgdyno.units import counted
 
 FORMAT = 1
 """The newest format of the stamp that this code reads."""
@@ -51,7 +52,7 @@ class Dataset:
     def __str__(self) -> str:
         if self.tables is None:
             return f"{self.name} at scale {self.scale:,}"
-        return f"{self.name} with {self.tables:,} table{'s' if self.tables > 1 else ''} of {self.scale:,} rows"
+        return f"{self.name} with {counted(self.tables, 'table')} of {counted(self.scale, 'row')}"
 
 
 @dataclass(frozen=True, slots=True)

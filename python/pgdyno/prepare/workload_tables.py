@@ -21,6 +21,7 @@ from pgdyno.run.process import running_engine
 from pgdyno.run.silent_server import Vigil
 from pgdyno.targets import Server
 from pgdyno.targets.response_limits import HINT, SilentServerError
+from pgdyno.units import counted
 
 SBTEST = "sbtest"
 RULE = "every table has the rows that were loaded, numbered from 1"
@@ -36,7 +37,7 @@ def vacuum_sbtest(server: Server, dataset: Dataset) -> str:
     with server.connect() as connection:
         for table in tables:
             connection.execute(sql.SQL("VACUUM {}").format(sql.Identifier(table)))
-    return f"{len(tables):,} tables"
+    return counted(len(tables), "table")
 
 
 def count_sbtest(server: Server, dataset: Dataset) -> tuple[dict[str, int], list[str]]:

@@ -29,7 +29,7 @@ from pgdyno.records.machine import (
     ServerPrint,
     TargetRecord,
 )
-from pgdyno.records.manifest import Attempt, KeptMessage, KeptScript, Manifest, SearchRecord, StoppingRule
+from pgdyno.records.manifest import Attempt, BudgetRecord, KeptMessage, KeptScript, Manifest, SearchRecord, StoppingRule
 from pgdyno.records.measured import (
     ErrorCount,
     Failure,
@@ -52,6 +52,7 @@ __all__ = [
     "ALIGNED_US",
     "FORMAT",
     "Attempt",
+    "BudgetRecord",
     "Check",
     "CheckVerdict",
     "ClockRecord",

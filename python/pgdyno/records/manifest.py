@@ -121,6 +121,14 @@ class StoppingRule(Record):
         return self
 
 
+class BudgetRecord(Record):
+    """The time budget of a run."""
+
+    seconds: float
+    dropped: list[str] = Field(default_factory=list)
+    """Slugs of the planned trials that the run left out to stay within it; see `order`."""
+
+
 class Attempt(Record):
     """One execution of the run's process: the first, and one for each resume."""
 
@@ -187,6 +195,8 @@ class Manifest(Record):
     """None in folders of earlier versions."""
     stopping: StoppingRule | None = None
     """None if the number of repeats was fixed, and in folders of earlier versions."""
+    budget: BudgetRecord | None = None
+    """None without a budget, after a resume, which has none, and in folders of earlier versions."""
     rented: list[RentRecord] = Field(default_factory=list)
     """Costs of its rented servers, by attempt; empty without any, and in folders of earlier versions."""
     imported: ImportRecord | None = None

@@ -100,11 +100,6 @@ def trials(number: int) -> str:
     return ngettext("{count:,} trial", "{count:,} trials", number)
 
 
-def count(number: int, one: str) -> str:
-    """Return `3 runs`, `1 run`: in English, for the terminal and the pages of the live server."""
-    return f"{number:,} {one}{'' if number == 1 else 's'}"
-
-
 def span_of_years(years: float) -> str:
     number = f"{years:g}"
     if years == 1 and current_language() is Language.ENGLISH:

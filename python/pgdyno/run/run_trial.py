@@ -28,6 +28,7 @@ from pgdyno.run.engine import statement_counts, tpcc_figures
 from pgdyno.run.event_effects import with_effects
 from pgdyno.run.event_injection import Injector, failure_of_events
 from pgdyno.run.process import Event, Running, running_engine, understood
+from pgdyno.units import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ def _result(result: TrialResult, injector: Injector, failed: int, max_errors: in
 
 
 def _too_many_errors(result: TrialResult, failed: int, max_errors: int) -> Failure:
-    message = f"stopped after {failed:,} failed transactions; trial.max_errors is {max_errors:,}"
+    message = f"stopped after {counted(failed, 'failed transaction')}; trial.max_errors is {max_errors:,}"
     if result.failure is not None and result.outcome is Outcome.FAILED:
         message = f"{message}; {result.failure.message}"
         return Failure(stage=Stage.RUN, id=FailureId.TOO_MANY_ERRORS, message=message, hint=result.failure.hint)
@@ -212,7 +213,7 @@ def aborted(events: list[Event], end: Event) -> Failure:
     others = end["clients_aborted"] - 1
     message = f"{first['message']} ({where})"
     if others > 0:
-        message += f", and {others} more client{'s' if others > 1 else ''} aborted"
+        message += f", and {counted(others, 'more client')} aborted"
     message += _where_aborted(end.get("generators") or ())
     return Failure(
         stage=Stage.RUN,

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pgdyno.store.find_runs import RunEntry, find_run, list_runs
+    from pgdyno.store.find_runs import RunEntry, find_run, list_runs, newest_first
     from pgdyno.store.read_runs import QueryResult, RunData, load_run, query
     from pgdyno.store.run_folder import RunFolder, changed_script
     from pgdyno.store.trial_tables import EventRow, HistogramRow, IntervalRow, SettingRow, StatementRow
@@ -30,11 +30,12 @@ __all__ = [
     "find_run",
     "list_runs",
     "load_run",
+    "newest_first",
     "query",
 ]
 
 _MODULES = {
-    "find_runs": ("RunEntry", "find_run", "list_runs"),
+    "find_runs": ("RunEntry", "find_run", "list_runs", "newest_first"),
     "read_runs": ("QueryResult", "RunData", "load_run", "query"),
     "run_folder": ("RunFolder", "changed_script"),
     "trial_tables": ("EventRow", "HistogramRow", "IntervalRow", "SettingRow", "StatementRow"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -39,10 +39,15 @@ class RunEntry:
         """Return the start of the run; from its name if the manifest lacks it, else the earliest time."""
         if self.manifest is not None:
             return self.manifest.started_at
-        try:
-            return datetime.strptime(self.name.split("-", 1)[0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
-        except ValueError:
-            return datetime.min.replace(tzinfo=UTC)
+        return _start_in(self.name) or datetime.min.replace(tzinfo=UTC)
+
+
+def _start_in(name: str) -> datetime | None:
+    """Return the second of the start in a name that pgdyno has given; None for another name."""
+    try:
+        return datetime.strptime(name.split("-", 1)[0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+    except ValueError:
+        return None
 
 
 def list_runs(parent: Path) -> list[RunEntry]:
@@ -50,10 +55,31 @@ def list_runs(parent: Path) -> list[RunEntry]:
 
     A parent that does not exist has no runs. Raises StoreError if it cannot be listed.
     """
+    return _in_order(_folders(parent))
+
+
+def newest_first(parent: Path) -> Iterator[Path]:
+    """Yield every folder in `parent`, as `list_runs` sorts them, without reading all manifests.
+
+    The names that pgdyno gives contain the second of the start: only manifests of other folders, and of runs of the
+    same second, are read. Raises StoreError if the parent cannot be listed.
+    """
+    by_second: dict[datetime, list[Path]] = {}
+    for path in _folders(parent):
+        start = _start_in(path.name) or _entry(path).started_at.replace(microsecond=0)
+        by_second.setdefault(start, []).append(path)
+    for _, paths in sorted(by_second.items(), reverse=True):
+        yield from paths if len(paths) == 1 else (entry.path for entry in _in_order(paths))
+
+
+def _folders(parent: Path) -> list[Path]:
     if not parent.exists() and not parent.is_symlink():
         return []
     with storing("list the runs in", parent):
-        paths = [path for path in parent.iterdir() if path.is_dir() and not path.name.startswith(".")]
+        return [path for path in parent.iterdir() if path.is_dir() and not path.name.startswith(".")]
+
+
+def _in_order(paths: Iterable[Path]) -> list[RunEntry]:
     return sorted((_entry(path) for path in paths), key=lambda entry: (entry.started_at, entry.name), reverse=True)
 
 
@@ -77,20 +103,22 @@ def find_run(text: str, parent: Path) -> RunFolder:
     # try a path first, because it is unambiguous
     if "/" in text or (Path(text) / MANIFEST).is_file():
         return RunFolder.open(Path(text).expanduser())
-    runs = list_runs(parent)
     if text == LATEST:
-        if not runs:
+        newest = next(newest_first(parent), None)
+        if newest is None:
             raise StoreError(f"there are no runs in {parent}", hint="pgdyno run quick makes one")
-        return RunFolder.open(runs[0].path)
-    matches = [run for run in runs if run.name == text] or [run for run in runs if text and run.name.startswith(text)]
+        return RunFolder.open(newest)
+    paths = _folders(parent)
+    matches = [path for path in paths if path.name == text]
+    matches = matches or sorted((path for path in paths if text and path.name.startswith(text)), reverse=True)
     if len(matches) > 1:
-        names = ", ".join(run.name for run in matches[:5]) + (", ..." if len(matches) > 5 else "")
+        names = ", ".join(path.name for path in matches[:5]) + (", ..." if len(matches) > 5 else "")
         raise UsageError(f"{text} may be {len(matches)} runs: {names}", hint="type more of the name")
     if not matches:
-        close = get_close_matches(text, [run.name for run in runs], n=1)
+        close = get_close_matches(text, [path.name for path in paths], n=1)
         hint = f"did you mean {close[0]}?" if close else "pgdyno list shows what there is"
         raise StoreError(f"there is no run {text} in {parent}", hint=hint)
-    return RunFolder.open(matches[0].path)
+    return RunFolder.open(matches[0])
 
 
 _WILD = re.compile(r"[*?\[]")

@@ -17,6 +17,7 @@ from pgdyno.plan.model import EventSpec
 from pgdyno.targets.cluster.postmaster import START_DEADLINE_S, find_postmaster
 from pgdyno.targets.cluster.processes import ProcessId, descendants
 from pgdyno.targets.server import Server
+from pgdyno.units import counted
 
 _POLL_S = 0.05
 _END_S = 5.0
@@ -78,7 +79,7 @@ class Acts:
         children = descendants(postmaster)
         for child in children:
             child.send(signal.SIGKILL)
-        return f"{len(children)} processes killed"
+        return f"{counted(len(children), 'process', 'processes')} killed"
 
     def _promote(self, _event: EventSpec, _until: Until) -> str:
         # checked first, so that the primary is not stopped in vain
@@ -91,14 +92,15 @@ class Acts:
             process.send(signal.SIGKILL)
         began = time.monotonic()
         self.server.promote()
-        return f"{len(processes)} processes killed, the replica took over after {time.monotonic() - began:.3f} s"
+        took_s = time.monotonic() - began
+        return f"{counted(len(processes), 'process', 'processes')} killed, the replica took over after {took_s:.3f} s"
 
     def _pause(self, event: EventSpec, until: Until) -> str:
         assert event.lasts is not None
         with paused(_postmaster(self.server)) as count:
             if until.wait(event.lasts):
                 raise TargetError("the trial ended during the pause")
-        return f"{count} processes stopped"
+        return f"{counted(count, 'process', 'processes')} stopped"
 
     def _command(self, command: str, wants_password: bool, until: Until) -> str:
         environment = {**os.environ, **self.server.environment()}

@@ -57,7 +57,10 @@ def figure(number: float | None) -> str:
 
 
 def sessions_line(frame: Frame) -> str:
-    parts = [f"{figure(frame.sessions)} sessions", f"{figure(frame.active_sessions)} active"]
+    parts = [
+        f"{figure(frame.sessions)} {'session' if frame.sessions == 1 else 'sessions'}",
+        f"{figure(frame.active_sessions)} active",
+    ]
     if frame.idle_in_transaction:
         parts.append(f"{figure(frame.idle_in_transaction)} idle in transaction")
     if frame.waiting_for_locks:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,8 @@ from pgdyno.plan import Plan
 from pgdyno.plan.checks.question import compares_arms
 from pgdyno.plan.workload import trial_s
 from pgdyno.records import Host, Manifest
-from pgdyno.store import list_runs, load_run
-from pgdyno.units import format_duration
+from pgdyno.store import RunFolder, load_run, newest_first
+from pgdyno.units import counted, format_duration
 
 if TYPE_CHECKING:
     from pgdyno.analyse.noise_grade import NoiseGrade
@@ -41,18 +42,19 @@ def expected_noise(plan: Plan, runs: Path) -> ExpectedNoise | None:
     here = describe_host()
     repeats = plan.trial.fewest_repeats, plan.trial.most_repeats
     compares = compares_arms(plan, plan.points())
-    for entry in list_runs(runs)[:MOST_RUNS]:
-        if entry.manifest is None or not _is_like(entry.manifest, plan, here):
-            continue
-        # numpy: a first plan is checked without it
-        from pgdyno.analyse.noise_grade import grade_like
-
+    for path in islice(newest_first(runs), MOST_RUNS):
         try:
-            grade = grade_like(load_run(entry.path), repeats, compares=compares)
+            folder = RunFolder.open(path)
+            if not _is_like(folder.manifest, plan, here):
+                continue
+            # numpy: a first plan is checked without it
+            from pgdyno.analyse.noise_grade import grade_like
+
+            grade = grade_like(load_run(folder), repeats, compares=compares)
         except PgdynoError:
             continue
         if grade is not None:
-            return ExpectedNoise(grade, entry.name, entry.manifest.plan["trial"].get("duration"))
+            return ExpectedNoise(grade, folder.name, folder.manifest.plan["trial"].get("duration"))
     return None
 
 
@@ -80,9 +82,9 @@ def expected_noise_line(plan: Plan, runs: Path, found: ExpectedNoise | None) -> 
 
     grade = found.grade
     if grade.is_compared:
-        count = f"{grade.repeats} pairs"
+        count = counted(grade.repeats, "pair")
     else:
-        count = f"{grade.repeats} trials per point, between two such runs"
+        count = f"{counted(grade.repeats, 'trial')} per point, between two such runs"
     effect = percent(grade.detectable, plus=False)
     line = f"expected noise grade {grade.letter}: smallest detectable difference {effect} with {count}, as noisy as "
     line += f"run {found.run}"

@@ -1,4 +1,8 @@
-"""Keeps a run within its budget: what trials and loads really take decides which points are left out."""
+"""Keeps a run within its budget: what trials and loads really take decides what is left out.
+
+A run may take 20 % more than its budget. So nothing begins or continues that would end later than 15 % after it; the
+rest is for the end of the run. See docs/design/budget.md.
+"""
 
 from __future__ import annotations
 
@@ -6,53 +10,137 @@ import math
 import time
 from collections.abc import Callable, Sequence
 
+from pgdyno.experiment.limits.disk_guard import StopRunError
 from pgdyno.plan import Plan, PlannedTrial
-from pgdyno.plan.reading.read_plan import Budget
-from pgdyno.plan.time_budget.budget import thinned
+from pgdyno.plan.time_budget.budget import ENDING_S, Budget, thinned
+from pgdyno.plan.time_budget.time_and_disk import loading_s, needed_s, servers
 from pgdyno.plan.workload import trial_s
 from pgdyno.records import TrialRecord
 from pgdyno.units import format_duration
 
 MOST_OVERRUN = 0.15
-"""The share of the budget by which a trial may exceed it, so that a run takes at most 20 % more with its report."""
 LOAD = "load"
+FINISH_SHARE = 0.25
+"""What follows the rows of a load, in proportion to them: vacuum and keys."""
+FIRST_RATE_S = 2.0
+"""The part of a load that shows its rate."""
+
+
+class BudgetUsedError(StopRunError):
+    """Nothing more fits into the budget."""
+
+
+class LoadTooLongError(BudgetUsedError):
+    """A load was ended, because it would have exceeded the budget."""
+
+    def __init__(self, message: str, seconds: float, *, hint: str) -> None:
+        super().__init__(message, hint=hint)
+        self.seconds = seconds
+        """What the whole load would have taken."""
 
 
 class BudgetLeft:
     """The time that is left of a budget, and the trials that fit into it."""
 
     def __init__(self, plan: Plan, budget: Budget, clock: Callable[[], float] = time.monotonic) -> None:
+        """The budget begins now."""
         self._plan = plan
         self._budget = budget
         self._clock = clock
+        self._first_s = clock()
         self._began_s = 0.0
         self._each_s: list[float] = []
-        """The seconds of each trial, without loading; of a duet, half of its pair's."""
+        """The seconds of each trial, without its first load; of a duet, half of its pair's."""
         self._loaded: dict[tuple[str, int | None], float] = {}
-        """The seconds to load each dataset, by target and scale."""
+        """The seconds to load each dataset, by server and scale."""
+        self._load_began_s: float | None = None
+        self.is_used_up = False
+        """Whether something was left out for the budget."""
+        self._is_over = False
 
-    def begins(self) -> str | None:
-        """Note the start of a trial; return why it must not begin, if the budget is used up."""
+    @property
+    def used_s(self) -> float:
+        """The seconds since the budget began."""
+        return self._clock() - self._first_s
+
+    @property
+    def in_words(self) -> str:
+        return f"budget of {format_duration(self._budget.seconds)}"
+
+    def plans(self, plan: Plan) -> None:
+        """Note that the run measures `plan`, a smaller one than before."""
+        self._plan = plan
+
+    def end(self) -> None:
+        """Note that the run ends: its last steps take the time that they need."""
+        self._is_over = True
+
+    def check(self) -> None:
+        """Raise BudgetUsedError if the budget and its tolerance are used up; once, so that the run can be closed."""
+        if not self._is_over and self._exceeded_in(0.0):
+            raise self._used_up("run the same command again, which needs no more downloads, or give a longer --budget")
+
+    def load_begins(self) -> None:
+        """Note the start of the preparation of a server, which may load its dataset."""
+        self._load_began_s = None
+
+    def check_load(self, rows: int, per_s: float, left_s: float) -> None:
+        """Raise LoadTooLongError if a load of `rows` in all, with `left_s` to go, would exceed the budget."""
+        now_s = self._clock()
+        if self._load_began_s is None:
+            self._load_began_s = now_s
+        whole_s = (1 + FINISH_SHARE) * rows / per_s if per_s > 0 else math.inf
+        left_s += FINISH_SHARE / (1 + FINISH_SHARE) * whole_s
+        # an arm without data could not be compared
+        others = max(0, servers(self._plan) - len({server for server, _ in self._loaded}) - 1)
+        has_rate = now_s - self._load_began_s >= FIRST_RATE_S
+        if self._is_over or not has_rate or not self._exceeded_in(left_s + others * whole_s + self._trial_s()):
+            return
+        self.is_used_up = self._is_over = True
+        message = f"loading would take about {format_duration(round(whole_s))}, longer than the {self.in_words} allows"
+        raise LoadTooLongError(message, whole_s, hint=self._what_would_do(whole_s))
+
+    def _what_would_do(self, whole_s: float) -> str:
+        points = self._plan.points()
+        planned_s = loading_s(self._plan, points) / servers(self._plan)
+        usual = self._budget.room.load_s_a_scale
+        would_do = needed_s(self._plan, points, usual)
+        enough = ""
+        if would_do is not None:
+            more_s = servers(self._plan) * max(0.0, whole_s - planned_s)
+            enough_s = self.used_s + would_do + more_s + ENDING_S
+            enough = f", or give --budget {format_duration(10 * math.ceil(enough_s / 10))}"
+        return f"run the same command again, which plans with the speed of this load{enough}"
+
+    def _exceeded_in(self, seconds: float) -> bool:
+        return self.used_s + seconds > (1 + MOST_OVERRUN) * self._budget.seconds
+
+    def begins(self, trials: Sequence[PlannedTrial]) -> None:
+        """Note the start of `trials`, which run at the same time. Raise BudgetUsedError if they do not fit."""
         self._began_s = self._clock()
-        end_s = self._budget.began_s + (1 + MOST_OVERRUN) * self._budget.seconds
-        if self._each_s and self._began_s + self._plan.at_once * self._trial_s() > end_s:
-            return f"the budget of {format_duration(self._budget.seconds)} is used up"
-        return None
+        if self._each_s and self._exceeded_in(self._needed_s(trials)):
+            raise self._used_up("give a longer --budget")
+
+    def _used_up(self, hint: str) -> BudgetUsedError:
+        self.is_used_up = self._is_over = True
+        return BudgetUsedError(f"the {self.in_words} is used up", hint=hint)
 
     def ended(self, records: Sequence[TrialRecord]) -> None:
         """Note what the trials that ran at the same time have taken."""
         loads_s = 0.0
         for record in records:
             steps = record.prepare.steps if record.prepare is not None else []
-            load_s = sum(step.seconds for step in steps if step.name == LOAD)
-            self._loaded.setdefault((record.target, record.point.scale), load_s)
-            loads_s += load_s
+            dataset = record.server, record.point.scale
+            # later loads belong to a reset that loads before every trial
+            if dataset not in self._loaded:
+                self._loaded[dataset] = math.fsum(step.seconds for step in steps if step.name == LOAD)
+                loads_s += self._loaded[dataset]
         each_s = (self._clock() - self._began_s - loads_s) / len(records)
         self._each_s += [each_s] * len(records)
 
     def fitting(self, todo: Sequence[PlannedTrial]) -> tuple[list[PlannedTrial], str | None]:
         """Return the trials of `todo` whose points fit into the time that is left, and what was left out."""
-        left_s = self._budget.began_s + self._budget.seconds - self._clock()
+        left_s = self._budget.seconds - ENDING_S - self.used_s
         if not self._each_s or self._needed_s(todo) <= left_s:
             return list(todo), None
         kept = self._kept(todo, left_s)
@@ -60,6 +148,7 @@ class BudgetLeft:
         if not kept or fewer == len(points):
             # even one point does not fit: `begins` ends the run
             return list(todo), None
+        self.is_used_up = True
         dropped = len(points) - fewer
         what = f"{dropped} of {len(points)} points {'is' if dropped == 1 else 'are'} left out"
         what_runs = "a trial" if self._plan.at_once == 1 else "a pair of trials"
@@ -76,16 +165,16 @@ class BudgetLeft:
             if kept and self._needed_s(kept) <= left_s:
                 return kept
         # no other dataset can be loaded
-        return [trial for trial in todo if (trial.target, trial.point.scale) in self._loaded]
+        return [trial for trial in todo if (trial.server, trial.point.scale) in self._loaded]
 
     def _trial_s(self) -> float:
         planned_s = (trial_s(self._plan) or 0.0) / self._plan.at_once
-        return max(math.fsum(self._each_s) / len(self._each_s), planned_s)
+        return max(math.fsum(self._each_s) / len(self._each_s), planned_s) if self._each_s else planned_s
 
     def _needed_s(self, todo: Sequence[PlannedTrial]) -> float:
         """Return the seconds of `todo`; datasets that are not loaded yet count in proportion to those that are."""
         per_scale = max((seconds / (scale or 1) for (_, scale), seconds in self._loaded.items()), default=0.0)
-        new = {(trial.target, trial.point.scale) for trial in todo} - self._loaded.keys()
+        new = {(trial.server, trial.point.scale) for trial in todo} - self._loaded.keys()
         return len(todo) * self._trial_s() + math.fsum((scale or 1) * per_scale for _, scale in new)
 
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from pgdyno.errors import ExitCode, PgdynoError, StoreError
 from pgdyno.experiment.generators import Generators
-from pgdyno.experiment.limits.budget_left import BudgetLeft
+from pgdyno.experiment.limits.budget_left import BudgetUsedError, LoadTooLongError
 from pgdyno.experiment.limits.cost_guard import CostGuard
 from pgdyno.experiment.limits.disk_guard import StopRunError
 from pgdyno.experiment.rented.cloud_recorder import CloudRecorder
@@ -26,9 +26,10 @@ from pgdyno.plan import PlannedTrial
 from pgdyno.records import Outcome, TrialRecord
 from pgdyno.run import HookError
 from pgdyno.store import RunFolder, changed_script, load_run
-from pgdyno.units import format_duration
+from pgdyno.units import counted, format_duration
 
 DONE = "came to its end"
+WITHIN_BUDGET = "completed within its budget"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ class Course:
         self._context = context
         self._progress = progress
         self._guard = resources.guard
+        self._left = resources.left
         self._cost = CostGuard(context.plan, resources.rental, resources.renting)
         self._rental = resources.rental
         self._alongside = resources.use.alongside
@@ -72,7 +74,7 @@ class Course:
         KeyboardInterrupt and SystemExit) store nothing of the current trial, close the manifest and reach the caller;
         so does StoreError if a trial cannot be stored.
         """
-        stopped = None
+        reason = stopped = hint = None
         ended = DONE
         self._progress.run_began()
         try:
@@ -82,12 +84,21 @@ class Course:
                 self._hooks.around_run("before_run")
                 reason = self._run_trials(todo)
             except (StopRunError, HookError) as stop:
-                reason = stopped = stop.message
+                if not self._is_complete_without(stop):
+                    reason = stopped = stop.message
+                    hint = stop.hint
+            self._end_budget()
             self._cloud.collect()
             if reason is not None:
                 ended = f"was stopped: {reason}"
                 self._progress.note(Message("stopped", "stopped: {reason}", reason=reason))
+                if hint is not None:
+                    self._progress.show(f"hint: {hint}")
+            elif self._left is not None and self._left.is_used_up and (dropped := self._missing()):
+                ended = WITHIN_BUDGET
+                self._note_dropped(dropped, self._left.in_words)
         except BaseException as error:
+            self._end_budget()
             # nothing that fails here may hide `error`; a second interruption ends the collection
             if not isinstance(error, StoreError):
                 with suppress(PgdynoError, KeyboardInterrupt, SystemExit):
@@ -100,19 +111,16 @@ class Course:
 
     def _run_trials(self, todo: Iterable[PlannedTrial]) -> str | None:
         """Return why the trials ended before the last one, or None if they did not. Raises StopRunError, StoreError."""
-        plan = self._context.plan
-        budget = self._context.loaded.budget
-        left = None if budget is None else BudgetLeft(plan, budget)
-        for place, trials in enumerate(self._within(left, todo)):
+        plan, left = self._context.plan, self._left
+        for place, trials in enumerate(self._within(todo)):
             if place:
                 self._pause()
             self._guard.check()
             self._cost.check(trials[0])
             self._progress.check_requests()
             self._check_scripts()
-            used_up = None if left is None else left.begins()
-            if used_up is not None:
-                return used_up
+            if left is not None:
+                left.begins(trials)
             records = self._runner.run_all(trials)
             if left is not None:
                 left.ended(records)
@@ -133,7 +141,7 @@ class Course:
             if record.failure is not None:
                 self._servers.give_up_unreachable(record.target)
 
-    def _within(self, left: BudgetLeft | None, todo: Iterable[PlannedTrial]) -> Iterator[list[PlannedTrial]]:
+    def _within(self, todo: Iterable[PlannedTrial]) -> Iterator[list[PlannedTrial]]:
         """Yield the trials `todo`, one or those that run at the same time; at the start of each block, only those that
         fit into the time that is left.
         """
@@ -145,8 +153,8 @@ class Course:
         as_listed = self._context.plan.order() == "as-listed"
         waiting, block = self._needed(todo), 0
         while waiting:
-            if left is not None and self._looks is None and (as_listed or waiting[0].block != block):
-                waiting, dropped = left.fitting(waiting)
+            if self._left is not None and self._looks is None and (as_listed or waiting[0].block != block):
+                waiting, dropped = self._left.fitting(waiting)
                 if dropped is not None:
                     self._progress.note(Message("budget-dropped", "{text}", text=dropped))
             at_once = self._context.plan.at_once
@@ -178,9 +186,7 @@ class Course:
         try:
             self._servers.close()
         finally:
-            done = folder.trials()
-            numbers = {record.number for record in done}
-            left = self._needed([trial for trial in self._progress.trials if trial.number not in numbers])
+            done, left = folder.trials(), self._missing()
             outcome = _outcome(done, complete=not left, ended=ended)
             if self._looks is not None and not left and ended == DONE:
                 self._note_looks(self._looks)
@@ -189,11 +195,38 @@ class Course:
             finally:
                 self._write_end(ended, outcome)
             failed = sum(record.outcome is Outcome.FAILED for record in done)
-            if left:
+            if left and ended == WITHIN_BUDGET:
+                self._progress.show(f"to measure what was left out: pgdyno run --resume {folder.path}")
+            elif left:
                 redo = f"; with --redo-failed, {_trials(failed)} again, too" if failed else ""
                 self._progress.show(f"to resume at trial {left[0].number}: pgdyno run --resume {folder.path}{redo}")
             elif failed:
                 self._progress.show(f"to run {_trials(failed)} again: pgdyno run --resume {folder.path} --redo-failed")
+
+    def _missing(self) -> list[PlannedTrial]:
+        """Return the trials that are not stored, and could still decide something."""
+        numbers = {record.number for record in self._context.folder.trials()}
+        return self._needed([trial for trial in self._progress.trials if trial.number not in numbers])
+
+    def _is_complete_without(self, stop: PgdynoError) -> bool:
+        """Return whether the run needs nothing but the trials that did not fit into its budget."""
+        is_used_up = isinstance(stop, BudgetUsedError) and not isinstance(stop, LoadTooLongError)
+        return is_used_up and self._context.plan.search is None and bool(self._context.folder.trials())
+
+    def _end_budget(self) -> None:
+        if self._left is not None:
+            self._left.end()
+
+    def _note_dropped(self, dropped: Sequence[PlannedTrial], budget: str) -> None:
+        """Record the trials that did not fit into the budget."""
+        folder = self._context.folder
+        if folder.manifest.budget is not None:
+            slugs = [trial.slug for trial in dropped]
+            folder.update_manifest(budget=folder.manifest.budget.model_copy(update={"dropped": slugs}))
+        if folder.manifest.stopping is not None:
+            folder.update_manifest(stopping=folder.manifest.stopping.model_copy(update={"ended": "undecided"}))
+        for note in self._progress.dropped(dropped, folder.trials(), budget):
+            self._progress.note(note)
 
     def _run_last_hook(self, outcome: Outcome) -> None:
         try:
@@ -223,7 +256,7 @@ class Course:
 
 
 def _trials(failed: int) -> str:
-    return f"{failed} failed trial{'' if failed == 1 else 's'}"
+    return counted(failed, "failed trial")
 
 
 def _how(error: BaseException) -> str:
@@ -238,4 +271,5 @@ def _how(error: BaseException) -> str:
 def _outcome(done: Sequence[TrialRecord], *, complete: bool, ended: str) -> Outcome:
     if any(record.outcome is not Outcome.FINISHED for record in done):
         return Outcome.FAILED
-    return Outcome.FINISHED if complete and ended == DONE else Outcome.INTERRUPTED
+    is_finished = ended == WITHIN_BUDGET or (complete and ended == DONE)
+    return Outcome.FINISHED if is_finished else Outcome.INTERRUPTED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import ipaddress
+import logging
 import re
 import socket
 import threading
@@ -15,10 +16,11 @@ from pathlib import Path
 import uvicorn
 from starlette.applications import Starlette
 
-from pgdyno.errors import UsageError
+from pgdyno.errors import ExitCode, UsageError
 from pgdyno.live.app import LOOPBACK_NAMES, Access, make_app
 from pgdyno.live.server.connection_limits import BoundedProtocol
 from pgdyno.live.server.request_guard import ENTER, new_token
+from pgdyno.process_exit import leave_at_once
 
 PORT = 8432
 LOOPBACK = "127.0.0.1"
@@ -93,10 +95,20 @@ def serve(runs: Path, address: Address, notify: Callable[[str], None]) -> None:
         notify(url if access.token is None else f"{url}{ENTER}#{access.token}")
         app = make_app(runs, access)
         threading.Thread(target=app.state.archive.read_ahead, daemon=True).start()
-        server = uvicorn.Server(config_of(app))
+        server = _Server(config_of(app))
         # this is the normal way to end
         with suppress(KeyboardInterrupt, SystemExit):
             server.run(sockets=[listening])
+
+
+class _Server(uvicorn.Server):
+    """A server whose end waits for no report in progress: these take up to 20 s, and nobody waits for them."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # it would print that it cancels requests
+        logging.getLogger("uvicorn.error").disabled = True
+        await super().shutdown(sockets)
+        leave_at_once(ExitCode.OK)
 
 
 def access_of(address: Address) -> Access:

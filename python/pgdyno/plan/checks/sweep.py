@@ -14,6 +14,7 @@ from pgdyno.plan.sweeps.points import Space
 from pgdyno.plan.sweeps.spec import SESSION, Place, PointSpec, Sweep, expand_range, is_range
 from pgdyno.plan.targets import NetworkTarget
 from pgdyno.records import Point
+from pgdyno.units import counted
 
 DEFAULT_CONNECTIONS = 100
 """initdb's default of max_connections."""
@@ -116,7 +117,7 @@ def _workers(space: Space, document: Document) -> Iterator[Problem]:
         if point.workers is None or point.workers <= point.clients or place is None or place in said:
             continue
         said.add(place)
-        clients = f"{point.clients} client{'s' if point.clients > 1 else ''}"
+        clients = counted(point.clients, "client")
         message = f"{point.workers} workers are more than {clients}: some would be idle"
         hint = 'leave workers out, begin clients with as many, or write workers = "min(clients, …)"'
         yield document.problem(_in_file(place, document), message, hint)

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -18,6 +18,10 @@ from pgdyno.plan.reading.extends import EXTENDS, moved_in_plan, one_form, read_w
 from pgdyno.plan.reading.plan_document import Document, KeyPath, dotted, in_order, split_assignment
 from pgdyno.plan.reading.plan_files import PlanFile, find_plan
 from pgdyno.plan.reading.problems import schema_problems
+from pgdyno.units import counted
+
+if TYPE_CHECKING:
+    from pgdyno.plan.time_budget.budget import Budget
 
 _HINT = "such as --set trial.duration=5s or --set sweep.clients=[1,2]"
 
@@ -79,7 +83,7 @@ def _place(node: object, key: str | int, path: KeyPath) -> int:
             raise ValueError(f"{around} is a list; its elements are {around}[0] and so on")
         key = int(key)
     if key >= len(node):
-        raise ValueError(f"{around} has {len(node)} elements, counted from 0")
+        raise ValueError(f"{around} has {counted(len(node), 'element')}, counted from 0")
     return key
 
 
@@ -127,15 +131,6 @@ class LoadedPlan:
     """The reductions for a budget, as sentences."""
     budget: Budget | None = None
     """The time that the whole run may take; None: as long as it needs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """The time for a run with all that it prepares."""
-
-    seconds: float
-    began_s: float
-    """When it began, by time.monotonic."""
 
 
 def load_plan(source: str | Path, overrides: Sequence[str] = (), on: str | None = None) -> LoadedPlan:

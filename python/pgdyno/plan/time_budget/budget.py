@@ -8,7 +8,7 @@ that does not fit on the machine at all.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pgdyno.errors import UsageError
 from pgdyno.plan.checks.question import FEWEST_PAIRS, FEWEST_TRIALS, compares_arms
@@ -17,6 +17,7 @@ from pgdyno.plan.sweeps.points import is_computed
 from pgdyno.plan.sweeps.spec import GROUPS, PointSpec, Sweep
 from pgdyno.plan.time_budget.budget_reductions import fit_settings, fit_wal, thin
 from pgdyno.plan.time_budget.time_and_disk import (
+    LOAD_S_A_SCALE,
     around_s,
     dataset_bytes,
     loading_s,
@@ -27,13 +28,17 @@ from pgdyno.plan.time_budget.time_and_disk import (
 )
 from pgdyno.plan.workload import trial_s
 from pgdyno.records import Point
-from pgdyno.units import format_bytes, format_duration
+from pgdyno.units import counted, format_bytes, format_duration
 
 SHORTEST_TRIAL_S = 5.0
 LOADING_SHARE = 0.25
 """The share of the time that loading may take before the dataset is reduced."""
 DISK_SHARE = 0.7
 """The share of free disk for data; WAL and results need the rest."""
+STARTING_S = 5.0
+"""For the checks before the first trial."""
+ENDING_S = 5.0
+"""For the stop of the servers and the report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,32 @@ class Room:
     memory_bytes: int
     disk_bytes: int
     """Free bytes where data directories are."""
+    load_s_a_scale: float = LOAD_S_A_SCALE
+    """The seconds to load a unit of pgbench's scale."""
+    spent_s: float = 0.0
+    """The part of `seconds` that the plan does not get: for starting, downloads and the report."""
+
+    @property
+    def left_s(self) -> float:
+        """The seconds for servers, loads and trials."""
+        return self.seconds - self.spent_s
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The time that the whole run may take, with all that it prepares."""
+
+    asked: Plan
+    """The plan before anything was reduced."""
+    room: Room
+
+    @property
+    def seconds(self) -> float:
+        return self.room.seconds
+
+    def fit(self, used_s: float = 0.0) -> Fitted:
+        """Reduces the plan until it fits into what is left after `used_s`. Raises UsageError."""
+        return fit(self.asked, replace(self.room, spent_s=used_s + STARTING_S + ENDING_S))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +96,22 @@ def fit(plan: Plan, room: Room) -> Fitted:
     largest = _largest_scale(smaller, room)
     for most in _scale_limits(largest):
         at_scale = _with_scales(smaller, most)
-        if loading_s(at_scale, at_scale.points()) > LOADING_SHARE * room.seconds and most > 1:
+        loading = loading_s(at_scale, at_scale.points(), room.load_s_a_scale)
+        if loading > LOADING_SHARE * room.left_s and most > 1:
             continue
-        fitted = _fit_time(at_scale, room.seconds)
+        fitted = _fit_time(at_scale, room)
         if fitted is not None:
             return Fitted(fitted, [*said, *_differences(smaller, fitted), *_about_search(fitted)])
+    used = f", because {format_duration(used_s)} of it passed before" if (used_s := _used_s(room)) >= 1 else ""
     raise UsageError(
-        f"a budget of {format_duration(room.seconds)} is too small for {plan.name}",
-        hint=_what_would_do(plan, _least_s(_with_scales(smaller, 1))),
+        f"a budget of {format_duration(room.seconds)} is too small for {plan.name}{used}",
+        hint=_what_would_do(plan, room.spent_s - used_s + _least_s(_with_scales(smaller, 1), room)),
     )
+
+
+def _used_s(room: Room) -> float:
+    """Returns the seconds that have passed, which the next run does not need: what it downloads is kept."""
+    return max(0.0, room.spent_s - STARTING_S - ENDING_S)
 
 
 def _what_would_do(plan: Plan, least_s: float) -> str:
@@ -158,20 +196,20 @@ def _fewest(plan: Plan) -> int:
     return min(plan.trial.most_repeats, FEWEST_PAIRS if _compares(plan) else FEWEST_TRIALS)
 
 
-def _fit_time(plan: Plan, seconds: float) -> Plan | None:
-    """Shortens trials and removes repeats and points until `plan` takes `seconds`; None if it cannot."""
+def _fit_time(plan: Plan, room: Room) -> Plan | None:
+    """Shortens trials and removes repeats and points until `plan` fits into the time; None if it cannot."""
     points = plan.points()
-    as_it_is = needed_s(plan, points)
-    if as_it_is is not None and as_it_is <= seconds:
+    as_it_is = needed_s(plan, points, room.load_s_a_scale)
+    if as_it_is is not None and as_it_is <= room.left_s:
         return plan
     few = _fewest(plan)
     if plan.trial.stops_when_decided:
         # the largest number determines what each look costs, so it is lowered before the run, and first
-        plan = _with_fewer_repeats(plan, points, seconds)
+        plan = _with_fewer_repeats(plan, points, room)
         if plan.trial.stops_when_decided:
             return plan
     for repeats in range(plan.trial.most_repeats, few - 1, -1):
-        fitted = _with_duration(plan, points, repeats, seconds)
+        fitted = _with_duration(plan, points, repeats, room)
         if fitted is not None:
             return fitted
     if plan.search is not None:
@@ -183,7 +221,7 @@ def _fit_time(plan: Plan, seconds: float) -> Plan | None:
     while low <= high:
         count = (low + high) // 2
         kept = thinned(plan, count)
-        fitted = _with_duration(plan, kept, few, seconds)
+        fitted = _with_duration(plan, kept, few, room)
         if fitted is None:
             high = count - 1
         else:
@@ -192,13 +230,13 @@ def _fit_time(plan: Plan, seconds: float) -> Plan | None:
     return None if found is not None and _compares(plan) and not _compares(found) else found
 
 
-def _with_fewer_repeats(plan: Plan, points: Sequence[Point], seconds: float) -> Plan:
-    """Lowers the largest number of repeats until `plan` takes `seconds`, at the least to the smallest: a number."""
+def _with_fewer_repeats(plan: Plan, points: Sequence[Point], room: Room) -> Plan:
+    """Lowers the largest number of repeats until `plan` fits into the time, at the least to the smallest: a number."""
     fewest, most = plan.trial.fewest_repeats, plan.trial.most_repeats
     for repeats in range(most, fewest, -1):
         fitted = _repeated(plan, f"{fewest}..{repeats}")
-        needed = needed_s(fitted, points)
-        if needed is not None and needed <= seconds:
+        needed = needed_s(fitted, points, room.load_s_a_scale)
+        if needed is not None and needed <= room.left_s:
             return fitted
     return _repeated(plan, fewest)
 
@@ -208,11 +246,12 @@ def _repeated(plan: Plan, repeats: int | str) -> Plan:
     return plan.model_copy(update={"trial": plan.trial.model_copy(update={"repeats": repeats, "margin": margin})})
 
 
-def _with_duration(plan: Plan, points: Sequence[Point], repeats: int, seconds: float) -> Plan | None:
+def _with_duration(plan: Plan, points: Sequence[Point], repeats: int, room: Room) -> Plan | None:
     """Gives `plan` at `points` the longest trials that fit; None if they would be too short."""
     trial = plan.trial.model_copy(update={"repeats": repeats})
     asked = plan.model_copy(update={"trial": trial})
-    each_s = (seconds - around_s(asked, points)) / trial_count(asked, points) * plan.at_once
+    for_trials_s = room.left_s - around_s(asked, points, room.load_s_a_scale)
+    each_s = for_trials_s / trial_count(asked, points) * plan.at_once
     if plan.phase or plan.event:
         # phases and events are the subject of the plan and are not shortened
         return asked if each_s >= (trial_s(plan) or 0.0) else None
@@ -264,14 +303,14 @@ def _computed(sweep: Sweep) -> dict[str, object]:
     return kept
 
 
-def _least_s(plan: Plan) -> float:
+def _least_s(plan: Plan, room: Room) -> float:
     """Returns the seconds of the fewest and shortest trials: one point per arm, or all steps of a search."""
     trial = plan.trial.model_copy(update={"repeats": _fewest(plan)})
     one = plan.model_copy(update={"trial": trial})
     points = plan.points() if plan.search is not None else _fewest_points(plan)
     is_cut = not plan.phase and not plan.event
     each_s = SHORTEST_TRIAL_S if is_cut else trial_s(plan) or SHORTEST_TRIAL_S
-    return around_s(one, points) + trial_count(one, points) * each_s / plan.at_once
+    return around_s(one, points, room.load_s_a_scale) + trial_count(one, points) * each_s / plan.at_once
 
 
 def _fewest_points(plan: Plan) -> list[Point]:
@@ -305,7 +344,7 @@ def _differences(asked: Plan, got: Plan) -> list[str]:
         was = (
             format_duration(before.duration)
             if before.duration is not None
-            else f"{before.transactions} transactions per client"
+            else f"{counted(before.transactions or 0, 'transaction')} per client"
         )
         said.append(f"a trial lasts {format_duration(after.duration or 0.0)} instead of {was}")
     elif after.warmup != before.warmup:
@@ -316,7 +355,7 @@ def _differences(asked: Plan, got: Plan) -> list[str]:
             said.append(f"no margin instead of {before.margin}, because the number of repeats is fixed")
     points = len(asked.points()), len(got.points())
     if points[0] != points[1]:
-        said.append(f"{points[1]} point{'s' if points[1] > 1 else ''} instead of {points[0]}")
+        said.append(f"{counted(points[1], 'point')} instead of {points[0]}")
     scales = max(_scales(asked)), max(_scales(got))
     if scales[0] != scales[1]:
         size = format_bytes(dataset_bytes(got, scales[1]))

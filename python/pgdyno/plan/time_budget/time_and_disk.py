@@ -47,7 +47,7 @@ BYTES_A_ROW_OF_SBTEST = 260
 SCALES_OF_A_WAREHOUSE = 8
 """The size of a TPC-C warehouse with the rows of one trial, in units of pgbench's scale."""
 LOAD_S_A_SCALE = 0.12
-"""COPY, vacuum and keys: about 850,000 rows per second."""
+"""COPY, vacuum and keys: about 850,000 rows per second. `targets.load_rate` knows what this machine has reached."""
 READ_S_A_SCALE = 0.03
 COPY_S_A_SCALE = 0.05
 """For a template or a snapshot."""
@@ -62,10 +62,12 @@ BETWEEN_S = 1.5
 """For a checkpoint, connecting and storing."""
 
 
-def needed_s(plan: Plan, points: Sequence[Point]) -> float | None:
+def needed_s(plan: Plan, points: Sequence[Point], load_s_a_scale: float = LOAD_S_A_SCALE) -> float | None:
     """Returns the seconds of all trials of `plan` at `points`, with loading and resets; None without a limit."""
     each_s = trial_s(plan)
-    return None if each_s is None else around_s(plan, points) + trial_count(plan, points) * each_s / plan.at_once
+    if each_s is None:
+        return None
+    return around_s(plan, points, load_s_a_scale) + trial_count(plan, points) * each_s / plan.at_once
 
 
 def trial_count(plan: Plan, points: Sequence[Point]) -> int:
@@ -84,22 +86,23 @@ def standbys(plan: Plan) -> int:
     return sum(each.count for each in replicas if each is not None)
 
 
-def around_s(plan: Plan, points: Sequence[Point]) -> float:
+def around_s(plan: Plan, points: Sequence[Point], load_s_a_scale: float = LOAD_S_A_SCALE) -> float:
     """Returns the seconds outside of the load: starts, loading, and steps between trials."""
-    between_s = plan.trial.most_repeats * sum(overhead_s(plan, point) for point in visits(plan, points))
+    each_s = (overhead_s(plan, point, load_s_a_scale) for point in visits(plan, points))
+    between_s = plan.trial.most_repeats * sum(each_s)
     pauses_s = plan.trial.pause * max(trial_count(plan, points) - 1, 0)
     starts_s = servers(plan) * START_S + standbys(plan) * REPLICA_S
     if plan.replica_load is not None:
         pauses_s += trial_count(plan, points) * BESIDE_S
-    return starts_s + len(plan.target) * between_s + loading_s(plan, points) + pauses_s
+    return starts_s + len(plan.target) * between_s + loading_s(plan, points, load_s_a_scale) + pauses_s
 
 
-def loading_s(plan: Plan, points: Sequence[Point]) -> float:
+def loading_s(plan: Plan, points: Sequence[Point], load_s_a_scale: float = LOAD_S_A_SCALE) -> float:
     """Returns the seconds to load every scale once into every server, and to copy one for each standby."""
     if plan.workload.dataset == "none":
         return 0.0
     scales = [_pgbench_scale(plan, scale) for scale in {point.scale or plan.workload.size for point in points}]
-    return servers(plan) * LOAD_S_A_SCALE * sum(scales) + standbys(plan) * COPY_S_A_SCALE * max(scales)
+    return servers(plan) * load_s_a_scale * sum(scales) + standbys(plan) * COPY_S_A_SCALE * max(scales)
 
 
 def _pgbench_scale(plan: Plan, scale: int) -> float:
@@ -120,11 +123,11 @@ def pgbench_scale(dataset: str, scale: int, tables: int) -> float:
             return 0.0
 
 
-def overhead_s(plan: Plan, point: Point) -> float:
+def overhead_s(plan: Plan, point: Point, load_s_a_scale: float = LOAD_S_A_SCALE) -> float:
     """Returns the seconds of a trial at `point` outside of its load."""
     reset = plan.reset
     scale = _pgbench_scale(plan, point.scale or plan.workload.size)
-    bring_back = {"template": COPY_S_A_SCALE, "snapshot": COPY_S_A_SCALE, "reload": LOAD_S_A_SCALE}
+    bring_back = {"template": COPY_S_A_SCALE, "snapshot": COPY_S_A_SCALE, "reload": load_s_a_scale}
     seconds = BETWEEN_S + bring_back.get(reset.method, 0.0) * scale
     if reset.restart or reset.method == "snapshot" or point.settings.keys() - plan.sweep.session_names:
         seconds += RESTART_S

@@ -16,6 +16,7 @@ from pgdyno.report import numbers
 from pgdyno.report.terminal.forest_plot import ASCII, UNICODE, Forest
 from pgdyno.report.terminal.text_drawing import printable
 from pgdyno.report.translation import gettext, gettext_each, gettext_noop, listed, ngettext, translated
+from pgdyno.units import counted
 
 LABEL = 22
 WITH_FIGURES = 100
@@ -223,7 +224,7 @@ def _unsettled(of: Comparison) -> list[str]:
         needed = new_run_words(point, point.new_run_pairs, point.new_run_instances, paired=of.paired)
         lines.append(f"{printable(str(point.label))}: {could}{needed}")
     if len(unsettled) > UNSETTLED_SHOWN:
-        lines.append(f"and {len(unsettled) - UNSETTLED_SHOWN} more points that are inconclusive")
+        lines.append(f"and {counted(len(unsettled) - UNSETTLED_SHOWN, 'more inconclusive point')}")
     return lines
 
 

@@ -12,6 +12,7 @@ from rich.text import Text
 from pgdyno.records import Check, CheckVerdict
 from pgdyno.report.terminal.run_report import AMBER, RED
 from pgdyno.report.terminal.text_drawing import printable
+from pgdyno.units import counted
 
 STYLES: Mapping[CheckVerdict, str] = MappingProxyType(
     {
@@ -72,7 +73,7 @@ def _wrapped(text: str, indent: int, width: int | None, style: str = "") -> list
 
 def _counts(checks: Sequence[Check]) -> Text:
     counts = Counter(check.verdict for check in checks)
-    text = Text(f"{len(checks)} check{'s' if len(checks) != 1 else ''}: ")
+    text = Text(f"{counted(len(checks), 'check')}: ")
     for at, verdict in enumerate(verdict for verdict in CheckVerdict if counts[verdict]):
         number = counts[verdict]
         word = verdict.value if number == 1 else PLURALS.get(verdict, verdict.value)

@@ -26,6 +26,7 @@ from pgdyno.report.terminal.published import published_lines
 from pgdyno.report.terminal.scaling_chart import scaling_lines
 from pgdyno.report.terminal.text_drawing import bar, printable, sparkline
 from pgdyno.report.translation import gettext, sentence
+from pgdyno.units import counted
 
 ACCENT = "cyan"
 AMBER = "yellow"
@@ -258,7 +259,7 @@ def _failures(of: Digest, room: int) -> list[Text]:
         text = f"{trial.outcome.value}: trial {trial.number}, {of.trial_name(trial)}, {clients}: {why}"
         lines += [Text(line, RED) for line in _wrapped(text, room, indent=8)]
     if len(of.unfinished) > FAILURES_SHOWN:
-        lines.append(Text(f"and {len(of.unfinished) - FAILURES_SHOWN} more trials that did not finish", RED))
+        lines.append(Text(f"and {counted(len(of.unfinished) - FAILURES_SHOWN, 'more trial')} that did not finish", RED))
     return [Text(""), *lines] if lines else []
 
 

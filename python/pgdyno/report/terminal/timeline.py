@@ -15,6 +15,7 @@ from rich.text import Text
 from pgdyno.report import numbers
 from pgdyno.report.charts.svg import WHOLE_STEPS, linear_ticks
 from pgdyno.report.terminal.text_drawing import printable, sparkline
+from pgdyno.units import counted
 
 LABELS = 8
 """Columns left of the charts."""
@@ -104,7 +105,7 @@ def _waits_title(waits: Mapping[str, Sequence[float]], cores: int | None, *, col
     for at, (name, values) in enumerate(sorted(waits.items(), key=lambda each: -sum(each[1]))):
         title.append(", " if at else "").append("" if colours else f"{LETTERS[name]} ")
         title.append(f"{name} {100 * sum(values) / total:.0f} %", COLOURS[name])
-    return title.append(f"; {cores:,} processor{'s' if cores != 1 else ''}", "dim") if cores else title
+    return title.append(f"; {counted(cores, 'processor')}", "dim") if cores else title
 
 
 def _stacked(waits: Mapping[str, Sequence[float]], height: int, wide: int, *, colours: bool) -> Iterator[Text]:

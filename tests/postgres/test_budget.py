@@ -1,0 +1,137 @@
+"""Runs within a time budget, on a clock of their own: what does not fit is left out, and the run says so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import ExitCode
+from pgdyno.experiment import Finished, run_experiment
+from pgdyno.experiment.limits import budget_left
+from pgdyno.experiment.limits.budget_left import BudgetLeft
+from pgdyno.plan import load_plan
+from pgdyno.plan.time_budget.budget import Budget, Room
+from pgdyno.records import Outcome
+from pgdyno.report.run_events import Noted, RunEnded, RunEvent
+from pgdyno.report.terminal.progress import LiveView
+from pgdyno.store import RunFolder
+from pgdyno.targets import Home
+from pgdyno.targets.load_rate import FILE
+from tests.postgres.runs import pgdyno, postmasters, the_run
+
+PLAN = """\
+name = "within"
+[target.pg18]
+kind = "embedded"
+version = "18"
+settings = {{ fsync = "off", shared_buffers = "16MB" }}
+[workload]
+scripts = ["select-only"]
+scale = 1
+[sweep]
+clients = {clients}
+rate = 200
+[trial]
+duration = "1s"
+repeats = {repeats}
+"""
+GIB = 1024**3
+
+
+class Seen(LiveView):
+    """Keeps the events of a run."""
+
+    def __init__(self) -> None:
+        self.events: list[RunEvent] = []
+
+    def event(self, event: RunEvent) -> None:
+        self.events.append(event)
+
+    @property
+    def notes(self) -> list[str]:
+        return [event.text for event in self.events if isinstance(event, Noted)]
+
+
+@pytest.fixture
+def run(warm_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Finished, Seen]]:
+    monkeypatch.setenv("PGDYNO_HOME", str(warm_home.path))
+
+    def within(
+        seconds: float, clock: Callable[[], float], clients: str = "[1, 2, 4]", repeats: int = 2
+    ) -> tuple[Finished, Seen]:
+        (tmp_path / "within.toml").write_text(PLAN.format(clients=clients, repeats=repeats))
+        loaded = load_plan(tmp_path / "within.toml")
+        budget = Budget(loaded.plan, Room(seconds, 8 * GIB, 8 * GIB))
+        monkeypatch.setattr("pgdyno.experiment.resources.BudgetLeft", partial(BudgetLeft, clock=clock))
+        view = Seen()
+        loaded = replace(loaded, budget=budget)
+        return run_experiment(loaded, tmp_path / "pgdyno-runs", view, check_first=False), view
+
+    return within
+
+
+def twenty_seconds_a_trial(runs: Path) -> Callable[[], float]:
+    """A clock on which every stored trial has taken 20 s."""
+    return lambda: 20.0 * len(list(runs.glob("*/trials/*")))
+
+
+def test_points_that_do_not_fit_are_left_out_named_and_measured_by_a_resume(
+    warm_home: Home, tmp_path: Path, run: Callable[..., tuple[Finished, Seen]]
+) -> None:
+    finished, view = run(90, twenty_seconds_a_trial(tmp_path / "pgdyno-runs"))
+    assert (finished.stopped, finished.failed) == (None, [])
+    manifest, trials = RunFolder.open(finished.folder.path).manifest, finished.folder.trials()
+    assert manifest.outcome is Outcome.FINISHED
+    assert manifest.attempts[-1].ended == "completed within its budget"
+    assert manifest.budget is not None
+    assert manifest.budget.seconds == 90
+    assert [trial.point.clients for trial in trials] == [1, 4, 1, 4]
+    assert sorted([*(trial.slug for trial in trials), *manifest.budget.dropped]) == manifest.order
+    left_out = "completed within the budget of 1m30s; 1 point is not measured: 2 clients"
+    assert left_out in manifest.notes
+    assert RunEnded("completed within its budget", Outcome.FINISHED) in view.events
+    assert view.notes[-1] == f"to measure what was left out: pgdyno run --resume {finished.folder.path}"
+    shown = pgdyno(warm_home, tmp_path, "show")
+    assert left_out in " ".join(shown.stdout.split())
+    assert "finished within its budget" in pgdyno(warm_home, tmp_path, "list").stdout
+    done = pgdyno(warm_home, tmp_path, "run", "--resume", "latest", "--json")
+    assert done.returncode == ExitCode.OK, done.stderr
+    folder = the_run(tmp_path)
+    assert [trial.slug for trial in folder.trials()] == manifest.order
+    assert (folder.manifest.budget, folder.manifest.outcome) == (None, Outcome.FINISHED)
+
+
+def test_repeats_that_do_not_fit_are_counted(tmp_path: Path, run: Callable[..., tuple[Finished, Seen]]) -> None:
+    finished, _ = run(50, twenty_seconds_a_trial(tmp_path / "pgdyno-runs"), "1", 3)
+    assert len(finished.records) == 2
+    manifest = RunFolder.open(finished.folder.path).manifest
+    assert "completed within the budget of 50s, without 1 repeat of its points" in manifest.notes
+    assert manifest.budget is not None
+    assert manifest.budget.dropped == manifest.order[2:]
+
+
+def test_a_load_that_is_too_slow_for_the_budget_ends_the_run_and_the_next_one_knows_its_rate(
+    warm_home: Home, run: Callable[..., tuple[Finished, Seen]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budget_left, "FIRST_RATE_S", 0.0)
+    passed = {"s": 0.0}
+    check_load = BudgetLeft.check_load
+
+    def slow(left: BudgetLeft, rows: int, per_s: float, left_s: float) -> None:
+        passed["s"] += 30
+        check_load(left, rows, per_s / 1e6, left_s)
+
+    monkeypatch.setattr(BudgetLeft, "check_load", slow)
+    finished, view = run(60, lambda: passed["s"])
+    assert finished.stopped is not None
+    assert finished.stopped.startswith("loading would take about ")
+    assert finished.records == []
+    assert RunFolder.open(finished.folder.path).manifest.outcome is Outcome.INTERRUPTED
+    assert any(note.startswith("hint: run the same command again") for note in view.notes)
+    assert list(json.loads((warm_home.root / FILE).read_text())) == ["pgbench into embedded"]
+    assert postmasters(warm_home) == []
