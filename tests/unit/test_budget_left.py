@@ -132,28 +132,32 @@ def test_ends_a_preparation_that_overruns_and_lets_the_run_be_closed() -> None:
     left.check()
 
 
-def test_the_last_steps_of_a_run_take_their_time() -> None:
+def test_the_steps_of_a_trial_that_is_measured_take_their_time() -> None:
     clock, of = Clock(), plan()
     left = BudgetLeft(of, budget(of, 60), clock)
-    left.end()
+    left.begins(planned_trials(of)[:1])
+    with left.preparing():
+        clock.now_s += 50
+        left.check()
     clock.now_s += 100
     left.check()
     left.check_load(1000, 1.0, 900.0)
+    with left.preparing(), pytest.raises(BudgetUsedError):
+        left.check()
 
 
 def test_a_load_that_fits_continues() -> None:
     clock, of = Clock(), plan()
     left = BudgetLeft(of, budget(of, 60), clock)
-    left.load_begins()
-    for second in range(20):
-        clock.now_s += 1
-        left.check_load(20_000, 1000.0, 19.0 - second)
+    with left.preparing():
+        for second in range(20):
+            clock.now_s += 1
+            left.check_load(20_000, 1000.0, 19.0 - second)
 
 
 def test_a_load_that_would_overrun_is_ended_with_a_budget_that_would_do() -> None:
     clock, of = Clock(), plan()
     left = BudgetLeft(of, budget(of, 60), clock)
-    left.load_begins()
     # the first second says little about the rate
     left.check_load(100_000, 1000.0, 100.0)
     clock.now_s += 2
@@ -171,7 +175,6 @@ def test_the_loads_of_other_arms_count_too() -> None:
     for of, fits in ((plan(), True), (plan(["17", "18"]), False)):
         clock = Clock()
         left = BudgetLeft(of, budget(of, 60), clock)
-        left.load_begins()
         left.check_load(30_000, 1000.0, 30.0)
         clock.now_s += 2
         if fits:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -335,10 +335,10 @@ class Servers:
 
     def _prepare(self, preparer: Preparer, target: str, dataset: Dataset | None) -> Preparation:
         """Prepare the server of a trial, and keep how fast its dataset was loaded."""
-        if self._resources.left is not None:
-            self._resources.left.load_begins()
+        left = self._resources.left
         try:
-            prepared = preparer.prepare(dataset)
+            with left.preparing() if left is not None else nullcontext():
+                prepared = preparer.prepare(dataset)
         except LoadTooLongError as error:
             self._keep_rate(target, dataset, error.seconds)
             raise

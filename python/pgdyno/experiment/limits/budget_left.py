@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from pgdyno.experiment.limits.disk_guard import StopRunError
 from pgdyno.plan import Plan, PlannedTrial
@@ -56,7 +57,8 @@ class BudgetLeft:
         self._load_began_s: float | None = None
         self.is_used_up = False
         """Whether something was left out for the budget."""
-        self._is_over = False
+        self._may_end_a_step = True
+        """Whether a step may be ended: the trial that a later one belongs to would be lost."""
 
     @property
     def used_s(self) -> float:
@@ -71,18 +73,20 @@ class BudgetLeft:
         """Note that the run measures `plan`, a smaller one than before."""
         self._plan = plan
 
-    def end(self) -> None:
-        """Note that the run ends: its last steps take the time that they need."""
-        self._is_over = True
-
     def check(self) -> None:
         """Raise BudgetUsedError if the budget and its tolerance are used up; once, so that the run can be closed."""
-        if not self._is_over and self._exceeded_in(0.0):
+        if self._may_end_a_step and self._exceeded_in(0.0):
             raise self._used_up("run the same command again, which needs no more downloads, or give a longer --budget")
 
-    def load_begins(self) -> None:
-        """Note the start of the preparation of a server, which may load its dataset."""
+    @contextmanager
+    def preparing(self) -> Iterator[None]:
+        """Let the steps of the block be ended, which prepare a trial and may load a dataset."""
         self._load_began_s = None
+        self._may_end_a_step = True
+        try:
+            yield
+        finally:
+            self._may_end_a_step = False
 
     def check_load(self, rows: int, per_s: float, left_s: float) -> None:
         """Raise LoadTooLongError if a load of `rows` in all, with `left_s` to go, would exceed the budget."""
@@ -94,9 +98,13 @@ class BudgetLeft:
         # an arm without data could not be compared
         others = max(0, servers(self._plan) - len({server for server, _ in self._loaded}) - 1)
         has_rate = now_s - self._load_began_s >= FIRST_RATE_S
-        if self._is_over or not has_rate or not self._exceeded_in(left_s + others * whole_s + self._trial_s()):
+        if (
+            not self._may_end_a_step
+            or not has_rate
+            or not self._exceeded_in(left_s + others * whole_s + self._trial_s())
+        ):
             return
-        self.is_used_up = self._is_over = True
+        self.is_used_up, self._may_end_a_step = True, False
         message = f"loading would take about {format_duration(round(whole_s))}, longer than the {self.in_words} allows"
         raise LoadTooLongError(message, whole_s, hint=self._what_would_do(whole_s))
 
@@ -117,12 +125,13 @@ class BudgetLeft:
 
     def begins(self, trials: Sequence[PlannedTrial]) -> None:
         """Note the start of `trials`, which run at the same time. Raise BudgetUsedError if they do not fit."""
+        self._may_end_a_step = False
         self._began_s = self._clock()
         if self._each_s and self._exceeded_in(self._needed_s(trials)):
             raise self._used_up("give a longer --budget")
 
     def _used_up(self, hint: str) -> BudgetUsedError:
-        self.is_used_up = self._is_over = True
+        self.is_used_up, self._may_end_a_step = True, False
         return BudgetUsedError(f"the {self.in_words} is used up", hint=hint)
 
     def ended(self, records: Sequence[TrialRecord]) -> None:

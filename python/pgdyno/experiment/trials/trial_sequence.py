@@ -87,7 +87,6 @@ class Course:
                 if not self._is_complete_without(stop):
                     reason = stopped = stop.message
                     hint = stop.hint
-            self._end_budget()
             self._cloud.collect()
             if reason is not None:
                 ended = f"was stopped: {reason}"
@@ -98,7 +97,6 @@ class Course:
                 ended = WITHIN_BUDGET
                 self._note_dropped(dropped, self._left.in_words)
         except BaseException as error:
-            self._end_budget()
             # nothing that fails here may hide `error`; a second interruption ends the collection
             if not isinstance(error, StoreError):
                 with suppress(PgdynoError, KeyboardInterrupt, SystemExit):
@@ -212,10 +210,6 @@ class Course:
         """Return whether the run needs nothing but the trials that did not fit into its budget."""
         is_used_up = isinstance(stop, BudgetUsedError) and not isinstance(stop, LoadTooLongError)
         return is_used_up and self._context.plan.search is None and bool(self._context.folder.trials())
-
-    def _end_budget(self) -> None:
-        if self._left is not None:
-            self._left.end()
 
     def _note_dropped(self, dropped: Sequence[PlannedTrial], budget: str) -> None:
         """Record the trials that did not fit into the budget."""

@@ -315,9 +315,11 @@ def _least_s(plan: Plan, room: Room) -> float:
 
 def _fewest_points(plan: Plan) -> list[Point]:
     """Returns the fewest points that still compare what the plan compares."""
+    if not _compares(plan):
+        return thinned(plan, 1)
     points = plan.points()
-    counts = range(1, len(points) + 1) if _compares(plan) else range(1, 2)
-    return next((kept for count in counts if compares_arms(plan, kept := thinned(plan, count))), points[:1])
+    counts = range(1, len(points) + 1)
+    return next((kept for count in counts if compares_arms(plan, kept := thinned(plan, count))), points)
 
 
 def thinned(plan: Plan, count: int) -> list[Point]:

@@ -60,6 +60,8 @@ BESIDE_S = 1.5
 """For loads on standbys, which connect before a trial begins and end after it."""
 BETWEEN_S = 1.5
 """For a checkpoint, connecting and storing."""
+CLIENT_S = 0.004
+"""To connect a client, and to end its session."""
 
 
 def needed_s(plan: Plan, points: Sequence[Point], load_s_a_scale: float = LOAD_S_A_SCALE) -> float | None:
@@ -128,7 +130,7 @@ def overhead_s(plan: Plan, point: Point, load_s_a_scale: float = LOAD_S_A_SCALE)
     reset = plan.reset
     scale = _pgbench_scale(plan, point.scale or plan.workload.size)
     bring_back = {"template": COPY_S_A_SCALE, "snapshot": COPY_S_A_SCALE, "reload": load_s_a_scale}
-    seconds = BETWEEN_S + bring_back.get(reset.method, 0.0) * scale
+    seconds = BETWEEN_S + CLIENT_S * point.clients + bring_back.get(reset.method, 0.0) * scale
     if reset.restart or reset.method == "snapshot" or point.settings.keys() - plan.sweep.session_names:
         seconds += RESTART_S
     if reset.prewarm != "none" or reset.consistency == "full":
