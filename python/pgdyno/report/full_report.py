@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pgdyno.analyse.comparison import Comparison, compare
 from pgdyno.analyse.over_time.dips import Dip, trial_dips
@@ -23,8 +23,6 @@ from pgdyno.messages import Message
 from pgdyno.records import Outcome, TrialRecord
 from pgdyno.report.digest import Digest, Extras, LongTrial, ProbeSamples, digest, median_trial
 from pgdyno.report.export import markdown_of
-from pgdyno.report.html import Content, render_content, report_content
-from pgdyno.report.paper.typeset import Paper, pdf_of
 from pgdyno.report.preloaded_run import Gathered, without_collector
 from pgdyno.report.sections.cloud_metrics import rented_count
 from pgdyno.report.sections.dips import MOST_DIPS, costliest
@@ -57,6 +55,10 @@ from pgdyno.store.probe_queries import (
 )
 from pgdyno.terminal import visible
 
+if TYPE_CHECKING:
+    from pgdyno.report.html import Content
+    from pgdyno.report.paper.typeset import Paper
+
 _Sum = TypeVar("_Sum", ProcessSum, TableSum, ServerStatementSum)
 MOST_PROBED = 300
 """Trials whose waits, processors and disks are read, so that a page takes at most about ten seconds."""
@@ -72,10 +74,15 @@ class WholeReport:
     language: Language
 
     def html(self) -> str:
+        # templates and charts are loaded where a page is wanted: a run in the terminal needs neither
+        from pgdyno.report.html import render_content
+
         with without_collector(), use_language(self.language):
             return visible(render_content(self.content))
 
     def pdf(self) -> Paper:
+        from pgdyno.report.paper.typeset import pdf_of
+
         with without_collector(), use_language(self.language):
             return pdf_of(self.content)
 
@@ -88,6 +95,8 @@ def whole_report(
     runs: Sequence[RunData], prices: PriceList | None = None, language: Language = Language.ENGLISH
 ) -> WholeReport:
     """Return the report of one run, or of several with the first as the baseline. Raises StoreError and UsageError."""
+    from pgdyno.report.html import report_content
+
     with without_collector(), use_language(language):
         of, extras = everything(runs, prices)
         location = ", ".join(run.folder.location for run in runs)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Subject
-from pgdyno.importers.documents.command_lines import host_of, is_local
 from pgdyno.messages import Message
 from pgdyno.registry import kinds_that_are
 
@@ -39,6 +38,9 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
 
 def _by_commands(subject: Subject) -> Iterator[RuleFinding]:
     """Report what command lines of an import, and the prompts before them, show."""
+    # a run of pgdyno's own needs no parsers of documents
+    from pgdyno.importers.documents.command_lines import host_of, is_local
+
     commands = [
         (sample, sample.trial.imported.command)
         for sample in subject.samples
@@ -84,6 +86,8 @@ def _connects_here(command: str, *, named: bool) -> bool:
     """Return whether `command` connects to its own machine; `named`: PGHOST names another one for commands without a
     host.
     """
+    from pgdyno.importers.documents.command_lines import host_of, is_local
+
     host = host_of(command)
     return host is not None and is_local(host) and not (named and not host)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pgdyno.analyse.comparison import Comparison, Verdict
 from pgdyno.analyse.pairs import Metric
@@ -12,12 +13,13 @@ from pgdyno.analyse.summary import PointSummary
 from pgdyno.published import Published
 from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import comparison_sentence, confounded_line, low_to_high, new_run_words, percent
-from pgdyno.report.charts.interval_bars import MOST_ROWS, forest_chart
-from pgdyno.report.charts.page_figures import Figure, drawn_figure
 from pgdyno.report.charts.palette import Look
 from pgdyno.report.digest import Digest
 from pgdyno.report.report_tables import Table
 from pgdyno.report.translation import gettext, gettext_each, gettext_noop, translated
+
+if TYPE_CHECKING:
+    from pgdyno.report.charts.page_figures import Figure
 
 MOST_COMPARISONS = 8
 MOST_PUBLISHED = 200
@@ -76,6 +78,10 @@ def settling(of: Comparison) -> str:
 
 
 def _compared(of: Digest, each: Comparison, at: int) -> Compared:
+    # sentences of this module are for the terminal, too, which needs no charts
+    from pgdyno.report.charts.interval_bars import forest_chart
+    from pgdyno.report.charts.page_figures import drawn_figure
+
     chief = each.chief
     verdict = chief.verdict if chief is not None else Verdict.INCONCLUSIVE
     figure = first = None
@@ -142,6 +148,8 @@ def _table(of: Comparison) -> Table:
             "±{delta} counts as the same",
             **told,
         )
+    from pgdyno.report.charts.interval_bars import MOST_ROWS
+
     if len(of.points) > MOST_ROWS:
         caption += gettext(". The chart shows the first {count} points", count=MOST_ROWS)
     names = (f"{of.base}, {unit}", f"{of.other}, {unit}")
