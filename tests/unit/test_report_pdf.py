@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
 import sys
 
@@ -16,6 +17,7 @@ from pgdyno.audit import Evidence, Finding, Severity
 from pgdyno.errors import UsageError
 from pgdyno.report.digest import Extras, ProbeSamples, digest
 from pgdyno.report.html import report_content
+from pgdyno.report.paper.front import first_page
 from pgdyno.report.paper.typeset import pdf_of, printed, typeset
 from pgdyno.store.probe_queries import SeriesStep, WaitStep
 from tests.unit.report_sample import STARTED, SampleRun, add_failure, sweep
@@ -140,3 +142,15 @@ def test_without_typst_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(UsageError, match="typst, which is not installed") as raised:
         paper(sweep(clients=(1,), repeats=1, seconds=3))
     assert raised.value.hint == "pip install 'pgdyno[pdf]'"
+
+
+def test_no_heading_stays_on_the_first_page_without_what_is_below_it() -> None:
+    run = sweep(("pg18", "pg17"), clients=(1, 4), repeats=2, seconds=4)
+    of = digest(run)
+    content = report_content(of, "run", Extras(comparisons=compare(within(run, "target", Metric.TPS))))
+    blocks = first_page(content)
+    for at, block in enumerate(blocks):
+        if block["kind"] == "heading":
+            below = list(itertools.takewhile(lambda each: each["kind"] != "heading", blocks[at + 1 :]))
+            # blocks of a higher number are left out first
+            assert block["keep"] >= min(each["keep"] for each in below), block["text"]

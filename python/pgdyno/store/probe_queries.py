@@ -30,7 +30,7 @@ MEANS = (
     ("disk", "utilisation"),
 )
 """Source and metric of shares and numbers averaged over time, which are returned as their mean."""
-FILES_AT_ONCE = 200
+FILES_AT_ONCE = 100
 """Trials per query: DuckDB opens all its files before it reads."""
 
 

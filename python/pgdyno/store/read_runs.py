@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.records import Manifest, TrialRecord
-from pgdyno.store.parquet import connect, fetched_rows, quoted, session, sound, stored
+from pgdyno.store.parquet import MOST_READ, connect, fetched_rows, quoted, session, sound, stored
 from pgdyno.store.probe_tables import (
+    FILES_AT_ONCE,
     Metric,
     Shares,
     Stretches,
@@ -81,11 +82,14 @@ class RunData:
         from pgdyno.store.seconds import fetched_seconds, seconds_query
 
         paths = [path / "intervals.parquet" for path in self._paths.values()]
-        if not paths:
-            return {}
+        seconds: dict[int, Seconds] = {}
         with storing("read", self.folder.path), session() as connection:
-            found = connection.execute(seconds_query(_parquet(paths, IntervalRow)))
-            return fetched_seconds(found, self.folder.path, self._paths)
+            for at in range(0, len(paths), FILES_AT_ONCE):
+                rows = _parquet(paths[at : at + FILES_AT_ONCE], IntervalRow)
+                most = MOST_READ - sum(map(len, seconds.values()))
+                found = connection.execute(seconds_query(rows))
+                seconds |= fetched_seconds(found, self.folder.path, self._paths, most)
+        return seconds
 
     def histograms(self, trial: int | None = None, *, totals: bool | None = None) -> list[HistogramRow]:
         """Return only histograms of whole measured parts (`totals`) or only those of seconds. Raises StoreError."""

@@ -82,14 +82,16 @@ def seconds_query(rows: str) -> str:
     """  # noqa: S608 - names of ours
 
 
-def fetched_seconds(found: duckdb.DuckDBPyConnection, path: Path, trials: Container[int]) -> dict[int, Seconds]:
+def fetched_seconds(
+    found: duckdb.DuckDBPyConnection, path: Path, trials: Container[int], most: int = MOST_READ
+) -> dict[int, Seconds]:
     """Return the seconds of each trial in the result of `seconds_query`.
 
-    Raises StoreError, which names `path`, for more of them than one query may load, and for a trial not in `trials`.
+    Raises StoreError, which names `path`, for more than `most` of them, and for a trial not in `trials`.
     """
     columns: Mapping[str, NDArray[Any]] = found.fetchnumpy()
     numbers, firsts = np.unique(columns["trial"], return_index=True)
-    if len(columns["trial"]) > MOST_READ:
+    if len(columns["trial"]) > most:
         raise StoreError(
             f"cannot read {path}: more than {MOST_READ:,} seconds", hint="ask of fewer trials at once, or with DuckDB"
         )

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
-from pgdyno.audit.subject import Sample, Subject
+from pgdyno.audit.subject import Subject
 from pgdyno.messages import Message
 from pgdyno.records import CheckVerdict
+from pgdyno.store.seconds import Seconds
 
 GAP_US = 1_000_000
 """Largest gap between two intervals that should be contiguous."""
 
 
 def _check(subject: Subject) -> Iterator[RuleFinding]:
-    courses = {sample.number: _bounds(subject, sample) for sample in subject.samples}
-    if not any(courses.values()) and not subject.manifest.preflight:
+    courses = {sample.number: subject.seconds(sample.number) for sample in subject.samples}
+    if all(len(seconds) < 2 for seconds in courses.values()) and not subject.manifest.preflight:
         raise MissingError(
             Message("no-seconds-and-clock", "neither the seconds of a trial nor a check of the clock are recorded")
         )
@@ -30,7 +33,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 check.change,
             )
     for sample in subject.samples:
-        jumps = [(end, begin) for end, begin in courses[sample.number] if abs(begin - end) > GAP_US]
+        jumps = _jumps(courses[sample.number])
         if jumps:
             end, begin = jumps[0]
             yield RuleFinding(
@@ -53,10 +56,11 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
             )
 
 
-def _bounds(subject: Subject, sample: Sample) -> list[tuple[float, float]]:
-    """Yield the end of each interval with the start of the next."""
-    seconds = subject.seconds(sample.number)
-    return list(zip(seconds.to_us[:-1].tolist(), seconds.from_us[1:].tolist(), strict=True))
+def _jumps(seconds: Seconds) -> list[tuple[float, float]]:
+    """Return the end of each interval that the next one does not follow, with the start of that."""
+    ends, begins = seconds.to_us[:-1], seconds.from_us[1:]
+    there = np.abs(begins - ends) > GAP_US
+    return list(zip(ends[there].tolist(), begins[there].tolist(), strict=True))
 
 
 RULE = Rule(

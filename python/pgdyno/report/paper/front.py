@@ -129,8 +129,8 @@ def _others(content: Content) -> Iterator[Block]:
             yield heading(gettext("Peak and knee of each series"), keep=1)
             yield table(content["peaks"], keep=1)
         return
-    yield heading(gettext("Comparison"), keep=2)
     others = [f"{each.sentence}." for each in comparisons[1:]]
+    yield heading(gettext("Comparison"), keep=3 if others else 4)
     if others:
         yield listed(others, keep=3)
     yield table(comparisons[0].table, keep=4)
