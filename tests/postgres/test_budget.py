@@ -16,12 +16,12 @@ from pgdyno.experiment.limits import budget_left
 from pgdyno.experiment.limits.budget_left import BudgetLeft
 from pgdyno.plan import load_plan
 from pgdyno.plan.time_budget.budget import Budget, Room
+from pgdyno.plan.time_budget.load_rate import FILE
 from pgdyno.records import Outcome
 from pgdyno.report.run_events import Noted, RunEnded, RunEvent
 from pgdyno.report.terminal.progress import LiveView
 from pgdyno.store import RunFolder
 from pgdyno.targets import Home
-from pgdyno.targets.load_rate import FILE
 from tests.postgres.runs import pgdyno, postmasters, the_run
 
 PLAN = """\

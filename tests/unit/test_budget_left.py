@@ -11,9 +11,9 @@ import pytest
 from pgdyno.experiment.limits.budget_left import BudgetLeft, BudgetUsedError, LoadTooLongError
 from pgdyno.plan import Plan, PlannedTrial, planned_trials
 from pgdyno.plan.time_budget.budget import Budget, Room
+from pgdyno.plan.time_budget.load_rate import FILE, keep_load_rate, load_rate
 from pgdyno.plan.time_budget.time_and_disk import LOAD_S_A_SCALE
 from pgdyno.records import Outcome, Preparation, PrepareStep, TrialRecord
-from pgdyno.targets.load_rate import FILE, keep_load_rate, load_rate
 
 GIB = 1024**3
 

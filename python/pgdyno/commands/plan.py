@@ -40,8 +40,8 @@ def within_budget(loaded: LoadedPlan, budget: str | None) -> LoadedPlan:
     except ValueError as error:
         raise UsageError(f"cannot use --budget {budget}: {error}") from error
     # imported here: without a budget, `plan check` needs no code of servers
+    from pgdyno.plan.time_budget.load_rate import load_rate
     from pgdyno.targets import Home
-    from pgdyno.targets.load_rate import load_rate
 
     root = Home.locate().root
     there = next(folder for folder in (root, *root.parents) if folder.exists())

@@ -20,6 +20,7 @@ from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.hosts import SshSpec
+from pgdyno.plan.time_budget.load_rate import keep_load_rate
 from pgdyno.plan.time_budget.time_and_disk import pgbench_scale
 from pgdyno.plan.workload import scripts_that_run
 from pgdyno.prepare import Dataset, Preparer, check_extension
@@ -30,7 +31,6 @@ from pgdyno.records.price import HOURS_A_YEAR, PriceList
 from pgdyno.records.trial import target_of
 from pgdyno.targets import Server, fetch_target, open_target
 from pgdyno.targets.estimate import CURRENCY
-from pgdyno.targets.load_rate import keep_load_rate
 from pgdyno.targets.rental import Rental, is_generator
 from pgdyno.units import parse_bytes
 

@@ -6,12 +6,12 @@ A time budget plans with it.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
-from pgdyno.errors import TargetError
 from pgdyno.plan.time_budget.time_and_disk import LOAD_S_A_SCALE
-from pgdyno.targets.home import write_whole
 
 FILE = "load-rates.json"
 SHORTEST_S = 3.0
@@ -37,10 +37,10 @@ def keep_load_rate(home: Path, kind: str, dataset: str, scale: float, seconds: f
     if seconds < SHORTEST_S or scale <= 0:
         return
     rates = _read(home) | {_key(kind, dataset): round(seconds / scale, 6)}
-    try:
-        write_whole(home / FILE, json.dumps(rates, indent=2).encode())
-    except TargetError:
-        return
+    new = home / f".{FILE}.{os.getpid()}"
+    with suppress(OSError):
+        new.write_text(json.dumps(rates, indent=2), encoding="utf-8")
+        new.replace(home / FILE)
 
 
 def _key(kind: str, dataset: str) -> str:
