@@ -47,7 +47,7 @@ BYTES_A_ROW_OF_SBTEST = 260
 SCALES_OF_A_WAREHOUSE = 8
 """The size of a TPC-C warehouse with the rows of one trial, in units of pgbench's scale."""
 LOAD_S_A_SCALE = 0.12
-"""COPY, vacuum and keys: about 850,000 rows per second. `plan.time_budget.load_rate` knows what this machine has reached."""
+"""COPY, vacuum and keys: about 850,000 rows per second. `load_rate` knows what this machine has reached."""
 READ_S_A_SCALE = 0.03
 COPY_S_A_SCALE = 0.05
 """For a template or a snapshot."""
