@@ -19,6 +19,12 @@ class Hosts:
     def changed(self, name: str, user: str, password: str) -> None:
         """Is called when the password of the first user has been changed."""
 
+    def copied(self, name: str, snapshot: str) -> None:
+        """Is called when a snapshot of the server is taken."""
+
+    def copy_removed(self, snapshot: str) -> None:
+        """Is called when a snapshot has been deleted."""
+
     def removed(self, name: str) -> None:
         """Is called when the server has been removed."""
 

@@ -20,6 +20,8 @@ class PostgresHosts(Hosts):
         self._server = server
         self.origins: list[str | None] = []
         """The snapshot of every server that was created, or None."""
+        self.copies: dict[str, tuple[str, str | None]] = {}
+        """The database and its comment of each snapshot with data, by the snapshot's name."""
         with server.connect() as connection:
             connection.execute("DROP ROLE IF EXISTS rds_superuser")
             connection.execute("CREATE ROLE rds_superuser")
@@ -34,7 +36,10 @@ class PostgresHosts(Hosts):
         self.removed(name)
         with self._server.connect() as connection:
             role = sql.Identifier(user)
-            connection.execute(sql.SQL("CREATE ROLE {} LOGIN CREATEDB IN ROLE rds_superuser").format(role))
+            if connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [user]).fetchone() is None:
+                connection.execute(sql.SQL("CREATE ROLE {} LOGIN CREATEDB IN ROLE rds_superuser").format(role))
+        if origin in self.copies:
+            self._copy(*self.copies[origin], DATABASES[0], user)
         self.configured(name, user, parameters)
         if password is not None:
             self.changed(name, user, password)
@@ -61,4 +66,29 @@ class PostgresHosts(Hosts):
         with self._server.connect() as connection:
             for each in DATABASES:
                 connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(each)))
-            connection.execute("DROP ROLE IF EXISTS pgdyno")
+            if self.copies:
+                # it owns what is in the snapshots
+                connection.execute("ALTER ROLE pgdyno RESET ALL")
+            else:
+                connection.execute("DROP ROLE IF EXISTS pgdyno")
+
+    def copied(self, name: str, snapshot: str) -> None:
+        del name
+        with self._server.connect() as connection:
+            asked = "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = %s"
+            found = connection.execute(asked, [DATABASES[0]]).fetchone()
+        if found is not None:
+            self._copy(DATABASES[0], found[0], snapshot, "pgdyno")
+            self.copies[snapshot] = (snapshot, found[0])
+
+    def copy_removed(self, snapshot: str) -> None:
+        if self.copies.pop(snapshot, None) is not None:
+            with self._server.connect() as connection:
+                connection.execute(sql.SQL("DROP DATABASE {}").format(sql.Identifier(snapshot)))
+
+    def _copy(self, source: str, comment: str | None, to: str, owner: str) -> None:
+        """Copies a database with its comment, by which pgdyno knows the dataset."""
+        with self._server.connect() as connection:
+            names = [sql.Identifier(each) for each in (to, source, owner)]
+            connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {} OWNER {}").format(*names))
+            connection.execute(sql.SQL("COMMENT ON DATABASE {} IS {}").format(names[0], sql.Literal(comment)))

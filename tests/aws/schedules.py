@@ -22,6 +22,12 @@ _TARGETS = "arn:aws:scheduler:::aws-sdk:rds:"
 _PARAMETERS = {
     "deleteDBInstance": ("DeleteDBInstance", "DbInstanceIdentifier", "DBInstanceIdentifier"),
     "deleteDBCluster": ("DeleteDBCluster", "DbClusterIdentifier", "DBClusterIdentifier"),
+    "deleteDBSnapshot": ("DeleteDBSnapshot", "DbSnapshotIdentifier", "DBSnapshotIdentifier"),
+    "deleteDBClusterSnapshot": (
+        "DeleteDBClusterSnapshot",
+        "DbClusterSnapshotIdentifier",
+        "DBClusterSnapshotIdentifier",
+    ),
 }
 
 

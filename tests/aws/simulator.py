@@ -48,7 +48,8 @@ from tests.aws.shapes import (
     write_reply,
 )
 from tests.aws.simulated_metrics import Telling
-from tests.aws.visibility import Visibility
+from tests.aws.simulated_snapshots import BY_CREATE, CLUSTERS, INSTANCES, Service, Snapshots
+from tests.aws.visibility import HIDDEN_S, Visibility
 
 __all__ = ["ACCOUNT", "REGION", "Fault", "Simulator", "simulated"]
 POLLS = 1
@@ -94,6 +95,7 @@ class Simulator:
     telling: Telling = field(default_factory=Telling)
     credentials: Credentials = field(default_factory=Credentials)
     schedules: Schedules = field(default_factory=Schedules)
+    snapshots: Snapshots = field(default_factory=Snapshots)
     clock: Clock = field(default_factory=Clock)
     backs_up: bool = True
     """Whether a backup of a restored server begins just when it is about to be changed."""
@@ -219,6 +221,8 @@ class Simulator:
             ("DBClusterIdentifier", self.rds.clusters),
             ("DBParameterGroupName", self.rds.db_parameter_groups),
             ("DBClusterParameterGroupName", self.rds.db_cluster_parameter_groups),
+            ("DBSnapshotIdentifier", self.rds.database_snapshots),
+            ("DBClusterSnapshotIdentifier", self.rds.cluster_snapshots),
         )
         for key, known in named:
             if key in parameters and parameters[key] in known:
@@ -306,17 +310,28 @@ class Simulator:
         elif operation in ("DeleteDBParameterGroup", "DeleteDBClusterParameterGroup"):
             self._refuse_group_in_use(next(iter(parameters.values())))
         elif operation in (*_MAKE_INSTANCE, *_MAKE_CLUSTER):
+            self.snapshots.check_restore(operation, parameters)
             self._check_database(operation, parameters)
+        elif operation in BY_CREATE:
+            self._check_snapshot(operation, parameters)
         elif operation == "ModifyDBParameterGroup":
             group = self.rds.db_parameter_groups[parameters["DBParameterGroupName"]]
             check_change(group.family, parameters, cluster=False)
         elif operation == "ModifyDBClusterParameterGroup":
             group = self.rds.db_cluster_parameter_groups[parameters["DBClusterParameterGroupName"]]
             check_change(group.db_parameter_group_family, parameters, cluster=True)
-        elif operation in ("ModifyDBInstance", "RebootDBInstance"):
-            self._refuse_while_backed_up(self.rds.databases[parameters["DBInstanceIdentifier"]], "DBInstance")
-        elif operation == "ModifyDBCluster":
-            self._refuse_while_backed_up(self.rds.clusters[parameters["DBClusterIdentifier"]], "DBCluster")
+        elif operation in ("ModifyDBInstance", "RebootDBInstance", "ModifyDBCluster"):
+            of = "DBCluster" if operation == "ModifyDBCluster" else "DBInstance"
+            self._refuse_while_backed_up(self._server_of(of, parameters), of)
+
+    def _check_snapshot(self, operation: str, parameters: dict[str, Any]) -> None:
+        self.snapshots.check_create(self.rds, operation)
+        of = "DBInstance" if BY_CREATE[operation] is INSTANCES else "DBCluster"
+        self._refuse_while_backed_up(self._server_of(of, parameters), of)
+
+    def _server_of(self, of: str, parameters: dict[str, Any]) -> Any:
+        known = self.rds.databases if of == "DBInstance" else self.rds.clusters
+        return known[parameters[f"{of}Identifier"]]
 
     def _check_database(self, operation: str, parameters: dict[str, Any]) -> None:
         """Refuses a server that the service does not offer, or that the account may not have.
@@ -422,6 +437,11 @@ class Simulator:
             made.simulated = "creating"
             made.backup_due = self.backs_up and origin is not None
             self.hosts.made(name, made.master_username, parameters.get("MasterUserPassword"), origin, {})
+        elif operation in BY_CREATE:
+            self.snapshots.created(parameters, operation)
+            if BY_CREATE[operation] is INSTANCES:
+                self.rds.databases[name].simulated = "backing-up"
+            self.hosts.copied(name, parameters[BY_CREATE[operation].key])
         elif operation in ("ModifyDBInstance", "ModifyDBCluster") and "MasterUserPassword" in parameters:
             known = self.rds.databases if operation == "ModifyDBInstance" else self.rds.clusters
             self.hosts.changed(name, known[name].master_username, parameters["MasterUserPassword"])
@@ -434,6 +454,7 @@ class Simulator:
     def _as_phase_allows(self, operation: str, found: dict[str, Any]) -> dict[str, Any]:
         """Returns the response with real addresses, which servers have only while they are up."""
         del operation
+        self.snapshots.described(found)
         for each in [*found.get("DBInstances", []), *([found["DBInstance"]] if "DBInstance" in found else [])]:
             state = getattr(self.rds.databases.get(each["DBInstanceIdentifier"]), "simulated", "available")
             each["DBInstanceStatus"] = state
@@ -474,6 +495,18 @@ class Simulator:
         found.simulated = "deleting"
         return {"DBCluster": {"DBClusterIdentifier": name, "Status": "deleting"}}
 
+    def _DeleteDBSnapshot(self, parameters: dict[str, Any]) -> dict[str, Any]:  # noqa: N802 - Amazon's name
+        return self._without_snapshot(INSTANCES, parameters["DBSnapshotIdentifier"])
+
+    def _DeleteDBClusterSnapshot(self, parameters: dict[str, Any]) -> dict[str, Any]:  # noqa: N802 - Amazon's name
+        return self._without_snapshot(CLUSTERS, parameters["DBClusterSnapshotIdentifier"])
+
+    def _without_snapshot(self, of: Service, name: str) -> dict[str, Any]:
+        found = self.snapshots.delete(self.rds, of, name)
+        self.visibility.forget(name)
+        self.hosts.copy_removed(name)
+        return found
+
     # ---- what moto has no answer for ----
 
     def _DescribeDBEngineVersions(self, parameters: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
@@ -490,7 +523,8 @@ class Simulator:
 
     def _DescribeAccountAttributes(self, _parameters: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
         known = self.rds.databases.values()
-        return self.offers.account(len(known), sum(int(each.allocated_storage or 0) for each in known))
+        found = self.offers.account(len(known), sum(int(each.allocated_storage or 0) for each in known))
+        return {"AccountQuotas": [*found["AccountQuotas"], *self.snapshots.quotas(self.rds)]}
 
     def _GetServiceQuota(self, parameters: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
         return self.offers.quota(parameters)
@@ -519,11 +553,20 @@ class Simulator:
 
     def time_comes(self, now: datetime) -> None:
         """Lets schedules whose time has come at `now` remove databases, until nothing changes any more."""
-        look = {"instance": self.rds.databases, "cluster": self.rds.clusters}
         for _ in range(8):
             self.schedules.come(now, lambda operation, asked: getattr(self, f"_{operation}")(asked))
-            for kind, known in look.items():
-                self._step(kind, known, getattr(self.rds, f"delete_db_{kind}"))
+            self._step_all()
+
+    def finish_changes(self) -> None:
+        """Lets servers that are being created and snapshots that are being taken become available."""
+        self.clock.sleep(HIDDEN_S)
+        for _ in range(POLLS + 1):
+            self._step_all()
+        self.snapshots.complete_all()
+
+    def _step_all(self) -> None:
+        for kind, known in (("instance", self.rds.databases), ("cluster", self.rds.clusters)):
+            self._step(kind, known, getattr(self.rds, f"delete_db_{kind}"))
 
     def left(self) -> list[str]:
         """Returns all resources that cost money or have a name of pgdyno's."""
@@ -531,6 +574,12 @@ class Simulator:
             *(each.tags["Name"] for each in self.machines.there()),
             *self.rds.databases,
             *self.rds.clusters,
+            *(
+                each
+                for of in (INSTANCES, CLUSTERS)
+                for each in Snapshots.manual(self.rds, of)
+                if each.startswith("pgdyno-")
+            ),
             *(each for each in self.rds.db_parameter_groups if not each.startswith("default.")),
             *(each for each in self.rds.db_cluster_parameter_groups if not each.startswith("default.")),
             *self.schedules.all,

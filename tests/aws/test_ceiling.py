@@ -2,52 +2,85 @@
 
 from __future__ import annotations
 
+import itertools
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from pgdyno.errors import PlanError
-from pgdyno.experiment.limits.cost_guard import REMOVAL_S, RESERVE, CostGuard
+from pgdyno.experiment.limits.cost_guard import REMOVAL_S, SNAPSHOT_S, CostGuard
 from pgdyno.experiment.limits.disk_guard import StopRunError
-from pgdyno.experiment.rented.rented_servers import Renting
+from pgdyno.experiment.rented.rented_servers import Renting, lasts_s
 from pgdyno.plan import Plan, load_plan, planned_trials
+from pgdyno.plan.targets import rented_targets
 from pgdyno.plan.time_budget.time_and_disk import loading_s, overhead_s
 from pgdyno.plan.workload import trial_s
+from pgdyno.targets.aws.pricing.duration import hours_of
 from pgdyno.targets.aws.pricing.metering import accrued
-from pgdyno.targets.aws.pricing.prices import Prices, list_prices
-from pgdyno.targets.aws.pricing.rental_costs import MOST_IO, at_most, estimate, io_usage, items_of, processors
+from pgdyno.targets.aws.pricing.prices import Prices
+from pgdyno.targets.aws.pricing.rental_costs import (
+    IO,
+    MOST_IO,
+    UNCOUNTED_S,
+    at_most,
+    estimate,
+    io_processors,
+    io_usage,
+    items_of,
+)
 from pgdyno.targets.aws.schema import AuroraTarget
-from pgdyno.targets.rental import GENERATOR
+from pgdyno.targets.estimate import RESERVE
+from pgdyno.targets.rental import GENERATOR, Load
 from tests.aws.account import amazon, plan, rental, root
 from tests.aws.plans import aurora, generator, rds, write_plan
-from tests.aws.simulator import Fault, Simulator
+from tests.aws.simulator import REGION, Fault, Simulator
 
 __all__ = ["amazon", "root"]
 CATALOGUE = ("graviton-pgbench", "aurora-sysbench", "pgecons-queries", "pgecons-tprocc")
 
 
 class Dearest:
-    """A rental that got the dearest of every choice, and makes as many requests as pgdyno expects at the most."""
+    """A rental that got the dearest of every choice, and makes `io` requests per processor and second under load."""
 
-    def __init__(self, rented: Plan, prices: Prices) -> None:
-        self.plan, self.items = rented, items_of(rented, prices, "", dearest=True)
+    def __init__(self, rented: Plan, prices: Prices, io: float, region: str = "") -> None:
+        self.plan, self.items, self.io = rented, items_of(rented, prices, region, dearest=True), io
         self.began = datetime.now(UTC)
+        self.prices, self.region = prices, region
+        self.busy_s = dict.fromkeys(rented.target, 0.0)
+        """The seconds under load of each target."""
 
-    def is_restored_often(self, name: str) -> bool:
-        return getattr(self.plan.target[name], "restore", "once") == "each-trial"
-
-    def accrued(self, now: datetime, ahead_s: float) -> tuple[float, float]:
-        since = dict.fromkeys([*self.plan.target, GENERATOR], self.began)
-        found = accrued(self.items, since, {}, now, ahead_s)
-        assert found is not None
-        per_s = sum(
-            processors(spec.instance) * MOST_IO * list_prices()[io_usage(spec.region or "").key].amount
-            for spec in self.plan.target.values()
-            if isinstance(spec, AuroraTarget) and spec.storage_type == "standard"
+    def accrued(self, now: datetime, load: Load) -> tuple[float, float]:
+        # CloudWatch has counted nothing of the last minutes
+        late_s = min((now - load.since).total_seconds(), UNCOUNTED_S)
+        so_far, then = self.without_requests(now, load)
+        paid = sum(
+            each * (self.io * max(0.0, self.busy_s[name] - late_s) + MOST_IO * late_s)
+            for name, each in self.per_request.items()
         )
-        paid = per_s * (now - self.began).total_seconds()
-        return found[0] + paid, found[1] + paid + per_s * ahead_s
+        return so_far + paid, then + paid + sum(self.per_request.values()) * MOST_IO * load.busy_s
+
+    def cost(self, now: datetime) -> float:
+        """What it has cost in the end, when everything is counted."""
+        requests = sum(each * self.io * self.busy_s[name] for name, each in self.per_request.items())
+        return self.without_requests(now, Load(self.began, 0.0, 0.0))[0] + requests
+
+    def without_requests(self, now: datetime, load: Load) -> tuple[float, float]:
+        since = dict.fromkeys([*self.plan.target, GENERATOR], self.began)
+        found = accrued(self.items, since, {}, now, load)
+        assert found is not None
+        return found
+
+    @property
+    def per_request(self) -> dict[str, float]:
+        """USD for a request per second and processor of each cluster."""
+        return {
+            name: io_processors(spec) * rate.amount
+            for name, spec in self.plan.target.items()
+            if isinstance(spec, AuroraTarget)
+            and spec.storage_type == "standard"
+            and (rate := self.prices.rate(io_usage(spec.region or self.region))) is not None
+        }
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
@@ -58,25 +91,54 @@ def test_a_run_with_the_dearest_choices_stops_before_its_most(amazon: Simulator,
     assert found.total is not None
     assert found.most is not None
     assert found.total < found.most
-    stopped: list[float] = []
-    for slower in (1.0, RESERVE):
-        dearest = Dearest(rented, prices)
-        now = dearest.began + timedelta(minutes=30)
-        guard = CostGuard(rented, dearest, Renting(most=found.most), now=lambda: now)  # type: ignore[arg-type] # noqa: B023
-        loaded: set[str] = set()
+    for slower, io in ((1.0, IO), (1.0, MOST_IO), (RESERVE, MOST_IO)):
+        done, cost = run_on(Dearest(rented, prices, io), found.most, slower)
+        assert cost <= found.most
+        # what goes as planned comes to its end
+        assert (slower, io) != (1.0, IO) or done >= len(planned_trials(rented, 1))
+
+
+def run_on(dearest: Dearest, most: float, slower: float) -> tuple[int, float]:
+    """Repeats the trials of a plan until the run is stopped; returns how many it made, and what it cost.
+
+    Each takes `slower` times as long as planned.
+    """
+    rented, loaded, done = dearest.plan, set[str](), 0
+    now = dearest.began + timedelta(minutes=30)
+    guard = CostGuard(rented, dearest, Renting(most=most), now=lambda: now)  # type: ignore[arg-type]
+    for trial in itertools.cycle(planned_trials(rented, 1)):
         try:
-            for trial in planned_trials(rented, 1):
-                guard.check(trial)
-                load_s = 0.0 if trial.target in loaded else loading_s(rented, rented.points())
-                loaded.add(trial.target)
-                needed_s = load_s + overhead_s(rented, trial.point) + (trial_s(rented) or 0.0)
-                now += timedelta(seconds=slower * needed_s)
+            guard.check(trial)
         except StopRunError:
-            stopped.append(slower)
-        now += timedelta(seconds=REMOVAL_S)
-        assert dearest.accrued(now, 0.0)[0] <= found.most
-    # what takes twice as long as planned cannot come to its end
-    assert RESERVE in stopped
+            break
+        load_s = 0.0 if trial.target in loaded else loading_s(rented, rented.points())
+        needed_s = load_s + overhead_s(rented, trial.point) + (trial_s(rented) or 0.0)
+        spec = rented_targets(rented)[trial.target]
+        restored_s = spec.restore_s + (SNAPSHOT_S if spec.takes_snapshot and trial.target not in loaded else 0.0)
+        loaded.add(trial.target)
+        dearest.busy_s[trial.target] += slower * needed_s
+        now += timedelta(seconds=slower * needed_s + restored_s)
+        done += 1
+    return done, dearest.cost(now + timedelta(seconds=REMOVAL_S))
+
+
+@pytest.mark.usefixtures("amazon")
+@pytest.mark.parametrize("duration", ["1s", "60s", "1h", "6h"])
+@pytest.mark.parametrize("repeats", [1, 6])
+def test_a_run_that_goes_as_planned_is_not_stopped(tmp_path: Path, root: Path, duration: str, repeats: int) -> None:
+    file = write_plan(tmp_path / "plan", aurora(root), rds(root, instead='["db.m8g.large"]'), repeats=repeats)
+    rented, prices = load_plan(file, [f"trial.duration={duration}"]).plan, Prices(tmp_path)
+    found = estimate(rented, prices, REGION)
+    assert found.most is not None
+    done, cost = run_on(Dearest(rented, prices, IO, REGION), found.most, 1.0)
+    assert done >= 2 * repeats
+    assert cost <= found.most
+
+
+def test_servers_outlast_the_planned_run() -> None:
+    for name in CATALOGUE:
+        rented = load_plan(name).plan
+        assert lasts_s(rented) >= 3600 * (hours_of(rented) or 0.0)
 
 
 @pytest.mark.usefixtures("amazon")
@@ -103,7 +165,7 @@ def test_accrued_cost_uses_the_price_of_the_instance_that_was_created(
     rented = rental(tmp_path, rds(root, instead='["db.m8g.large"]', public="false"), aurora(root, public="false"))
     rented.up()
     now = datetime.now(UTC) + timedelta(hours=2)
-    found = rented.accrued(now, 3600.0)
+    found = rented.accrued(now, Load(rented.journal.begun, 3600.0, 0.0))
     assert found is not None
     rates = 0.3 + 0.1 * 20 / 730 + 0.3 + 0.12 / 730
     requests = 0.2e-6 * 301_000 * 24

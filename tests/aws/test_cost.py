@@ -131,7 +131,7 @@ CATALOGUE = {
     "graviton-pgbench": 11.8532,
     "aurora-sysbench": 5.1028,
     "pgecons-queries": 4.2544,
-    "pgecons-tprocc": 3.8874,
+    "pgecons-tprocc": 3.9102,
 }
 """USD an hour by the package's list, which knows all of it."""
 
@@ -147,6 +147,10 @@ def test_the_package_knows_what_the_catalogue_rents(amazon: Simulator, tmp_path:
     text = "\n".join(lines(found))
     assert re.search(r"prices are list prices of 20\d\d-\d\d-\d\d to 20\d\d-\d\d-\d\d, from the package", text)
     assert "permission pricing:GetProducts is missing" in text
+    assert re.search(r"warning: the oldest price is \d{3,} days old", text)
+    # what is only assumed is said to be
+    requests = [each for each in found.items if each.unit == "I/O"]
+    assert ("the I/O is an assumption: 1,000 requests per processor and second of load" in text) == bool(requests)
     assert max(len(line) for line in text.splitlines() if "missing" not in line) <= 80
     told = as_json(found)
     assert {each["origin"] for each in told["items"] if each["asked"]} == {"package"}

@@ -19,8 +19,8 @@ from pgdyno.targets.aws.removal import Reaper
 from pgdyno.targets.aws.rental import begin
 from pgdyno.targets.aws.rental_journal import Kind, journals
 from pgdyno.targets.provider import Wanted
-from tests.aws.account import SAID, amazon, kill_at, plan, rental, root
-from tests.aws.plans import aurora, rds, write_plan
+from tests.aws.account import SAID, amazon, kill_at, plan, rental, root, without_hosts
+from tests.aws.plans import aurora, ec2, rds, write_plan
 from tests.aws.simulator import Simulator
 
 __all__ = ["amazon", "root"]
@@ -145,6 +145,24 @@ def test_a_serverless_instance_has_the_capacity_of_the_plan(amazon: Simulator, t
     asked = dict(zip(amazon.calls, amazon.parameters, strict=True))
     assert asked["rds:CreateDBCluster"]["ServerlessV2ScalingConfiguration"] == {"MinCapacity": 0.5, "MaxCapacity": 64}
     assert asked["rds:CreateDBInstance"]["DBInstanceClass"] == "db.serverless"
+    assert rented.down() == []
+    assert amazon.left() == []
+
+
+def test_storage_is_encrypted_with_the_plans_key(
+    amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_hosts(monkeypatch)
+    key = {"kms_key": '"alias/mine"'}
+    rented = rental(tmp_path, rds(root, **key), aurora(root, **key), ec2(**key))
+    rented.up()
+    asked = dict(zip(amazon.calls, amazon.parameters, strict=True))
+    for name, given in zip(amazon.calls, amazon.parameters, strict=True):
+        if name in ("rds:CreateDBCluster", "rds:CreateDBInstance") and given.get("DBClusterIdentifier") is None:
+            assert (given["StorageEncrypted"], given["KmsKeyId"]) == (True, "alias/mine")
+    assert asked["rds:CreateDBCluster"]["KmsKeyId"] == "alias/mine"
+    volumes = [each["Ebs"] for each in asked["ec2:RunInstances"]["BlockDeviceMappings"]]
+    assert {(each["Encrypted"], each["KmsKeyId"]) for each in volumes} == {(True, "alias/mine")}
     assert rented.down() == []
     assert amazon.left() == []
 

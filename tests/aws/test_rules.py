@@ -15,7 +15,6 @@ from pgdyno.targets.aws.boto3_clients import AwsError, CapacityError, Cloud, Not
 from tests.aws.account import PAUSES, amazon, failed, rental, root, without_hosts
 from tests.aws.plans import aurora, ec2, rds, write_plan
 from tests.aws.simulator import REGION, Fault, Simulator
-from tests.aws.visibility import HIDDEN_S
 
 __all__ = ["amazon", "root"]
 
@@ -35,13 +34,14 @@ def snapshot(amazon: Simulator, kind: str) -> None:
     if kind == "aurora":
         name = {"DBClusterIdentifier": "theirs"}
         cloud.call("rds", "create_db_cluster", **name, Engine="aurora-postgresql", **of)
-        amazon.clock.sleep(HIDDEN_S)
+        amazon.finish_changes()
         cloud.call("rds", "create_db_cluster_snapshot", **name, DBClusterSnapshotIdentifier="mine")
     else:
         name, size = {"DBInstanceIdentifier": "theirs"}, {"DBInstanceClass": "db.m7g.large", "AllocatedStorage": 20}
         cloud.call("rds", "create_db_instance", **name, Engine="postgres", **size, **of)
-        amazon.clock.sleep(HIDDEN_S)
+        amazon.finish_changes()
         cloud.call("rds", "create_db_snapshot", **name, DBSnapshotIdentifier="mine")
+    amazon.finish_changes()
     amazon.administrator = False
 
 

@@ -23,6 +23,8 @@ _BY_NAME = {
     "DBClusterIdentifier": "DBClusterNotFoundFault",
     "DBParameterGroupName": "DBParameterGroupNotFound",
     "DBClusterParameterGroupName": "DBParameterGroupNotFound",
+    "DBSnapshotIdentifier": "DBSnapshotNotFound",
+    "DBClusterSnapshotIdentifier": "DBClusterSnapshotNotFoundFault",
 }
 """Codes of RDS for what is not found, by the request's key for its name."""
 _MAKES = {
@@ -33,6 +35,8 @@ _MAKES = {
     "RestoreDBClusterToPointInTime": "DBClusterIdentifier",
     "CreateDBParameterGroup": "DBParameterGroupName",
     "CreateDBClusterParameterGroup": "DBClusterParameterGroupName",
+    "CreateDBSnapshot": "DBSnapshotIdentifier",
+    "CreateDBClusterSnapshot": "DBClusterSnapshotIdentifier",
 }
 """The key of the name of what an operation creates."""
 

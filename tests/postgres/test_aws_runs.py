@@ -32,7 +32,6 @@ from tests.aws.all_hosts import Everything
 from tests.aws.ec2_hosts import Ec2Hosts
 from tests.aws.plans import aurora, generator, rds, write_plan
 from tests.aws.simulator import REGION, Fault, Simulator, simulated
-from tests.aws.visibility import HIDDEN_S
 from tests.forked import PGDYNO, run_pgdyno
 from tests.ports import EVERYWHERE, reserve_port
 from tests.postgres.runs import environment, the_run
@@ -102,13 +101,14 @@ class Amazon:
         of = {"EngineVersion": "18.1", "MasterUsername": "pgdyno", "MasterUserPassword": "a password of theirs"}
         if kind == "aurora":
             client.create_db_cluster(DBClusterIdentifier="theirs", Engine="aurora-postgresql", **of)
-            self.simulator.clock.sleep(HIDDEN_S)
+            self.simulator.finish_changes()
             client.create_db_cluster_snapshot(DBClusterIdentifier="theirs", DBClusterSnapshotIdentifier="loaded")
-            return
-        size = {"DBInstanceClass": "db.m7g.large", "AllocatedStorage": 20}
-        client.create_db_instance(DBInstanceIdentifier="theirs", Engine="postgres", **size, **of)
-        self.simulator.clock.sleep(HIDDEN_S)
-        client.create_db_snapshot(DBInstanceIdentifier="theirs", DBSnapshotIdentifier="loaded")
+        else:
+            size = {"DBInstanceClass": "db.m7g.large", "AllocatedStorage": 20}
+            client.create_db_instance(DBInstanceIdentifier="theirs", Engine="postgres", **size, **of)
+            self.simulator.finish_changes()
+            client.create_db_snapshot(DBInstanceIdentifier="theirs", DBSnapshotIdentifier="loaded")
+        self.simulator.finish_changes()
 
 
 @pytest.fixture
@@ -260,6 +260,17 @@ def _is_placed_by_the_servers_clock(amazon: Amazon) -> None:
     assert abs(at_s - record.started_at.timestamp()) < SKEW_S / 4
 
 
+def test_a_run_is_stopped_before_a_trial_that_could_cost_too_much(amazon: Amazon) -> None:
+    plan = str(write_plan(amazon.folder, rds(amazon.root)))
+    # about 0.67 USD as planned; a trial of twice the length could cost 1 USD
+    options = ("--yes", "--no-preflight", "--set", "trial.duration=2h", "--max-cost", "0.8")
+    said = amazon.pgdyno("run", plan, *options, code=8)
+    assert "with its next trial and the removal it could cost" in said
+    assert "resume it with a higher --max-cost" in said
+    assert the_run(amazon.folder).trials() == []
+    assert amazon.simulator.left() == []
+
+
 def test_a_snapshot_is_restored_before_every_trial(amazon: Amazon) -> None:
     amazon.take_snapshot("rds")
     amazon.hosts.origins.clear()
@@ -278,6 +289,26 @@ def test_a_snapshot_is_restored_before_every_trial(amazon: Amazon) -> None:
     assert [[each.message for each in of.sources] for of in told if of] == [[None, None, None]] * 2
     # what is not ours stays
     assert amazon.simulator.left() == ["theirs"]
+
+
+def test_a_snapshot_of_the_loaded_server_is_restored_before_every_trial(amazon: Amazon) -> None:
+    target = rds(amazon.root, restore='"each-trial"')
+    more = '[reset]\nmethod = "template"\n'
+    amazon.pgdyno("run", str(write_plan(amazon.folder, target, repeats=2, more=more)), "--yes", "--no-preflight")
+    empty, *origins = amazon.hosts.origins
+    assert (empty, len(origins), len(set(origins))) == (None, 2, 1)
+    assert str(origins[0]).endswith("-1-s1")
+    records = the_run(amazon.folder).trials()
+    assert [(record.outcome, record.failure) for record in records] == [("finished", None)] * 2
+    prepared = [record.prepare for record in records if record.prepare is not None]
+    assert [each.method for each in prepared] == ["snapshot", "snapshot"]
+    first, second = ([step.name for step in each.steps] for each in prepared)
+    # it was loaded once, and both trials began with a restored server, without copying anything
+    assert first == ["load", "snapshot", *second]
+    assert second == ["first touch", "verify", "checkpoint"]
+    assert amazon.simulator.calls.count("rds:CreateDBSnapshot") == 1
+    assert amazon.simulator.left() == []
+    assert [each.name for each in (amazon.home.root / "aws").iterdir()] == ["prices.json"]
 
 
 def test_a_run_that_is_terminated_takes_its_servers_down_and_keep_keeps_them(amazon: Amazon) -> None:

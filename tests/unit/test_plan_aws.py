@@ -85,7 +85,9 @@ REFUSED = [
     ("rds", {"iops": "9000"}, "iops", "gp3 under 400GB"),
     ("rds", {"storage_type": '"gp2"', "iops": "9000"}, "iops", "goes not with gp2"),
     ("rds", {"storage_type": '"io1"', "iops": "9000", "throughput": "500"}, "throughput", "goes only with gp3"),
-    ("rds", {"restore": '"each-trial"'}, "restore", "there is nothing to restore from"),
+    ("rds", {"allow": '["10.0.0.0/12"]'}, "allow[0]", "lets in 1,048,576 addresses"),
+    ("rds", {"allow": '["2001:db8::/31"]'}, "allow[0]", "lets in"),
+    ("aurora", {"kms_key": '"alias/mine"', "encrypted": "false"}, "kms_key", "goes only with encrypted storage"),
     ("rds", {"region": '"eu-west-1"', "zones": '["eu-central-1a"]'}, "zones[0]", "is not in eu-west-1"),
     ("aurora", {"snapshot": '"a"', "clone_of": '"b"'}, "clone_of", "excludes snapshot"),
     ("rds", {"instance": '"m7g.large"'}, "instance", "pattern"),
@@ -102,6 +104,13 @@ def test_impossible_rentals_are_refused(
     assert problem.path == f"target.{kind}.{path}"
     assert said in problem.message
     assert problem.line is not None
+
+
+def test_a_wide_network_is_let_in_if_the_plan_insists(tmp_path: Path, root: Path) -> None:
+    file = write_plan(tmp_path / "plan", rds(root, allow='["10.0.0.0/12"]', allow_wide="true"))
+    assert load_plan(file).plan.target["rds"].model_dump()["allow"] == ["10.0.0.0/12"]
+    (problem,) = problems(tmp_path, rds(root, allow='["0.0.0.0/7"]', allow_wide="true"))
+    assert "opens the server to the world" in problem.message
 
 
 def test_a_reset_that_needs_the_machine(tmp_path: Path, root: Path) -> None:

@@ -20,13 +20,14 @@ from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.hosts import SshSpec
+from pgdyno.plan.targets import RentedTarget
 from pgdyno.plan.time_budget.load_rate import keep_load_rate
 from pgdyno.plan.time_budget.time_and_disk import pgbench_scale
 from pgdyno.plan.workload import scripts_that_run
 from pgdyno.prepare import Dataset, Preparer, check_extension
 from pgdyno.prepare.cache import read_every_page
 from pgdyno.prepare.steps import Steps
-from pgdyno.records import Consistency, Manifest, Preparation, RentRecord, ServerFacts, TargetRecord
+from pgdyno.records import Consistency, Manifest, Preparation, PrepareStep, RentRecord, ServerFacts, TargetRecord
 from pgdyno.records.price import HOURS_A_YEAR, PriceList
 from pgdyno.records.trial import target_of
 from pgdyno.targets import Server, fetch_target, open_target
@@ -155,6 +156,8 @@ class Servers:
         self._running: dict[str, _Running] = {}
         self._unavailable: dict[str, PgdynoError] = {}
         self._contexts = ExitStack()
+        self._before: dict[str, list[PrepareStep]] = {}
+        """What was done to a server for its next trial before it was opened for it."""
 
     def is_unavailable(self, name: str) -> bool:
         """Whether server `name` could not be started; pgdyno does not try it again."""
@@ -173,14 +176,10 @@ class Servers:
         name = trial.server
         if name in self._unavailable:
             raise self._unavailable[name]
-        self._restore_rented(name)
-        running = self._running.get(name)
-        if running is None:
-            try:
-                return self._start(trial)
-            except TargetError as error:
-                self._unavailable[name] = error
-                raise
+        self._restore_rented(trial)
+        if name not in self._running:
+            return self._started(trial)
+        running = self._running[name]
         server = running.server
         if server.promoted:
             self._progress.note(
@@ -231,6 +230,7 @@ class Servers:
         """Bring the server of `trial` to the state in which a trial starts. Raises TargetError, psycopg.Error."""
         server = self._running[trial.server].server
         steps = Steps(self._resources.progress)
+        steps.done += self._before.pop(trial.server, [])
         plan = self._context.plan
         asked = plan.server_settings(trial.target, trial.point)
         server.session_settings = plan.session_settings(trial.target, trial.point)
@@ -255,21 +255,62 @@ class Servers:
         """Stop all servers."""
         self._contexts.close()
 
-    def _restore_rented(self, name: str) -> None:
-        """Restore a rented server if the plan wants that before every trial. Raises TargetError."""
-        rental, resources = self._resources.rental, self._resources
+    def _restore_rented(self, trial: PlannedTrial) -> None:
+        """Restore the rented server of `trial` if the plan wants that before every trial.
+
+        Raises TargetError, psycopg.Error.
+        """
+        rental, resources, name = self._resources.rental, self._resources, trial.server
         if rental is None:
             return
+        dataset = self._dataset_of_snapshot(trial)
+        if dataset is not None and not rental.has_snapshot(name, repr(dataset)):
+            self._take_snapshot(rental, trial, dataset)
         if rental.wants_restore(name):
             self._cloud.collect(name)
-            if name in self._running:
-                self._running.pop(name).context.close()
-            rental.restore(name)
+            self._stop(name)
+            rental.restore(name, None if dataset is None else repr(dataset))
             self._specs[name] = rental.connection(name)
             self._found[name] = fetch_target(
                 name, self._specs[name], home=resources.home, progress=resources.progress, use=resources.use
             )
         rental.fresh.discard(name)
+
+    def _dataset_of_snapshot(self, trial: PlannedTrial) -> Dataset | None:
+        """Return what pgdyno's own snapshot of the server contains; None for a server that has none."""
+        spec, scale = self._context.plan.target[trial.target], trial.point.scale
+        if not isinstance(spec, RentedTarget) or not spec.takes_snapshot or scale is None:
+            return None
+        return Dataset.of(self._context.plan.workload, scale)
+
+    def _take_snapshot(self, rental: Rental, trial: PlannedTrial, dataset: Dataset) -> None:
+        """Load `dataset` into a rented server, and take a snapshot of that. Raises TargetError, psycopg.Error."""
+        name, steps = trial.server, Steps(self._resources.progress)
+        if name not in self._running:
+            self._started(trial)
+        preparer = self._running[name].preparer
+        steps.do("load", f"loading {dataset}", lambda: preparer.load_anew(dataset))
+        # settings that the plan changes for its trials are no part of the snapshot
+        self._stop(name)
+        try:
+            steps.do("snapshot", "taking a snapshot of the server", lambda: rental.take_snapshot(name, repr(dataset)))
+        except TargetError as error:
+            # each further trial would load the data again before it fails
+            self._unavailable[name] = error
+            raise
+        self._before[name] = steps.done
+
+    def _stop(self, name: str) -> None:
+        if name in self._running:
+            self._running.pop(name).context.close()
+
+    def _started(self, trial: PlannedTrial) -> Server:
+        """Start the server of `trial`; if that fails, it stays unavailable. Raises TargetError."""
+        try:
+            return self._start(trial)
+        except TargetError as error:
+            self._unavailable[trial.server] = error
+            raise
 
     def _start(self, trial: PlannedTrial) -> Server:
         plan, resources, name = self._context.plan, self._resources, trial.server
@@ -287,9 +328,11 @@ class Servers:
         if server.machine is not None:
             resources.guard.watch_cluster(name, server.machine.data_directory)
         keep_free = parse_bytes(plan.trial.min_free_disk) if plan.trial.min_free_disk else 0
-        preparer = Preparer(
-            server, self._context.engine, resources.progress, plan.reset, scripts_that_run(plan), keep_free
-        )
+        reset = plan.reset
+        if self._dataset_of_snapshot(trial) is not None:
+            # its provider brings the data back, with the whole server
+            reset = reset.model_copy(update={"method": "snapshot"})
+        preparer = Preparer(server, self._context.engine, resources.progress, reset, scripts_that_run(plan), keep_free)
         self._running[name] = _Running(server, preparer, context)
         for note in server.notes:
             self._progress.note(Message("target-note", "target {target}: {note}", target=name, note=note))

@@ -18,6 +18,7 @@ from pgdyno.plan.executed_code import executed
 from pgdyno.plan.model import EventSpec, Plan, ReplicaLoad, Reset, TargetSpec
 from pgdyno.plan.reading.read_plan import LoadedPlan
 from pgdyno.plan.sweeps.order import by_chance
+from pgdyno.plan.targets import RentedTarget
 from pgdyno.plan.time_budget.time_and_disk import around_s
 from pgdyno.plan.trial_table import same_for_all, trial_length, trial_table
 from pgdyno.plan.trials import PlannedTrial, planned_trials, time_needed_s
@@ -93,8 +94,18 @@ _PREWARMS = {"pg_prewarm": "prewarm with pg_prewarm", "read": "prewarm by readin
 def before_each_trial(plan: Plan) -> str:
     """Returns `before each trial: vacuum tellers and branches, empty the history; checkpoint`."""
     reset = plan.reset
-    dataset = [] if plan.workload.dataset == "none" else [_method(reset, plan.workload.dataset)]
-    return "before each trial: " + ("; ".join([*dataset, *_steps(reset)]) or "nothing")
+    return "before each trial: " + ("; ".join([*_data(plan), *_steps(reset)]) or "nothing")
+
+
+def _data(plan: Plan) -> list[str]:
+    if plan.workload.dataset == "none":
+        return []
+    restored = [name for name, each in plan.target.items() if isinstance(each, RentedTarget) and each.takes_snapshot]
+    method = _method(plan.reset, plan.workload.dataset)
+    if not restored:
+        return [method]
+    others = [] if len(restored) == len(plan.target) else [f"for other targets, {method}"]
+    return [f"restore {' and '.join(restored)} from a snapshot of the loaded server", *others]
 
 
 def around_each_trial(plan: Plan) -> str:

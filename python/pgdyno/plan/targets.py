@@ -235,6 +235,16 @@ class RentedTarget(NetworkTarget, SeveralInstances):
     instances: Instances = 1
     """Number of separate servers; repeats take turns at them."""
 
+    @property
+    def takes_snapshot(self) -> bool:
+        """Whether pgdyno takes a snapshot of the loaded server, and restores the server from it before every trial."""
+        return False
+
+    @property
+    def restore_s(self) -> float:
+        """An upper estimate of the seconds for which a restore delays each trial; 0 without restores."""
+        return 0.0
+
     def times(self) -> str:
         """Returns `, 3 instances` for a description, empty for one."""
         return f", {self.instances} instances" if self.instances > 1 else ""

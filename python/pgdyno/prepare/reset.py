@@ -91,6 +91,10 @@ class Preparer:
             page_cache_share=shares[2],
         )
 
+    def load_anew(self, dataset: Dataset) -> None:
+        """Loads `dataset` whatever the database contains. Raises TargetError, psycopg.Error."""
+        self._load(dataset, Steps(self.progress), anew=True)
+
     def check(self) -> Consistency | None:
         """Checks the dataset after a finished trial; None if the plan disables checks.
 
@@ -177,6 +181,9 @@ class Preparer:
         steps.do("copy", "copying the template", lambda: copy_template(self.server, source, self.reset))
 
     def _from_snapshot(self, dataset: Dataset, steps: Steps) -> None:
+        if self.server.machine is None:
+            # its provider has restored the whole server, before it was opened
+            return
         if not holds_snapshot(self.server, dataset, self.reset.snapshot):
             self._load(dataset, steps, anew=True)
             make_snapshot(self.server, self.reset.snapshot, steps)

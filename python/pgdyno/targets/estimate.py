@@ -19,6 +19,8 @@ HOURS_A_MONTH = HOURS_A_YEAR / MONTHS_A_YEAR
 Unit = Literal["hour", "vCPU", "ACU", "GB", "IOPS", "MB/s", "metrics", "I/O"]
 HOURLY = ("hour", "vCPU", "ACU")
 ONCE = ("I/O",)
+RESERVE = 2.0
+"""How many times its planned length a trial may take without exceeding the most that a run may cost."""
 STALE_DAYS = 180
 """The age in days from which a price may no longer be right."""
 
@@ -93,6 +95,8 @@ class Estimate:
     """Why the provider's price service gave no answer, or None."""
     most: float | None = None
     """The most that it may cost in USD, with the dearest choices; a run stops before it costs more. None if unknown."""
+    assumed: tuple[str, ...] = ()
+    """Assumptions behind items whose count nobody knows before the run, as sentences."""
 
     @property
     def unknown(self) -> list[Item]:

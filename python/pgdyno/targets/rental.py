@@ -185,6 +185,18 @@ class SourceReport:
     """Checkpoints in the log: microseconds since 1970, and the fields of the probe's `checkpoint`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Load:
+    """When the servers of a run are under load: only then do they make requests to storage that are billed."""
+
+    since: datetime
+    """The start of the first trial."""
+    busy_s: float
+    """The time that the next trial may take, with its preparation."""
+    idle_s: float
+    """The time for which the servers exist in addition: until they are restored for it, and removed after it."""
+
+
 class Rental(Protocol):
     """The rented servers and generators of one plan. Methods raise TargetError."""
 
@@ -219,8 +231,17 @@ class Rental(Protocol):
     def wants_restore(self, name: str) -> bool:
         """Returns whether the server must be restored before the next trial."""
 
-    def restore(self, name: str) -> None:
-        """Replaces the server by a restored one."""
+    def has_snapshot(self, name: str, dataset: str) -> bool:
+        """Returns whether `take_snapshot` has taken one of the server of target `name` with `dataset`."""
+
+    def take_snapshot(self, name: str, dataset: str) -> None:
+        """Takes a snapshot of the server of target `name`, which now has `dataset`; `down` deletes it.
+
+        pgdyno calls it for targets whose `takes_snapshot` is true.
+        """
+
+    def restore(self, name: str, dataset: str | None = None) -> None:
+        """Replaces the server by one from the snapshot with `dataset`, or for None from what the plan names."""
 
     def reads_first(self, name: str) -> bool:
         """Returns whether every page is to be read before the first trial after a restore."""
@@ -235,8 +256,8 @@ class Rental(Protocol):
         `SourceReport`.
         """
 
-    def accrued(self, now: datetime, ahead_s: float) -> tuple[float, float] | None:
-        """Returns what all resources have cost in USD until `now`, and what they could until `ahead_s` later.
+    def accrued(self, now: datetime, load: Load) -> tuple[float, float] | None:
+        """Returns what all resources have cost in USD until `now`, and what they could after the next trial of `load`.
 
         None if a price is unknown.
         """

@@ -121,6 +121,7 @@ def lines(found: Estimate) -> list[str]:
         said.append(f"{least} {about:.2f} {CURRENCY} for {lasts}, {found.hourly:.4f} an hour")
         if found.most is not None:
             said.append(f"at most {found.most:.2f} {CURRENCY}: a run stops before it costs more")
+    said += found.assumed
     if found.unknown:
         said.append(
             f"the rest is unknown: {found.why_not or f'the price list of {found.provider} has no matching entry'}"
@@ -172,6 +173,7 @@ def as_json(found: Estimate) -> dict[str, Any]:
         "total": found.total,
         "most": found.most,
         "items": [_item_json(each, found.provider) for each in found.items],
+        "assumed": list(found.assumed),
         "left_out": list(found.left_out),
     }
 

@@ -10,16 +10,17 @@ from datetime import UTC, datetime
 from pgdyno.experiment.limits.disk_guard import StopRunError
 from pgdyno.experiment.rented.rented_servers import Renting
 from pgdyno.plan import Plan, PlannedTrial
+from pgdyno.plan.targets import RentedTarget
 from pgdyno.plan.time_budget.time_and_disk import loading_s, overhead_s
 from pgdyno.plan.workload import trial_s
 from pgdyno.records import RentRecord
-from pgdyno.targets.estimate import CURRENCY
-from pgdyno.targets.rental import Rental
+from pgdyno.targets.estimate import CURRENCY, RESERVE
+from pgdyno.targets.rental import Load, Rental
 
-RESERVE = 2.0
-"""How many times its planned length a trial may take without exceeding the limit."""
 REMOVAL_S = 1800.0
 """An upper estimate of the time until servers are removed, for which they cost money, too."""
+SNAPSHOT_S = 1800.0
+"""Likewise until a snapshot of a server is complete."""
 
 
 def spent_on(rented: Sequence[RentRecord]) -> float:
@@ -41,21 +42,32 @@ class CostGuard:
     now: Callable[[], datetime] = field(default=_now)
     _loaded: set[str] = field(default_factory=set)
     """Servers whose first trial has loaded the data."""
+    _busy_since: datetime | None = None
+    """The start of the first trial."""
 
     def check(self, trial: PlannedTrial) -> None:
         """Raises StopRunError if `trial` and the removal after it could exceed the limit."""
         most = self.renting.most
         if self.rental is None or most is None:
             return
-        ahead_s = REMOVAL_S + RESERVE * self._needed_s(trial)
-        restored = self.rental.is_restored_often(trial.server)
-        accrued = self.rental.accrued(self.now(), ahead_s + (REMOVAL_S * 2 if restored else 0.0))
+        idle_s = REMOVAL_S + self._restore_s(trial)
+        now = self.now()
+        self._busy_since = self._busy_since or now
+        accrued = self.rental.accrued(now, Load(self._busy_since, RESERVE * self._needed_s(trial), idle_s))
         if accrued is None:
             raise StopRunError("a price is unknown, so nobody knows when the run costs more than agreed")
         so_far, then = (self.renting.spent + each for each in accrued)
         if then > most:
             message = f"the run has cost {so_far:.2f} {CURRENCY}, and with its next trial and the removal it could cost"
             raise StopRunError(f"{message} {then:.2f}, more than {most:.2f}; resume it with a higher --max-cost")
+
+    def _restore_s(self, trial: PlannedTrial) -> float:
+        """Returns an upper estimate of the time in which the server is restored, after a snapshot of it was taken."""
+        spec = self.plan.target[trial.target]
+        if not isinstance(spec, RentedTarget):
+            return 0.0
+        takes_one = spec.takes_snapshot and trial.server not in self._loaded
+        return spec.restore_s + (SNAPSHOT_S if takes_one else 0.0)
 
     def _needed_s(self, trial: PlannedTrial) -> float:
         # The first trial of a server loads; later ones of another scale count as overhead.

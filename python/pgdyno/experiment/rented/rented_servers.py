@@ -11,8 +11,8 @@ from pathlib import Path
 from pgdyno.errors import TargetError
 from pgdyno.messages import Message
 from pgdyno.plan import Plan
-from pgdyno.plan.targets import RentedTarget, TargetSpec
-from pgdyno.plan.time_budget.time_and_disk import needed_s
+from pgdyno.plan.targets import RentedTarget, TargetSpec, rented_targets
+from pgdyno.plan.time_budget.time_and_disk import needed_s, trial_count
 from pgdyno.records.price import PriceList
 from pgdyno.targets.provider import provider_of
 from pgdyno.targets.rental import Rental, stamp, take_down
@@ -74,8 +74,13 @@ def rented(plan: Plan, root: Path, step: Say, note: Note, renting: Renting) -> I
 
 def lasts_s(plan: Plan) -> float:
     """Return after how many seconds the resources of a run of `plan` expire, unless they are removed before."""
-    needed = needed_s(plan, plan.points())
-    return LONGEST_S if needed is None else 2 * needed + MARGIN_S
+    points = plan.points()
+    needed = needed_s(plan, points)
+    if needed is None:
+        return LONGEST_S
+    trials = trial_count(plan, points) / len(plan.target)
+    restores_s = trials * sum(spec.restore_s for spec in rented_targets(plan).values())
+    return 2 * (needed + restores_s) + MARGIN_S
 
 
 def _end(rental: Rental, note: Note, keep_s: float | None) -> None:

@@ -13,7 +13,7 @@ from pgdyno.plan.checks.targets import Abilities, check_abilities
 from pgdyno.plan.model import Plan, Reset
 from pgdyno.plan.reading.plan_document import Document, in_order
 from pgdyno.plan.sections import FILE_SYSTEMS, NO_REFLINK, PROGRAMS, SnapshotWay
-from pgdyno.plan.targets import TMPFS, NetworkTarget, OwnTarget, TargetSpec
+from pgdyno.plan.targets import TMPFS, NetworkTarget, OwnTarget, RentedTarget, TargetSpec
 
 _PATH = ("reset", "snapshot")
 
@@ -75,7 +75,7 @@ def check_reset(
     `dataset` is the workload's, or None if that is invalid.
     """
     if dataset == "none":
-        yield from _without_dataset(reset, document)
+        yield from _without_dataset(reset, targets, document)
     yield from _misplaced(reset, document)
     yield from check_snapshot(reset, targets, document)
     majors = {name: target.major for name, target in targets.items()}
@@ -90,7 +90,11 @@ def check_reset(
         yield document.problem(("reset", "drop_cache"), message, 'run as root, or set drop_cache = "files"')
 
 
-def _without_dataset(reset: Reset, document: Document) -> Iterator[Problem]:
+def _without_dataset(reset: Reset, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
+    for name, target in targets.items():
+        if isinstance(target, RentedTarget) and target.takes_snapshot:
+            message = "there is nothing to restore: the plan names no snapshot, and dataset is none"
+            yield document.problem(("target", name, "restore"), message, "name a snapshot, or remove it")
     if reset.method in ("template", "snapshot", "reload"):
         message = f'"{reset.method}" brings a dataset back, and dataset is none'
         yield document.problem(("reset", "method"), message, 'set dataset = "pgbench", or method = "none"')

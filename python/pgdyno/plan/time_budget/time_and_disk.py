@@ -140,5 +140,9 @@ def overhead_s(plan: Plan, point: Point, load_s_a_scale: float = LOAD_S_A_SCALE)
 
 def dataset_bytes(plan: Plan, scale: int) -> int:
     """Returns the bytes of one target's data at `scale`, including a copy to restore from."""
-    copies = 2 if plan.reset.method in ("template", "snapshot") else 1
-    return round(copies * BYTES_A_SCALE * _pgbench_scale(plan, scale))
+    return (2 if plan.reset.method in ("template", "snapshot") else 1) * data_bytes(plan, scale)
+
+
+def data_bytes(plan: Plan, scale: int) -> int:
+    """Returns the bytes of one target's data at `scale`, without a copy."""
+    return round(BYTES_A_SCALE * _pgbench_scale(plan, scale))

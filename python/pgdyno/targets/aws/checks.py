@@ -197,9 +197,6 @@ def _database(where: _Where, target: DatabaseTarget, document: Document) -> Iter
             yield document.problem((*where, "clone_of"), "excludes snapshot", "remove one of them")
     if isinstance(target, RdsTarget):
         yield from _storage(where, target, document)
-    origin = target.snapshot or getattr(target, "clone_of", None)
-    if target.restore == "each-trial" and origin is None:
-        yield document.problem((*where, "restore"), "there is nothing to restore from", "name a snapshot")
     if target.tls_root is not None and not Path(target.tls_root).expanduser().is_file():
         yield document.problem((*where, "tls_root"), f"there is no file {target.tls_root}")
 

@@ -150,7 +150,9 @@ def _snapshots(cloud: Cloud, **asked: str) -> Iterator[Resource]:
 def _cluster_snapshots(cloud: Cloud, **asked: str) -> Iterator[Resource]:
     for each in cloud.each("rds", "describe_db_cluster_snapshots", "DBClusterSnapshots", **asked):
         name, tags = each["DBClusterSnapshotIdentifier"], by_key(each.get("TagList"))
-        yield _resource(cloud, Kind.CLUSTER_SNAPSHOT, name, tags, each["Status"])
+        yield _resource(
+            cloud, Kind.CLUSTER_SNAPSHOT, name, tags, each["Status"], f"{each.get('AllocatedStorage', 0)} GB"
+        )
 
 
 def _parameters(cloud: Cloud) -> Iterator[Resource]:

@@ -55,8 +55,10 @@ MAKE = {
     "rds": (
         "CreateDBCluster",
         "CreateDBClusterParameterGroup",
+        "CreateDBClusterSnapshot",
         "CreateDBInstance",
         "CreateDBParameterGroup",
+        "CreateDBSnapshot",
         "RestoreDBClusterFromSnapshot",
         "RestoreDBClusterToPointInTime",
         "RestoreDBInstanceFromDBSnapshot",
@@ -161,7 +163,8 @@ def policy(partition: str = "aws", role: str = DEAD_MAN_ROLE) -> dict[str, Any]:
 def dead_man_policy() -> dict[str, Any]:
     """Returns the policy of the role with which Amazon's scheduler removes expired databases: only pgdyno's."""
     owned = {f"aws:ResourceTag/{RUN}": "false"}
-    return _document(_statement("RemoveExpired", ["rds:DeleteDBCluster", "rds:DeleteDBInstance"], when={"Null": owned}))
+    kinds = ("DBCluster", "DBClusterSnapshot", "DBInstance", "DBSnapshot")
+    return _document(_statement("RemoveExpired", [f"rds:Delete{each}" for each in kinds], when={"Null": owned}))
 
 
 def dead_man_trust(account: str) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from pgdyno.targets.aws.schema import AuroraTarget, AwsTarget, DatabaseTarget, E
 from pgdyno.targets.dsn.schema import DsnTarget
 from pgdyno.targets.estimate import Estimate
 from pgdyno.targets.home import storing
-from pgdyno.targets.rental import GENERATOR, SourceReport, Span, generator_names, stamp
+from pgdyno.targets.rental import GENERATOR, Load, SourceReport, Span, generator_names, stamp
 from pgdyno.units import parse_duration_s
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 Say = Callable[[str], None]
 _ZONE = "name one for all: zones = [...]"
 _DATABASES = (Kind.DB_INSTANCE, Kind.DB_CLUSTER)
+_SNAPSHOTS = (Kind.DB_SNAPSHOT, Kind.CLUSTER_SNAPSHOT)
 
 
 def rented_targets(plan: Plan) -> dict[str, AwsTarget]:
@@ -59,7 +60,7 @@ def generator_of(plan: Plan) -> Ec2Generator | None:
 
 def is_restored(spec: AwsTarget) -> bool:
     """Returns whether the server is created from a snapshot or from the storage of another cluster."""
-    return isinstance(spec, DatabaseTarget) and (spec.snapshot or getattr(spec, "clone_of", None)) is not None
+    return isinstance(spec, DatabaseTarget) and spec.origin is not None
 
 
 def wanted_names(plan: Plan) -> set[str]:
@@ -267,8 +268,8 @@ class Rental:
         except AwsError as error:
             return [f"the limits of its storage are not known: {error.message}"]
 
-    def accrued(self, now: datetime, ahead_s: float) -> tuple[float, float] | None:
-        """Returns what everything has cost in USD until `now`, and could until `ahead_s` later; see
+    def accrued(self, now: datetime, load: Load) -> tuple[float, float] | None:
+        """Returns what everything has cost in USD until `now`, and could after the next trial; see
         `pgdyno.targets.rental`.
         """
         # These imports would be circular at the top of the module.
@@ -279,12 +280,12 @@ class Rental:
         items = items_of(self.plan, Prices(self.root), configured_region(self.plan), got)
         since = {name: self.since.get(name, self.journal.begun) for name in self.journal.ready}
         requests = {name: self._requests(name) for name in rented_targets(self.plan)}
-        return accrued(items, since, requests, now, ahead_s)
+        return accrued(items, since, requests, now, load)
 
     def request_cost(self, name: str, now: datetime) -> float | None:
         """Returns what the requests to Aurora's storage cost that Amazon has counted until `now`."""
         meter = self._requests(name)
-        return 0.0 if meter is None else meter.cost(self.since.get(name, self.journal.begun), now, uncounted=False)
+        return 0.0 if meter is None else meter.cost(self.since.get(name, self.journal.begun), now)
 
     def _requests(self, name: str) -> RequestMeter | None:
         """Returns the meter of requests to storage that are billed; None if they are not."""
@@ -292,9 +293,11 @@ class Rental:
         if not isinstance(spec, AuroraTarget) or spec.storage_type != "standard":
             return None
         from pgdyno.targets.aws.pricing.metering import RequestMeter
+        from pgdyno.targets.aws.pricing.rental_costs import io_processors
 
-        maker = self._maker(name)
-        return RequestMeter(maker.cloud, maker.name, self.journal.ready[name]["instance"], Prices(self.root))
+        maker, got = self._maker(name), self.journal.ready[name]["instance"]
+        count = io_processors(spec.model_copy(update={"instance": got}))
+        return RequestMeter(maker.cloud, maker.name, count, Prices(self.root))
 
     def generator_cost(self, name: str) -> Estimate:
         """Returns what the generator `name` costs."""
@@ -331,8 +334,25 @@ class Rental:
         spec = rented_targets(self.plan).get(name)
         return isinstance(spec, DatabaseTarget) and spec.restore == "each-trial"
 
-    def restore(self, name: str) -> None:
-        """Removes the server of target `name`, and creates it again from its snapshot. Raises TargetError."""
+    def has_snapshot(self, name: str, dataset: str) -> bool:
+        """Returns whether pgdyno has taken a snapshot of the server of target `name` with `dataset`."""
+        return (name, dataset) in self.journal.snapshots
+
+    def take_snapshot(self, name: str, dataset: str) -> None:
+        """Takes a snapshot of the server of target `name`, which now has `dataset`. Raises TargetError."""
+        server = self._server(name, "")
+        assert isinstance(server, Rds | Aurora)
+        earlier = sum(each.target == name and each.kind in _SNAPSHOTS for each in self.journal.noted)
+        snapshot = f"{server.maker.name}-s{earlier + 1}"
+        server.take_snapshot(snapshot)
+        self.journal.snapshot_taken(name, dataset, snapshot)
+        # Every trial is to start alike: the server that loaded the data is restored, too.
+        self.fresh.discard(name)
+
+    def restore(self, name: str, dataset: str | None = None) -> None:
+        """Removes the server of target `name`, and creates it again: from pgdyno's snapshot with `dataset`, or for None
+        from the plan's snapshot or cluster. Raises TargetError.
+        """
         maker, spec = self._maker(name), rented_targets(self.plan)[name]
         noted = [each for each in self.journal.noted if each.target == name and each.kind in _DATABASES]
         within_s = parse_duration_s(spec.ready_within)
@@ -340,7 +360,8 @@ class Rental:
         left = remove_all(clouds, lambda: by_name(maker.cloud, noted, self.journal.run), self.say, within_s)
         if left:
             raise AwsError(f"cannot restore {name}: {left[0].resource.words} is still there: {left[0].why}")
-        self._ready(name, self._server(name, new_password()), restore=True)
+        snapshot = None if dataset is None else self.journal.snapshots[name, dataset]
+        self._ready(name, self._server(name, new_password(), snapshot), restore=True)
         self.unread.add(name)
 
     def down(self) -> list[Left]:
@@ -392,8 +413,11 @@ class Rental:
         self.journal.is_ready(name, place.as_kept())
         self.fresh.add(name)
 
-    def _server(self, name: str, password: str) -> Rds | Aurora | Ec2:
+    def _server(self, name: str, password: str, snapshot: str | None = None) -> Rds | Aurora | Ec2:
+        """Returns what creates the server of target `name`, from `snapshot` if one is given."""
         spec, maker = self._placed(name), self._maker(name)
+        if snapshot is not None:
+            spec = spec.model_copy(update={"snapshot": snapshot})
         if isinstance(spec, Ec2Target):
             # The SSH modules take long to import.
             from pgdyno.targets.aws.hosts.ec2 import Ec2
@@ -424,6 +448,8 @@ def _retag(cloud: Cloud, each: Resource, account: str, expires: datetime) -> Non
     names = {
         Kind.DB_INSTANCE: "db",
         Kind.DB_CLUSTER: "cluster",
+        Kind.DB_SNAPSHOT: "snapshot",
+        Kind.CLUSTER_SNAPSHOT: "cluster-snapshot",
         Kind.DB_PARAMETERS: "pg",
         Kind.CLUSTER_PARAMETERS: "cluster-pg",
     }

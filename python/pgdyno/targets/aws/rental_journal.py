@@ -128,6 +128,8 @@ class Journal:
     noted: list[Noted] = field(default_factory=list)
     ready: dict[str, dict[str, Any]] = field(default_factory=dict)
     """How to reach the servers and generators that are ready, by target name or generator name."""
+    snapshots: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Names of the snapshots that pgdyno has taken, by target and dataset."""
     owner: str = ""
     """The identity that rents; empty in journals of earlier versions."""
     more_tags: Mapping[str, str] = field(default_factory=dict)
@@ -183,6 +185,11 @@ class Journal:
         """Notes how to reach the server of `target`. Raises TargetError."""
         self._write({"what": "ready", "target": target, "place": place})
         self.ready[target] = place
+
+    def snapshot_taken(self, target: str, dataset: str, name: str) -> None:
+        """Notes a complete snapshot of the server of `target` with `dataset`. Raises TargetError."""
+        self._write({"what": "snapshot", "target": target, "dataset": dataset, "name": name})
+        self.snapshots[target, dataset] = name
 
     def prolong(self, expires: datetime) -> None:
         """Notes another expiry. Raises TargetError."""
@@ -267,6 +274,8 @@ def _take(journal: Journal, line: dict[str, Any]) -> None:
             journal.noted.append(Noted(Kind(line["kind"]), line["name"], line["region"], line["target"]))
         case "ready":
             journal.ready[line["target"]] = line["place"]
+        case "snapshot":
+            journal.snapshots[line["target"], line["dataset"]] = line["name"]
         case "expires":
             journal.expires = moment_of(line["expires"]) or journal.expires
 

@@ -16,6 +16,8 @@ from pgdyno.units import parse_duration_s
 PROVIDER = "aws"
 DEAD_MAN_ROLE = "pgdyno-dead-man"
 """The default name of the role with which Amazon's scheduler removes databases."""
+RESTORE_S = 3600.0
+"""An upper estimate of the seconds that it takes to remove a database and create it again from a snapshot."""
 LOGIN = "pgdyno"
 """The account that pgdyno creates on a host."""
 MOST_GENERATORS = 64
@@ -93,7 +95,9 @@ class DatabaseTarget(AwsTarget):
     snapshot: Annotated[str, Field(min_length=1)] | None = None
     """An existing snapshot from which the server is restored; None: an empty server."""
     restore: Literal["once", "each-trial"] = "once"
-    """When `snapshot` is restored: at the start of the run, or before every trial."""
+    """When the server is restored: at the start of the run, or before every trial; without `snapshot` and `clone_of`,
+    `each-trial` restores a snapshot that pgdyno takes once the data are loaded.
+    """
     first_touch: Literal["read", "none"] = "read"
     """What happens before the first trial to the pages of a restored server, which loads a block from remote storage at
     the first access: read all of them, or leave that to the trials.
@@ -107,9 +111,22 @@ class DatabaseTarget(AwsTarget):
     tls_root: str | None = None
     """Root certificates for the server; None: Amazon's bundle, which pgdyno downloads."""
 
+    @property
+    def origin(self) -> str | None:
+        """The snapshot or cluster of which the server is a copy; None for an empty server."""
+        return self.snapshot or getattr(self, "clone_of", None)
+
+    @property
+    def takes_snapshot(self) -> bool:
+        return self.restore == "each-trial" and self.origin is None
+
+    @property
+    def restore_s(self) -> float:
+        return RESTORE_S if self.restore == "each-trial" else 0.0
+
     def rented_in_words(self) -> str:
         """Returns the same text, with the snapshot or cluster of which the server is a copy."""
-        origin = self.snapshot or getattr(self, "clone_of", None)
+        origin = "a snapshot of its own" if self.takes_snapshot else self.origin
         restored = "" if origin is None else f", from {origin}, {self.restore.replace('-', ' ')}"
         return f"{super().rented_in_words()}{restored}"
 

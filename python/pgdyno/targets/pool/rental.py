@@ -27,7 +27,7 @@ from pgdyno.targets.home import storing
 from pgdyno.targets.pool.host_script import CLEAN_UP_S, NoRootError, PoolError, on_host, reached_at
 from pgdyno.targets.pool.loan_journal import Asked, Journal, journals
 from pgdyno.targets.pool.schema import PoolTarget
-from pgdyno.targets.rental import Say, SourceReport, Span
+from pgdyno.targets.rental import Load, Say, SourceReport, Span
 from pgdyno.units import parse_duration_s
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 USER = "pgdyno"
 """The superuser of new clusters."""
+UNFIT = 'name a host with Debian or Ubuntu; or set up a server there yourself, and use kind = "dsn"'
 NO_COST = Estimate((), None, (), "the pool of hosts")
 
 
@@ -125,6 +126,9 @@ class Rental:
             if answer == "ready":
                 self._ready(name, spec, ssh, password, certificate)
                 return
+            if answer.startswith("unfit: "):
+                self.journal.refused()
+                raise PoolError(f"the host {ssh.host}: {answer.removeprefix('unfit: ')}", hint=UNFIT)
             if not answer.startswith("busy: "):
                 raise PoolError(f"the host {ssh.host} answered {answer[:80]!r}", hint="give it back: pgdyno reap --all")
             self.journal.refused()
@@ -190,8 +194,18 @@ class Rental:
         del name
         return False
 
-    def restore(self, name: str) -> None:
+    def has_snapshot(self, name: str, dataset: str) -> bool:
+        """Returns False."""
+        del name, dataset
+        return False
+
+    def take_snapshot(self, name: str, dataset: str) -> None:
+        """Raises TargetError: no target of the pool asks for one."""
+        raise TargetError(f"target {name} cannot have a snapshot with {dataset}: a pool takes none")
+
+    def restore(self, name: str, dataset: str | None = None) -> None:
         """Raises TargetError: there is nothing to restore a cluster from."""
+        del dataset
         raise TargetError(f"target {name} cannot be restored: its cluster lasts for the whole run")
 
     def reads_first(self, name: str) -> bool:
@@ -209,9 +223,9 @@ class Rental:
         del name, span, late_s, say
         yield from ()
 
-    def accrued(self, now: datetime, ahead_s: float) -> tuple[float, float]:
+    def accrued(self, now: datetime, load: Load) -> tuple[float, float]:
         """Returns nothing: hosts of the user's are not billed."""
-        del now, ahead_s
+        del now, load
         return 0.0, 0.0
 
     def request_cost(self, name: str, now: datetime) -> float:

@@ -10,6 +10,7 @@ from typing import Any
 from pgdyno.targets.aws.boto3_clients import Cloud, ThereAlreadyError
 from pgdyno.targets.aws.databases.dead_man import guard
 from pgdyno.targets.aws.databases.parameters import CLUSTER, INSTANCE, make_group, values_for
+from pgdyno.targets.aws.databases.server_snapshots import take_snapshot
 from pgdyno.targets.aws.databases.service import (
     Release,
     change,
@@ -78,6 +79,10 @@ class Aurora:
         security = group_named(self.maker.cloud, name)
         groups = _Groups(security, name if spec.parameters else None, name if spec.cluster_parameters else None)
         return self._made(self.release(), groups)
+
+    def take_snapshot(self, name: str) -> None:
+        """Takes a snapshot called `name` of the cluster. Raises AwsError."""
+        take_snapshot(self.maker, self.spec, Kind.CLUSTER_SNAPSHOT, name)
 
     def release(self) -> Release:
         """Returns the version that the service has for the plan or the snapshot. Raises AwsError."""

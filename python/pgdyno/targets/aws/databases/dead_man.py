@@ -25,8 +25,16 @@ _REMOVE = {
     # EventBridge Scheduler writes RDS's parameters as the AWS SDK for Java does: Db, not DB.
     Kind.DB_INSTANCE: ("deleteDBInstance", "DbInstanceIdentifier"),
     Kind.DB_CLUSTER: ("deleteDBCluster", "DbClusterIdentifier"),
+    Kind.DB_SNAPSHOT: ("deleteDBSnapshot", "DbSnapshotIdentifier"),
+    Kind.CLUSTER_SNAPSHOT: ("deleteDBClusterSnapshot", "DbClusterSnapshotIdentifier"),
 }
-_SUFFIX = {Kind.DB_INSTANCE: "instance", Kind.DB_CLUSTER: "cluster"}
+_SUFFIX = {
+    Kind.DB_INSTANCE: "instance",
+    Kind.DB_CLUSTER: "cluster",
+    Kind.DB_SNAPSHOT: "snapshot",
+    Kind.CLUSTER_SNAPSHOT: "snapshot",
+}
+_SERVERS = (Kind.DB_INSTANCE, Kind.DB_CLUSTER)
 _THERE_ALREADY = "ConflictException"
 _KEPT = ("Description", "FlexibleTimeWindow", "Name", "ScheduleExpression", "Target")
 """Members of a schedule's description that a request to change it has, too."""
@@ -37,10 +45,11 @@ def role_arn(partition: str, account: str, role: str) -> str:
     return role if role.startswith("arn:") else f"arn:{partition}:iam::{account}:role/{role}"
 
 
-def guard(maker: Maker, role: str, kinds: tuple[Kind, ...]) -> None:
-    """Creates schedules that remove the target's databases of `kinds` after the run's expiry. Raises AwsError.
+def guard(maker: Maker, role: str, kinds: tuple[Kind, ...], name: str | None = None) -> None:
+    """Creates schedules that remove the target's databases or snapshots of `kinds` after the run's expiry.
 
-    Call it before the databases are created, so that no moment is without a switch.
+    `name` is theirs; None stands for the target's. Call it before they are created, so that no moment is without a
+    switch. Raises AwsError.
     """
     if role == NONE:
         maker.say(
@@ -48,11 +57,12 @@ def guard(maker: Maker, role: str, kinds: tuple[Kind, ...]) -> None:
             f"(pgdyno reap --run {maker.journal.run})"
         )
         return
+    name = name or maker.name
     for kind in kinds:
-        name = f"{maker.name}-{_SUFFIX[kind]}"
-        maker.note(Kind.SCHEDULE, name)
+        schedule = f"{name}-{_SUFFIX[kind]}"
+        maker.note(Kind.SCHEDULE, schedule)
         try:
-            maker.cloud.call("scheduler", "create_schedule", **_schedule(maker, role, kind, name))
+            maker.cloud.call("scheduler", "create_schedule", Name=schedule, **_schedule(maker, role, kind, name))
         except AwsError as error:
             # Names are random: an existing schedule comes from our own first attempt, whose response was lost.
             if error.code == _THERE_ALREADY:
@@ -68,8 +78,8 @@ def _remedy(role: str) -> str:
 
 def _schedule(maker: Maker, role: str, kind: Kind, name: str) -> dict[str, Any]:
     operation, parameter = _REMOVE[kind]
+    declined = {"SkipFinalSnapshot": True} if kind in _SERVERS else {}
     return {
-        "Name": name,
         "Description": f"removes a {kind} of pgdyno, run {maker.journal.run}, once it has expired",
         "ScheduleExpression": EVERY,
         **_when(maker.journal.expires),
@@ -77,7 +87,7 @@ def _schedule(maker: Maker, role: str, kind: Kind, name: str) -> dict[str, Any]:
         "Target": {
             "Arn": f"arn:{maker.cloud.partition}:scheduler:::aws-sdk:rds:{operation}",
             "RoleArn": role_arn(maker.cloud.partition, maker.journal.account, role),
-            "Input": json.dumps({parameter: maker.name, "SkipFinalSnapshot": True}),
+            "Input": json.dumps({parameter: name, **declined}),
             # The next repetition comes soon enough.
             "RetryPolicy": {"MaximumRetryAttempts": 0},
         },

@@ -11,6 +11,7 @@ from typing import Any
 from pgdyno.targets.aws.boto3_clients import ThereAlreadyError
 from pgdyno.targets.aws.databases.dead_man import guard
 from pgdyno.targets.aws.databases.parameters import INSTANCE, make_group, values_for
+from pgdyno.targets.aws.databases.server_snapshots import take_snapshot
 from pgdyno.targets.aws.databases.service import (
     Release,
     change,
@@ -62,6 +63,10 @@ class Rds:
         cloud = self.maker.cloud
         group = group_named(cloud, self.maker.name)
         return self._made(self.release(), group, self.maker.name if self.spec.parameters else None)
+
+    def take_snapshot(self, name: str) -> None:
+        """Takes a snapshot called `name` of the server. Raises AwsError."""
+        take_snapshot(self.maker, self.spec, Kind.DB_SNAPSHOT, name)
 
     def release(self) -> Release:
         """Returns the version that the service has for the plan or the snapshot. Raises AwsError."""

@@ -78,6 +78,9 @@ class Checks:
         self.needed.databases += 1
         if isinstance(spec, RdsTarget):
             self.needed.database_gib += gibibytes(spec.storage)
+            self.needed.database_snapshots += spec.takes_snapshot
+        else:
+            self.needed.cluster_snapshots += spec.takes_snapshot
         release = None
         with self.findings.of(name):
             release = server.release()

@@ -40,6 +40,8 @@ class Amounts:
     gib: Counter[str] = field(default_factory=Counter)
     databases: int = 0
     database_gib: int = 0
+    database_snapshots: int = 0
+    cluster_snapshots: int = 0
 
     def host(self, instance: str, vcpus: int, volumes: Iterable[Volume], count: int = 1) -> None:
         """Adds `count` hosts with their volumes."""
@@ -121,9 +123,11 @@ def _check_databases(cloud: Cloud, needed: Amounts, findings: Findings) -> None:
     for name, count, what, code in (
         ("DBInstances", needed.databases, "database instances", "L-7B6409FD"),
         ("AllocatedStorage", needed.database_gib, "GB of storage of RDS", "L-7ADDB58A"),
+        ("ManualSnapshots", needed.database_snapshots, "manual snapshots of RDS", "L-272F1212"),
+        ("ManualClusterSnapshots", needed.cluster_snapshots, "manual snapshots of Aurora", "L-9B510759"),
     ):
         quota = quotas.get(name)
-        if quota is not None and quota["Used"] + count > quota["Max"]:
+        if count and quota is not None and quota["Used"] + count > quota["Max"]:
             said = (
                 f"the plan needs {count:,} {what}, and {quota['Used']:,} of {quota['Max']:,} are used in {cloud.region}"
             )

@@ -7,25 +7,49 @@ from pgdyno.plan.time_budget.time_and_disk import (
     BYTES_A_SCALE,
     COPY_S_A_SCALE,
     LOAD_S_A_SCALE,
-    dataset_bytes,
+    data_bytes,
+    loading_s,
     needed_s,
+    overhead_s,
     trial_count,
     visits,
 )
+from pgdyno.plan.workload import trial_s
 from pgdyno.targets.aws.checks import GP3_MBS, STRIPED_FROM
-from pgdyno.targets.aws.schema import AwsTarget, DatabaseTarget, Ec2Target, RdsTarget
+from pgdyno.targets.aws.schema import RESTORE_S, AwsTarget, DatabaseTarget, Ec2Target, RdsTarget
 from pgdyno.units import parse_bytes
 
 COMING_H = 0.5
-"""An upper estimate of the hours that servers take to start, to be removed, or that one takes to be restored.
-
-Servers start at the same time.
+"""An upper estimate of the hours that servers take to start or to be removed, all at the same time, or that a snapshot
+of one takes.
 """
 
 
-def copies_of(plan: Plan) -> int:
-    """Returns how many copies of the data `dataset_bytes` counts."""
-    return 2 if plan.reset.method in ("template", "snapshot") else 1
+def copies_data(plan: Plan, spec: AwsTarget) -> bool:
+    """Returns whether a server of `spec` has a second copy of its data, and each trial replaces the first by it."""
+    return plan.reset.method in ("template", "snapshot") and not spec.takes_snapshot
+
+
+def scales_of(plan: Plan) -> set[int]:
+    """Returns the scales of the plan's datasets."""
+    return {point.scale or plan.workload.size for point in plan.points()}
+
+
+def restores_of(plan: Plan, spec: AwsTarget) -> int:
+    """Returns how often all servers of `spec` are restored during the trials."""
+    if not isinstance(spec, DatabaseTarget) or spec.restore != "each-trial":
+        return 0
+    trials = trial_count(plan, plan.points()) // len(plan.target)
+    # a server that is created from the plan's snapshot is not restored before its first trial
+    return trials if spec.takes_snapshot else trials - spec.instances
+
+
+def touched_bytes(plan: Plan, spec: AwsTarget) -> float:
+    """Returns the bytes that pgdyno reads once after all restores of servers of `spec` before trials."""
+    if not isinstance(spec, DatabaseTarget) or spec.restore != "each-trial" or spec.first_touch != "read":
+        return 0.0
+    scales = [point.scale or plan.workload.size for point in visits(plan, plan.points())]
+    return plan.trial.most_repeats * sum(data_bytes(plan, scale) for scale in scales)
 
 
 def hours_of(plan: Plan) -> float | None:
@@ -34,30 +58,40 @@ def hours_of(plan: Plan) -> float | None:
     if trials_s is None:
         return None
     rented = [spec for spec in plan.target.values() if isinstance(spec, AwsTarget)]
-    each = trial_count(plan, plan.points()) / len(plan.target)
-    restored = [spec for spec in rented if isinstance(spec, DatabaseTarget) and spec.restore == "each-trial"]
+    restores = sum(restores_of(plan, spec) for spec in rented)
+    snapshots = sum(spec.instances * len(scales_of(plan)) for spec in rented if spec.takes_snapshot)
     slower_s = sum(copying_s(plan, spec) for spec in rented)
-    return (trials_s + slower_s) / 3600 + COMING_H * (2 + 2 * sum(each - spec.instances for spec in restored))
+    return (trials_s + slower_s + RESTORE_S * restores) / 3600 + COMING_H * (2 + snapshots)
+
+
+def longest_trial_s(plan: Plan) -> float:
+    """Returns an upper estimate of the seconds that a trial takes with its preparation, which may load the data."""
+    points = plan.points()
+    longest_s = max(overhead_s(plan, point) for point in points)
+    return loading_s(plan, points) + longest_s + (trial_s(plan) or 0.0)
 
 
 def copying_s(plan: Plan, spec: AwsTarget) -> float:
     """Returns the seconds that loading and copying data take in addition to `needed_s`, which assumes a local disk.
 
-    A copy reads and writes every byte at the throughput of the volume.
+    A copy reads and writes every byte at the throughput of the volume, and the first touch of a restored server reads
+    it. A server that is restored from its own snapshot makes no copies.
     """
-    usual = {"template": COPY_S_A_SCALE, "snapshot": COPY_S_A_SCALE, "reload": LOAD_S_A_SCALE}.get(plan.reset.method)
     points = plan.points()
     scales = [point.scale or plan.workload.size for point in visits(plan, points)]
     slow_s = 2 * BYTES_A_SCALE / throughput(spec)
-    bytes_ = {scale: dataset_bytes(plan, scale) / copies_of(plan) for scale in set(scales)}
+    bytes_ = {scale: data_bytes(plan, scale) for scale in set(scales)}
 
     def more_s(scale: int, assumed_s: float) -> float:
         return bytes_[scale] / BYTES_A_SCALE * max(0.0, slow_s - assumed_s)
 
     loaded_s = spec.instances * sum(more_s(scale, LOAD_S_A_SCALE) for scale in set(scales))
-    if usual is None:
-        return loaded_s
-    return loaded_s + plan.trial.most_repeats * sum(more_s(scale, usual) for scale in scales)
+    loaded_s += touched_bytes(plan, spec) / throughput(spec)
+    if copies_data(plan, spec):
+        return loaded_s + plan.trial.most_repeats * sum(more_s(scale, COPY_S_A_SCALE) for scale in scales)
+    if plan.reset.method == "reload" and not spec.takes_snapshot:
+        return loaded_s + plan.trial.most_repeats * sum(more_s(scale, LOAD_S_A_SCALE) for scale in scales)
+    return loaded_s
 
 
 _GP2_MBS, _GP3_STRIPED_MBS, _PROVISIONED_MBS, _AURORA_MBS = 250, 500, 1000, 250

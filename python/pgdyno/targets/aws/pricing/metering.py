@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 
 from pgdyno.targets.aws.boto3_clients import AwsError, Cloud
 from pgdyno.targets.aws.pricing.prices import Prices
-from pgdyno.targets.aws.pricing.rental_costs import MOST_IO, io_usage, processors
+from pgdyno.targets.aws.pricing.rental_costs import MOST_IO, io_usage
 from pgdyno.targets.estimate import ONCE, Item
-from pgdyno.targets.rental import is_generator
+from pgdyno.targets.rental import Load, is_generator
 
 LEAST_H = 1 / 6
 """The hours that Amazon bills at least for a database server: ten minutes."""
@@ -26,13 +26,13 @@ class RequestMeter:
 
     cloud: Cloud
     cluster: str
-    instance: str
+    processors: int
     prices: Prices
 
     @property
     def most_per_s(self) -> float:
         """The most requests per second that pgdyno expects."""
-        return MOST_IO * processors(self.instance)
+        return MOST_IO * self.processors
 
     @property
     def rate(self) -> float | None:
@@ -40,16 +40,17 @@ class RequestMeter:
         found = self.prices.rate(io_usage(self.cloud.region))
         return None if found is None else found.amount
 
-    def cost(self, since: datetime, now: datetime, *, uncounted: bool) -> float | None:
+    def cost(self, since: datetime, now: datetime, busy_since: datetime | None = None) -> float | None:
         """Returns USD from `since` to `now`; None if the price is unknown.
 
-        With `uncounted`, periods for which CloudWatch has nothing yet count with the most that pgdyno expects.
+        With `busy_since`, the start of the load, periods after it for which CloudWatch has nothing yet count with the
+        most that pgdyno expects.
         """
         rate = self.rate
         if rate is None:
             return None
         counted, until = self._counted(since, now)
-        late_s = max(0.0, (now - until).total_seconds()) if uncounted else 0.0
+        late_s = 0.0 if busy_since is None else max(0.0, (now - max(until, busy_since)).total_seconds())
         return rate * (counted + self.most_per_s * late_s)
 
     def _counted(self, since: datetime, now: datetime) -> tuple[float, datetime]:
@@ -91,9 +92,9 @@ def accrued(
     since: Mapping[str, datetime],
     requests: Mapping[str, RequestMeter | None],
     now: datetime,
-    ahead_s: float,
+    load: Load,
 ) -> tuple[float, float] | None:
-    """Returns what `items` have cost in USD until `now`, and what they could until `ahead_s` later.
+    """Returns what `items` have cost in USD until `now`, and what they could after the next trial of `load`.
 
     `since` has the times of the requests for servers and generators, by name. None if a price is unknown.
     """
@@ -106,12 +107,12 @@ def accrued(
         hours, hourly = max(LEAST_H, (now - begin).total_seconds() / 3600), each.hourly or 0.0
         if each.unit not in ONCE:
             so_far += hours * hourly
-            then += (hours + ahead_s / 3600) * hourly
+            then += (hours + (load.busy_s + load.idle_s) / 3600) * hourly
     for name, meter in requests.items():
         if meter is not None:
-            paid = meter.cost(since[name], now, uncounted=True)
+            paid = meter.cost(since[name], now, load.since)
             if paid is None:
                 return None
             so_far += paid
-            then += paid + (meter.rate or 0.0) * meter.most_per_s * ahead_s
+            then += paid + (meter.rate or 0.0) * meter.most_per_s * load.busy_s
     return so_far, then

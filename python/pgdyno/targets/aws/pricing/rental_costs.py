@@ -8,12 +8,18 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from pgdyno.plan.model import Plan
-from pgdyno.plan.time_budget.time_and_disk import dataset_bytes, trial_count, visits
+from pgdyno.plan.time_budget.time_and_disk import data_bytes, trial_count, visits
 from pgdyno.plan.workload import trial_s
 from pgdyno.targets.aws.boto3_clients import AwsError, Cloud
 from pgdyno.targets.aws.checks import GP3_IOPS, GP3_MBS, extended_year
 from pgdyno.targets.aws.databases.rds import gibibytes
-from pgdyno.targets.aws.pricing.duration import copies_of, hours_of
+from pgdyno.targets.aws.pricing.duration import (
+    copies_data,
+    hours_of,
+    longest_trial_s,
+    scales_of,
+    touched_bytes,
+)
 from pgdyno.targets.aws.pricing.prices import CLOUDWATCH, EC2, HOSTS, INSTANCES, METRIC, VPC, Prices, Usage
 from pgdyno.targets.aws.rental import generator_of, rented_targets
 from pgdyno.targets.aws.rental_journal import FREE, Kind, Resource
@@ -26,7 +32,7 @@ from pgdyno.targets.aws.schema import (
     RdsTarget,
     Volume,
 )
-from pgdyno.targets.estimate import CURRENCY, Estimate, Item
+from pgdyno.targets.estimate import CURRENCY, ONCE, RESERVE, Estimate, Item
 from pgdyno.targets.rental import generator_names
 
 Host = Ec2Target | Ec2Generator
@@ -106,7 +112,7 @@ def _iops(name: str, volume: Volume, prices: Prices, region: str) -> Iterator[It
             paid += count
 
 
-LEFT_OUT = ("traffic", "backups and snapshots")
+LEFT_OUT = ("traffic", "backups")
 PROVIDER = "Amazon"
 IO, MOST_IO = 1_000.0, 2_500.0
 """Requests to Aurora's storage per processor and second of load: as estimated, and the most that pgdyno expects.
@@ -114,7 +120,11 @@ IO, MOST_IO = 1_000.0, 2_500.0
 A commit writes WAL in units of 4 kB, and a page that is not in memory is read. What a run really requests is measured
 while it runs.
 """
-_IO_BYTES = 4096
+ASSUMED_IO = f"the I/O is an assumption: {IO:,.0f} requests per processor and second of load"
+_WRITTEN_BYTES, _READ_BYTES = 4096, 8192
+"""The bytes of one request that writes, and of one that reads a page."""
+UNCOUNTED_S = 600.0
+"""An upper estimate of the seconds until CloudWatch has counted requests: two of its periods."""
 _ACU_A_VCPU = 4
 """Capacity units for each processor: a unit has 2 GiB of memory, and classes for databases (r) 8 GiB a processor."""
 
@@ -126,14 +136,36 @@ def estimate(plan: Plan, prices: Prices, region: str, hours: float | None = None
     """
     items = items_of(plan, prices, region)
     lasts = hours_of(plan) if hours is None else hours
+    dearest = items_of(plan, prices, region, dearest=True)
     # A rental of a given length ends then; that of a run may last longer than planned.
-    longest = None if lasts is None else lasts * (HEADROOM if hours is None else 1.0)
-    most = at_most(items_of(plan, prices, region, dearest=True), longest)
-    return Estimate(tuple(items), lasts, LEFT_OUT, PROVIDER, prices.why_not, most)
+    most = at_most(dearest, lasts) if hours is not None or lasts is None else _most_of_run(plan, dearest, lasts)
+    assumed = (ASSUMED_IO,) if any(each.unit in ONCE for each in items) else ()
+    return Estimate(tuple(items), lasts, LEFT_OUT, PROVIDER, prices.why_not, most, assumed)
 
 
 HEADROOM = 1.5
 """How much longer a run may take than planned before its cost reaches what was said to be the most."""
+
+
+def _most_of_run(plan: Plan, dearest: Sequence[Item], lasts: float) -> float | None:
+    """Returns the most that a run of `plan` may cost, which is planned for `lasts` hours.
+
+    Before each trial, also the last one, a run must have enough left for a trial of twice the planned length with the
+    most requests to storage, and for requests of minutes that CloudWatch has not counted yet.
+    """
+    longest_s = longest_trial_s(plan)
+    most = at_most(dearest, max(HEADROOM * lasts, lasts + (RESERVE - 1) * longest_s / 3600))
+    if most is None:
+        return None
+    planned = math.fsum(each.once for each in dearest)
+    rates = {each.target: each.rate.amount for each in dearest if each.unit in ONCE and each.rate is not None}
+    per_s = math.fsum(rates[name] * MOST_IO * _most_processors(rented_targets(plan)[name]) for name in rates)
+    reserve = per_s * (RESERVE * longest_s + UNCOUNTED_S)
+    return most + max(0.0, planned + reserve - planned * MOST_IO / IO)
+
+
+def _most_processors(spec: AwsTarget) -> int:
+    return max(io_processors(each) for each in _choices(spec, None, dearest=True))
 
 
 def at_most(items: Sequence[Item], hours: float | None) -> float | None:
@@ -215,6 +247,9 @@ def _items(plan: Plan, name: str, spec: AwsTarget, prices: Prices, configured: s
         yield from support_items(name, spec, prices, region, engine)
         yield from address_item(name, prices, region, public=spec.public)
         yield from _volume(name, spec, prices, region, engine)
+        if spec.takes_snapshot:
+            size = gibibytes(spec.storage) * len(scales_of(plan))
+            yield snapshot_item(name, size, prices, region, engine)
     elif isinstance(spec, AuroraTarget):
         engine, optimized = "Aurora PostgreSQL", spec.storage_type == "io-optimized"
         if spec.capacity is not None:
@@ -230,13 +265,31 @@ def _items(plan: Plan, name: str, spec: AwsTarget, prices: Prices, configured: s
         yield from address_item(name, prices, region, public=spec.public)
         kind = "Aurora:IO-OptimizedStorageUsage" if optimized else "Aurora:StorageUsage"
         usage = Usage(region, engine, _STORAGE, kind)
-        size = max(dataset_bytes(plan, point.scale or plan.workload.size) for point in plan.points())
+        copies = 2 if copies_data(plan, spec) else 1
+        size = copies * max(data_bytes(plan, scale) for scale in scales_of(plan))
         gigabytes = [math.ceil(size / 1024**3), _snapshot_gb(spec, region)]
         known = [each for each in gigabytes if each is not None]
         rate = prices.rate(usage) if len(known) == len(gigabytes) else None
         yield Item(name, f"{spec.storage_type} storage", max(known), "GB", rate)
+        if spec.takes_snapshot:
+            gb = sum(math.ceil(data_bytes(plan, scale) / 1024**3) for scale in scales_of(plan))
+            yield snapshot_item(name, gb, prices, region, engine)
         if not optimized:
             yield Item(name, "storage", io_of(plan, spec), "I/O", prices.rate(io_usage(region)))
+
+
+_BACKUPS = {"PostgreSQL": "RDS:ChargedBackupUsage", "Aurora PostgreSQL": "Aurora:BackupUsage"}
+_STORAGE_KINDS = {"PostgreSQL": "RDS:GP2-Storage", "Aurora PostgreSQL": "Aurora:StorageUsage"}
+
+
+def snapshot_item(name: str, size: int, prices: Prices, region: str, engine: str) -> Item:
+    """Returns `size` GB of snapshots; what Amazon keeps for free of an account's backups is not deducted.
+
+    If the price of backups is unknown, that of the storage stands in, which is higher in every region.
+    """
+    rate = prices.rate(Usage(region, engine, "Storage Snapshot", _BACKUPS[engine]))
+    rate = rate or prices.rate(Usage(region, engine, _STORAGE, _STORAGE_KINDS[engine]))
+    return Item(name, "snapshots", size, "GB", rate)
 
 
 def io_usage(region: str) -> Usage:
@@ -252,10 +305,17 @@ def io_of(plan: Plan, spec: AuroraTarget) -> float:
     points = plan.points()
     load_s = (trial_s(plan) or 0.0) * trial_count(plan, points) / len(plan.target)
     scales = [point.scale or plan.workload.size for point in visits(plan, points)]
-    one = {each: dataset_bytes(plan, each) / copies_of(plan) for each in set(scales)}
-    copied = plan.trial.most_repeats * sum(one[each] for each in scales) if copies_of(plan) > 1 else 0
-    vcpus = processors(spec.instance) if spec.capacity is None else math.ceil(spec.capacity.max / _ACU_A_VCPU)
-    return round(vcpus * IO * load_s + 2 * (sum(one.values()) + copied) / _IO_BYTES)
+    one = {each: data_bytes(plan, each) for each in set(scales)}
+    copied = plan.trial.most_repeats * sum(one[each] for each in scales) if copies_data(plan, spec) else 0
+    written = 2 * (sum(one.values()) + copied) / _WRITTEN_BYTES
+    return round(io_processors(spec) * IO * load_s + written + touched_bytes(plan, spec) / _READ_BYTES)
+
+
+def io_processors(spec: AwsTarget) -> int:
+    """Returns the number of processors that make requests to storage: those of the class, or of the most capacity."""
+    if isinstance(spec, AuroraTarget) and spec.capacity is not None:
+        return math.ceil(spec.capacity.max / _ACU_A_VCPU)
+    return processors(spec.instance)
 
 
 _SIZES = {"micro": 2, "small": 2, "medium": 2, "large": 2, "xlarge": 4}
@@ -342,6 +402,10 @@ def _paid(each: Resource, prices: Prices) -> Iterator[Item]:
         if kind in _VOLUMES:
             usage = Usage(each.region, engine, _STORAGE, _VOLUMES[kind])
             yield Item(each.name, kind, int(size), "GB", prices.rate(usage))
+    elif each.kind in (Kind.DB_SNAPSHOT, Kind.CLUSTER_SNAPSHOT):
+        engine = "PostgreSQL" if each.kind is Kind.DB_SNAPSHOT else "Aurora PostgreSQL"
+        gigabytes = int(each.detail.partition(" GB")[0] or 0)
+        yield snapshot_item(each.name, gigabytes, prices, each.region, engine)
     elif each.kind in (Kind.INSTANCE, Kind.VOLUME):
         yield from part_items(each, prices)
     elif each.kind is not Kind.DB_CLUSTER and each.kind not in FREE:
