@@ -44,6 +44,7 @@ LONG = (
     r"test_fuzz.py::.*\[long\]",
     r"test_store_azure.py::",
     r"test_pool.py::",
+    r"test_catalogue_everywhere.py::",
     r"test_docs_commands.py::.*\[(tutorial|latency|sysbench|compare-settings)\]",
     r"test_target_hostile.py::.*falls_silent.*\[(asked for its settings-F|given rows-|asked to vacuum-)",
     r"test_probe_versions.py::test_every_source_of_every_version_answers\[1[1-7]\]",

@@ -154,6 +154,13 @@ def what_goes_wrong_is_said(rack: Rack, before: str) -> None:
     said = rack.pgdyno("target", "up", plan(rack, "odd"), code=4)
     assert "pgdyno needs root there: " in said
     rack.host.run("mv /etc/sudoers.away /etc/sudoers.d")
+    # as on a host with another family of packages
+    rack.host.run("mv /usr/bin/apt-get /usr/bin/dnf")
+    said = rack.pgdyno("target", "up", plan(rack, "odd"), code=4)
+    assert "it installs packages by dnf, not by apt-get" in said
+    assert 'name a host with Debian or Ubuntu; or set up a server there yourself, and use kind = "dsn"' in said
+    rack.host.run("mv /usr/bin/dnf /usr/bin/apt-get")
+    assert rack.look() == before
     assert rack.journals() == []
 
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.remote import RemoteError
-from pgdyno.remote.connect import connected
+from pgdyno.remote.connect import ask, connected
 from pgdyno.remote.install import Installed, install
 from tests.postgres.probe_process import program
 from tests.ssh.sshd import Sshd, keygen, running_sshd
+from tests.waiting import wait_until
 
 
 def put(spec: SshSpec, file: Path | None = None) -> Installed:
@@ -72,6 +74,25 @@ def test_another_key_than_the_known_one_is_refused(sshd: Sshd, tmp_path: Path) -
     assert f"which is not the one in {known}" in error.message
     assert f"ssh-keygen -f {known} -R '[127.0.0.1]:{sshd.port}'" in (error.hint or "")
     assert not error.passing
+
+
+def test_no_agent_is_forwarded(sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    socket, config = tmp_path / "agent", tmp_path / "config"
+    config.write_text(f"Host *\n  ForwardAgent yes\n{sshd.config.read_text()}")
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
+    agent = subprocess.Popen(["ssh-agent", "-D", "-a", str(socket)], stdout=subprocess.DEVNULL)
+    try:
+        wait_until(socket.exists)
+        look = 'echo "socket: $SSH_AUTH_SOCK"'
+        spec = sshd.spec(config=str(config))
+        known = ["-o", f"UserKnownHostsFile={spec.known_hosts}"]
+        openssh = ["ssh", "-F", str(config), *known, "-p", str(sshd.port), spec.host, look]
+        done = subprocess.run(openssh, capture_output=True, text=True, check=True, timeout=60)
+        assert done.stdout.strip() != "socket:"
+        assert ask(spec, look).strip() == "socket:"
+    finally:
+        agent.terminate()
+        agent.wait()
 
 
 def test_known_hosts_of_the_config_file_count(sshd: Sshd, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pgdyno.errors import PlanError, UsageError
 from pgdyno.plan import load_plan
 from pgdyno.targets.dsn.schema import DsnTarget
 from pgdyno.targets.embedded.schema import EmbeddedTarget
+from pgdyno.targets.pool.schema import PoolTarget
 
 PLAN = """\
 name = "two"
@@ -61,6 +62,18 @@ def test_every_plan_has_a_server_of_this_machine_and_one_that_libpq_finds(plan: 
     (there,) = load_plan(plan, on="dsn").plan.target.values()
     assert isinstance(there, DsnTarget)
     assert there.dsn == ""
+    hosts = """target.host.hosts=[{host="db1"}]"""
+    (borrowed,) = load_plan(plan, [hosts], "pool").plan.target.values()
+    assert isinstance(borrowed, PoolTarget)
+    assert [each.host for each in borrowed.hosts] == ["db1"]
+
+
+def test_a_pool_needs_the_names_of_its_hosts(plan: Path) -> None:
+    with pytest.raises(PlanError) as caught:
+        load_plan(plan, on="pool")
+    assert [(each.path, each.hint) for each in caught.value.problems] == [
+        ("target.host.hosts", 'such as hosts = [{ host = "db1.example.net", user = "root" }]')
+    ]
 
 
 def test_a_mistake_in_them_is_told_with_its_line(plan: Path) -> None:
@@ -72,7 +85,7 @@ def test_a_mistake_in_them_is_told_with_its_line(plan: Path) -> None:
     with pytest.raises(UsageError) as usage:
         load_plan(plan, on="nowhere")
     assert usage.value.hint is not None
-    assert "available: dsn, embedded, small, wrong" in usage.value.hint
+    assert "available: dsn, embedded, pool, small, wrong" in usage.value.hint
 
 
 @pytest.mark.parametrize("name", ["aurora-sysbench", "graviton-pgbench", "pgecons-queries", "pgecons-tprocc"])
@@ -80,3 +93,6 @@ def test_a_plan_of_the_catalogue_that_rents_can_be_small(name: str) -> None:
     small = within_budget(load_plan(name, on="embedded"), "5m").plan
     assert all(isinstance(each, EmbeddedTarget) for each in small.target.values())
     assert load_plan(name, on="dsn").plan.points()
+    (host,) = load_plan(name, ['target.host.hosts=[{host="db1"}]'], "pool").plan.target.values()
+    assert isinstance(host, PoolTarget)
+    assert host.version == "17"

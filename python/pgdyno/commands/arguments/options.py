@@ -59,7 +59,8 @@ OnOption = Annotated[
         "--on",
         metavar="NAME",
         help=(
-            "Use other targets: [on.NAME] of the plan; embedded: a server on this machine; dsn: the server at PGHOST."
+            "Use other targets: [on.NAME] of the plan; embedded: a server on this machine; dsn: the server at PGHOST; "
+            "pool: your own host over SSH."
         ),
     ),
 ]

@@ -40,6 +40,7 @@ _EXAMPLES = {
     "kind": kinds_in_words(),
     "source": 'such as source = "/src/postgres"',
     "dsn": 'such as dsn = "host=db.example.net user=bench"',
+    "hosts": 'such as hosts = [{ host = "db1.example.net", user = "root" }]',
     "count": "such as count = 1",
     "version": 'such as version = "18"',
     "instance": 'such as instance = "db.m7g.large"',

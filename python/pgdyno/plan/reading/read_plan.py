@@ -91,8 +91,11 @@ ON, TARGET = "on", "target"
 ANYWHERE: dict[str, dict[str, Any]] = {
     "dsn": {"server": {"kind": "dsn", "dsn": ""}},
     "embedded": {"here": {"kind": "embedded", "version": "18"}},
+    "pool": {"host": {"kind": "pool", "version": "18"}},
 }
-"""The defaults of every plan: a server at libpq's variables, and an embedded server of the newest version."""
+"""The defaults of every plan: a server at libpq's variables, an embedded server of the newest version, and one on a
+host that `--set target.host.hosts=…` names.
+"""
 
 
 def on_others(document: Document, name: str | None) -> Document:

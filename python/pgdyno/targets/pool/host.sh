@@ -1,7 +1,7 @@
 #!/bin/bash
 # Borrows a host for a run, and gives it back. pgdyno sends this script over SSH and runs it as root:
 #   host.sh borrow RUN CLIENT    reads variables from standard input; prints `ready` and the server's certificate,
-#                                `busy: …`, or `failed: …`
+#                                `busy: …`, `unfit: …`, or `failed: …`
 #   host.sh look RUN             prints `borrowed` if the host is borrowed for the run, else `free`
 #   host.sh prolong RUN SECONDS  gives the run another expiry
 #   host.sh give-back RUN        stops the server, removes the cluster and the packages; also a timer's command, so that
@@ -84,9 +84,27 @@ install_server() {
   packages "postgresql-$VERSION"
 }
 
+# Prints what the host lacks that no package of this script's would bring; nothing for Debian and Ubuntu.
+lacks() {
+  local each
+  if ! command -v apt-get > /dev/null; then
+    for each in dnf yum zypper pacman apk; do
+      if command -v "$each" > /dev/null; then echo "it installs packages by $each, not by apt-get"; return; fi
+    done
+    echo "it has no apt-get"
+  elif [ ! -d /run/systemd/system ]; then
+    echo "systemd does not run on it"
+  fi
+}
+
 borrow() {
-  local client=$1 bin data
+  local client=$1 bin data unfit
   source /dev/stdin
+  unfit=$(lacks)
+  if [ -n "$unfit" ]; then
+    echo "unfit: $unfit"
+    return
+  fi
   if ! guard -n; then
     echo "busy: it is being set up or cleaned up"
     return
