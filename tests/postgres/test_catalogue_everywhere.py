@@ -35,6 +35,7 @@ SHORT = (
     "trial.duration=1s",
     "trial.repeats=1",
     "trial.seed=1",
+    "trial.order=as-listed",
 )
 SAME = ("workload", "sweep", "trial", "reset", "published")
 """What the plan keeps on all servers."""
