@@ -39,6 +39,7 @@ rate = 200
 [trial]
 duration = "1s"
 repeats = {repeats}
+order = "as-listed"
 """
 GIB = 1024**3
 

@@ -71,7 +71,7 @@
     say("tps", last ? figure(last.tps) : "–");
     say("p99", last ? figure(last.p99) : "–");
     const tps = mean((measured.length ? measured : state.seconds).map((each) => each.tps));
-    const change = base && base.tps && tps != null && measured.length ? `, ${tps >= base.tps ? "+" : "−"}${figure(Math.abs(100 * (tps / base.tps - 1)), 2)} %` : "";
+    const change = base && base.tps && tps != null && measured.length ? `, mean ${tps >= base.tps ? "+" : "−"}${figure(Math.abs(100 * (tps / base.tps - 1)), 2)} %` : "";
     say("tps-base", base ? `baseline ${figure(base.tps)}${change}` : tps == null ? "" : `mean ${figure(tps)}`);
     say("p99-base", base && base.p99 != null ? `baseline ${figure(base.p99)}` : "");
     at("tps-base").title = base ? `${base.of}, n = ${base.n}` : "";
