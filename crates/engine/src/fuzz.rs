@@ -181,7 +181,7 @@ impl<'a> Drive<'a> {
     fn answer(&mut self, u: &mut Unstructured<'_>, order: Order) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         if order == Order::Any {
-            messages::message(u, stream::RUNNING, &mut bytes)?;
+            messages::message(u, messages::RUNNING, &mut bytes)?;
             return Ok(bytes);
         }
         for _ in 0..u.int_in_range(0..=3)? {
