@@ -44,6 +44,16 @@ class PgdynoError(Exception):
         self.hint = hint
 
 
+class InvalidValueError(ValueError):
+    """A value that a plan or an option cannot have, for those who know where it is."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        """`hint` says how to write it."""
+        super().__init__(f"{message}; {hint}")
+        self.message = message
+        self.hint = hint
+
+
 class UsageError(PgdynoError):
     """The arguments of the command line are wrong."""
 

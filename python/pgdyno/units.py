@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from pgdyno.errors import InvalidValueError
+
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(us|ms|s|m|min|h|d)\s*")
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -21,7 +23,9 @@ def parse_duration_s(text: str) -> float:
         total += float(match[1]) * _SECONDS[match[2]]
         at = match.end()
     if at < len(text) or not text.strip():
-        raise ValueError(f"{text!r} is not a duration; write a number and a unit, such as 500ms, 10s, 5m or 1h30m")
+        raise InvalidValueError(
+            f"{text!r} is not a duration", "write a number and a unit, such as 500ms, 10s, 5m or 1h30m"
+        )
     return total
 
 
@@ -32,7 +36,7 @@ def parse_bytes(text: str) -> int:
     """
     match = _SIZE.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is not a size; write a number and a unit, such as 512MB or 5GB")
+        raise InvalidValueError(f"{text!r} is not a size", "write a number and a unit, such as 512MB or 5GB")
     return round(float(match[1]) * _BYTES[match[2]])
 
 

@@ -32,8 +32,8 @@ FOUNDATION = {
 
 MAY_IMPORT = {
     "errors": set(),
-    "records": {"messages"},
-    "units": set(),
+    "records": {"errors", "messages"},
+    "units": {"errors"},
     "host": {"records"},
     "messages": set(),
     "mounts": set(),

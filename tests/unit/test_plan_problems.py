@@ -103,6 +103,7 @@ SCHEMA = [
     ('"18"', '"18"\nkeep_data = "yes"', "target.pg18.keep_data", 5, "true or false", None),
     ('"18"', "18.6", "target.pg18.version", 4, "as text", None),
     ('"18"', '"eighteen"', "target.pg18.version", 4, "not a PostgreSQL version", None),
+    ('"18"', '"18; 19"', "target.pg18.version", 4, "'18; 19' is not a PostgreSQL version", "write a major"),
     ('"18"', '"18"\nsettings.x = []', "target.pg18.settings.x", 5, "must be one value", None),
     ('"18"', '"18"\nsettings = 1', "target.pg18.settings", 5, "must be a table", None),
     ("pg18", '"pg 18"', 'target."pg 18"', 2, "is not a name", "letters"),

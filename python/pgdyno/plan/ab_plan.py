@@ -90,10 +90,12 @@ def _number_of_pairs(asked: Question) -> int | str:
         raise UsageError(f"{pairs} pairs are too few for a verdict", hint=f"use --pairs {FEWEST_PAIRS} or more")
     try:
         repeats(pairs)
+    except ValueError as error:
+        raise UsageError(f"--pairs: {error}") from error
+    try:
         checked_margin(asked.margin)
     except ValueError as error:
-        option = "--pairs" if "range" in str(error) else "--margin"
-        raise UsageError(f"{option}: {error}") from error
+        raise UsageError(f"--margin: {error}") from error
     if asked.margin is not None and isinstance(pairs, int):
         raise UsageError("--margin goes only with a range of pairs", hint="such as --pairs 6..20")
     return pairs

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from pgdyno.errors import Problem
+from pgdyno.errors import InvalidValueError, Problem
 from pgdyno.plan.reading.plan_document import Document
 from pgdyno.plan.values import Model
 
@@ -53,20 +53,22 @@ def generators(texts: Sequence[str]) -> Places:
             ray.append(text)
         else:
             lacks = "lacks the port of Ray's clients" if text.startswith("ray://") else "is not a host for generators"
-            raise ValueError(f"{text!r} {lacks}; write {FORMS}")
+            raise InvalidValueError(f"{text!r} {lacks}", f"write {FORMS}")
     if local > MOST_LOCAL:
-        raise ValueError(f"{local} nodes on this machine are too many; write at most local:{MOST_LOCAL}")
+        raise InvalidValueError(f"{local} nodes on this machine are too many", f"write at most local:{MOST_LOCAL}")
     if len(ray) > 1 or (ray and (local or ssh)):
         raise ValueError("an existing cluster (ray://) cannot be combined with other hosts")
     if len(set(ssh)) < len(ssh):
-        raise ValueError("names a host twice; each generator needs its own host")
+        raise InvalidValueError("names a host twice", "each generator needs its own host")
     return Places(local, tuple(ssh), ray[0] if ray else None)
 
 
 def _local(text: str) -> int:
     number = text.removeprefix("local:")
     if not number.isdecimal() or not 1 <= int(number) <= MOST_LOCAL:
-        raise ValueError(f"{text!r} is not a number of nodes from 1 to {MOST_LOCAL}; write for example local:3")
+        raise InvalidValueError(
+            f"{text!r} is not a number of nodes from 1 to {MOST_LOCAL}", "write for example local:3"
+        )
     return int(number)
 
 
@@ -79,7 +81,7 @@ def _ssh_node(text: str) -> SshNode:
     found = _HOST.fullmatch(text)
     if found is None or not _is_port(found["port"] or "22"):
         what = f"{text!r} is not a host" if text else "'ssh://' names no host, or has two commas in a row"
-        raise ValueError(f'{what}; write "ssh://host1,user@host2:2222"')
+        raise InvalidValueError(what, 'write "ssh://host1,user@host2:2222"')
     port = found["port"]
     return SshNode(found["host"], found["user"], int(port) if port else None)
 

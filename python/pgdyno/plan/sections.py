@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
+from pgdyno.errors import InvalidValueError
 from pgdyno.plan.values import HIGHEST_RATE, Model, Positive, Protocol
 from pgdyno.units import parse_duration_s
 
@@ -33,7 +34,7 @@ def action(value: object) -> object:
         return value
     near = get_close_matches(value.lower(), ACTIONS, n=1) if isinstance(value, str) else []
     meant = f"did you mean {near[0]}? " if near else ""
-    raise ValueError(f'is not known; {meant}write one of {", ".join(ACTIONS)}, or {{ command = "..." }}')
+    raise InvalidValueError("is not known", f'{meant}write one of {", ".join(ACTIONS)}, or {{ command = "..." }}')
 
 
 def patience(value: object, info: ValidationInfo) -> object:
@@ -44,7 +45,7 @@ def patience(value: object, info: ValidationInfo) -> object:
         raise ValueError('write "off", "always" or a time such as "30s"')
     seconds = parse_duration_s(value)
     if seconds <= 0:
-        raise ValueError('must be more than 0s; to be without, write "off"')
+        raise InvalidValueError("must be more than 0s", 'to be without, write "off"')
     return seconds
 
 
@@ -170,7 +171,9 @@ def parse_target(text: str) -> LatencyTarget:
     """Parses `p99 < 10ms`. Raises ValueError with the correct format."""
     match = _TARGET.fullmatch(text)
     if match is None or match[1] not in PERCENTILES:
-        raise ValueError(f'{text!r} is not a latency target; write "p99 < 10ms", on one of {", ".join(PERCENTILES)}')
+        raise InvalidValueError(
+            f"{text!r} is not a latency target", f'write "p99 < 10ms", on one of {", ".join(PERCENTILES)}'
+        )
     limit_s = parse_duration_s(match[2])
     if limit_s <= 0:
         raise ValueError("a latency target must be more than 0ms")
@@ -186,7 +189,7 @@ def latency_targets(value: object) -> object:
     if value is not None:
         for target in targets:
             if not isinstance(target, str):
-                raise ValueError('write a latency target as text; such as latency = "p99 < 10ms"')
+                raise InvalidValueError("write a latency target as text", 'such as latency = "p99 < 10ms"')
             parse_target(target)
         if not targets:
             raise ValueError("must not be empty")
@@ -205,7 +208,7 @@ LEAST_MARGIN, MOST_MARGIN = 0.01, 0.5
 def checked_margin(text: str | None) -> str | None:
     """Validates the difference that counts as none. Raises ValueError."""
     if text is not None and not LEAST_MARGIN <= share_of(text) <= MOST_MARGIN:
-        raise ValueError(f'{text!r} is not a margin; write a share from 1% to 50%, such as "2%"')
+        raise InvalidValueError(f"{text!r} is not a margin", 'write a share from 1% to 50%, such as "2%"')
     return text
 
 
@@ -214,5 +217,5 @@ def share_of(text: str) -> float:
     match = _PERCENT.fullmatch(text)
     share = float(match[1]) / 100 if match is not None else 0.0
     if not 0.001 <= share <= 1:
-        raise ValueError(f'{text!r} is not right; write a share from 0.1% to 100%, such as "5%"')
+        raise InvalidValueError(f"{text!r} is not right", 'write a share from 0.1% to 100%, such as "5%"')
     return share

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from pgdyno.errors import Problem
+from pgdyno.errors import InvalidValueError, Problem
 from pgdyno.plan.reading.plan_document import Document
 from pgdyno.plan.values import Model, Positive, Setting, Size
 from pgdyno.records.trial import server_name
@@ -195,9 +195,11 @@ class NetworkTarget(TargetSpec):
     @model_validator(mode="after")
     def _named_database(self) -> NetworkTarget:
         if self.allow_existing and "database" not in self.model_fields_set:
-            raise ValueError("allow_existing needs the name of the database; add database")
+            raise InvalidValueError("allow_existing needs the name of the database", "add database")
         if len(self.database.encode()) > LONGEST_IDENTIFIER - len("_template"):
-            raise ValueError(f"the database's name is too long; {LONGEST_IDENTIFIER - len('_template')} bytes at most")
+            raise InvalidValueError(
+                "the database's name is too long", f"{LONGEST_IDENTIFIER - len('_template')} bytes at most"
+            )
         return self
 
 
@@ -209,11 +211,13 @@ _TAG_KEYS, _TAG_VALUES = 128, 256
 def _tags(found: dict[str, str]) -> dict[str, str]:
     for key, value in found.items():
         if key.lower().startswith(("aws:", "pgdyno:")) or key == "Name":
-            raise ValueError(f"the tag {key} is reserved; choose another key")
+            raise InvalidValueError(f"the tag {key} is reserved", "choose another key")
         if _TAG.fullmatch(key) is None or len(key) > _TAG_KEYS or len(value) > _TAG_VALUES:
             raise ValueError(f"the tag {key!r} is not valid: a key has 1 to {_TAG_KEYS} letters, a value {_TAG_VALUES}")
         if value and _TAG.fullmatch(value) is None:
-            raise ValueError(f"the value of the tag {key} is not valid; use letters, digits, spaces and _.:/=+-@")
+            raise InvalidValueError(
+                f"the value of the tag {key} is not valid", "use letters, digits, spaces and _.:/=+-@"
+            )
     return found
 
 
@@ -370,7 +374,9 @@ def _version(value: object) -> object:
 
 def _version_form(text: str) -> str:
     if VERSION.fullmatch(text) is None:
-        raise ValueError(f'{text!r} is not a PostgreSQL version; write a major ("18") or an exact one ("18.6")')
+        raise InvalidValueError(
+            f"{text!r} is not a PostgreSQL version", 'write a major ("18") or an exact one ("18.6")'
+        )
     return text
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
+from pgdyno.errors import InvalidValueError
 from pgdyno.units import parse_bytes, parse_duration_s
 
 if TYPE_CHECKING:
@@ -43,9 +44,11 @@ class Model(BaseModel):
 
 def _named(text: str) -> str:
     if NAME.fullmatch(text) is None:
-        raise ValueError(f"{text!r} is not a name; use letters, digits, - and _, starting with a letter or digit")
+        raise InvalidValueError(
+            f"{text!r} is not a name", "use letters, digits, - and _, starting with a letter or digit"
+        )
     if len(text) > LONGEST_NAME:
-        raise ValueError(f"a name of {len(text)} letters is too long; use at most {LONGEST_NAME}")
+        raise InvalidValueError(f"a name of {len(text)} letters is too long", f"use at most {LONGEST_NAME}")
     return text
 
 
@@ -130,7 +133,7 @@ def _ramp_of(whole: bool, right: str) -> Callable[[object], object]:
         numbers = list(value.values()) if isinstance(value, dict) and value.keys() == {"from", "to"} else [value]
         if all(isinstance(each, kinds) and not isinstance(each, bool) and 0 <= each < HIGHEST_RATE for each in numbers):
             return value
-        raise ValueError(f"is invalid; write {right}")
+        raise InvalidValueError("is invalid", f"write {right}")
 
     return check
 

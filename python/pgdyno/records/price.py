@@ -11,6 +11,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from pgdyno.errors import InvalidValueError
+
 HOURS_A_YEAR = 8_760.0
 MONTHS_A_YEAR = 12.0
 
@@ -34,8 +36,8 @@ def latency_limit(text: str) -> LatencyLimit:
     """Parse a limit such as `p99 < 10ms`. Raises ValueError."""
     match = _LIMIT.fullmatch(text)
     if match is None or float(match["value"]) <= 0:
-        raise ValueError(
-            f'{text!r} is not a latency target; write "p99 < 10ms", on p50, p90, p95, p99, p99.9, mean or max'
+        raise InvalidValueError(
+            f"{text!r} is not a latency target", 'write "p99 < 10ms", on p50, p90, p95, p99, p99.9, mean or max'
         )
     return LatencyLimit(" ".join(text.split()), match["figure"], float(match["value"]) * _NS[match["unit"]])
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pgdyno.console import Console
-from pgdyno.errors import EngineError, ExitCode, PgdynoError, UsageError
+from pgdyno.errors import EngineError, ExitCode, InvalidValueError, PgdynoError, UsageError
 from pgdyno.generators.tasks import Lost, Over, in_line, spread
 from pgdyno.plan.hosts import Places, generators
 
@@ -18,9 +18,10 @@ def checked_places(option: str, texts: Sequence[str]) -> Places:
     """Parses the hosts in `texts` of `option`. Raises UsageError."""
     try:
         return generators(texts)
+    except InvalidValueError as error:
+        raise UsageError(f"{option}: {error.message}", hint=error.hint) from error
     except ValueError as error:
-        message, _, hint = str(error).partition("; ")
-        raise UsageError(f"{option}: {message}", hint=hint) from error
+        raise UsageError(f"{option}: {error}") from error
 
 
 Result = TypeVar("Result")

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from pgdyno.errors import Problem
+from pgdyno.errors import InvalidValueError, Problem
 from pgdyno.plan.kinds import GENERATOR_KINDS, TARGET_KINDS, kinds_in_words, listed
 from pgdyno.plan.model import EventSpec, Hooks, PhaseSpec, Plan, ReplicaLoad, Reset, SearchSpec, TrialSpec, Workload
 from pgdyno.plan.reading.plan_document import Document, KeyPath, near
@@ -215,8 +215,8 @@ def _empty(_context: dict[str, Any], _value: object, key: str) -> tuple[str, str
 
 
 def _own_message(context: dict[str, Any], _value: object, _key: str) -> tuple[str, str | None]:
-    message, _, hint = str(context["error"]).partition("; ")
-    return message, hint or None
+    error = context["error"]
+    return (error.message, error.hint) if isinstance(error, InvalidValueError) else (str(error), None)
 
 
 _NOT_A_TABLE = ("dict_type", "model_type", "model_attributes_type")

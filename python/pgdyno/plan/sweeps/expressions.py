@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
+from pgdyno.errors import InvalidValueError
+
 LONGEST = 500
 Value = Fraction | str | bool
 _NUMBER = re.compile(r"[+-]?\d{1,30}(\.\d{1,30})?")
@@ -66,7 +68,7 @@ class Expression:
 def parse_expression(text: str) -> Expression:
     """Parses `text`. Raises ValueError with the mistake."""
     if len(text) > LONGEST:
-        raise ValueError(f"an expression of {len(text)} letters is too long; use at most {LONGEST}")
+        raise InvalidValueError(f"an expression of {len(text)} letters is too long", f"use at most {LONGEST}")
     try:
         with warnings.catch_warnings():
             # the parser warns of operations that are refused below
@@ -76,7 +78,7 @@ def parse_expression(text: str) -> Expression:
         names: set[str] = set()
         _check(tree, names)
     except (SyntaxError, RecursionError, MemoryError) as error:
-        raise ValueError(f'"{text}" is no expression; {_HINT}') from error
+        raise InvalidValueError(f'"{text}" is no expression', _HINT) from error
     return Expression(text.strip(), frozenset(names), isinstance(tree, (ast.Name, ast.Attribute, ast.Constant)), tree)
 
 
@@ -107,7 +109,7 @@ def _check(node: ast.expr, names: set[str]) -> None:
         case _ if _is_operation(node):
             children = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
         case _:
-            raise ValueError(f"{_source(node)} is not supported; {_UNDERSTOOD}")
+            raise InvalidValueError(f"{_source(node)} is not supported", _UNDERSTOOD)
     for child in children:
         _check(child, names)
 
@@ -139,7 +141,7 @@ def _dotted(node: ast.expr) -> str:
             return name
         case ast.Attribute(value=around, attr=name):
             return f"{_dotted(around)}.{name}"
-    raise ValueError(f"{_source(node)} is not supported; {_UNDERSTOOD}")
+    raise InvalidValueError(f"{_source(node)} is not supported", _UNDERSTOOD)
 
 
 def _source(node: ast.expr) -> str:
@@ -236,5 +238,5 @@ def _number(value: Value, text: str) -> Fraction:
 
 def _truth(value: Value, text: str) -> bool:
     if not isinstance(value, bool):
-        raise ValueError(f"{text} is not a condition; write one such as clients > 64")
+        raise InvalidValueError(f"{text} is not a condition", "write one such as clients > 64")
     return value

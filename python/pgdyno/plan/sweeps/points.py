@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import chain, product
 
+from pgdyno.errors import InvalidValueError
 from pgdyno.plan.reading.plan_document import near
 from pgdyno.plan.sweeps.expressions import Expression, Value, parse_expression, plain_number
 from pgdyno.plan.sweeps.spec import GROUPS, SESSION, Place, PointSpec, Sweep
@@ -367,5 +368,4 @@ def _plain(value: Value) -> str:
 
 
 def _wrong(error: ValueError) -> _WrongError:
-    message, _, hint = str(error).partition("; ")
-    return _WrongError(message, hint or None)
+    return _WrongError(error.message, error.hint) if isinstance(error, InvalidValueError) else _WrongError(str(error))

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, WithJsonSchema, model_validator
 from pydantic_core import PydanticKnownError
 
+from pgdyno.errors import InvalidValueError
 from pgdyno.plan.sweeps.expressions import parse_expression
 from pgdyno.plan.values import HIGHEST_RATE, Model, Protocol, setting_text
 
@@ -42,22 +43,22 @@ def expand_range(text: str) -> list[str]:
     """
     match = _RANGE.fullmatch(text)
     if match is None:
-        raise ValueError(f'"{text}" is not a range; {_HINT}')
+        raise InvalidValueError(f'"{text}" is not a range', _HINT)
     first, unit, last, last_unit, step_text, step_unit, doubling = match.groups()
     # in "1..8GB", the unit applies to both ends
     unit = unit or last_unit
     if last_unit != unit or (step_unit or unit) != unit:
-        raise ValueError(f'"{text}" mixes units; write both ends in {unit}')
+        raise InvalidValueError(f'"{text}" mixes units', f"write both ends in {unit}")
     low, high = Decimal(first), Decimal(last)
     if low > high:
-        raise ValueError(f'"{text}" ends before it begins; write {last}{unit}..{first}{unit}')
+        raise InvalidValueError(f'"{text}" ends before it begins', f"write {last}{unit}..{first}{unit}")
     numbers = _doubled(text, low, high) if doubling else _stepped(text, low, high, Decimal(step_text or "1"))
     return [f"{_plain(number)}{unit}" for number in numbers]
 
 
 def _doubled(text: str, low: Decimal, high: Decimal) -> list[Decimal]:
     if low == 0:
-        raise ValueError(f'"{text}" never leaves 0 by doubling; begin with 1')
+        raise InvalidValueError(f'"{text}" never leaves 0 by doubling', "begin with 1")
     numbers = [low]
     while numbers[-1] * 2 <= high:
         numbers.append(numbers[-1] * 2)
@@ -66,10 +67,10 @@ def _doubled(text: str, low: Decimal, high: Decimal) -> list[Decimal]:
 
 def _stepped(text: str, low: Decimal, high: Decimal, step: Decimal) -> list[Decimal]:
     if step == 0:
-        raise ValueError(f'"{text}" has a step of 0; {_HINT}')
+        raise InvalidValueError(f'"{text}" has a step of 0', _HINT)
     count = int((high - low) / step) + 1
     if count > MOST_VALUES:
-        raise ValueError(f'"{text}" has {count:,} values, and {MOST_VALUES:,} are the most; use a larger step')
+        raise InvalidValueError(f'"{text}" has {count:,} values, and {MOST_VALUES:,} are the most', "use a larger step")
     return [low + step * place for place in range(count)]
 
 
@@ -151,7 +152,9 @@ def _number_item(literal: Reader) -> Reader:
             return [literal(_number(each, value)) for each in expand_range(value)]
         expression = parse_expression(value)
         if not expression.names:
-            raise ValueError(f'"{value}" names no parameter; a range is written "1..8", a number without quotes')
+            raise InvalidValueError(
+                f'"{value}" names no parameter', 'a range is written "1..8", a number without quotes'
+            )
         return expression.text
 
     return read
@@ -163,7 +166,7 @@ def _one(read: Reader) -> Reader:
     def check(value: object) -> object:
         item = read(value)
         if isinstance(item, list):
-            raise ValueError("a point has one value, not a range; ranges belong in the sweep itself")
+            raise InvalidValueError("a point has one value, not a range", "ranges belong in the sweep itself")
         return item
 
     return check
@@ -173,7 +176,7 @@ def _number(text: str, of: str) -> int | float:
     try:
         return float(text) if "." in text else int(text)
     except ValueError:
-        raise ValueError(f'"{of}" has a unit, and numbers are wanted; leave the unit out') from None
+        raise InvalidValueError(f'"{of}" has a unit, and numbers are wanted', "leave the unit out") from None
 
 
 def _whole(value: object) -> int:
@@ -190,7 +193,7 @@ def _rate(value: object) -> float:
     if value <= 0:
         raise PydanticKnownError("greater_than", {"gt": 0})
     if not value < HIGHEST_RATE:
-        raise ValueError(f"{value:g} transactions per second exceed the limit; write less than 1e9")
+        raise InvalidValueError(f"{value:g} transactions per second exceed the limit", "write less than 1e9")
     return float(value)
 
 
@@ -214,7 +217,7 @@ def _condition(text: str) -> str:
         return parse_expression(text).text
     except ValueError as error:
         if _ASSIGNED.search(text):
-            raise ValueError(f'"{text}" is not a condition; to be equal is written ==') from error
+            raise InvalidValueError(f'"{text}" is not a condition', "to be equal is written ==") from error
         raise
 
 
