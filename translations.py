@@ -20,8 +20,20 @@ from babel.messages.pofile import read_po, write_po
 ROOT = Path(__file__).parent
 PACKAGE = ROOT / "python" / "pgdyno"
 LANGUAGES = PACKAGE / "report" / "languages"
-MESSAGES_OF = ("analyse", "audit", "experiment/search", "fingerprint")
-"""Packages of which reports translate the messages."""
+MESSAGES_OF = (
+    "analyse",
+    "audit",
+    "experiment",
+    "fingerprint",
+    "importers",
+    "live",
+    "plan",
+    "report",
+    "run",
+    "store",
+    "targets",
+)
+"""Packages whose messages reports translate."""
 ARGUMENTS = {
     "gettext": slice(0, 1),
     "gettext_noop": slice(0, 1),

@@ -26,8 +26,10 @@ does not show all of them. If a message has several templates, its parameters de
 Messages are in `pgdyno audit --json` (each finding), `pgdyno show --json` (`notes` of the analysis, and `warnings` of \
 curves and points, whose `code` is the `id` under its older name), `pgdyno analyse --json` (`usl` if no law was \
 fitted), `pgdyno compare --json` (`confounders`; `warning_details`, `note_details` and `reason_details`, next to the \
-sentences in `warnings`, `notes` and `reason`; `refused` of a noise floor), and in the manifest of a run \
-(`note_details`, next to the sentences in `notes`; `messages` of a search).
+sentences in `warnings`, `notes` and `reason`; `refused` of a noise floor), `pgdyno import --json` (`note_details`; \
+lines of `unread` and `left_out` that pgdyno wrote), `pgdyno plan cost --json` (`notes`), in `gave_up_details` of \
+`pgdyno plan check`, `plan show` and `doctor`, and in the manifest of a run (`note_details`, next to the sentences in \
+`notes`; `messages` of a search). Reports translate them with their templates.
 
 A parameter may itself be a message: `NAME` is its sentence, `NAME_id` its id, and its parameters are among those of \
 the whole. For example, an [audit](audit.md) rule without its input has the id of the rule followed by `-not-checked`, \
@@ -37,11 +39,18 @@ and the parameters `reason` and `reason_id`.
 SECTIONS = {
     "audit": "Findings of the audit",
     "analyse": "Warnings of the analysis and of comparisons",
+    "plan": "What a plan gave up to fit a budget",
     "experiment": "Notes of a run, and what a search found",
+    "run": "Why a hook failed",
+    "store": "Scripts that changed during a run",
+    "live": "Requests of the live page",
+    "targets": "Servers: how pgdyno found, rented, observed and removed them",
+    "importers": "Imports: what was assumed, and why a line is no result",
     "fingerprint": "How two fingerprints differ",
-    "commands": "Why two runs are not compared",
+    "report": "Notes of a report",
+    "commands": "Comparisons, gates and prices",
 }
-"""Titles of sections, by package."""
+"""Titles of sections, by package; a test holds that no package with messages is missing."""
 
 
 class Entry(NamedTuple):
@@ -61,7 +70,7 @@ def entries() -> Iterator[Entry]:
                 templates = tuple(text for each in node.args[1:] for text in _literals(each, f"{where}:{node.lineno}"))
                 if isinstance(node.args[0], ast.Constant):
                     yield Entry(where.parts[0], str(node.args[0].value), templates)
-                elif not _is_of_a_finding(node.args[0]):
+                elif not _is_of_another(node.args[0]):
                     raise ValueError(f"{where}:{node.lineno}: {ast.unparse(node.args[0])} is no literal")
 
 
@@ -76,9 +85,9 @@ def _literals(node: ast.expr, where: str) -> Iterator[str]:
         raise ValueError(f"{where}: {ast.unparse(node)} is no literal")
 
 
-def _is_of_a_finding(node: ast.expr) -> bool:
-    """Returns whether the id belongs to a finding, or is built from its rule's: see `HEAD`."""
-    return "NOT_CHECKED" in ast.unparse(node) or ast.unparse(node) == "self.id"
+def _is_of_another(node: ast.expr) -> bool:
+    """Returns whether the id is that of the message within this one, or built from a rule's: see `HEAD`."""
+    return "NOT_CHECKED" in ast.unparse(node) or ast.unparse(node).endswith(".id")
 
 
 def page() -> str:
@@ -97,7 +106,7 @@ def _section(package: str, found: list[Entry]) -> str:
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+    return text.replace("|", "\\|").replace("\n", " ")
 
 
 if __name__ == "__main__":

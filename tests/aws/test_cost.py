@@ -125,6 +125,7 @@ def test_without_an_answer_the_last_one_counts_with_its_date(
     none = estimate(one, prices, REGION, 1.0)
     assert (none.total, [each.what for each in none.unknown]) == (None, ["db.m7g.large", "gp3"])
     assert "the rest is unknown: boto3 finds no credentials" in "\n".join(lines(none))
+    assert "price-service-failed" in [each["id"] for each in as_json(none)["notes"]]
 
 
 CATALOGUE = {
@@ -153,6 +154,7 @@ def test_the_package_knows_what_the_catalogue_rents(amazon: Simulator, tmp_path:
     assert ("the I/O is an assumption: 1,000 requests per processor and second of load" in text) == bool(requests)
     assert max(len(line) for line in text.splitlines() if "missing" not in line) <= 80
     told = as_json(found)
+    assert "price-service-not-queried" in [each["id"] for each in told["notes"]]
     assert {each["origin"] for each in told["items"] if each["asked"]} == {"package"}
 
 

@@ -13,7 +13,7 @@ from pgdyno.plan.plan_output import before_each_trial
 from pgdyno.targets.aws.boto3_clients import AwsError
 from pgdyno.targets.aws.databases import dead_man
 from pgdyno.targets.aws.pricing.prices import Prices
-from pgdyno.targets.aws.pricing.rental_costs import estimate, hourly_lines
+from pgdyno.targets.aws.pricing.rental_costs import estimate, hourly_costs
 from pgdyno.targets.aws.removal import Reaper
 from pgdyno.targets.aws.rental import Rental, standing
 from pgdyno.targets.aws.rental_journal import Kind, journals
@@ -207,7 +207,7 @@ def test_one_that_is_left_has_its_price(tmp_path: Path, root: Path) -> None:
     rented.up()
     rented.take_snapshot("rds", DATASET)
     there = [each for each in rented.there() if each.kind is Kind.DB_SNAPSHOT]
-    (line,) = hourly_lines(there, Prices(tmp_path))
+    line = str(hourly_costs(there, Prices(tmp_path)))
     assert line.startswith(f"this costs {20 * 0.095 / 730:.4f} USD an hour;")
     assert rented.down() == []
 

@@ -177,4 +177,7 @@ def test_a_missing_permission_of_a_check_alone_is_a_note(amazon: Simulator, tmp_
     rented.up()
     assert any("not checked before renting: which classes Amazon offers" in each for each in SAID)
     assert any("the permission servicequotas:GetServiceQuota is missing" in each for each in SAID)
+    # the run keeps them
+    assert {each.parameters["what_id"] for each in rented.notes} == {"offered-classes", "quota"}
+    assert [str(each) for each in rented.notes] == [each for each in SAID if each.startswith("not checked")]
     assert rented.down() == []

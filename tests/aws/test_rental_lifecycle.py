@@ -212,7 +212,7 @@ def test_a_resource_that_cannot_be_removed_is_named(amazon: Simulator, tmp_path:
     amazon.denied = {"ec2:DeleteSecurityGroup"}
     (left,) = rented.down()
     assert left.resource.kind is Kind.SECURITY_GROUP
-    assert "permission ec2:DeleteSecurityGroup is missing" in left.why
+    assert "permission ec2:DeleteSecurityGroup is missing" in str(left.why)
     assert [each.run for each in journals(tmp_path / "home")] == [rented.journal.run]
     amazon.denied = set()
     assert Reaper(tmp_path / "home").reap(Wanted(rented.journal.run), SAID.append).left == []
@@ -225,7 +225,7 @@ def test_removal_does_not_wait_for_resources_that_a_remaining_one_uses(
     rented.up()
     amazon.denied = {"rds:DeleteDBCluster"}
     monkeypatch.setattr(removal, "USED_WITHIN_S", 0.1)
-    left = {each.resource.kind: each.why for each in rented.down()}
+    left = {each.resource.kind: str(each.why) for each in rented.down()}
     # the instance went, and with it the use of its parameters
     assert left.keys() == {Kind.DB_CLUSTER, Kind.SECURITY_GROUP}
     assert "permission rds:DeleteDBCluster is missing" in left[Kind.DB_CLUSTER]

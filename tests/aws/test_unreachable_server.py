@@ -11,7 +11,7 @@ import pytest
 from moto.ec2.models import ec2_backends
 
 from pgdyno.plan.hosts import SshSpec
-from pgdyno.remote.remote_host import RemoteError
+from pgdyno.remote.remote_host import CommandError
 from pgdyno.targets.aws.hosts import generator_hosts
 from tests.aws.account import amazon, failed, without_hosts
 from tests.aws.plans import ec2
@@ -38,8 +38,7 @@ class Network:
         """As over SSH: what it prints, or why not."""
         done = subprocess.run([*self._within, "bash", "-c", command], capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            why = (done.stderr.splitlines() or [f"exit code {done.returncode}"])[-1]
-            raise RemoteError(f"{spec.host}: {command}: {why}", passing=True)
+            raise CommandError(spec.host, command, done.returncode, "".join(done.stderr.splitlines()[-1:]))
         return done.stdout
 
 

@@ -39,6 +39,14 @@ def rewrite(path: Path, edit: Edit) -> None:
     path.write_text(json.dumps(record))
 
 
+def test_a_template_that_would_fill_the_memory_is_refused(run: Run, tmp_path: Path) -> None:
+    note = {"id": "x", "template": "{count:>9999999999}", "plural": None, "parameters": {"count": 1}}
+    path = hostile(tmp_path / "runs", lambda m: m.update(notes=["x"], note_details=[note]))
+    done = run("pgdyno", "show", path.name, "--runs", "runs")
+    assert done.returncode == 6, done.stderr
+    assert "does not fit its parameters" in done.stderr
+
+
 def test_markup_in_names_is_text(run: Run, tmp_path: Path) -> None:
     hostile(tmp_path / "runs", lambda m: m.update(workload="[/nope]", notes=["[/nope] [bold]x[/bold]"]))
     done = run("pgdyno", "list", "--runs", "runs", env={"COLUMNS": "200"})

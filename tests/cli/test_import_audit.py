@@ -18,6 +18,9 @@ def test_a_document_goes_all_the_way(run: Run, tmp_path: Path) -> None:
     line = len(documents.peaks_report().splitlines()) + 1
     assert told["unread"] == [{"file": "peaks.txt", "line": line, "text": "about 5 tps more"}]
     assert told["trials"] == 36
+    assert [each["id"] for each in told["note_details"]] == ["lines-unread"]
+    assert told["note_details"][0]["parameters"] == {"count": 1}
+    assert told["notes"] == ["1 line with figures was not understood; manifest.json lists it"]
 
     audited = run("pgdyno", "audit", told["run"], "--json")
     assert audited.returncode == ExitCode.INVALID
@@ -42,6 +45,22 @@ def test_a_document_goes_all_the_way(run: Run, tmp_path: Path) -> None:
     reported = run("pgdyno", "report", told["run"])
     assert reported.returncode == ExitCode.OK, reported.stderr
     assert "the figures were imported from" in (tmp_path / told["run"] / "report.html").read_text()
+
+
+def test_what_the_lists_say_is_no_note_as_well(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "peaks.txt").write_text(documents.peaks_report() + "about 5 tps more\n", encoding="utf-8")
+    brought = run("pgdyno", "import", "peaks.txt", "--into", "runs")
+    assert "peaks.txt:" in brought.stdout
+    assert "lines with figures that the importer does not understand: 1" in brought.stdout
+    assert "note:" not in brought.stdout
+
+
+def test_a_line_that_pgdyno_wrote_has_an_id(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "sweep.csv").write_text("target,clients,tps,colour\na,1,10,red\n")
+    told = json.loads(run("pgdyno", "import", "sweep.csv", "--into", "runs", "--json").stdout)
+    (line,) = told["unread"]
+    assert (line["id"], line["parameters"]) == ("column-unknown", {"column": "colour"})
+    assert line["text"] == "column 'colour' is not known; name it with --map ours=colour"
 
 
 def test_a_caution_alone_is_no_failure(run: Run, tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_a_server_from_source(tree: Path, warm_home: Home, installed: Installati
         with open_target("built", spec(tree), home=warm_home, progress=SilentProgress()) as server:
             assert server.facts().version == installed.version
             (note,) = server.notes
-    assert note.startswith(f"built from {tree}, files ")
+    assert str(note).startswith(f"built from {tree}, files ")
     # kept by what it was built from
     assert builds(tree) == 1
     assert [entry.suffix for entry in sorted((warm_home.root / "builds").iterdir())] == ["", ".log"]
@@ -97,8 +97,8 @@ def test_a_server_by_meson(tree: Path, warm_home: Home, installed: Installation)
         with open_target("built", meson, home=warm_home, progress=SilentProgress()) as server:
             assert server.facts().version == installed.version
             (note,) = server.notes
-    assert note.startswith(f"built from {tree}, files ")
-    assert note.endswith(", meson, -Dluck=more")
+    assert str(note).startswith(f"built from {tree}, files ")
+    assert str(note).endswith(", meson, -Dluck=more")
     assert not (tree.parent / "count").exists()
     # what meson compiled is there, and nothing of it in the tree
     (made,) = (warm_home.root / "builds").glob("*/installed/made/main")
@@ -108,7 +108,7 @@ def test_a_server_by_meson(tree: Path, warm_home: Home, installed: Installation)
         find_build(spec(tree, build_system="meson", configure=["-Dluck=none"]), warm_home, SilentProgress())
     assert "no luck" in caught.value.message
     # the same tree, by its configure
-    assert find_build(spec(tree), warm_home, SilentProgress()).origin not in note
+    assert find_build(spec(tree), warm_home, SilentProgress()).origin not in str(note)
     assert builds(tree) == 1
     (tree / "meson.build").unlink()
     with pytest.raises(TargetError, match=r"there is no meson\.build"):

@@ -265,7 +265,7 @@ def test_one_pgdyno_at_a_time(theirs: Server, home: Home) -> None:
         assert "--wait" in str(busy.value.hint)
         alongside = Use("far", WhenBusy.ALONGSIDE)
         with open_target("far", spec(theirs), home=home, progress=SilentProgress(), use=alongside) as server:
-            assert "measured alongside" in server.notes[0]
+            assert [note.id for note in server.notes] == ["alongside-at-server"]
     with server_in_use(reached.address, "postgres", Use("far"), SilentProgress()) as note:
         assert note is None
         # ourselves at a second target of the same server

@@ -74,7 +74,7 @@ def test_memory_of_a_size(home: Home) -> None:
             assert shutil.disk_usage(place).total == 300 << 20
         else:
             assert place.parent == Path("/dev/shm")
-            assert os.geteuid() != 0 or "nothing holds it to 300MB" in " ".join(server.notes)
+            assert os.geteuid() != 0 or "nothing holds it to 300MB" in " ".join(map(str, server.notes))
     assert not place.exists()
     assert str(place) not in Path("/proc/mounts").read_text()
 
@@ -125,7 +125,7 @@ def test_remains_of_a_killed_run_outside_the_home_are_removed(warm_home: Home, s
     said = sweep_leftovers(warm_home)
     assert len(said) == 1
     # the server itself ends with its pgdyno, sooner or later than this
-    assert " of target t, left by process " in said[0]
+    assert " of target t, left by process " in str(said[0])
     assert servers_in(place / "data") == []
     assert only_precious(data)
     assert only_precious(wal)

@@ -17,6 +17,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from pgdyno.messages import Message
 from pgdyno.targets import Home, SilentProgress, open_target, sweep_leftovers
 from pgdyno.targets.cluster.instance_record import RECORD
 from pgdyno.targets.cluster.processes import PROC, ProcessId, descendants, identify, servers_in
@@ -243,7 +244,7 @@ def test_remains_of_a_killed_run_are_removed(hold: Hold, warm_home: Home, tempor
     family[0].send(signal.SIGCONT)
     said = sweep_leftovers(warm_home)
     assert len(said) == 1
-    assert re.match(rf"{SWEPT} of target held, left by process {holder.process.pid}; removed ", said[0])
+    assert re.match(rf"{SWEPT} of target held, left by process {holder.process.pid}; removed ", str(said[0]))
     assert not [process for process in family if process.is_alive()]
     assert nothing_left(warm_home, temporary)
     assert sweep_leftovers(warm_home) == []
@@ -268,7 +269,7 @@ def test_kept_data_outlives_a_killed_run(hold: Hold, warm_home: Home, temporary:
     family = family_of(data)
     holder.kill()
     said = sweep_leftovers(warm_home)
-    assert said[0].endswith(f"; its cluster {data} is kept")
+    assert str(said[0]).endswith(f"; its cluster {data} is kept")
     assert not [process for process in family if process.is_alive()]
     assert nothing_left(warm_home, temporary)
     assert hold_again(warm_home) == data
@@ -296,14 +297,14 @@ def test_two_may_sweep_at_once(hold: Hold, warm_home: Home, temporary: Path) -> 
         holder.wait_ready()
     for holder in holders:
         holder.kill()
-    said: list[str] = []
+    said: list[Message] = []
     sweepers = [threading.Thread(target=lambda: said.extend(sweep_leftovers(warm_home))) for _ in range(3)]
     for sweeper in sweepers:
         sweeper.start()
     for sweeper in sweepers:
         sweeper.join()
     assert len(said) == 2
-    assert all(re.match(f"{SWEPT} of target held", line) for line in said)
+    assert all(re.match(f"{SWEPT} of target held", str(note)) for note in said)
     assert nothing_left(warm_home, temporary)
 
 
@@ -342,5 +343,5 @@ def test_a_damaged_record_is_swept(warm_home: Home) -> None:
     folder = warm_home.instances / "half-made"
     folder.mkdir(parents=True)
     (folder / RECORD).write_text("{")
-    assert sweep_leftovers(warm_home) == [f"found the folder of a server; removed {folder}"]
+    assert list(map(str, sweep_leftovers(warm_home))) == [f"found the folder of a server; removed {folder}"]
     assert not folder.exists()

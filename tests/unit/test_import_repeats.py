@@ -87,7 +87,8 @@ def test_text_between_outputs_parts_them_unless_a_target_is_given(tmp_path: Path
     text = f"{output(900.5)}\nNow with larger shared_buffers:\n\n{output(1200.5)}"
     found = imported(tmp_path, text)
     assert targets(found) == {"doc0": 1, "doc0 (2)": 1}
-    assert any("--target NAME" in note for note in found.notes)
+    assert [note.id for note in found.notes] == ["repeats-undecided-by-text"]
+    assert "--target NAME" in str(found.notes[0])
     given = imported(tmp_path, text, target="pg17")
     assert targets(given) == {"pg17": 2}
     assert given.notes == []

@@ -14,6 +14,7 @@ from rich.console import Console
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.importers.csv_tables import OURS, mapping_of
 from pgdyno.importers.write import import_files
+from pgdyno.messages import Message
 from pgdyno.published import COLUMNS, published
 from pgdyno.records import Latency, Outcome, TrialRecord
 from pgdyno.report.export import CSV_HEADER, to_csv
@@ -85,7 +86,10 @@ def test_figures_that_were_not_printed_are_none(tmp_path: Path) -> None:
     assert (trial.summary.latency_ns, trial.summary.succeeded, trial.summary.measured_s) == (None, None, None)
     assert trial.summary.tps == figures(trial)["tpm"] / 60
     assert trial.point.protocol == ""
-    assert "divided by 60" in run.manifest.notes[0]
+    (note,) = run.manifest.messages
+    assert isinstance(note, Message)
+    assert (note.id, note.parameters) == ("rate-per-minute", {"count": 114, "unit": "tpm"})
+    assert run.manifest.notes == ["throughput of 114 trials was printed as tpm, and is shown divided by 60"]
 
 
 def test_a_trial_says_where_its_figures_stood(tmp_path: Path) -> None:

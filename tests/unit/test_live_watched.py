@@ -23,6 +23,7 @@ from pgdyno.live.run_journal import JOURNAL, JournalView
 from pgdyno.live.run_reader import Tail, Watched
 from pgdyno.live.server.request_guard import may_ask, owner_of
 from pgdyno.live.server.start_background import IDLE_S, Idle
+from pgdyno.messages import Message
 from pgdyno.records import Outcome
 from pgdyno.report.run_events import (
     EngineReported,
@@ -152,6 +153,25 @@ def test_a_journal_that_cannot_be_written_is_no_harm(run: Path) -> None:
         one_trial(view, 1, 100.0)
 
 
+def test_a_check_of_the_preflight_is_shown_by_its_severity(run: Path) -> None:
+    values = {"verdict": "warning", "check": "cpu.steal", "found": "3 %", "means": "figures are too low"}
+    check = Message("preflight-check", "{verdict}: {check}: {found}: {means}", **values)
+    other = Message("target-note", "warning: {note}", note="x")
+    with JournalView(QuietView()) as view:
+        view.event(RunBegan(run, TRIALS))
+        for each in (check, other):
+            view.event(Noted(str(each), each))
+    lines = [json.loads(line) for line in (run / JOURNAL).read_text().splitlines()]
+    noted = [line for line in lines if line["e"] == "note"]
+    assert [(line["id"], line["text"]) for line in noted] == [(each.id, str(each)) for each in (check, other)]
+    assert noted[0]["parameters"] == values
+    feed = Watched(run).whole()["feed"]
+    assert [(each["kind"], each["text"]) for each in feed] == [
+        ("warning", "cpu.steal: 3 %: figures are too low"),
+        ("note", "warning: x"),
+    ]
+
+
 def test_lines_of_others_are_left_out(run: Path) -> None:
     lines = [
         '{"e":"run"}',
@@ -159,6 +179,8 @@ def test_lines_of_others_are_left_out(run: Path) -> None:
         "no json",
         "[]",
         '{"e":"note","t":1,"text":"x"}',
+        '{"e":"note","t":1,"text":"y","id":"preflight-check"}',
+        '{"e":"note","t":1,"text":"y","id":"preflight-check","parameters":[]}',
         '{"e":"note","t":1',
     ]
     (run / JOURNAL).write_text("\n".join(lines))

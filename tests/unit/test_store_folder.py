@@ -241,12 +241,14 @@ def test_scripts_are_kept_and_changes_are_named(tmp_path: Path) -> None:
         assert (folder.path / script.kept).read_text() == (plans / script.name).read_text()
     assert changed_script(folder.path, plans, kept) is None
     (plans / "deep" / "a.sql").write_text("SELECT 2;\nEND;\n")
-    said = changed_script(folder.path, plans, kept)
-    assert said is not None
+    changed = changed_script(folder.path, plans, kept)
+    assert changed is not None
+    assert changed.id == "script-changed"
+    said = str(changed)
     assert f"{plans}/deep/a.sql is not what the run began with" in said
     assert [line for line in said.splitlines() if "SELECT" in line] == ["    -SELECT 'deep/a.sql';", "    +SELECT 2;"]
     (plans / "a.sql").unlink()
-    assert "cannot be read any more: no such file" in (changed_script(folder.path, plans, kept) or "")
+    assert "cannot be read any more: no such file" in str(changed_script(folder.path, plans, kept))
 
 
 def test_a_script_that_cannot_be_kept_leaves_no_folder(tmp_path: Path) -> None:

@@ -73,7 +73,8 @@ def test_the_second_is_refused_and_told_of_the_first(tmp_path: Path) -> None:
 def test_the_second_measures_alongside(tmp_path: Path) -> None:
     with another(tmp_path) as pid, host_in_use(Use("second", WhenBusy.ALONGSIDE), SilentProgress(), tmp_path) as note:
         assert note is not None
-        assert note.startswith(
+        assert note.id == "alongside-on-host"
+        assert str(note).startswith(
             f"measured alongside: another pgdyno is measuring on this host: process {pid}, plan first"
         )
         # a third process learns which one holds the lock

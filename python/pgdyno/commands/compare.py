@@ -40,7 +40,7 @@ from pgdyno.report.answers.refusal import (
     refused_markdown,
 )
 from pgdyno.report.costs import price_comparison_lines
-from pgdyno.report.terminal.text_drawing import wrapped
+from pgdyno.report.terminal.text_drawing import printable, wrapped
 
 _PERCENT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
 NARROWEST, WIDEST = 60, 120
@@ -107,7 +107,17 @@ def run_gate(
         _print_refusal(reasons, json=json)
         return ExitCode.INVALID
     # every output of a forced comparison names the reasons against it
-    forced = [Message("forced", "{reason}", reason=line) for line in reason_lines(reasons)]
+    forced = [
+        Message(
+            "forced",
+            "invalid: {run}: {rule}: {finding}",
+            run=printable(each.run),
+            rule=each.finding.rule,
+            finding=printable(each.finding.message),
+            finding_id=each.finding.id,
+        )
+        for each in reasons
+    ]
     all_arms = [replace(arms, notes=(*forced, *arms.notes)) for arms in runs.arms()]
     notes = runs.notes()
     if len(all_arms) != 1:

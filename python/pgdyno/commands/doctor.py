@@ -15,6 +15,7 @@ from pgdyno.doctor.remote import reach_servers
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.experiment import scripts_of
 from pgdyno.experiment.generators import generator_checks
+from pgdyno.messages import Message, message_json
 from pgdyno.plan import load_plan
 from pgdyno.records import Check, CheckVerdict
 from pgdyno.report.terminal.doctor_checks import check_lines
@@ -65,11 +66,12 @@ def doctor(
     return ExitCode.PREFLIGHT if worst(checks) is CheckVerdict.STOP else ExitCode.OK
 
 
-def _document(source: str | None, gave_up: Sequence[str], checks: Sequence[Check]) -> str:
+def _document(source: str | None, gave_up: Sequence[Message], checks: Sequence[Check]) -> str:
     found = {
         "format": FORMAT,
         "plan": source,
-        "gave_up": list(gave_up),
+        "gave_up": [str(each) for each in gave_up],
+        "gave_up_details": [message_json(each) for each in gave_up],
         "worst": worst(checks).value,
         "checks": [check.model_dump(mode="json") for check in checks],
     }

@@ -15,7 +15,8 @@ from pgdyno.console import Console
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.generators.tasks import in_line
 from pgdyno.importers.csv_tables import mapping_of
-from pgdyno.importers.write import import_files
+from pgdyno.importers.write import OF_LISTS, import_files
+from pgdyno.messages import message_json
 from pgdyno.metrics import openmetrics as openmetrics_of
 from pgdyno.metrics import read_catalogue
 from pgdyno.records import Outcome
@@ -48,16 +49,18 @@ def import_(
         said = {
             "run": run,
             "trials": result.trials,
-            "unread": [line.model_dump(mode="json") for line in result.unread],
-            "left_out": [line.model_dump(mode="json") for line in result.left_out],
-            "notes": result.notes,
+            # a line that is shown verbatim has no id
+            "unread": [line.model_dump(mode="json", exclude_defaults=True) for line in result.unread],
+            "left_out": [line.model_dump(mode="json", exclude_defaults=True) for line in result.left_out],
+            "notes": [str(note) for note in result.notes],
+            "note_details": [message_json(note) for note in result.notes],
         }
         print(json_module.dumps(said, ensure_ascii=False))
         return
     console = Console(soft_wrap=True)
     console.print(f"{counted(result.trials, 'trial')} written to {run}")
     for note in result.notes:
-        if "see manifest.json for the list" not in note:
+        if note.id not in OF_LISTS:
             console.print(f"note: {note}")
     for line in result.left_out:
         console.print(f"  {line.file}:{line.line}: ignored: {line.text}")

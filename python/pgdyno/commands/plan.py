@@ -19,6 +19,7 @@ from pgdyno.commands.support.expected_noise import (
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, PlanError, Problem, UsageError
 from pgdyno.host import describe_host
+from pgdyno.messages import message_json
 from pgdyno.plan import BUILTIN_SCRIPTS, LoadedPlan, catalogue, load_plan
 from pgdyno.plan.checks.question import answer_warnings
 from pgdyno.plan.executed_code import executed, executed_lines
@@ -109,7 +110,8 @@ def _print_check(
         "problems": [asdict(each) for each in problems],
         "warnings": [] if loaded is None else [asdict(each) for each in answer_warnings(loaded)],
         "executes": [] if loaded is None else [asdict(each) for each in executed(loaded)],
-        "gave_up": [] if loaded is None else list(loaded.gave_up),
+        "gave_up": [] if loaded is None else [str(each) for each in loaded.gave_up],
+        "gave_up_details": [] if loaded is None else [message_json(each) for each in loaded.gave_up],
         "expected_noise": expected_noise_json(noise),
     }
     print(json_module.dumps(found, indent=2, ensure_ascii=False))

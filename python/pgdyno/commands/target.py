@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as json_module
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -44,7 +45,7 @@ def up(source: str, overrides: Sequence[str], lasts: str, consent: Consent) -> N
         rental.up()
     except BaseException:
         console.print("removing the created resources")
-        take_down(rental, console.print)
+        take_down(rental, lambda note: console.print(str(note)))
         raise
     _say_where(rental)
 
@@ -68,16 +69,16 @@ def status(source: str, overrides: Sequence[str], *, json: bool) -> None:
             console.print(f"  {shown}: {place['instance']} at {place['host']}, {place['zone']}")
         for words in row["there"]:
             console.print(f"  {words}")
-    for line in provider.hourly_lines([each for _, there in rentals for each in there], root):
-        console.print(line)
+    costs = provider.hourly_costs([each for _, there in rentals for each in there], root)
+    if costs is not None:
+        console.print(str(costs))
 
 
 def down(source: str, overrides: Sequence[str]) -> ExitCode:
     """Removes the resources of all runs of the plan and prints what remains. Raises PgdynoError."""
     plan, provider = _rented_plan(source, overrides)
     console = _progress()
-    say = console.print
-    rentals = provider.left_of(plan, Home.locate().root, say)
+    rentals = provider.left_of(plan, Home.locate().root, console.print)
     if not rentals:
         console.print(NOTHING)
     left = 0
@@ -86,7 +87,7 @@ def down(source: str, overrides: Sequence[str]) -> ExitCode:
             raise TargetError(
                 f"another pgdyno process uses run {rental.journal.run}", hint="wait until it ends, or stop it"
             )
-        left += removed(rental, say)
+        left += removed(rental, lambda note: console.print(str(note)))
     if rentals and not left:
         console.print("all resources removed")
     return ExitCode.TARGET if left else ExitCode.OK
@@ -214,8 +215,9 @@ def _of(provider: Provider, asked: Asked, *, look: bool) -> ExitCode:
         console.print(f"run {journal.run} belongs to account {journal.account}, which these credentials cannot access")
     if look:
         there = reaper.find(wanted)
-        for line in [*_listed(there), *provider.hourly_lines(there, root)]:
+        for line in _listed(there):
             print(line)
+        _print_costs(provider, there, root)
         return ExitCode.OK
     if not asked.yes and wanted.run is None:
         _ask_about_others(reaper.of_others(reaper.find(wanted)), console)
@@ -224,12 +226,18 @@ def _of(provider: Provider, asked: Asked, *, look: bool) -> ExitCode:
     for each in done.found:
         if each.id not in left:
             print(f"removed: {each.words}")
-    costs = provider.hourly_lines([each.resource for each in done.left], root)
-    for line in [*(each.line for each in done.left), *costs]:
-        print(line)
+    for left_over in done.left:
+        print(left_over.message)
+    _print_costs(provider, [each.resource for each in done.left], root)
     if not done.found and reaper.places:
         print(f"no resources of pgdyno found ({', '.join(reaper.places)})")
     return ExitCode.TARGET if done.left else ExitCode.OK
+
+
+def _print_costs(provider: Provider, there: Sequence[Resource], root: Path) -> None:
+    costs = provider.hourly_costs(there, root)
+    if costs is not None:
+        print(costs)
 
 
 def _ask_about_others(others: Sequence[Resource], console: Console) -> None:

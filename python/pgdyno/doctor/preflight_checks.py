@@ -13,7 +13,7 @@ from pgdyno.records import Check, CheckVerdict
 
 
 def preflight(
-    needs: Needs, engine: Engine, servers: Servers, notify: Callable[[str], None], step: Callable[[str], None]
+    needs: Needs, engine: Engine, servers: Servers, notify: Callable[[Check], None], step: Callable[[str], None]
 ) -> list[Check]:
     """Runs every check, for the manifest.
 
@@ -23,10 +23,10 @@ def preflight(
     return judged(needs, examine(needs, engine, BRIEF, step, servers=servers), notify)
 
 
-def judged(needs: Needs, checks: list[Check], notify: Callable[[str], None]) -> list[Check]:
+def judged(needs: Needs, checks: list[Check], notify: Callable[[Check], None]) -> list[Check]:
     """Reports the problems among `checks` and returns all. Raises PreflightError if one is a stop."""
     for check in not_fine(checks):
-        notify(f"{check.verdict.value}: {check.id}: {check.found}: {check.means}")
+        notify(check)
     stops = [check for check in checks if check.verdict is CheckVerdict.STOP]
     if stops:
         reasons = "; ".join(f"{check.id}: {check.found}: {check.means}" for check in stops)

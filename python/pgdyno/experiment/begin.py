@@ -62,8 +62,8 @@ def run_experiment(
             progress = RunProgress(plan, folder, view, trials, requests)
             course = Course(context, resources, progress)
             progress.show(_begins(plan, folder, len(trials)))
-            for less in loaded.gave_up:
-                progress.note(Message("budget-reduction", "for the budget: {change}", change=less))
+            for change in loaded.gave_up:
+                progress.note(Message("budget-reduction", "for the budget: {change}", change=change))
             if resources.rental is not None:
                 note_rented(resources.rental, progress)
             return course.follow(trials if plan.search is None else search_trials(plan, folder, progress))

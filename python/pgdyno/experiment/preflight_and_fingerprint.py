@@ -14,7 +14,7 @@ from pgdyno.fingerprint.collect import take_fingerprint, with_mark, with_server
 from pgdyno.messages import Message
 from pgdyno.plan import LoadedPlan
 from pgdyno.prepare import Dataset
-from pgdyno.records import Fingerprint, Host, ServerFacts
+from pgdyno.records import Check, Fingerprint, Host, ServerFacts
 from pgdyno.store import RunFolder
 from pgdyno.targets import Server
 
@@ -28,8 +28,17 @@ def check_conditions(loaded: LoadedPlan, resources: Resources, seed: int, *, che
     engine, progress, servers = resources.engine, resources.progress, environments(resources.found)
     checks = []
 
-    def note(text: str) -> None:
-        progress.note(Message("preflight-check", "{text}", text=text))
+    def note(check: Check) -> None:
+        progress.note(
+            Message(
+                "preflight-check",
+                "{verdict}: {check}: {found}: {means}",
+                verdict=check.verdict.value,
+                check=check.id,
+                found=check.found,
+                means=check.means,
+            )
+        )
 
     if engine.through:
         # the checks would examine this machine, where no part of the load runs

@@ -38,7 +38,7 @@ class SetupProgress:
 
     def note(self, message: Message) -> None:
         """Show a note; there is no manifest yet."""
-        self._view.event(Noted(str(message)))
+        self._view.event(Noted(str(message), message))
 
     def set_up(self, text: str) -> None:
         """Show a step that fills no disk."""
@@ -113,7 +113,7 @@ def open_resources(
     left = None if loaded.budget is None else BudgetLeft(loaded.plan, loaded.budget)
     progress = SetupProgress(view, guard, left)
     for removed in sweep_leftovers(home):
-        progress.note(Message("leftover-removed", "{text}", text=removed))
+        progress.note(removed)
     guard.watch("pgdyno's home", home.root)
     servers = servers_of(loaded.plan)
     with rented(loaded.plan, home.root, progress.step, progress.note, renting or Renting()) as rental:

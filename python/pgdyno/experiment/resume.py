@@ -70,27 +70,32 @@ def _killed(attempt: Attempt) -> Attempt:
     return attempt.model_copy(update={"ended": MACHINE_WENT_DOWN if rebooted else KILLED})
 
 
-def changes(before: Attempt, now: Attempt) -> list[str]:
-    """Return in words what differs between the trials from `now` on and those before."""
-    found = []
-    for name, words in _HOST.items():
-        old, new = getattr(before.host, name), getattr(now.host, name)
-        if old != new:
-            found.append(f"{words} is {new} now, and was {old} in earlier trials")
-    for program in ("pgdyno", "pgdrive"):
-        old, new = getattr(before, program), getattr(now, program)
-        if old != new:
-            found.append(f"{program} is {new} now, and was {old} in earlier trials")
-    return found
+def changes(before: Attempt, now: Attempt) -> list[Message]:
+    """Return what differs between the trials from `now` on and those before."""
+    pairs: list[tuple[Message | str, object, object]] = [
+        *((what, getattr(before.host, name), getattr(now.host, name)) for name, what in _HOST.items()),
+        *((program, getattr(before, program), getattr(now, program)) for program in ("pgdyno", "pgdrive")),
+    ]
+    return [
+        Message(
+            "attempt-differs",
+            "{what} is {now} now, and was {was} in earlier trials",
+            what=what,
+            now=str(new),
+            was=str(old),
+        )
+        for what, old, new in pairs
+        if old != new
+    ]
 
 
 _HOST = {
-    "cpu_model": "the processor",
-    "cores": "the number of cores",
-    "memory_bytes": "the memory in bytes",
-    "kernel": "the kernel",
-    "os": "the operating system",
-    "architecture": "the architecture",
+    "cpu_model": Message("cpu-model", "the processor"),
+    "cores": Message("cores", "the number of cores"),
+    "memory_bytes": Message("memory-bytes", "the memory in bytes"),
+    "kernel": Message("kernel", "the kernel"),
+    "os": Message("os", "the operating system"),
+    "architecture": Message("architecture", "the architecture"),
 }
 
 
@@ -240,26 +245,40 @@ def _begin_attempt(context: RunContext, progress: RunProgress, made_anew: Sequen
             ended=before[-1].ended or "did not end",
         )
     )
-    for text in changes(before[-1], now):
-        progress.note(Message("attempt-differs", "{change}", change=text))
-    for change in changed_since(context):
+    for change in [*changes(before[-1], now), *changed_since(context)]:
         progress.note(change)
     removed = folder.remove_partials()
     if removed:
-        progress.note(Message("partial-trials-removed", "removed what was left of {trials}", trials=_counted(removed)))
+        progress.note(
+            Message(
+                "partial-trials-removed",
+                "removed what was left of {count} trial ({slugs})",
+                "removed what was left of {count} trials ({slugs})",
+                count=len(removed),
+                slugs=", ".join(removed),
+            )
+        )
     for record in made_anew:
         folder.set_aside(record.slug)
     failed = [record.slug for record in made_anew if record.outcome is not Outcome.FINISHED]
     partners = [record.slug for record in made_anew if record.outcome is Outcome.FINISHED]
     if failed:
-        trials = _counted(failed)
-        progress.note(Message("failed-trials-again", "running again {trials}, which failed", trials=trials))
-    if partners:
-        trials = _counted(partners)
         progress.note(
-            Message("partner-trials-again", "running again {trials}, whose partner is missing or failed", trials=trials)
+            Message(
+                "failed-trials-again",
+                "running again {count} trial ({slugs}), which failed",
+                "running again {count} trials ({slugs}), which failed",
+                count=len(failed),
+                slugs=", ".join(failed),
+            )
         )
-
-
-def _counted(slugs: Sequence[str]) -> str:
-    return f"{counted(len(slugs), 'trial')} ({', '.join(slugs)})"
+    if partners:
+        progress.note(
+            Message(
+                "partner-trials-again",
+                "running again {count} trial ({slugs}), whose partner is missing or failed",
+                "running again {count} trials ({slugs}), whose partner is missing or failed",
+                count=len(partners),
+                slugs=", ".join(partners),
+            )
+        )

@@ -71,7 +71,7 @@ class RunProgress:
 
     def note(self, message: Message) -> None:
         """Show `message` and store it in the manifest. Raises StoreError."""
-        self.show(str(message))
+        self._view.event(Noted(str(message), message))
         before = self._folder.manifest
         self._folder.update_manifest(
             notes=[*before.notes, str(message)], note_details=[*before.note_details, KeptMessage.of(message)]

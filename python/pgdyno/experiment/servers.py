@@ -61,7 +61,11 @@ def touch_first(rental: Rental, target: str, server: Server, steps: Steps, progr
 
 
 def note_rented(rental: Rental, progress: RunProgress) -> None:
-    """Note what the rented servers and generators are, where, and what their storage provides. Raises StoreError."""
+    """Note what the checks before the rental found, what the rented servers and generators are, where, and what their
+    storage provides. Raises StoreError.
+    """
+    for note in rental.notes:
+        progress.note(note)
     ready = rental.journal.ready
     hosts = Counter((each["instance"], each["zone"]) for name, each in ready.items() if is_generator(name))
     for (instance, zone), count in hosts.items():
@@ -88,8 +92,8 @@ def note_rented(rental: Rental, progress: RunProgress) -> None:
             )
         )
     for name in targets:
-        for text in rental.limits(name):
-            progress.note(Message("target-limit", "target {target}: {limit}", target=name, limit=text))
+        for limit in rental.limits(name):
+            progress.note(Message("target-limit", "target {target}: {limit}", target=name, limit=limit))
 
 
 def rent_of(rental: Rental, manifest: Manifest, until: datetime) -> list[RentRecord]:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 
 from pgdyno.importers.parsed import Output, Unread, number
+from pgdyno.messages import Message
 
 _PAIR = re.compile(r'"(?P<key>[^"\\]{1,80})"\s{0,8}:\s{0,8}(?P<value>"[^"\\]{0,400}"|-?\d[\d.eE+-]{0,30}|null)')
 _N = r"\d{1,15}(?:\.\d{1,20})?"
@@ -83,7 +84,8 @@ class BenchbaseParser:
         if output.tps is not None:
             self.found.append(output)
         else:
-            self.unread.append(Unread(output.line, "a summary of BenchBase's without a throughput"))
+            what = Message("benchbase-without-throughput", "a summary of BenchBase's without a throughput")
+            self.unread.append(Unread(output.line, what))
 
     def _takes(self, key: str, value: str, line: int, text: str) -> bool:
         latency = _LATENCY.fullmatch(key)

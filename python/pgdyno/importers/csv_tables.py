@@ -9,6 +9,7 @@ from typing import Protocol
 from pgdyno.errors import UsageError
 from pgdyno.importers.documents.read_document import LONGEST_SHOWN
 from pgdyno.importers.parsed import Document, Output, Unread, number, whole
+from pgdyno.messages import Message
 
 _WHOLE = (
     "scale", "warehouses", "clients", "workers", "transactions_per_client", "transactions", "reads", "writes",
@@ -72,8 +73,10 @@ def read_table(text: str, mapping: Mapping[str, str]) -> Document:
     document = Document()
     for name in columns:
         if name not in OURS and not name.startswith(("variables.", "settings.")):
-            hint = f"column {name!r} is not known; name it with --map ours={name}"
-            document.unread.append(Unread(1, hint))
+            unknown = Message(
+                "column-unknown", "column '{column}' is not known; name it with --map ours={column}", column=name
+            )
+            document.unread.append(Unread(1, unknown))
     rows = csv.reader(lines[1:], delimiter=_delimiter(lines[0]))
     for line, cells in _numbered(rows):
         if not any(cell.strip() for cell in cells):
@@ -81,7 +84,8 @@ def read_table(text: str, mapping: Mapping[str, str]) -> Document:
         try:
             document.outputs.append(_row(columns, cells, line))
         except ValueError as error:
-            document.unread.append(Unread(line, f"{error}: {','.join(cells)}"[:LONGEST_SHOWN]))
+            row = ",".join(cells)[:LONGEST_SHOWN]
+            document.unread.append(Unread(line, Message("row-invalid", "{why}: {row}", why=str(error), row=row)))
     return document
 
 

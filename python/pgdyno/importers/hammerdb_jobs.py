@@ -16,6 +16,7 @@ from typing import Any
 from pgdyno.errors import StoreError
 from pgdyno.importers.hammerdb import HammerdbParser
 from pgdyno.importers.parsed import Document, Output, Statement, Unread
+from pgdyno.messages import Message
 
 SQLITE = b"SQLite format 3\0"
 REPORT = "hammerdb-job-report-v1"
@@ -37,10 +38,19 @@ def read_report(text: str) -> Document:
         told = json.loads(text)
         output = _of_report(told)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        return Document(unread=[Unread(1, f"a report of HammerDB's that cannot be read: {error!r}")])
+        what = Message(
+            "hammerdb-report-invalid", "a report of HammerDB's that cannot be read: {error}", error=repr(error)
+        )
+        return Document(unread=[Unread(1, what)])
     if output is None:
         job = told["job"]
-        return Document(unread=[Unread(1, f"a job of {job.get('database')} and {job.get('benchmark')}")])
+        what = Message(
+            "hammerdb-report-of-another",
+            "a job of {database} and {benchmark}",
+            database=str(job.get("database")),
+            benchmark=str(job.get("benchmark")),
+        )
+        return Document(unread=[Unread(1, what)])
     return Document(outputs=[output])
 
 
@@ -85,7 +95,14 @@ def _jobs(connection: sqlite3.Connection) -> Document:
     for line, (job, database, benchmark, described) in enumerate(jobs, start=1):
         found = _outputs(connection, job) if _is_postgres(database) and str(benchmark).upper() in _TPCC else []
         if not found:
-            document.unread.append(Unread(line, f"job {job} of {database}, {benchmark}: no result of TPROC-C"))
+            what = Message(
+                "hammerdb-job-without-result",
+                "job {job} of {database}, {benchmark}: no result of TPROC-C",
+                job=str(job),
+                database=str(database),
+                benchmark=str(benchmark),
+            )
+            document.unread.append(Unread(line, what))
         for output in found:
             _complete(output, job, line, str(described))
             output.statements = list(_timing(connection, job))

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from pgdyno.messages import Message
+
 
 @dataclass(frozen=True, slots=True)
 class Statement:
@@ -164,7 +166,13 @@ class Unread:
     """A line with figures that no parser accepted."""
 
     line: int
-    text: str
+    what: str | Message
+    """The line itself, or why it is no result."""
+
+    @property
+    def text(self) -> str:
+        """It as text."""
+        return str(self.what)
 
 
 @dataclass(slots=True)

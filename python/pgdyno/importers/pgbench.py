@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from pgdyno.importers.documents.command_lines import contradicted, is_initialization, pgbench_command, read_options
 from pgdyno.importers.parsed import NUMBER, Moment, Output, ScriptPart, Statement, Unread, number, whole
+from pgdyno.messages import Message
 
 _N = r"\d{1,15}(?:\.\d{1,9})?"
 _PROGRESS = re.compile(
@@ -158,14 +159,23 @@ class PgbenchParser:
             if _is_bare(output) and first != output.printed["tps"][0]:
                 # the same figure to the last digit, without a head, cites the output above
                 at = min(line for line, text in output.printed.values() if not text.startswith("-"))
-                self.unread.append(Unread(at, f"tps = {output.tps}: cited from line {first}, and not counted again"))
+                cited = Message(
+                    "figure-cited",
+                    "tps = {tps}: cited from line {line}, and not counted again",
+                    tps=output.tps,
+                    line=first,
+                )
+                self.unread.append(Unread(at, cited))
                 return
             _settle(output)
             self.found.append(output)
         elif output.printed.keys() & {"workload", "transactions", "latency_mean_ms"}:
-            why = "the run was aborted" if output.aborted else "the output ends before its rate"
+            if output.aborted:
+                why = Message("pgbench-aborted", "no throughput, as the run was aborted")
+            else:
+                why = Message("pgbench-incomplete", "no throughput, as the output ends before its rate")
             first = min(line for line, text in output.printed.values() if not text.startswith("-"))
-            self.unread.append(Unread(first, f"no throughput, as {why}"))
+            self.unread.append(Unread(first, why))
         elif output.progress:
             self._give_progress(output)
 
@@ -177,8 +187,13 @@ class PgbenchParser:
             last.last_line = output.last_line
             _settle(last)
         else:
-            moment = output.progress[0]
-            self.unread.append(Unread(moment.line, f"{len(output.progress)} lines of progress without a summary"))
+            alone = Message(
+                "progress-without-summary",
+                "{count} line of progress without a summary",
+                "{count} lines of progress without a summary",
+                count=len(output.progress),
+            )
+            self.unread.append(Unread(output.progress[0].line, alone))
 
     def _takes_banner(self, stripped: str) -> bool:
         banner = _BANNER.match(stripped)

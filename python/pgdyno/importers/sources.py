@@ -20,7 +20,17 @@ from pgdyno.importers.hammerdb_jobs import SQLITE, read_job_store
 from pgdyno.importers.imported_trials import Place, Trial, slug, throughput
 from pgdyno.importers.parsed import Document, Output
 from pgdyno.importers.pgbench_log import LINE_BYTES, LogKind, log_kind, read_log
-from pgdyno.records import Imported, ImportedClaim, ImportedFile, ImportedLine, Outcome, Point, TrialRecord
+from pgdyno.messages import Message
+from pgdyno.records import (
+    Imported,
+    ImportedClaim,
+    ImportedFile,
+    ImportedLine,
+    Outcome,
+    Point,
+    TrialRecord,
+    UnusedLine,
+)
 from pgdyno.store.object_storage.address import is_remote
 from pgdyno.store.object_storage.local_copy import at_hand, check_regular, first_line, size_bytes
 from pgdyno.store.safe_files import storing
@@ -62,8 +72,8 @@ class Part:
     places: list[Place] = field(default_factory=list)
     claims: list[ImportedClaim] = field(default_factory=list)
     facts: dict[str, list[ImportedLine]] = field(default_factory=dict)
-    unread: list[ImportedLine] = field(default_factory=list)
-    left_out: list[ImportedLine] = field(default_factory=list)
+    unread: list[UnusedLine] = field(default_factory=list)
+    left_out: list[UnusedLine] = field(default_factory=list)
     undecided: int = 0
     """Outputs with the settings of another, separated by text that may name another server."""
     assumed: int = 0
@@ -119,8 +129,14 @@ def _part(place: str, path: Path, is_store: bool, target: str | None, mapping: M
     for fact in document.facts:
         line = ImportedLine(file=path.name, line=fact.line, text=fact.text)
         part.facts.setdefault(fact.name, []).append(line)
-    part.unread += [ImportedLine(file=path.name, line=each.line, text=each.text) for each in document.unread]
+    part.unread += [_unused(path.name, each.line, each.what) for each in document.unread]
     return part
+
+
+def _unused(file: str, line: int, what: str | Message) -> UnusedLine:
+    if isinstance(what, str):
+        return UnusedLine(file=file, line=line, text=what)
+    return UnusedLine(file=file, line=line, text=str(what), id=what.id, parameters=what.parameters)
 
 
 def _content(place: str, path: Path) -> bytes:
@@ -149,8 +165,9 @@ def _without_warmups(outputs: Sequence[Output], file: str, part: Part) -> list[O
             kept.append(output)
             continue
         rate = throughput(output)
-        text = f"warm-up run ({output.warmup[:60]}): {rate:,.1f} tps"
-        part.left_out.append(ImportedLine(file=file, line=output.line, text=text))
+        assert rate is not None, "outputs without a throughput are unread"
+        what = Message("warm-up", "warm-up run ({why}): {tps:,.1f} tps", why=output.warmup[:60], tps=rate)
+        part.left_out.append(_unused(file, output.line, what))
     return kept
 
 
@@ -189,8 +206,9 @@ def _with_throughput(document: Document, file: str, part: Part) -> Iterator[Outp
         if throughput(output) is not None:
             yield output
         else:
-            text = "; ".join(dict.fromkeys(text for _, text in output.printed.values()))
-            part.unread.append(ImportedLine(file=file, line=output.line, text=f"no transactions: {text}"))
+            printed = "; ".join(dict.fromkeys(text for _, text in output.printed.values()))
+            what = Message("output-without-throughput", "no transactions: {printed}", printed=printed)
+            part.unread.append(_unused(file, output.line, what))
 
 
 @dataclass(frozen=True, slots=True)

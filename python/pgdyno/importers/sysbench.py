@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from pgdyno.importers.documents.command_lines import sysbench_command
 from pgdyno.importers.parsed import Moment, Output, Unread, number, whole
+from pgdyno.messages import Message
 
 _BANNER = re.compile(r"sysbench v?(?P<version>\d[\w.\-]{0,30})")
 _N = r"\d{1,15}(?:\.\d{1,9})?"
@@ -126,7 +127,8 @@ class SysbenchParser:
                 output.command, output.rate = None, None
             self.found.append(output)
         elif output.progress or output.reads is not None:
-            self.unread.append(Unread(output.last_line, "no throughput: the output ends before its rate"))
+            why = Message("sysbench-incomplete", "no throughput: the output ends before its rate")
+            self.unread.append(Unread(output.last_line, why))
 
     def _has_latency(self) -> bool:
         """Return whether the open output has its latencies, which end an output: what follows belongs to another."""

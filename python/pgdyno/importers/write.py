@@ -18,7 +18,8 @@ from pgdyno.errors import StoreError
 from pgdyno.importers.imported_trials import Trial, trials_of
 from pgdyno.importers.pgbench_log import LogKind, by_run
 from pgdyno.importers.sources import Logs, Part, full_place, read_logs, read_source
-from pgdyno.records import ImportedLine, ImportRecord, Manifest, Outcome, TargetRecord, TrialRecord
+from pgdyno.messages import Message
+from pgdyno.records import ImportRecord, KeptMessage, Manifest, Outcome, TargetRecord, TrialRecord, UnusedLine
 from pgdyno.records.manifest import WORKLOAD_UNKNOWN
 from pgdyno.store import RunFolder
 
@@ -32,9 +33,9 @@ class ImportResult:
 
     run: Path
     trials: int
-    unread: list[ImportedLine] = field(default_factory=list)
-    left_out: list[ImportedLine] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    unread: list[UnusedLine] = field(default_factory=list)
+    left_out: list[UnusedLine] = field(default_factory=list)
+    notes: list[Message] = field(default_factory=list)
 
 
 def import_files(
@@ -66,11 +67,12 @@ def import_files(
     if not gathered.places and not logs:
         hint = "docs/guides/import.md says what is read"
         if gathered.unread:
-            first = gathered.unread[0]
+            first, number = gathered.unread[0], len(gathered.unread)
             listed = f"{first.file}:{first.line}: {first.text[:120]}"
-            hint = f"{_count(len(gathered.unread), 'line')} with figures not understood, first {listed}; {hint}"
+            hint = f"{number} line{'' if number == 1 else 's'} with figures not understood, first {listed}; {hint}"
         if gathered.left_out:
-            hint = f"{_count(len(gathered.left_out), 'warm-up run')} left out; {hint}"
+            number = len(gathered.left_out)
+            hint = f"{number} warm-up run{'' if number == 1 else 's'} left out; {hint}"
         raise StoreError(f"cannot import {', '.join(named)}: no output of a known tool is in it", hint=hint)
     return _write(gathered, logs, into, target, over)
 
@@ -139,7 +141,7 @@ def _write(gathered: Part, logs: Mapping[str, LogKind], into: Path, target: str 
     told = _manifest(gathered, records, paths[0])
     known = {name: getattr(told, name) for name in ("workload", "targets", "trials_planned", "order", "imported")}
     folder.update_manifest(**known, outcome=Outcome.FINISHED, ended_at=datetime.now(UTC))
-    return ImportResult(folder.path, len(records), gathered.unread, gathered.left_out, told.notes)
+    return ImportResult(folder.path, len(records), gathered.unread, gathered.left_out, _notes(gathered))
 
 
 def _store(folder: RunFolder, trial: Trial) -> None:
@@ -158,6 +160,7 @@ def _manifest(gathered: Part, records: Sequence[TrialRecord], first: str) -> Man
         if record.imported and "workload" in record.imported.words
     )
     stem = re.sub(r"[^A-Za-z0-9_]+", "_", Path(first).stem).strip("_")[:40] or "document"
+    notes = _notes(gathered)
     return Manifest(
         run="",
         pgdyno=__version__,
@@ -173,7 +176,8 @@ def _manifest(gathered: Part, records: Sequence[TrialRecord], first: str) -> Man
         ],
         trials_planned=len(records),
         order=[record.slug for record in records],
-        notes=_notes(gathered),
+        notes=[str(note) for note in notes],
+        note_details=[KeptMessage.of(note) for note in notes],
         imported=ImportRecord(
             files=gathered.files,
             claims=gathered.claims,
@@ -184,25 +188,59 @@ def _manifest(gathered: Part, records: Sequence[TrialRecord], first: str) -> Man
     )
 
 
-def _count(number: int, one: str) -> str:
-    return f"{number} {one}" if number == 1 else f"{number} {one}s"
+OF_LISTS = ("lines-unread", "warm-ups-left-out")
+"""Ids of the notes on `ImportResult.unread` and `left_out`, which say nothing more than these lists."""
 
 
-def _notes(gathered: Part) -> list[str]:
+def _notes(gathered: Part) -> list[Message]:
     notes = []
     minutes = [place.output for place in gathered.places if place.output.tps is None]
     if minutes:
-        unit = "tpm" if any(output.tpm is not None for output in minutes) else "nopm"
-        notes.append(f"throughput of {len(minutes)} trials was printed as {unit}, and is shown divided by 60")
+        notes.append(
+            Message(
+                "rate-per-minute",
+                "throughput of {count} trial was printed as {unit}, and is shown divided by 60",
+                "throughput of {count} trials was printed as {unit}, and is shown divided by 60",
+                count=len(minutes),
+                unit="tpm" if any(output.tpm is not None for output in minutes) else "nopm",
+            )
+        )
     if gathered.undecided:
         notes.append(
-            f"text stands between {_count(gathered.undecided, 'output')} and another of the same settings, so they are "
-            "targets of their own; if they are repeats, import them with --target NAME"
+            Message(
+                "repeats-undecided-by-text",
+                "text stands between {count} output and another of the same settings, so it is a target of its own; "
+                "if they are repeats, import them with --target NAME",
+                "text stands between {count} outputs and others of the same settings, so they are targets of their "
+                "own; if they are repeats, import them with --target NAME",
+                count=gathered.undecided,
+            )
         )
     if gathered.assumed:
-        notes.append(f"{_count(gathered.assumed, 'figure')} had no unit, and are taken as transactions a second")
+        notes.append(
+            Message(
+                "unit-assumed",
+                "{count} figure had no unit, and is taken as transactions a second",
+                "{count} figures had no unit, and are taken as transactions a second",
+                count=gathered.assumed,
+            )
+        )
     if gathered.left_out:
-        notes.append(f"{_count(len(gathered.left_out), 'warm-up run')} left out; manifest.json lists them")
+        notes.append(
+            Message(
+                "warm-ups-left-out",
+                "{count} warm-up run left out; manifest.json lists it",
+                "{count} warm-up runs left out; manifest.json lists them",
+                count=len(gathered.left_out),
+            )
+        )
     if gathered.unread:
-        notes.append(f"{len(gathered.unread)} lines with figures were not understood; manifest.json lists them")
+        notes.append(
+            Message(
+                "lines-unread",
+                "{count} line with figures was not understood; manifest.json lists it",
+                "{count} lines with figures were not understood; manifest.json lists them",
+                count=len(gathered.unread),
+            )
+        )
     return notes

@@ -22,6 +22,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from pgdyno.errors import UsageError
+from pgdyno.messages import Message
 from pgdyno.report.run_events import MarkedMoment
 from pgdyno.store.run_folder import LOCK
 
@@ -84,7 +85,7 @@ class Control:
         self._tell = tell
         self._lock = threading.Lock()
         self._marks: list[MarkedMoment] = []
-        self._stop: str | None = None
+        self._stop: Message | None = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._look, name="control", daemon=True)
 
@@ -103,7 +104,7 @@ class Control:
         return control
 
     @property
-    def stop_wanted(self) -> str | None:
+    def stop_wanted(self) -> Message | None:
         """Return why there should be no further trial."""
         return self._stop
 
@@ -139,7 +140,7 @@ class Control:
                 self._marks.append(MarkedMoment(wall_us, text))
             self._tell("mark", text)
         elif what is Ask.STOP_AFTER:
-            self._stop = "requested on the live page"
+            self._stop = Message("stop-requested", "requested on the live page")
             self._tell("note", "stops after this trial: requested on the live page")
         else:
             self._tell("note", "stops now: requested on the live page")

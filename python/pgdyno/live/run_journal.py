@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 from pgdyno.live.control import Control
+from pgdyno.messages import Message
 from pgdyno.report.run_events import (
     BytesDone,
     EngineReported,
@@ -122,8 +123,9 @@ class JournalView(LiveView):
                 self._say("second", tps=round(tps, 1), p99=p99_ms, phase=phase)
             case TrialEnded(outcome, tps, p99_ms):
                 self._say("ended", outcome=outcome.value, tps=tps, p99=p99_ms)
-            case Noted(text):
-                self._say("note", text=text)
+            case Noted(text, message):
+                with_id = {} if message is None else {"id": message.id, "parameters": message.parameters}
+                self._say("note", text=text, **with_id)
             case EngineReported(reported):
                 self._record_engine(reported)
             case RunEnded(how, outcome):
@@ -135,7 +137,7 @@ class JournalView(LiveView):
         elif event["event"] in TOLD:
             self._say("engine", what=event["event"], text=_words(event))
 
-    def stop_wanted(self) -> str | None:
+    def stop_wanted(self) -> Message | None:
         """Return why no further trial should begin, if somebody asked for that on the live page."""
         return self._control.stop_wanted if self._control else None
 

@@ -92,6 +92,8 @@ FEED = 200
 SECONDS = 3_600
 """Seconds of a trial that are kept for the charts; of a longer one, the last ones."""
 FED = {"note", "mark", "engine"}
+PREFLIGHT_CHECK = "preflight-check"
+"""The id of a note whose severity is shown in place of its kind."""
 MOST_TRIALS, MOST_ARMS, MOST_CLIENTS = 10_000, 100, 100
 """Limits: trials of a run, and rows and columns of its grid."""
 MOST_LOOKED, MOST_LOOKS = 100, 1_000
@@ -176,8 +178,12 @@ class Watched:
         kind = line["e"]
         self._new["changed"] = True
         self._ran.handle(kind, _known(line["t"]))
-        if kind in FED:
-            self._say(line["t"], *_worded(_text(line.get("what", kind)), _text(line["text"])))
+        if kind == "note" and line.get("id") == PREFLIGHT_CHECK:
+            found = line["parameters"]
+            text = ": ".join(str(found[name]) for name in ("check", "found", "means"))
+            self._say(line["t"], _text(found["verdict"]), _text(text))
+        elif kind in FED:
+            self._say(line["t"], _text(line.get("what", kind)), _text(line["text"]))
         elif kind in _TAKEN:
             _TAKEN[kind](self, line)
 
@@ -300,12 +306,6 @@ _TAKEN = {
     "look": Watched._look,
     "end": Watched._end,
 }
-
-
-def _worded(kind: str, text: str) -> tuple[str, str]:
-    """Split a note that begins with its severity."""
-    word, colon, rest = text.partition(": ")
-    return (word, rest) if kind == "note" and colon and word in ("note", "warning") else (kind, text)
 
 
 def mean_of(results: Sequence[Mapping[str, Any]]) -> Json | None:

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pgdyno.errors import PlanError, Problem
+from pgdyno.messages import message_json
 from pgdyno.plan.checks.question import answer_warnings
 from pgdyno.plan.executed_code import executed
 from pgdyno.plan.model import EventSpec, Plan, ReplicaLoad, Reset, TargetSpec
@@ -231,7 +232,8 @@ def show_json(loaded: LoadedPlan) -> str:
         "measuring_s": time_needed_s(plan),
         "around_s": around_s(plan, plan.points()),
         "order": plan.order(),
-        "gave_up": loaded.gave_up,
+        "gave_up": [str(each) for each in loaded.gave_up],
+        "gave_up_details": [message_json(each) for each in loaded.gave_up],
         "warnings": [asdict(warning) for warning in answer_warnings(loaded)],
         "executes": [asdict(each) for each in executed(loaded)],
         "trials": trials,

@@ -17,7 +17,15 @@ from pgdyno.records.during_trial import (
     ReplicaFigures,
     ReplicaLag,
 )
-from pgdyno.records.imported import Imported, ImportedClaim, ImportedFile, ImportedLine, ImportRecord, Printed
+from pgdyno.records.imported import (
+    Imported,
+    ImportedClaim,
+    ImportedFile,
+    ImportedLine,
+    ImportRecord,
+    Printed,
+    UnusedLine,
+)
 from pgdyno.records.machine import (
     Check,
     CheckVerdict,
@@ -111,6 +119,7 @@ __all__ = [
     "TpccFigures",
     "TpccType",
     "TrialRecord",
+    "UnusedLine",
     "WayRecord",
     "WorkersTried",
 ]

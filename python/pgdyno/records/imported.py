@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from pgdyno.messages import Parameter
 from pgdyno.records.base import Record
 
 
@@ -50,6 +51,14 @@ class ImportedLine(Record):
     text: str
 
 
+class UnusedLine(ImportedLine):
+    """A line that was not taken over, verbatim or in a sentence of pgdyno's."""
+
+    id: str | None = None
+    """The id of that sentence; None if `text` is the line itself."""
+    parameters: dict[str, Parameter] = Field(default_factory=dict)
+
+
 class ImportedClaim(ImportedLine):
     """An equation that a file prints: `€ 0.17 ((€ 38,364 + 3 x 2 x € 4,200) / 365,974 TPS)`."""
 
@@ -66,6 +75,6 @@ class ImportRecord(Record):
     files: list[ImportedFile]
     claims: list[ImportedClaim] = Field(default_factory=list)
     facts: dict[str, list[ImportedLine]] = Field(default_factory=dict)  # by topic: `autovacuum`, `tmpfs`
-    unread: list[ImportedLine] = Field(default_factory=list)
-    left_out: list[ImportedLine] = Field(default_factory=list)
+    unread: list[UnusedLine] = Field(default_factory=list)
+    left_out: list[UnusedLine] = Field(default_factory=list)
     """Outputs that are not trials, because their source marks them as warm-up runs."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from string import Formatter
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote
 
@@ -27,6 +28,10 @@ LONGEST_NOTE = 2_000
 """The largest number of characters that are displayed."""
 
 
+VALUE_FORMAT = re.compile(r"\+?,?(\.\d\d?)?[defg%]?")
+"""Format specifications of templates: without a width, so that a forged template cannot fill the memory."""
+
+
 class KeptMessage(Record):
     """A message with its templates, so that a later version displays it as this one did."""
 
@@ -34,16 +39,39 @@ class KeptMessage(Record):
     template: str
     plural: str | None = None
     parameters: dict[str, Parameter]
+    messages: dict[str, KeptMessage] = Field(default_factory=dict)
+    """Messages within it, by parameter; earlier versions kept only their sentences."""
 
     @classmethod
     def of(cls, message: Message) -> KeptMessage:
         """Convert `message` for storage."""
-        return cls(id=message.id, template=message.template, plural=message.plural, parameters=message.parameters)
+        return cls(
+            id=message.id,
+            template=message.template,
+            plural=message.plural,
+            parameters=message.parameters,
+            messages={name: cls.of(value) for name, value in message.items if isinstance(value, Message)},
+        )
 
     @property
     def message(self) -> Message:
         """Return the stored message."""
-        return Message(self.id, self.template, self.plural, **self.parameters)
+        within = {name: each.message for name, each in self.messages.items()}
+        return Message(self.id, self.template, self.plural, **{**self.parameters, **within})
+
+    @model_validator(mode="after")
+    def _fits(self) -> KeptMessage:
+        """Refuse templates that do not fit the parameters: the file may come from somebody else."""
+        values = {**self.parameters, **{name: str(each.message) for name, each in self.messages.items()}}
+        for template in (self.template, self.plural or ""):
+            fields = [(name, form or "") for _, name, form, _ in Formatter().parse(template) if name is not None]
+            if not all(name in values and VALUE_FORMAT.fullmatch(form) for name, form in fields):
+                raise ValueError(f"the template {template[:LONGEST_NOTE]!r} does not fit its parameters")
+            template.format(**values)
+        if self.plural is not None and not {"count", "trials"} & values.keys():
+            raise ValueError("a plural without a number")
+        str(self.message)
+        return self
 
 
 class SearchRecord(Record):
@@ -209,11 +237,22 @@ class Manifest(Record):
         return None if WORKLOAD_UNKNOWN in names else names
 
     @property
+    def messages(self) -> list[Message | str]:
+        """Return the notes as messages; those of earlier versions have only a sentence."""
+        known = {str(message): message for message in (each.message for each in self.note_details)}
+        return [known.get(note, note) for note in self.notes]
+
+    @property
     def shown_notes(self) -> list[str]:
-        """Return the notes for display: the first of many, and the beginning of a very long one."""
-        shown = [f"{each[:LONGEST_NOTE]}…" if len(each) > LONGEST_NOTE else each for each in self.notes[:MOST_NOTES]]
+        """Return the notes in English for display: the first of many, and the beginning of a very long one."""
+        shown = [beginning(each) for each in self.notes[:MOST_NOTES]]
         left = len(self.notes) - len(shown)
         return [*shown, f"and {left:,} more notes in manifest.json"] if left else shown
+
+
+def beginning(note: str) -> str:
+    """Return a note for display: the beginning of a very long one."""
+    return f"{note[:LONGEST_NOTE]}…" if len(note) > LONGEST_NOTE else note
 
 
 MASK = "***"

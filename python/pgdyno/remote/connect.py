@@ -17,7 +17,7 @@ from asyncssh import SSHReader as Reader
 from asyncssh.process import SSHClientProcess as Process
 
 from pgdyno.plan.hosts import SshSpec
-from pgdyno.remote.remote_host import RemoteError
+from pgdyno.remote.remote_host import CommandError, RemoteError
 
 DEFAULT_FILES = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2", "/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
 """The defaults of ssh(1)."""
@@ -232,8 +232,9 @@ async def _ask(spec: SshSpec, command: str, within_s: float, text: str | None) -
             raise RemoteError(f"lost the connection to {spec.host}: {error}", passing=True) from error
     out, errors = str(done.stdout or ""), str(done.stderr or "").strip()
     if done.exit_status != 0:
-        why = errors.splitlines()[-1] if errors else f"exit code {done.exit_status}"
-        raise RemoteError(f"{spec.host}: {command}: {why}", passing=True)
+        # none if the connection was closed
+        code = -1 if done.exit_status is None else done.exit_status
+        raise CommandError(spec.host, command, code, errors.splitlines()[-1] if errors else "")
     return out
 
 

@@ -53,3 +53,14 @@ class RemoteError(TargetError):
         """`passing` marks an error that may disappear on a retry."""
         super().__init__(message, hint=hint)
         self.passing = passing
+
+
+class CommandError(RemoteError):
+    """A command ran on a host and failed, which may be passing."""
+
+    def __init__(self, host: str, command: str, status: int, last_line: str) -> None:
+        """`last_line` is that of its standard error, or empty."""
+        self.status = status
+        """The exit code of the command; -1 if a signal ended it."""
+        self.why = last_line or f"exit code {status}"
+        super().__init__(f"{host}: {command}: {self.why}", passing=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgdyno.analyse.comparison import Comparison, Verdict
@@ -19,6 +19,7 @@ from pgdyno.fingerprint import Difference
 from pgdyno.messages import Message
 from pgdyno.published import Published
 from pgdyno.records import Manifest, Outcome, TargetRecord, TrialRecord
+from pgdyno.records.manifest import MOST_NOTES, beginning
 from pgdyno.report import numbers
 from pgdyno.report.charts.palette import looks
 from pgdyno.report.charts.scaling import Named
@@ -29,14 +30,14 @@ from pgdyno.store.probe_queries import ProbeAverages, ProcessSum, SeriesStep, Se
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A warning, and the points that it concerns."""
+    """A warning or a note of the run, and the points that it concerns."""
 
     message: str
     """In the current language."""
-    points: tuple[str, ...]
+    points: tuple[str, ...] = ()
     """Displayed names; empty if the note concerns the whole run."""
-    warning: Message | None = None
-    """The analysis's warning behind the message, if any."""
+    value: Message | None = None
+    """The message with its id; None for a note of an earlier version, which has only a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,25 +111,6 @@ def median_trial(of: Digest, point: PointSummary) -> TrialRecord:
 
 def notes(of: Digest) -> list[Note]:
     """Return every warning; the same warning about several points once; those on the whole run first."""
-    manifest = of.manifest
-    run_notes = []
-    if manifest.outcome is None:
-        run_notes.append(
-            gettext(
-                "the run has not ended: {count} of {trials} are here",
-                count=len(of.run.trials),
-                trials=numbers.trials(manifest.trials_planned),
-            )
-        )
-    elif len(of.run.trials) < manifest.trials_planned:
-        run_notes.append(
-            gettext(
-                "{count} of {planned} planned trials ran",
-                count=len(of.run.trials),
-                planned=manifest.trials_planned,
-            )
-        )
-    run_notes += manifest.shown_notes
     about: dict[Message, list[str]] = {}
     for curve in of.curves:
         for warning in curve.warnings:
@@ -136,9 +118,37 @@ def notes(of: Digest) -> list[Note]:
     for point in of.points:
         for warning in point.warnings:
             about.setdefault(warning, []).append(of.point_name(point))
-    return [Note(message, ()) for message in run_notes] + [
+    return [_note(each) for each in _run_notes(of.manifest, len(of.run.trials))] + [
         Note(translated(warning), _where(names, len(of.points)), warning) for warning, names in about.items()
     ]
+
+
+def _run_notes(manifest: Manifest, trials: int) -> Iterator[Message | str]:
+    """Yield whether trials are missing, then the first of the manifest's notes."""
+    planned = manifest.trials_planned
+    if manifest.outcome is None:
+        yield Message(
+            "run-not-ended",
+            "the run has not ended: {measured} of {count} trial are here",
+            "the run has not ended: {measured} of {count} trials are here",
+            measured=trials,
+            count=planned,
+        )
+    elif trials < planned:
+        yield Message("trials-missing", "{measured} of {planned} planned trials ran", measured=trials, planned=planned)
+    yield from manifest.messages[:MOST_NOTES]
+    more = len(manifest.notes) - MOST_NOTES
+    if more > 0:
+        yield Message(
+            "notes-left-out",
+            "and {count:,} more note in manifest.json",
+            "and {count:,} more notes in manifest.json",
+            count=more,
+        )
+
+
+def _note(note: Message | str) -> Note:
+    return Note(beginning(note)) if isinstance(note, str) else Note(beginning(translated(note)), value=note)
 
 
 def _where(names: Sequence[str], points: int) -> tuple[str, ...]:

@@ -122,7 +122,7 @@ def to_json(of: Digest, extras: Extras) -> str:
         "manifest": masked_plan(of.manifest.model_dump(mode="json")),
         "notes": [
             {
-                **({} if note.warning is None else message_json(note.warning)),
+                **({} if note.value is None else message_json(note.value)),
                 "message": note.message,
                 "points": note.points,
             }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from pgdyno.messages import Message
 from pgdyno.records import Outcome
 
 
@@ -124,6 +125,8 @@ class Noted:
     """A remark that stays on the screen."""
 
     text: str
+    message: Message | None = None
+    """The same with its id; None if it is only for those who watch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +165,7 @@ class MarkedMoment:
 class Requests(Protocol):
     """What those who watch a run ask of it."""
 
-    def stop_wanted(self) -> str | None:
+    def stop_wanted(self) -> Message | None:
         """Return why no further trial should begin; None if nobody asked for that."""
 
     def marks(self) -> list[MarkedMoment]:
@@ -172,7 +175,7 @@ class Requests(Protocol):
 class NoRequests:
     """The requests of a run that nobody can control."""
 
-    def stop_wanted(self) -> str | None:
+    def stop_wanted(self) -> Message | None:
         """Return None."""
         return None
 

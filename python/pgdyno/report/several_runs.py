@@ -13,7 +13,8 @@ from pgdyno.audit import Finding
 from pgdyno.audit.pairing import of_single_trials, pairing_between, pairing_of_arms, topic_of_pair, trials_of, words_of
 from pgdyno.errors import UsageError
 from pgdyno.fingerprint.differences import topic_of
-from pgdyno.records import Manifest, TrialRecord
+from pgdyno.messages import Message
+from pgdyno.records import KeptMessage, Manifest, TrialRecord
 from pgdyno.report.digest import Digest
 from pgdyno.report.preloaded_run import Gathered
 from pgdyno.store import RunData
@@ -93,7 +94,7 @@ class Together:
             for at, manifest in enumerate(manifests)
             for each in manifest.rented
         ]
-        notes = [f"{manifest.run}: {note}" for manifest in manifests for note in manifest.shown_notes]
+        notes = [_of_run(note, manifest.run) for manifest in manifests for note in manifest.messages]
         workloads = list(dict.fromkeys(manifest.workload for manifest in manifests))
         ended = [manifest.outcome for manifest in manifests]
         return first.model_copy(
@@ -101,13 +102,18 @@ class Together:
                 "run": " and ".join(manifest.run for manifest in manifests),
                 "targets": targets,
                 "rented": rented,
-                "notes": notes,
+                "notes": [str(note) for note in notes],
+                "note_details": [KeptMessage.of(note) for note in notes if isinstance(note, Message)],
                 "workload": " beside ".join(workloads),
                 "trials_planned": sum(manifest.trials_planned for manifest in manifests),
                 "outcome": None if None in ended else first.outcome,
                 "search": [],
             }
         )
+
+
+def _of_run(note: Message | str, run: str) -> Message | str:
+    return f"{run}: {note}" if isinstance(note, str) else Message(note.id, "{run}: {note}", run=run, note=note)
 
 
 def target_names(runs: Sequence[RunSource]) -> list[dict[str, str]]:

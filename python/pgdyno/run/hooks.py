@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import ExitCode, PgdynoError
+from pgdyno.messages import Message
 from pgdyno.units import format_duration
 
 GRACE_S = 5.0
@@ -25,6 +26,10 @@ class HookError(PgdynoError):
     """A hook failed, could not be started, or exceeded its timeout."""
 
     exit_code = ExitCode.STOPPED
+
+    def __init__(self, reason: Message, *, hint: str | None = None) -> None:
+        super().__init__(str(reason), hint=hint)
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,22 +65,55 @@ def run_hook(hook: Hook, environment: Mapping[str, str], log: Path) -> None:
                 start_new_session=True,
             )
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise HookError(f"the hook {hook.name} cannot be started: {reason}") from error
+            why = (error.strerror or str(error)).lower()
+            raise HookError(
+                Message("hook-not-started", "the hook {hook} cannot be started: {why}", hook=hook.name, why=why)
+            ) from error
         try:
             code = process.wait(hook.timeout_s)
         except BaseException as error:
             _end_group(process)
             if not isinstance(error, subprocess.TimeoutExpired):
                 raise
-            limit = format_duration(hook.timeout_s)
-            hint = "give it more time with hooks.timeout"
-            raise HookError(f"the hook {hook.name} exceeded {limit} and was ended{_last(log)}", hint=hint) from None
+            raise HookError(_timed_out(hook, _last(log)), hint="give it more time with hooks.timeout") from None
         finally:
             _hide(environment.get("PGPASSWORD"), log)
     if code != 0:
-        ended = f"exit code {code}" if code > 0 else f"signal {-code}"
-        raise HookError(f"the hook {hook.name} failed with {ended}{_last(log)}")
+        raise HookError(_failed(hook, code, _last(log)))
+
+
+def _timed_out(hook: Hook, last: str) -> Message:
+    return Message(
+        "hook-timed-out",
+        "the hook {hook} exceeded {timeout} and was ended: {last_line}"
+        if last
+        else "the hook {hook} exceeded {timeout} and was ended",
+        hook=hook.name,
+        timeout=format_duration(hook.timeout_s),
+        last_line=last,
+    )
+
+
+def _failed(hook: Hook, code: int, last: str) -> Message:
+    if code < 0:
+        return Message(
+            "hook-killed",
+            "the hook {hook} failed with signal {signal}: {last_line}"
+            if last
+            else "the hook {hook} failed with signal {signal}",
+            hook=hook.name,
+            signal=-code,
+            last_line=last,
+        )
+    return Message(
+        "hook-failed",
+        "the hook {hook} failed with exit code {exit_code}: {last_line}"
+        if last
+        else "the hook {hook} failed with exit code {exit_code}",
+        hook=hook.name,
+        exit_code=code,
+        last_line=last,
+    )
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
@@ -115,4 +153,4 @@ def _hide(password: str | None, log: Path) -> None:
 
 def _last(log: Path) -> str:
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    return f": {lines[-1][:_SHOWN]}" if lines else ""
+    return lines[-1][:_SHOWN] if lines else ""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import ValidationError
 
 from pgdyno.errors import StoreError
+from pgdyno.messages import Message
 from pgdyno.records import FORMAT, KeptScript, Manifest, TrialRecord
 from pgdyno.store.safe_files import (
     DAMAGED,
@@ -88,18 +89,28 @@ def keep_scripts(run: Path, plan_folder: Path, names: Iterable[str]) -> list[Kep
     return kept
 
 
-def changed_script(run: Path, plan_folder: Path, kept: Sequence[KeptScript]) -> str | None:
+def changed_script(run: Path, plan_folder: Path, kept: Sequence[KeptScript]) -> Message | None:
     """Return what has changed since the start of the run, with the difference; None if nothing has."""
     for script in kept:
         path = plan_folder / script.name
         try:
             now = path.read_bytes()
         except OSError as error:
-            return f"the script {path} cannot be read any more: {(error.strerror or str(error)).lower()}"
+            return Message(
+                "script-unreadable",
+                "the script {script} cannot be read any more: {why}",
+                script=str(path),
+                why=(error.strerror or str(error)).lower(),
+            )
         if hashlib.sha256(now).hexdigest() != script.sha256:
             # the manifest may name a path outside the run folder
             kept_here = run / FOLDER / Path(script.kept).name
-            return f"the script {path} is not what the run began with:\n{_difference(kept_here, now)}"
+            return Message(
+                "script-changed",
+                "the script {script} is not what the run began with:\n{difference}",
+                script=str(path),
+                difference=_difference(kept_here, now),
+            )
     return None
 
 

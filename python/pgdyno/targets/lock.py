@@ -25,6 +25,7 @@ from typing import Any
 import psycopg
 
 from pgdyno.errors import TargetError
+from pgdyno.messages import Message
 from pgdyno.targets.connection import Address
 from pgdyno.targets.home import Progress
 
@@ -63,8 +64,8 @@ class Use:
 
     plan: str = ""
     when_busy: WhenBusy = WhenBusy.REFUSE
-    alongside: str | None = None
-    """Returns the note about another pgdyno that measures on this host at the same time."""
+    alongside: Message | None = None
+    """The note about another pgdyno that measures on this host at the same time."""
 
 
 HINT = "wait for it with --wait, or measure in spite of it with --alongside"
@@ -74,7 +75,7 @@ HINT = "wait for it with --wait, or measure in spite of it with --alongside"
 
 
 @contextmanager
-def host_in_use(use: Use, progress: Progress, folder: Path | None = None) -> Iterator[str | None]:
+def host_in_use(use: Use, progress: Progress, folder: Path | None = None) -> Iterator[Message | None]:
     """Holds the host's lock for the block. Yields a note if it measures alongside another pgdyno.
 
     Raises TargetError if another holds the lock and `use` refuses that, or if the lock file is not usable.
@@ -82,21 +83,29 @@ def host_in_use(use: Use, progress: Progress, folder: Path | None = None) -> Ite
     path = (folder or lock_folder()) / FILE
     handle = _open_lock(path)
     try:
-        note = _settle(
+        other = _settle(
             use,
             progress,
             attempt=lambda: try_flock(handle),
             holder=lambda: _describe_host_holder(handle),
             place="on this host",
         )
-        if note is None:
+        if other is None:
             record = {"pid": os.getpid(), "plan": use.plan, "since": _now()}
             os.ftruncate(handle, 0)
             os.pwrite(handle, json.dumps(record).encode(), 0)
         try:
-            yield note
+            yield (
+                None
+                if other is None
+                else Message(
+                    "alongside-on-host",
+                    "measured alongside: another pgdyno is measuring on this host: {holder}",
+                    holder=other,
+                )
+            )
         finally:
-            if note is None:
+            if other is None:
                 os.ftruncate(handle, 0)
     finally:
         # the last handle releases the lock; engines and servers have not inherited it
@@ -153,7 +162,7 @@ def _describe_host_holder(handle: int) -> str:
 
 
 @contextmanager
-def server_in_use(address: Address, dbname: str, use: Use, progress: Progress) -> Iterator[str | None]:
+def server_in_use(address: Address, dbname: str, use: Use, progress: Progress) -> Iterator[Message | None]:
     """Holds the server's lock in a separate session in `dbname`. Yields a note, as `host_in_use` does.
 
     Raises TargetError if another holds it and `use` refuses that, or if the server is unreachable.
@@ -165,14 +174,22 @@ def server_in_use(address: Address, dbname: str, use: Use, progress: Progress) -
     try:
         with suppress(psycopg.errors.UndefinedObject):
             session.execute("SET idle_session_timeout = 0")
-        note = _settle(
+        other = _settle(
             use,
             progress,
             attempt=lambda: _try_advisory(session),
             holder=lambda: _describe_holder(_holder(session)),
             place="this server",
         )
-        yield note
+        yield (
+            None
+            if other is None
+            else Message(
+                "alongside-at-server",
+                "measured alongside: another pgdyno is measuring this server: {holder}",
+                holder=other,
+            )
+        )
     finally:
         session.close()
 
@@ -214,14 +231,15 @@ def _describe_holder(row: tuple[Any, ...] | None) -> str:
 def _settle(
     use: Use, progress: Progress, *, attempt: Callable[[], bool], holder: Callable[[], str], place: str
 ) -> str | None:
-    """Returns None if this process has the lock, else the note about the other."""
+    """Returns None if this process has the lock, else the holder, alongside which it is to measure."""
     shown = ""
     while not attempt():
-        said = f"another pgdyno is measuring {place}: {holder()}"
+        other = holder()
+        said = f"another pgdyno is measuring {place}: {other}"
         if use.when_busy is WhenBusy.REFUSE:
             raise TargetError(said, hint=HINT)
         if use.when_busy is WhenBusy.ALONGSIDE:
-            return f"measured alongside: {said}"
+            return other
         if said != shown:
             progress.step(f"waiting: {said}")
             shown = said

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pgdyno.errors import TargetError
+from pgdyno.messages import Message
 from pgdyno.plan.model import Plan
 from pgdyno.plan.targets import rented_targets
 from pgdyno.records import CloudRecord, TrialRecord
@@ -149,8 +150,8 @@ class Provider(Protocol):
     def run_named(self, root: Path, text: str) -> str:
         """Returns the run whose name is `text` or begins with it."""
 
-    def hourly_lines(self, there: Sequence[Any], root: Path) -> list[str]:
-        """Returns lines with the cost per hour of existing resources; none if they cost nothing."""
+    def hourly_costs(self, there: Sequence[Any], root: Path) -> Message | None:
+        """Says what existing resources cost per hour; None if they cost nothing."""
 
     def policy(self) -> dict[str, Any]:
         """Returns the minimum permissions for an identity."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pgdyno.errors import TargetError
+from pgdyno.messages import Message
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.records import CloudSource
 from pgdyno.targets.dsn.schema import DsnTarget
@@ -78,6 +79,9 @@ def is_complete(span: Span, gaps: Sequence[Span]) -> bool:
 
 
 Say = Callable[[str], None]
+"""Receives the current step, for a person who watches."""
+Note = Callable[[Message], None]
+"""Receives what must be known later, too."""
 GENERATOR = "@generator"
 """Stands in place of a target's name, and is not a valid one: the run's generator, or the first of several."""
 
@@ -129,8 +133,8 @@ class Left(Protocol):
         """The resource itself."""
 
     @property
-    def line(self) -> str:
-        """The message about it, with its cost."""
+    def message(self) -> Message:
+        """That it is still there, why, and whether it costs anything."""
 
 
 class Journal(Protocol):
@@ -172,12 +176,12 @@ class SourceReport:
     """What one source of a provider reported about a server during a trial."""
 
     source: CloudSource
-    name: str
+    name: Message
     """The name of the source: `CloudWatch's figures`."""
-    message: str | None = None
-    """Why the report is missing or incomplete."""
+    message: Message | str | None = None
+    """Why the report is missing or incomplete; an error is a sentence."""
     observed: Observed | None = None
-    notes: list[str] = field(default_factory=list)
+    notes: list[Message] = field(default_factory=list)
     """Notes for the reader of the trial."""
     log: Sequence[str] | None = None
     """Lines of the server's log; None if this source is not a log."""
@@ -216,6 +220,10 @@ class Rental(Protocol):
     def unread(self) -> set[str]:
         """Targets whose pages have not been read since they were restored."""
 
+    @property
+    def notes(self) -> Sequence[Message]:
+        """What the checks of `up` found that does not prevent the rental."""
+
     def up(self) -> None:
         """Creates all resources; after an error, those created so far still exist."""
 
@@ -246,7 +254,7 @@ class Rental(Protocol):
     def reads_first(self, name: str) -> bool:
         """Returns whether every page is to be read before the first trial after a restore."""
 
-    def limits(self, name: str) -> list[str]:
+    def limits(self, name: str) -> list[Message]:
         """Describes the limits of the storage of target `name`."""
 
     def observe(self, name: str, span: Span, late_s: float, say: Say) -> Iterator[SourceReport]:
@@ -287,28 +295,37 @@ class Rental(Protocol):
         """Removes all resources; returns those that remain."""
 
 
-def take_down(rental: Rental, say: Say) -> int | None:
+def take_down(rental: Rental, note: Note) -> int | None:
     """Removes all that `rental` created; returns the number of remaining resources, None if that is unknown.
 
-    It prints an error of the provider instead of raising it, because that error must not hide the one that led to the
+    It notes an error of the provider instead of raising it, because that error must not hide the one that led to the
     removal.
     """
     run = rental.journal.run
     try:
-        return removed(rental, say)
+        return removed(rental, note)
     except BaseException as error:
-        why = error.message if isinstance(error, TargetError) else "their removal was interrupted"
-        say(f"servers of run {run} may still be there: {why}; remove them: pgdyno reap --run {run}")
+        why: Message | str = Message("removal-interrupted", "their removal was interrupted")
+        if isinstance(error, TargetError):
+            why = error.message
+        note(
+            Message(
+                "removal-failed",
+                "servers of run {run} may still be there: {why}; remove them: pgdyno reap --run {run}",
+                run=run,
+                why=why,
+            )
+        )
         if isinstance(error, TargetError):
             return None
         raise
 
 
-def removed(rental: Rental, say: Say) -> int:
-    """Removes all that `rental` created, and reports and counts what remains. Raises TargetError."""
+def removed(rental: Rental, note: Note) -> int:
+    """Removes all that `rental` created, and notes and counts what remains. Raises TargetError."""
     left = rental.down()
     for each in left:
-        say(each.line)
+        note(each.message)
     if left:
-        say(f"try again: pgdyno reap --run {rental.journal.run}")
+        note(Message("removal-again", "try again: pgdyno reap --run {run}", run=rental.journal.run))
     return len(left)

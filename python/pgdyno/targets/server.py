@@ -14,6 +14,7 @@ import psycopg
 from psycopg import sql
 
 from pgdyno.errors import TargetError
+from pgdyno.messages import Message
 from pgdyno.plan.targets import DATABASE
 from pgdyno.processors import pin
 from pgdyno.records import ServerFacts
@@ -134,7 +135,7 @@ class Server:
     """
 
     address: Address
-    notes: list[str]
+    notes: list[Message]
     """Notes for the manifest about how it was found."""
     machine: Machine | None
     """None for a server over the network."""
@@ -244,7 +245,8 @@ class Server:
             with self.address.connect(self.dbname, as_is=True, options=self._session_options(settings)) as connection:
                 rows = connection.execute(_OF_SESSION, [[name.lower() for name in settings]]).fetchall()
         except TargetError as error:
-            reason = error.message.rpartition("FATAL:")[2].strip()
+            # of libpq's message, what the server said
+            reason = str(error.__cause__ or error.message).rpartition("FATAL:")[2].strip()
             raise TargetError(
                 f"cannot set {listed} for a session: {reason}", hint="correct session_settings in the plan"
             ) from error

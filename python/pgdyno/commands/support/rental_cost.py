@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -12,6 +12,7 @@ import typer
 
 from pgdyno.console import Console
 from pgdyno.errors import UsageError
+from pgdyno.messages import Message, message_json
 from pgdyno.plan import Plan
 from pgdyno.records.price import PriceList
 from pgdyno.targets import Home
@@ -110,7 +111,7 @@ def _check_most(found: Estimate, most: float) -> None:
 
 
 def lines(found: Estimate) -> list[str]:
-    """Returns the estimate as lines: resources, sum, and source of the prices."""
+    """Returns the estimate as lines: resources, sum, source of the prices, and notes."""
     said = _table(found.items)
     lasts = None if found.hours is None else format_duration(found.hours * 3600)
     least = "at least" if found.unknown else "about"
@@ -122,13 +123,35 @@ def lines(found: Estimate) -> list[str]:
         if found.most is not None:
             said.append(f"at most {found.most:.2f} {CURRENCY}: a run stops before it costs more")
     said += found.assumed
-    if found.unknown:
-        said.append(
-            f"the rest is unknown: {found.why_not or f'the price list of {found.provider} has no matching entry'}"
-        )
     if found.asked is not None:
-        said += _sources(found)
-    return said
+        said.append(f"prices are {found.source if found.is_listed else f'those of {found.source} on {found.asked}'}")
+        said.append(f"without {', '.join(found.left_out)}")
+    return [*said, *map(str, notes(found))]
+
+
+def notes(found: Estimate) -> Iterator[Message]:
+    """Yields what limits the estimate: unknown and old prices."""
+    why_not = found.why_not
+    if found.unknown and why_not is not None:
+        yield Message("price-service-failed", "the rest is unknown: {why}", why=why_not)
+    elif found.unknown:
+        yield Message(
+            "price-not-listed",
+            "the rest is unknown: the price list of {provider} has no matching entry",
+            provider=found.provider,
+        )
+    elif found.is_listed and why_not is not None:
+        yield Message(
+            "price-service-not-queried", "{provider} was not queried: {why}", provider=found.provider, why=why_not
+        )
+    age = found.days_old(datetime.now(UTC).date())
+    if age > STALE_DAYS:
+        yield Message(
+            "price-old",
+            "warning: the oldest price is {count} day old; current ones may be higher",
+            "warning: the oldest price is {count} days old; current ones may be higher",
+            count=age,
+        )
 
 
 def _table(items: Sequence[Item]) -> list[str]:
@@ -151,16 +174,6 @@ def _row(each: Item) -> tuple[str, str, str, str]:
     return each.target, each.words, amount, known
 
 
-def _sources(found: Estimate) -> list[str]:
-    told = [f"prices are {found.source if found.is_listed else f'those of {found.source} on {found.asked}'}"]
-    if found.is_listed and not found.unknown and found.why_not is not None:
-        told.append(f"{found.provider} was not queried: {found.why_not}")
-    age = found.days_old(datetime.now(UTC).date())
-    if age > STALE_DAYS:
-        told.append(f"warning: the oldest price is {age} days old; current ones may be higher")
-    return [*told, f"without {', '.join(found.left_out)}"]
-
-
 def as_json(found: Estimate) -> dict[str, Any]:
     """Returns the estimate as JSON."""
     return {
@@ -175,6 +188,7 @@ def as_json(found: Estimate) -> dict[str, Any]:
         "items": [_item_json(each, found.provider) for each in found.items],
         "assumed": list(found.assumed),
         "left_out": list(found.left_out),
+        "notes": [message_json(each) for each in notes(found)],
     }
 
 

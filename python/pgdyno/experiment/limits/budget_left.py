@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from pgdyno.experiment.limits.disk_guard import StopRunError
+from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.time_budget.budget import ENDING_S, Budget, thinned
 from pgdyno.plan.time_budget.time_and_disk import loading_s, needed_s, servers
@@ -34,8 +35,8 @@ class BudgetUsedError(StopRunError):
 class LoadTooLongError(BudgetUsedError):
     """A load was ended, because it would have exceeded the budget."""
 
-    def __init__(self, message: str, seconds: float, *, hint: str) -> None:
-        super().__init__(message, hint=hint)
+    def __init__(self, reason: Message, seconds: float, *, hint: str) -> None:
+        super().__init__(reason, hint=hint)
         self.seconds = seconds
         """What the whole load would have taken."""
 
@@ -105,8 +106,13 @@ class BudgetLeft:
         ):
             return
         self.is_used_up, self._may_end_a_step = True, False
-        message = f"loading would take about {format_duration(round(whole_s))}, longer than the {self.in_words} allows"
-        raise LoadTooLongError(message, whole_s, hint=self._what_would_do(whole_s))
+        reason = Message(
+            "budget-load-too-long",
+            "loading would take about {load}, longer than the budget of {budget} allows",
+            load=format_duration(round(whole_s)),
+            budget=format_duration(self._budget.seconds),
+        )
+        raise LoadTooLongError(reason, whole_s, hint=self._what_would_do(whole_s))
 
     def _what_would_do(self, whole_s: float) -> str:
         points = self._plan.points()
@@ -132,7 +138,8 @@ class BudgetLeft:
 
     def _used_up(self, hint: str) -> BudgetUsedError:
         self.is_used_up, self._may_end_a_step = True, False
-        return BudgetUsedError(f"the {self.in_words} is used up", hint=hint)
+        budget = format_duration(self._budget.seconds)
+        return BudgetUsedError(Message("budget-used-up", "the budget of {budget} is used up", budget=budget), hint=hint)
 
     def ended(self, records: Sequence[TrialRecord]) -> None:
         """Note what the trials that ran at the same time have taken."""
@@ -147,7 +154,7 @@ class BudgetLeft:
         each_s = (self._clock() - self._began_s - loads_s) / len(records)
         self._each_s += [each_s] * len(records)
 
-    def fitting(self, todo: Sequence[PlannedTrial]) -> tuple[list[PlannedTrial], str | None]:
+    def fitting(self, todo: Sequence[PlannedTrial]) -> tuple[list[PlannedTrial], Message | None]:
         """Return the trials of `todo` whose points fit into the time that is left, and what was left out."""
         left_s = self._budget.seconds - ENDING_S - self.used_s
         if not self._each_s or self._needed_s(todo) <= left_s:
@@ -158,14 +165,34 @@ class BudgetLeft:
             # even one point does not fit: `begins` ends the run
             return list(todo), None
         self.is_used_up = True
-        dropped = len(points) - fewer
-        what = f"{dropped} of {len(points)} points {'is' if dropped == 1 else 'are'} left out"
-        what_runs = "a trial" if self._plan.at_once == 1 else "a pair of trials"
-        took_s = format_duration(round(self._plan.at_once * self._trial_s()))
-        took = f"{what_runs} takes {took_s} with its preparation"
-        loads = max(self._loaded.values(), default=0.0)
-        loaded = f", a load up to {format_duration(round(loads))}" if loads >= 1 else ""
-        return kept, f"for the budget, {what}: {took}{loaded}"
+        return kept, Message(
+            "budget-dropped",
+            "for the budget, {count} of {points} points is left out: {took}",
+            "for the budget, {count} of {points} points are left out: {took}",
+            count=len(points) - fewer,
+            points=len(points),
+            took=self._took(),
+        )
+
+    def _took(self) -> Message:
+        trial = format_duration(round(self._plan.at_once * self._trial_s()))
+        load_s = max(self._loaded.values(), default=0.0)
+        if load_s < 1:
+            return Message(
+                "trial-takes",
+                "a trial takes {trial} with its preparation"
+                if self._plan.at_once == 1
+                else "a pair of trials takes {trial} with its preparation",
+                trial=trial,
+            )
+        return Message(
+            "trial-and-load-take",
+            "a trial takes {trial} with its preparation, a load up to {load}"
+            if self._plan.at_once == 1
+            else "a pair of trials takes {trial} with its preparation, a load up to {load}",
+            trial=trial,
+            load=format_duration(round(load_s)),
+        )
 
     def _kept(self, todo: Sequence[PlannedTrial], left_s: float) -> list[PlannedTrial]:
         for count in range(len(_points(todo)) - 1, 0, -1):

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from pgdyno.experiment.limits.disk_guard import StopRunError
 from pgdyno.experiment.rented.rented_servers import Renting
+from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.targets import RentedTarget
 from pgdyno.plan.time_budget.time_and_disk import loading_s, overhead_s
@@ -55,11 +56,22 @@ class CostGuard:
         self._busy_since = self._busy_since or now
         accrued = self.rental.accrued(now, Load(self._busy_since, RESERVE * self._needed_s(trial), idle_s))
         if accrued is None:
-            raise StopRunError("a price is unknown, so nobody knows when the run costs more than agreed")
+            raise StopRunError(
+                Message("price-unknown", "a price is unknown, so nobody knows when the run costs more than agreed")
+            )
         so_far, then = (self.renting.spent + each for each in accrued)
         if then > most:
-            message = f"the run has cost {so_far:.2f} {CURRENCY}, and with its next trial and the removal it could cost"
-            raise StopRunError(f"{message} {then:.2f}, more than {most:.2f}; resume it with a higher --max-cost")
+            raise StopRunError(
+                Message(
+                    "cost-limit",
+                    "the run has cost {spent:.2f} {currency}, and with its next trial and the removal it could cost "
+                    "{could:.2f}, more than {most:.2f}; resume it with a higher --max-cost",
+                    spent=so_far,
+                    currency=CURRENCY,
+                    could=then,
+                    most=most,
+                )
+            )
 
     def _restore_s(self, trial: PlannedTrial) -> float:
         """Returns an upper estimate of the time in which the server is restored, after a snapshot of it was taken."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgdyno.errors import ExitCode, PgdynoError
+from pgdyno.messages import Message
 from pgdyno.units import format_bytes, parse_bytes
 
 
@@ -16,6 +17,10 @@ class StopRunError(PgdynoError):
     """The run must end now: the current trial is not stored, and resuming repeats it."""
 
     exit_code = ExitCode.STOPPED
+
+    def __init__(self, reason: Message, *, hint: str | None = None) -> None:
+        super().__init__(str(reason), hint=hint)
+        self.reason = reason
 
 
 EVERY_S = 1.0
@@ -69,6 +74,12 @@ class DiskGuard:
                 continue
             if left < least:
                 raise StopRunError(
-                    f"{format_bytes(left)} are free where {what} is ({path}), "
-                    f"and the plan's min_free_disk is {self.limit}"
+                    Message(
+                        "disk-full",
+                        "{free} are free where {what} is ({path}), and the plan's min_free_disk is {limit}",
+                        free=format_bytes(left),
+                        what=what,
+                        path=str(path),
+                        limit=self.limit,
+                    )
                 )

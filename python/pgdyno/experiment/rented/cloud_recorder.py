@@ -71,9 +71,9 @@ class _Collected:
             self.log = report.log
             for t_us, detail in report.checkpoints:
                 self._event(t_us, "cloud_checkpoint", None, **detail)
-            self.sources.append(CloudReport(source=report.source, figures=len(report.log), message=report.message))
+            self.sources.append(CloudReport(source=report.source, figures=len(report.log), message=_sentence(report)))
         else:
-            self.sources.append(CloudReport(source=report.source, message=report.message))
+            self.sources.append(CloudReport(source=report.source, message=_sentence(report)))
 
     def _event(self, t_us: int, kind: str, message: str | None, /, **detail: object) -> None:
         at_us = self.clock.engine_us(t_us)
@@ -172,38 +172,42 @@ class CloudRecorder:
         collected = _Collected(record.number, clock)
         for report in rental.observe(record.server, Span(begin, end), late_s, self._progress.set_up):
             collected.add(report)
-            for text in report.notes:
-                self._progress.note(Message("trial-cloud", "trial {trial}: {note}", trial=record.number, note=text))
+            for note in report.notes:
+                self._progress.note(Message("trial-cloud", "trial {trial}: {note}", trial=record.number, note=note))
         for report, stored in zip(collected.reports, collected.sources, strict=True):
-            self._note_missing(record, report.name, stored)
+            self._note_missing(record, report, stored.gaps)
         stored_record = CloudRecord(
             instance=rental.server_id(record.server), shift_us=clock.ahead_us, sources=collected.sources
         )
         path = folder.trials_path / record.slug
         write_cloud(path, stored_record, collected.series, collected.events, collected.log)
 
-    def _note_missing(self, record: TrialRecord, name: str, report: CloudReport) -> None:
+    def _note_missing(self, record: TrialRecord, report: SourceReport, gaps: Sequence[CloudGap]) -> None:
         if report.message is not None:
             self._progress.note_once(
                 Message(
                     "cloud-incomplete",
                     "data of the rented server {server} are incomplete: {source}: {why}",
                     server=record.server,
-                    source=name,
+                    source=report.name,
                     why=report.message,
                 )
             )
-        elif report.gaps:
-            missing_s = sum(each.to_s - each.from_s for each in report.gaps)
+        elif gaps:
+            missing_s = sum(each.to_s - each.from_s for each in gaps)
             self._progress.note_once(
                 Message(
                     "cloud-gaps",
                     "trial {trial}: {source} lack {missing} of it",
                     trial=record.number,
-                    source=name,
+                    source=report.name,
                     missing=format_duration(missing_s),
                 )
             )
+
+
+def _sentence(report: SourceReport) -> str | None:
+    return None if report.message is None else str(report.message)
 
 
 def _is_same(rental: Rental, record: TrialRecord, before: CloudRecord | None) -> bool:

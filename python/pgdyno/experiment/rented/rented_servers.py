@@ -15,7 +15,7 @@ from pgdyno.plan.targets import RentedTarget, TargetSpec, rented_targets
 from pgdyno.plan.time_budget.time_and_disk import needed_s, trial_count
 from pgdyno.records.price import PriceList
 from pgdyno.targets.provider import provider_of
-from pgdyno.targets.rental import Rental, stamp, take_down
+from pgdyno.targets.rental import Note, Rental, stamp, take_down
 from pgdyno.units import format_duration
 
 MARGIN_S = 4 * 3600.0
@@ -23,7 +23,6 @@ MARGIN_S = 4 * 3600.0
 LONGEST_S = 24 * 3600.0
 """When servers expire if the length of the trials is unknown."""
 Say = Callable[[str], None]
-Note = Callable[[Message], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,20 +85,28 @@ def lasts_s(plan: Plan) -> float:
 def _end(rental: Rental, note: Note, keep_s: float | None) -> None:
     run = rental.journal.run
     if keep_s is None:
-        take_down(rental, lambda text: note(Message("rental-removed", "{text}", text=text)))
+        take_down(rental, note)
         return
-    before = rental.journal.expires
+    before, wanted = rental.journal.expires, format_duration(keep_s)
     try:
         rental.prolong(datetime.now(UTC) + timedelta(seconds=keep_s))
-        stay = f"for {format_duration(keep_s)}"
+        stay = Message(
+            "rental-kept",
+            "the servers stay for {duration}; remove them: pgdyno reap --run {rental}",
+            duration=wanted,
+            rental=run,
+        )
     except TargetError as error:
         # the run is complete: an error here must not fail it
-        stay = f"until {stamp(before)}, and not for {format_duration(keep_s)}: {error.message}"
-    note(
-        Message(
-            "rental-kept", "the servers stay {stay}; remove them: pgdyno reap --run {rental}", stay=stay, rental=run
+        stay = Message(
+            "rental-not-prolonged",
+            "the servers stay until {until}, and not for {duration}: {error}; remove them: pgdyno reap --run {rental}",
+            until=stamp(before),
+            duration=wanted,
+            error=error.message,
+            rental=run,
         )
-    )
+    note(stay)
     rental.journal.release()
 
 

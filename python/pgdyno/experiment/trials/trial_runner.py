@@ -340,7 +340,7 @@ class TrialRunner:
             self._hooks.around_trial("after_trial", trial, server, writer.partial, result.outcome.value)
         except HookError as error:
             self._progress.note(
-                Message("trial-hook-failed", "trial {trial}: {error}", trial=trial.number, error=error.message)
+                Message("trial-hook-failed", "trial {trial}: {reason}", trial=trial.number, reason=error.reason)
             )
 
     def _verify(self, trial: PlannedTrial, result: TrialResult) -> tuple[TrialResult, Consistency | None]:
@@ -390,11 +390,10 @@ def _stored(record: TrialRecord, writer: TrialWriter) -> TrialRecord:
 
 def _named(trial: PlannedTrial, failed: StageFailedError) -> Failure:
     """Return why it failed, with the target's name if its server fell silent: the message does not contain it."""
-    name = f"target {trial.server}: "
     failure = failed.failure
     if not isinstance(failed.__cause__, SilentServerError):
         return failure
-    message = failure.message if failure.message.startswith(name) else name + failure.message
+    message = f"target {trial.server}: {failure.message}"
     return failure.model_copy(update={"id": FailureId.SILENT, "message": message})
 
 

@@ -80,13 +80,12 @@ class Course:
         try:
             try:
                 if self._alongside is not None:
-                    self._progress.note(Message("measured-alongside", "{text}", text=self._alongside))
+                    self._progress.note(self._alongside)
                 self._hooks.around_run("before_run")
                 reason = self._run_trials(todo)
             except (StopRunError, HookError) as stop:
                 if not self._is_complete_without(stop):
-                    reason = stopped = stop.message
-                    hint = stop.hint
+                    reason, stopped, hint = stop.reason, stop.message, stop.hint
             self._cloud.collect()
             if reason is not None:
                 ended = f"was stopped: {reason}"
@@ -107,7 +106,7 @@ class Course:
         self._close(ended)
         return Finished(self._context.folder, self._context.folder.trials(), stopped)
 
-    def _run_trials(self, todo: Iterable[PlannedTrial]) -> str | None:
+    def _run_trials(self, todo: Iterable[PlannedTrial]) -> Message | None:
         """Return why the trials ended before the last one, or None if they did not. Raises StopRunError, StoreError."""
         plan, left = self._context.plan, self._left
         for place, trials in enumerate(self._within(todo)):
@@ -124,10 +123,10 @@ class Course:
                 left.ended(records)
             self._after(records)
             if self._servers.none_available:
-                return "no target can be started or reached"
+                return Message("no-target-available", "no target can be started or reached")
             failed = any(record.outcome is not Outcome.FINISHED for record in records)
             if failed and plan.trial.on_failure == "stop":
-                return 'the plan says on_failure = "stop"'
+                return Message("stopped-on-failure", 'the plan says on_failure = "stop"')
         return None
 
     def _after(self, records: Sequence[TrialRecord]) -> None:
@@ -154,7 +153,7 @@ class Course:
             if self._left is not None and self._looks is None and (as_listed or waiting[0].block != block):
                 waiting, dropped = self._left.fitting(waiting)
                 if dropped is not None:
-                    self._progress.note(Message("budget-dropped", "{text}", text=dropped))
+                    self._progress.note(dropped)
             at_once = self._context.plan.at_once
             trials, waiting = waiting[:at_once], waiting[at_once:]
             block = trials[0].block
@@ -226,7 +225,7 @@ class Course:
         try:
             self._hooks.around_run("after_run", outcome.value)
         except HookError as error:
-            self._progress.note(Message("hook-failed", "{error}", error=error.message))
+            self._progress.note(error.reason)
 
     def _write_end(self, ended: str, outcome: Outcome) -> None:
         now = datetime.now(UTC)

@@ -12,6 +12,7 @@ from pgdyno.importers.documents.published_rows import trials_of_grid, units_in
 from pgdyno.importers.documents.text_tables import grid_at, is_rule, names_figures
 from pgdyno.importers.formats import OUTPUTS
 from pgdyno.importers.parsed import Document, Output, Unread
+from pgdyno.messages import Message
 
 _FIGURES = re.compile(
     r"(?<![\w.,])\d[\d.,]{0,30}\s{0,3}k?\s{0,3}(?:tps|tpmc?|nopm|qps|ms|transactions)\b|"
@@ -61,8 +62,14 @@ class _Reader:
         text, line = self._lines[at], at + 1
         if len(text) > LONGEST_LINE:
             self._end_all()
-            why = f"a line of {len(text):,} characters, which is not read: at most {LONGEST_LINE:,} are"
-            self._document.unread.append(Unread(line, f"{why}: {text[:60]}…"))
+            too_long = Message(
+                "line-too-long",
+                "a line of {characters:,} characters, which is not read: at most {most:,} are: {beginning}…",
+                characters=len(text),
+                most=LONGEST_LINE,
+                beginning=text[:60],
+            )
+            self._document.unread.append(Unread(line, too_long))
             return 1
         self._document.facts += facts_in(text, line)
         if fence(text) is not None:
@@ -72,7 +79,10 @@ class _Reader:
 
     def leave(self, at: int, why: Exception) -> None:
         """List the line at index `at` as unread."""
-        self._document.unread.append(Unread(at + 1, f"{self._lines[at].strip()[:LONGEST_SHOWN]} ({why})"))
+        shown = self._lines[at].strip()[:LONGEST_SHOWN]
+        self._document.unread.append(
+            Unread(at + 1, Message("line-invalid", "{line} ({why})", line=shown, why=str(why)))
+        )
 
     def _table(self, at: int) -> int:
         """Read a table that begins at index `at`, or a row of a sweep; return its number of lines, or 0."""

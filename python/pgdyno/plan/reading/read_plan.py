@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from pgdyno.errors import PlanError, Problem, UsageError
+from pgdyno.messages import Message
 from pgdyno.plan.checks.check_all import check_sections, read_sections
 from pgdyno.plan.model import Plan
 from pgdyno.plan.reading.extends import EXTENDS, moved_in_plan, one_form, read_with_bases
@@ -130,8 +131,8 @@ class LoadedPlan:
     """Script files are relative to it."""
     document: Document = field(default_factory=lambda: Document({}, {}), repr=False)
     """The merged content and its lines."""
-    gave_up: tuple[str, ...] = ()
-    """The reductions for a budget, as sentences."""
+    gave_up: tuple[Message, ...] = ()
+    """The reductions for a budget."""
     budget: Budget | None = None
     """The time that the whole run may take; None: as long as it needs."""
 

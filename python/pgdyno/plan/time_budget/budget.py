@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pgdyno.errors import UsageError
+from pgdyno.messages import Message
 from pgdyno.plan.checks.question import FEWEST_PAIRS, FEWEST_TRIALS, compares_arms
 from pgdyno.plan.model import Plan
 from pgdyno.plan.sweeps.points import is_computed
@@ -28,7 +29,7 @@ from pgdyno.plan.time_budget.time_and_disk import (
 )
 from pgdyno.plan.workload import trial_s
 from pgdyno.records import Point
-from pgdyno.units import counted, format_bytes, format_duration
+from pgdyno.units import format_bytes, format_duration
 
 SHORTEST_TRIAL_S = 5.0
 LOADING_SHARE = 0.25
@@ -82,13 +83,13 @@ class Fitted:
     """A plan that fits into its budget."""
 
     plan: Plan
-    gave_up: list[str]
-    """Each reduction of the original plan as a sentence; empty if it fitted unchanged."""
+    gave_up: list[Message]
+    """Each reduction of the original plan; empty if it fitted unchanged."""
 
 
 def fit(plan: Plan, room: Room) -> Fitted:
     """Reduces `plan` until it fits into `room`. Raises UsageError if no plan fits."""
-    said: list[str] = []
+    said: list[Message] = []
     smaller, changed = fit_settings(plan, room.memory_bytes)
     said += changed
     smaller, changed = fit_wal(smaller, room.disk_bytes)
@@ -332,34 +333,62 @@ def thinned(plan: Plan, count: int) -> list[Point]:
 # ---- what it came to ----
 
 
-def _about_search(plan: Plan) -> list[str]:
+def _about_search(plan: Plan) -> list[Message]:
     if plan.search is None:
         return []
-    count = trial_count(plan, plan.points())
-    return [f"the search is estimated at {count} trials at most; it may take longer, depending on the results"]
+    return [
+        Message(
+            "search-estimated",
+            "the search is estimated at {count} trial at most; it may take longer, depending on the results",
+            "the search is estimated at {count} trials at most; it may take longer, depending on the results",
+            count=trial_count(plan, plan.points()),
+        )
+    ]
 
 
-def _differences(asked: Plan, got: Plan) -> list[str]:
-    said = []
+def _differences(asked: Plan, got: Plan) -> Iterator[Message]:
     before, after = asked.trial, got.trial
     if after.duration != before.duration:
-        was = (
-            format_duration(before.duration)
-            if before.duration is not None
-            else f"{counted(before.transactions or 0, 'transaction')} per client"
+        yield Message(
+            "trial-shortened",
+            "a trial lasts {now} instead of {was} transactions per client"
+            if before.duration is None
+            else "a trial lasts {now} instead of {was}",
+            now=format_duration(after.duration or 0.0),
+            was=f"{before.transactions or 0:,}" if before.duration is None else format_duration(before.duration),
         )
-        said.append(f"a trial lasts {format_duration(after.duration or 0.0)} instead of {was}")
     elif after.warmup != before.warmup:
-        said.append(f"a warm-up lasts {format_duration(after.warmup)} instead of {format_duration(before.warmup)}")
+        yield Message(
+            "warm-up-shortened",
+            "a warm-up lasts {now} instead of {was}",
+            now=format_duration(after.warmup),
+            was=format_duration(before.warmup),
+        )
     if after.repeats != before.repeats:
-        said.append(f"{after.repeats} repeats instead of {before.repeats}")
+        yield Message(
+            "repeats-reduced", "{now} repeats instead of {was}", now=str(after.repeats), was=str(before.repeats)
+        )
         if before.margin != after.margin:
-            said.append(f"no margin instead of {before.margin}, because the number of repeats is fixed")
+            yield Message(
+                "margin-dropped",
+                "no margin instead of {was}, because the number of repeats is fixed",
+                was=str(before.margin),
+            )
     points = len(asked.points()), len(got.points())
     if points[0] != points[1]:
-        said.append(f"{counted(points[1], 'point')} instead of {points[0]}")
+        yield Message(
+            "points-reduced",
+            "{count} point instead of {was}",
+            "{count} points instead of {was}",
+            count=points[1],
+            was=points[0],
+        )
     scales = max(_scales(asked)), max(_scales(got))
     if scales[0] != scales[1]:
-        size = format_bytes(dataset_bytes(got, scales[1]))
-        said.append(f"the largest scale is {scales[1]:,} ({size}) instead of {scales[0]:,}")
-    return said
+        yield Message(
+            "scale-reduced",
+            "the largest scale is {now:,} ({size}) instead of {was:,}",
+            now=scales[1],
+            size=format_bytes(dataset_bytes(got, scales[1])),
+            was=scales[0],
+        )

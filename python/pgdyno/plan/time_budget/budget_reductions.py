@@ -6,6 +6,7 @@ import re
 from collections.abc import Hashable, Sequence
 from typing import TypeVar
 
+from pgdyno.messages import Message
 from pgdyno.plan.model import Plan
 from pgdyno.plan.time_budget.time_and_disk import servers, standbys
 from pgdyno.records import Point
@@ -130,40 +131,43 @@ def setting_bytes(name: str, value: str) -> int | None:
     return int(found[1]) * unit
 
 
-def fit_settings(plan: Plan, memory_bytes: int) -> tuple[Plan, list[str]]:
+def fit_settings(plan: Plan, memory_bytes: int) -> tuple[Plan, list[Message]]:
     """Returns `plan` with settings that fit into `memory_bytes` for all targets, and the changes."""
     # standbys inherit the settings of their primary
     part = memory_bytes / (servers(plan) + standbys(plan))
     targets = {}
-    said: list[str] = []
+    said: dict[Message, None] = {}
     for name, spec in plan.target.items():
         settings = dict(getattr(spec, "settings", {}))
         for setting, (most, becomes) in SHARES.items():
             asked = setting_bytes(setting, settings[setting]) if setting in settings else None
             if asked is not None and asked > most * part:
                 settings[setting] = f"{int(becomes * part) // 1024**2}MB"
-                line = f"{setting} is {settings[setting]} instead of {format_bytes(asked)}"
-                said += [line] if line not in said else []
+                said[_reduced(setting, settings[setting], asked)] = None
         changes: dict[str, object] = {"settings": settings} if settings else {}
         environment = getattr(spec, "environment", None)
         if environment is not None and environment.data == "tmpfs":
             changes["environment"] = environment.model_copy(update={"tmpfs_size": None})
         targets[name] = spec.model_copy(update=changes)
-    return plan.model_copy(update={"target": targets}), said
+    return plan.model_copy(update={"target": targets}), list(said)
 
 
-def fit_wal(plan: Plan, disk_bytes: int) -> tuple[Plan, list[str]]:
+def _reduced(setting: str, now: str, asked_bytes: int) -> Message:
+    was = format_bytes(asked_bytes)
+    return Message("setting-reduced", "{setting} is {now} instead of {was}", setting=setting, now=now, was=was)
+
+
+def fit_wal(plan: Plan, disk_bytes: int) -> tuple[Plan, list[Message]]:
     """Returns `plan` with WAL between checkpoints that fits on the disk, and the changes."""
     most = int(WAL_SHARE * disk_bytes) // (servers(plan) + standbys(plan)) // 1024**2
     targets = {}
-    said: list[str] = []
+    said: dict[Message, None] = {}
     for name, spec in plan.target.items():
         settings = dict(getattr(spec, "settings", {}))
         for setting, becomes in (("max_wal_size", most), ("min_wal_size", most // 4)):
             asked = setting_bytes(setting, settings[setting]) if setting in settings else None
             if asked is not None and asked > most * 1024**2:
                 settings[setting] = f"{max(becomes, LEAST_WAL_MB)}MB"
-                line = f"{setting} is {settings[setting]} instead of {format_bytes(asked)}"
-                said += [line] if line not in said else []
+                said[_reduced(setting, settings[setting], asked)] = None
         targets[name] = spec.model_copy(update={"settings": settings} if settings else {})
-    return plan.model_copy(update={"target": targets}), said
+    return plan.model_copy(update={"target": targets}), list(said)

@@ -24,6 +24,7 @@ from pgdyno.targets.aws.rental_journal import (
     by_key,
     moment_of,
 )
+from pgdyno.targets.rental import Note
 
 PREFIX = "pgdyno-"
 """Prefix of the names of all resources that pgdyno creates."""
@@ -105,9 +106,9 @@ def named(cloud: Cloud, noted: Noted) -> list[Resource]:
         return []
 
 
-def _resource(cloud: Cloud, kind: Kind, name: str, tags: dict[str, str], state: str = "", detail: str = "") -> Resource:
+def _resource(cloud: Cloud, kind: Kind, name: str, tags: dict[str, str], state: str = "") -> Resource:
     expires = moment_of(tags.get(EXPIRES, ""))
-    return Resource(kind, name, name, cloud.region, tags.get(RUN, ""), expires, state, detail, tags.get(OWNER, ""))
+    return Resource(kind, name, name, cloud.region, tags.get(RUN, ""), expires, state, tags.get(OWNER, ""))
 
 
 # ---- databases ----
@@ -122,17 +123,13 @@ def _databases(cloud: Cloud) -> Iterator[Resource]:
 
 def _instances(cloud: Cloud, **asked: str) -> Iterator[Resource]:
     for each in cloud.each("rds", "describe_db_instances", "DBInstances", **asked):
-        detail = f"{each['DBInstanceClass']}{_storage(each)}"
-        state = each["DBInstanceStatus"]
-        yield _resource(
-            cloud, Kind.DB_INSTANCE, each["DBInstanceIdentifier"], by_key(each.get("TagList")), state, detail
-        )
-
-
-def _storage(instance: Answer) -> str:
-    if instance.get("DBClusterIdentifier"):
-        return ""
-    return f", {instance.get('AllocatedStorage', 0)} GB {instance.get('StorageType', '')}".rstrip()
+        name, state = each["DBInstanceIdentifier"], each["DBInstanceStatus"]
+        found = _resource(cloud, Kind.DB_INSTANCE, name, by_key(each.get("TagList")), state)
+        found = replace(found, instance=each["DBInstanceClass"])
+        # the storage of an instance in a cluster is the cluster's
+        if not each.get("DBClusterIdentifier"):
+            found = replace(found, size_gb=each.get("AllocatedStorage", 0), storage=each.get("StorageType", ""))
+        yield found
 
 
 def _clusters(cloud: Cloud, **asked: str) -> Iterator[Resource]:
@@ -144,15 +141,15 @@ def _clusters(cloud: Cloud, **asked: str) -> Iterator[Resource]:
 def _snapshots(cloud: Cloud, **asked: str) -> Iterator[Resource]:
     for each in cloud.each("rds", "describe_db_snapshots", "DBSnapshots", **asked):
         name, tags = each["DBSnapshotIdentifier"], by_key(each.get("TagList"))
-        yield _resource(cloud, Kind.DB_SNAPSHOT, name, tags, each["Status"], f"{each.get('AllocatedStorage', 0)} GB")
+        found = _resource(cloud, Kind.DB_SNAPSHOT, name, tags, each["Status"])
+        yield replace(found, size_gb=each.get("AllocatedStorage", 0))
 
 
 def _cluster_snapshots(cloud: Cloud, **asked: str) -> Iterator[Resource]:
     for each in cloud.each("rds", "describe_db_cluster_snapshots", "DBClusterSnapshots", **asked):
         name, tags = each["DBClusterSnapshotIdentifier"], by_key(each.get("TagList"))
-        yield _resource(
-            cloud, Kind.CLUSTER_SNAPSHOT, name, tags, each["Status"], f"{each.get('AllocatedStorage', 0)} GB"
-        )
+        found = _resource(cloud, Kind.CLUSTER_SNAPSHOT, name, tags, each["Status"])
+        yield replace(found, size_gb=each.get("AllocatedStorage", 0))
 
 
 def _parameters(cloud: Cloud) -> Iterator[Resource]:
@@ -214,15 +211,17 @@ def _hosts(cloud: Cloud, filters: list[Answer] = _TAGGED) -> Iterator[Resource]:
         for each in reservation["Instances"]:
             state = each["State"]["Name"]
             if state != "terminated":
-                yield _host_part(cloud, Kind.INSTANCE, each["InstanceId"], each, state, each["InstanceType"])
+                found = _host_part(cloud, Kind.INSTANCE, each["InstanceId"], each, state)
+                yield replace(found, instance=each["InstanceType"])
 
 
 def _volumes(cloud: Cloud) -> Iterator[Resource]:
     for each in cloud.each("ec2", "describe_volumes", "Volumes", Filters=_TAGGED):
-        detail = f"{each['Size']} GB {each.get('VolumeType', '')}"
-        yield _host_part(cloud, Kind.VOLUME, each["VolumeId"], each, each["State"], detail)
+        found = _host_part(cloud, Kind.VOLUME, each["VolumeId"], each, each["State"])
+        yield replace(found, size_gb=each["Size"], storage=each.get("VolumeType", ""))
     for each in cloud.each("ec2", "describe_snapshots", "Snapshots", OwnerIds=["self"], Filters=_TAGGED):
-        yield _host_part(cloud, Kind.SNAPSHOT, each["SnapshotId"], each, each["State"], f"{each['VolumeSize']} GB")
+        found = _host_part(cloud, Kind.SNAPSHOT, each["SnapshotId"], each, each["State"])
+        yield replace(found, size_gb=each["VolumeSize"])
 
 
 def _groups(cloud: Cloud, filters: list[Answer]) -> Iterator[Resource]:
@@ -238,17 +237,17 @@ def _placements(cloud: Cloud, filters: list[Answer]) -> Iterator[Resource]:
         for each in cloud.call("ec2", "describe_placement_groups", Filters=filters)["PlacementGroups"]:
             if each["State"] != "deleted":
                 named = {**each, "Tags": [*each.get("Tags", []), {"Key": "Name", "Value": each["GroupName"]}]}
-                yield _host_part(cloud, Kind.PLACEMENT_GROUP, each["GroupId"], named, each["State"], "")
+                yield _host_part(cloud, Kind.PLACEMENT_GROUP, each["GroupId"], named, each["State"])
     except AwsError as error:
         # They cost nothing: an identity without this permission can still remove the rest.
         if not error.is_denied:
             raise
 
 
-def _host_part(cloud: Cloud, kind: Kind, id_: str, answer: Answer, state: str, detail: str) -> Resource:
+def _host_part(cloud: Cloud, kind: Kind, id_: str, answer: Answer, state: str) -> Resource:
     tags = by_key(answer.get("Tags"))
     expires, owner = moment_of(tags.get(EXPIRES, "")), tags.get(OWNER, "")
-    return Resource(kind, id_, tags.get("Name", id_), cloud.region, tags.get(RUN, ""), expires, state, detail, owner)
+    return Resource(kind, id_, tags.get("Name", id_), cloud.region, tags.get(RUN, ""), expires, state, owner)
 
 
 class GivenUpError(TargetError):
@@ -310,6 +309,8 @@ class Maker:
     of names.
     """
     say: Callable[[str], None]
+    warn: Note
+    """Receives what does not prevent the rental, and must be known."""
     stop: Stop = field(default_factory=Stop)
     """Set when the resources are no longer needed."""
     generator_group: str | None = None

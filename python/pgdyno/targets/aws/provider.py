@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from pgdyno.messages import Message
 from pgdyno.plan.model import Plan
 from pgdyno.targets.aws.boto3_clients import Cloud
 from pgdyno.targets.aws.databases.dead_man import DeadManRole
@@ -13,7 +14,7 @@ from pgdyno.targets.aws.location import own_zone
 from pgdyno.targets.aws.policy import policy
 from pgdyno.targets.aws.pricing.prices import Prices
 from pgdyno.targets.aws.pricing.rental_costs import PROVIDER as TITLE
-from pgdyno.targets.aws.pricing.rental_costs import configured_region, estimate, hourly_lines
+from pgdyno.targets.aws.pricing.rental_costs import configured_region, estimate, hourly_costs
 from pgdyno.targets.aws.removal import Reaper, run_named
 from pgdyno.targets.aws.rental import Rental, begin, is_standing, left_of, standing
 from pgdyno.targets.aws.rental_journal import Resource, journals
@@ -51,8 +52,8 @@ class Amazon:
     def run_named(self, root: Path, text: str) -> str:
         return run_named(root, text)
 
-    def hourly_lines(self, there: Sequence[Resource], root: Path) -> list[str]:
-        return hourly_lines(there, Prices(root))
+    def hourly_costs(self, there: Sequence[Resource], root: Path) -> Message | None:
+        return hourly_costs(there, Prices(root))
 
     def policy(self) -> dict[str, Any]:
         return policy()

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pgdyno.errors import TargetError
+from pgdyno.messages import Message
 from pgdyno.targets.aws.boto3_clients import AwsError, Cloud, CredentialsError, InUseError, NotThereError, Patience
 from pgdyno.targets.aws.inventory import Search, in_order
 from pgdyno.targets.aws.rental_journal import FREE, Journal, Kind, Resource, journals
@@ -48,13 +49,20 @@ class Left:
     """A resource that could not be removed."""
 
     resource: Resource
-    why: str
+    why: Message | str
+    """An error of Amazon's is a sentence."""
 
     @property
-    def line(self) -> str:
-        """The line of the report on this resource."""
-        paid = "which costs nothing" if self.resource.kind in FREE else "and paid for"
-        return f"still there, {paid}: {self.resource.words}: {self.why}"
+    def message(self) -> Message:
+        """That it is still there, and why."""
+        return Message(
+            "resource-left",
+            "still there, which costs nothing: {resource}: {why}"
+            if self.resource.kind in FREE
+            else "still there, and paid for: {resource}: {why}",
+            resource=self.resource.words,
+            why=self.why,
+        )
 
 
 class _Fresh:
@@ -134,7 +142,7 @@ class _Removal:
     _beside: Patience | None = None
     _asked: set[_Key] = field(default_factory=set)
     _tries: Counter[_Key] = field(default_factory=Counter)
-    _refused: dict[_Key, str] = field(default_factory=dict)
+    _refused: dict[_Key, Message | str] = field(default_factory=dict)
 
     def turn(self) -> list[Left] | None:
         """Looks, and requests the removals that are next; returns what is left once nothing more can be done.
@@ -147,7 +155,10 @@ class _Removal:
         stands = _stands_behind(open_, [key[0] for key in self._refused])
         self._beside = (self._beside or Patience(USED_WITHIN_S)) if stands else None
         if not open_ or self.patience.over() or (self._beside is not None and self._beside.over()):
-            why = "it is still being removed" if self._beside is None else "it may be used by what stays"
+            if self._beside is None:
+                why = Message("still-being-removed", "it is still being removed")
+            else:
+                why = Message("used-by-others", "it may be used by what stays")
             return [Left(each, self._refused.get((each.kind, each.id), why)) for each in found]
         for each in _first_wave(open_):
             self._request(each)
@@ -170,7 +181,8 @@ class _Removal:
         """Returns what existed when it was last seen. Raises `error` if nothing did."""
         if not self.known:
             raise error
-        return [Left(each, f"it was not removed: {error.message}") for each in self.known]
+        why = Message("not-removed", "it was not removed: {error}", error=error.message)
+        return [Left(each, why) for each in self.known]
 
 
 def _stands_behind(open_: Sequence[Resource], refused: Sequence[Kind]) -> bool:

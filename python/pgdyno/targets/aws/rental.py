@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgdyno.errors import TargetError
+from pgdyno.messages import Message
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.plan.model import Plan
 from pgdyno.plan.targets import servers_of
@@ -25,7 +26,7 @@ from pgdyno.targets.aws.hosts.instances import KeyRing
 from pgdyno.targets.aws.inventory import Maker, Search, Stop, by_name, side_by_side
 from pgdyno.targets.aws.location import Place, keep_password, tls_root
 from pgdyno.targets.aws.network import placement_group, wait_until_it_answers
-from pgdyno.targets.aws.preflight.storage_limits import instance_limit, limits_in_words
+from pgdyno.targets.aws.preflight.storage_limits import instance_limit, limits_of
 from pgdyno.targets.aws.pricing.prices import Prices
 from pgdyno.targets.aws.removal import Left, remove_all
 from pgdyno.targets.aws.rental_journal import EXPIRES, Journal, Kind, Resource, journals
@@ -101,6 +102,8 @@ class Rental:
     """When the server of each target was requested; servers that were already up are missing."""
     unread: set[str] = field(default_factory=set)
     """Targets whose pages have not been read since they were restored."""
+    notes: list[Message] = field(default_factory=list)
+    """What the checks of `up` found that does not prevent the rental."""
     zones: dict[str, list[str]] = field(default_factory=dict)
     """The zones to try for each target, which the checks before the rental found."""
     generator_group: str | None = None
@@ -151,7 +154,12 @@ class Rental:
         lasts_s = left_s if hours is None else min(hours * 3600, left_s)
         servers = {name: self._server(name, "") for name in rented_targets(self.plan)}
         together = self.plan.cloud.placement == "cluster"
-        self.zones = check_before_rental(servers, self._generators(), self.say, lasts_s, together=together)
+        self.zones = check_before_rental(servers, self._generators(), self._note, lasts_s, together=together)
+
+    def _note(self, message: Message) -> None:
+        """Keeps a note for the run, and shows it before anything is paid for."""
+        self.notes.append(message)
+        self.say(str(message))
 
     @property
     def _has_hosts(self) -> bool:
@@ -167,7 +175,7 @@ class Rental:
 
         region = _region(self.clouds, next(iter(rented_targets(self.plan).values())))
         placement = self.placement_groups.get(region)
-        return generators_of(hosts, self.clouds[region], self.journal, self.say, self.stop, placement)
+        return generators_of(hosts, self.clouds[region], self.journal, self.say, self._note, self.stop, placement)
 
     def _generators_up(self, generators: Sequence[RentedGenerator]) -> None:
         from pgdyno.targets.aws.hosts.generator_hosts import check_reach
@@ -258,15 +266,19 @@ class Rental:
         spec = rented_targets(self.plan)[name]
         return isinstance(spec, DatabaseTarget) and spec.first_touch == "read"
 
-    def limits(self, name: str) -> list[str]:
-        """Returns lines with the IOPS and throughput that the storage of target `name` provides."""
+    def limits(self, name: str) -> list[Message]:
+        """Returns the IOPS and throughput that each volume of target `name` provides."""
         spec, instance = rented_targets(self.plan)[name], self.journal.ready[name]["instance"]
         if not isinstance(spec, RdsTarget | Ec2Target):
             return []
         try:
-            return limits_in_words(spec, instance, instance_limit(self._maker(name).cloud, instance))
+            return limits_of(spec, instance, instance_limit(self._maker(name).cloud, instance))
         except AwsError as error:
-            return [f"the limits of its storage are not known: {error.message}"]
+            return [
+                Message(
+                    "storage-limits-unknown", "the limits of its storage are not known: {error}", error=error.message
+                )
+            ]
 
     def accrued(self, now: datetime, load: Load) -> tuple[float, float] | None:
         """Returns what everything has cost in USD until `now`, and could after the next trial; see
@@ -440,7 +452,7 @@ class Rental:
         cloud = self.clouds[_region(self.clouds, spec)]
         place = 1 + list(servers_of(self.plan)).index(name)
         placement = self.placement_groups.get(cloud.region)
-        return Maker(cloud, self.journal, name, place, self.say, self.stop, self.generator_group, placement)
+        return Maker(cloud, self.journal, name, place, self.say, self._note, self.stop, self.generator_group, placement)
 
 
 def _retag(cloud: Cloud, each: Resource, account: str, expires: datetime) -> None:

@@ -62,15 +62,20 @@ class Resource:
     expires: datetime | None
     """The expiry of its tag; None if the tag is missing or invalid."""
     state: str = ""
-    detail: str = ""
-    """What determines the price: an instance class, a size."""
     owner: str = ""
     """The identity that created it; empty if its tag is missing."""
+    instance: str = ""
+    """The instance class, which determines the price; empty for others."""
+    size_gb: int | None = None
+    """The size of its storage; None without one of its own."""
+    storage: str = ""
+    """The type of that storage: gp3; empty for a snapshot."""
 
     @property
     def words(self) -> str:
         """A description such as `database instance pgdyno-… (db.r8g.large, creating), eu-central-1`."""
-        more = ", ".join(each for each in (self.detail, self.state) if each)
+        size = "" if self.size_gb is None else f"{self.size_gb} GB {self.storage}".rstrip()
+        more = ", ".join(each for each in (self.instance, size, self.state) if each)
         name = self.name if self.id == self.name else f"{self.name} {self.id}"
         return f"{self.kind} {name}{f' ({more})' if more else ''}, {self.region}"
 

@@ -18,6 +18,7 @@ from typing import Literal
 from filelock import Timeout
 
 from pgdyno.errors import TargetError
+from pgdyno.messages import Message
 from pgdyno.targets.build.schema import BuildTarget
 from pgdyno.targets.cluster.installation import Installation, inspect_programs
 from pgdyno.targets.cluster.subprocesses import session
@@ -164,9 +165,8 @@ def find_build(
                 _Build(recipe, folder, progress, environ).run()
     installed = _installed(folder)
     version, major = inspect_programs(installed / "bin", home.account, None, f"remove {folder}; it is built anew then")
-    return Installation(
-        installed / "bin", version, major, f"build {recipe.key} {version}", notes=[f"built from {recipe.words}"]
-    )
+    note = Message("built-from", "built from {source}", source=recipe.words)
+    return Installation(installed / "bin", version, major, f"build {recipe.key} {version}", notes=[note])
 
 
 def _recipe(spec: BuildTarget, environ: Mapping[str, str]) -> Recipe:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from pgdyno.errors import TargetError
+from pgdyno.messages import Message
 from pgdyno.plan.targets import TMPFS, Environment
 from pgdyno.targets.cluster.instance_record import Claim
 from pgdyno.targets.cluster.subprocesses import clean_environment, run_program
@@ -113,7 +114,7 @@ class Places:
     data_directory: Path
     wal: Path | None = None
     """An empty folder of the server's user; None keeps WAL in the data directory."""
-    notes: list[str] = field(default_factory=list)
+    notes: list[Message] = field(default_factory=list)
 
 
 def make_places(wanted: Environment, claim: Claim, account: Account) -> Places:
@@ -164,7 +165,7 @@ def _make(parent: Path, claim: Claim, account: Account) -> Path:
     return folder
 
 
-def _in_memory(size: str | None, claim: Claim, account: Account, notes: list[str]) -> Path:
+def _in_memory(size: str | None, claim: Claim, account: Account, notes: list[Message]) -> Path:
     wanted = None if size is None else parse_bytes(size)
     available = available_memory()
     if wanted is not None and wanted > available:
@@ -180,7 +181,14 @@ def _in_memory(size: str | None, claim: Claim, account: Account, notes: list[str
         try:
             run_tool("mount", "-t", "tmpfs", "-o", f"size={wanted},mode=0755,nosuid,nodev", "pgdyno", str(mount))
         except TargetError as error:
-            notes.append(f"no tmpfs of its own, so nothing holds it to {size}: {error.message}")
+            notes.append(
+                Message(
+                    "memory-not-limited",
+                    "no tmpfs of its own, so nothing holds it to {size}: {error}",
+                    size=str(size),
+                    error=error.message,
+                )
+            )
         else:
             return mount
     if not SHARED_MEMORY.is_dir():

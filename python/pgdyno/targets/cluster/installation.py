@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgdyno.errors import TargetError
+from pgdyno.messages import Message
 from pgdyno.targets.cluster.subprocesses import clean_environment, run_program
 from pgdyno.targets.home import storing
 from pgdyno.targets.server_user import Account
@@ -134,7 +135,7 @@ class Installation:
     """The build and its source, which distinguish kept clusters."""
     library_path: str | None = None
     """LD_LIBRARY_PATH for its programs."""
-    notes: list[str] = field(default_factory=list)
+    notes: list[Message] = field(default_factory=list)
     """Notes for the user about how pgdyno found it."""
 
     def program(self, name: str) -> str:

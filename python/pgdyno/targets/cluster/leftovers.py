@@ -8,6 +8,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from pgdyno.errors import TargetError
+from pgdyno.messages import Message
 from pgdyno.targets.cluster.folders import remove_places
 from pgdyno.targets.cluster.instance_record import InstanceRecord, read_record, remove_folder, take_over
 from pgdyno.targets.cluster.postmaster import (
@@ -22,11 +23,11 @@ from pgdyno.targets.cluster.snapshots.cluster_copy import ClusterCopy
 from pgdyno.targets.home import Home, SilentProgress
 
 
-def sweep_leftovers(home: Home) -> list[str]:
-    """Stops servers whose pgdyno is gone and removes their folders; returns one line per action.
+def sweep_leftovers(home: Home) -> list[Message]:
+    """Stops servers whose pgdyno is gone and removes their folders; returns one note per action.
 
     Kept clusters are stopped but not removed. It never touches a server whose pgdyno lives, nor a process that is not a
-    PostgreSQL of that data directory. Two sweeps may run at once. The lines also name what could not be cleaned up; the
+    PostgreSQL of that data directory. Two sweeps may run at once. The notes also name what could not be cleaned up; the
     next sweep tries again.
     """
     if not home.instances.is_dir():
@@ -36,7 +37,9 @@ def sweep_leftovers(home: Home) -> list[str]:
         try:
             said.append(_sweep(folder, lock, home))
         except TargetError as error:
-            said.append(f"cannot clean up {folder}: {error.message}")
+            said.append(
+                Message("leftover-stays", "cannot clean up {folder}: {error}", folder=str(folder), error=error.message)
+            )
         finally:
             lock.release()
     return said
@@ -65,7 +68,7 @@ def _abandoned(home: Home) -> list[tuple[Path, FileLock]]:
     return found
 
 
-def _sweep(folder: Path, lock: FileLock, home: Home) -> str:
+def _sweep(folder: Path, lock: FileLock, home: Home) -> Message:
     record = read_record(folder)
     data_directory = folder / "data" if record is None else Path(record.data_directory)
     for replica in [] if record is None else record.replicas:
@@ -91,8 +94,29 @@ def _stop(data_directory: Path, deadlines: Deadlines) -> bool:
     return True
 
 
-def _describe(folder: Path, record: InstanceRecord | None, stopped: bool) -> str:
-    whose = "" if record is None else f" of target {record.target}, left by process {record.owner_pid}"
-    done = f"stopped the server{whose}" if stopped else f"found the folder of a server{whose}"
-    kept = f"; its cluster {record.data_directory} is kept" if record is not None and record.keep_data else ""
-    return f"{done}; removed {folder}{kept}"
+def _describe(folder: Path, record: InstanceRecord | None, stopped: bool) -> Message:
+    if record is None:
+        return Message(
+            "leftover-of-nobody",
+            "stopped the server; removed {folder}" if stopped else "found the folder of a server; removed {folder}",
+            folder=str(folder),
+        )
+    whose: dict[str, str | int] = {"target": record.target, "process": record.owner_pid, "folder": str(folder)}
+    if record.keep_data:
+        return Message(
+            "leftover-kept",
+            "stopped the server of target {target}, left by process {process}; removed {folder}; its cluster "
+            "{data_directory} is kept"
+            if stopped
+            else "found the folder of a server of target {target}, left by process {process}; removed {folder}; its "
+            "cluster {data_directory} is kept",
+            data_directory=record.data_directory,
+            **whose,
+        )
+    return Message(
+        "leftover-removed",
+        "stopped the server of target {target}, left by process {process}; removed {folder}"
+        if stopped
+        else "found the folder of a server of target {target}, left by process {process}; removed {folder}",
+        **whose,
+    )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pgdyno.errors import TargetError
+from pgdyno.messages import Message
 from pgdyno.targets.cluster.installation import (
     Installation,
     Release,
@@ -35,7 +36,7 @@ def find_embedded(
     mirror = Mirror.from_environment(machine, environ)
     asked = parse_asked(spec.version)
     release = newest_match(asked, _unpacked(home, machine)) if len(asked) > 1 else None
-    notes: list[str] = []
+    notes: list[Message] = []
     if release is None:
         release, notes = _choose(spec.version, asked, mirror, home, progress)
     folder = _folder(home, release, machine)
@@ -48,7 +49,7 @@ def find_embedded(
 
 def _choose(
     text: str, asked: tuple[int, ...], mirror: Mirror, home: Home, progress: Progress
-) -> tuple[Release, list[str]]:
+) -> tuple[Release, list[Message]]:
     progress.step(f"asking which PostgreSQL {text} there is")
     cached = home.downloads / f"versions-{mirror.classifier}.xml"
     try:
@@ -56,11 +57,15 @@ def _choose(
     except TargetError as error:
         unpacked = newest_match(asked, _unpacked(home, mirror.classifier))
         if unpacked is not None:
-            note = (
-                f"PostgreSQL {unpacked.postgres} is the newest {text} in the cache; "
-                f"not known whether there is a newer one: {error.message}"
+            note = Message(
+                "newest-in-cache",
+                "PostgreSQL {version} is the newest {asked} in the cache; not known whether there is a newer one: "
+                "{error}",
+                version=unpacked.postgres,
+                asked=text,
+                error=error.message,
             )
-            progress.step(note)
+            progress.step(str(note))
             return unpacked, [note]
         # an old list can still distinguish a wrong version from a network failure
         known = parse_list(cached.read_text(encoding="utf-8")) if cached.is_file() else None
@@ -72,7 +77,7 @@ def _choose(
     return resolve(text, parse_list(listed) or []), []
 
 
-def _fetch(release: Release, folder: Path, mirror: Mirror, home: Home, progress: Progress) -> list[str]:
+def _fetch(release: Release, folder: Path, mirror: Mirror, home: Home, progress: Progress) -> list[Message]:
     """Downloads a build; returns the note about its verification."""
     name = f"PostgreSQL {release.postgres}"
     waiting = f"waiting for another pgdyno that fetches {name}"

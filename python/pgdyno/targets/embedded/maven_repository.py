@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgdyno.errors import TargetError
+from pgdyno.messages import Message
 from pgdyno.targets.cluster.installation import Release, parse_release
 from pgdyno.targets.embedded.fetch_and_unpack import discard, fetch_file
 from pgdyno.targets.embedded.pinned_digests import read_pins
@@ -104,7 +105,7 @@ class Mirror:
             return Checksum(kind, digits)
         raise TargetError(f"cannot verify {public_url(url)}: the server has no checksum of it", hint=HINT)
 
-    def fetch_archive(self, release: Release, path: Path, progress: Progress) -> str | None:
+    def fetch_archive(self, release: Release, path: Path, progress: Progress) -> Message | None:
         """Downloads a release's archive to `path` and verifies it; returns a note. Retries once after a wrong checksum.
 
         Raises NotThereError, TargetError.
@@ -127,11 +128,15 @@ class Mirror:
         )
 
 
-def _note(release: Release, checked: Checksum, base_url: str) -> str:
-    host = urllib.parse.urlsplit(base_url).hostname
-    return (
-        f"PostgreSQL {release.postgres} was checked only against the {checked.kind} that {host} itself publishes: "
-        f"this pgdyno has no digest of release {release}"
+def _note(release: Release, checked: Checksum, base_url: str) -> Message:
+    return Message(
+        "digest-of-mirror",
+        "PostgreSQL {version} was checked only against the {kind} that {host} itself publishes: this pgdyno has no "
+        "digest of release {release}",
+        version=release.postgres,
+        kind=checked.kind,
+        host=str(urllib.parse.urlsplit(base_url).hostname),
+        release=str(release),
     )
 
 

@@ -10,7 +10,7 @@ from importlib.resources import files
 from pgdyno.errors import TargetError
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.remote.connect import ask
-from pgdyno.remote.remote_host import RemoteError
+from pgdyno.remote.remote_host import CommandError
 
 STATE = "/var/lib/pgdyno-pool"
 _ROOT = """sh -c 'if [ "$(id -u)" = 0 ]; then exec bash -s -- "$@"; else exec sudo -n bash -s -- "$@"; fi' sh"""
@@ -64,15 +64,11 @@ exec bash {STATE}/host.sh "$@" <<'{end}'
         words += f" {_ADDRESSES}"
     try:
         said = ask(ssh, words, within_s, text)
-    except RemoteError as error:
-        if words not in error.message:
-            # it is out of reach
-            raise
-        why = error.message.rpartition(f"{words}: ")[2]
-        if "sudo" in why:
+    except CommandError as error:
+        if "sudo" in error.why:
             hint = 'log in as root (user = "root"), or let the user run sudo without a password'
-            raise NoRootError(f"the host {ssh.host}: pgdyno needs root there: {why}", hint=hint) from error
-        raise PoolError(f"the host {ssh.host}: {command}: {why}", hint=f"see its {STATE}/log") from error
+            raise NoRootError(f"the host {ssh.host}: pgdyno needs root there: {error.why}", hint=hint) from error
+        raise PoolError(f"the host {ssh.host}: {command}: {error.why}", hint=f"see its {STATE}/log") from error
     if said.startswith("failed: "):
         step, *log = said.removeprefix("failed: ").strip().splitlines()
         lines = "".join(f"\n  {line}" for line in log)

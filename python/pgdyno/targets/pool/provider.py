@@ -101,9 +101,8 @@ class Pool:
             raise TargetError(f"{len(found)} runs on hosts begin with {text}", hint=f"name one: {', '.join(found)}")
         return text if len(found) != 1 else found[0]
 
-    def hourly_lines(self, there: Sequence[Any], root: Path) -> list[str]:
+    def hourly_costs(self, there: Sequence[Any], root: Path) -> None:
         del there, root
-        return []
 
     def policy(self) -> dict[str, Any]:
         return {}

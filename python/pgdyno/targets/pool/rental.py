@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from psycopg.conninfo import make_conninfo
 
 from pgdyno.errors import TargetError
+from pgdyno.messages import Message
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.plan.model import Plan
 from pgdyno.plan.targets import servers_of
@@ -82,10 +83,19 @@ class Left:
     why: str
 
     @property
-    def line(self) -> str:
-        """The message about it."""
-        until = "" if self.resource.expires is None else f"; it cleans itself up after {self.resource.expires:%FT%TZ}"
-        return f"{self.resource.words} is not given back: {self.why}{until}"
+    def message(self) -> Message:
+        """That it is not given back, and until when."""
+        asked, expires = self.resource.asked, self.resource.expires
+        return Message(
+            "host-not-given-back",
+            "host {host} (target {target}) is not given back: {why}"
+            if expires is None
+            else "host {host} (target {target}) is not given back: {why}; it cleans itself up after {expires}",
+            host=asked.ssh.host,
+            target=asked.target,
+            why=self.why,
+            expires="" if expires is None else f"{expires:%FT%TZ}",
+        )
 
 
 @dataclass(slots=True)
@@ -98,6 +108,7 @@ class Rental:
     fresh: set[str] = field(default_factory=set)
     since: dict[str, datetime] = field(default_factory=dict)
     unread: set[str] = field(default_factory=set)
+    notes: list[Message] = field(default_factory=list)
 
     def up(self) -> None:
         """Borrows a host for each target, one after the other, and sets up a server on it. Raises TargetError."""
@@ -213,7 +224,7 @@ class Rental:
         del name
         return False
 
-    def limits(self, name: str) -> list[str]:
+    def limits(self, name: str) -> list[Message]:
         """Returns nothing: nobody limits the host's storage."""
         del name
         return []

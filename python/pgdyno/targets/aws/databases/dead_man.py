@@ -11,6 +11,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from pgdyno.messages import Message
 from pgdyno.targets.aws.boto3_clients import AwsError, Cloud, ThereAlreadyError
 from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.policy import dead_man_policy, dead_man_trust
@@ -52,9 +53,14 @@ def guard(maker: Maker, role: str, kinds: tuple[Kind, ...], name: str | None = N
     switch. Raises AwsError.
     """
     if role == NONE:
-        maker.say(
-            f"{maker.name} has no dead-man switch: it runs, and costs money, until pgdyno removes it "
-            f"(pgdyno reap --run {maker.journal.run})"
+        maker.warn(
+            Message(
+                "no-dead-man-switch",
+                "{resource} has no dead-man switch: it runs, and costs money, until pgdyno removes it (pgdyno reap "
+                "--run {run})",
+                resource=maker.name,
+                run=maker.journal.run,
+            )
         )
         return
     name = name or maker.name

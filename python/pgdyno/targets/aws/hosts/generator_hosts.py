@@ -11,7 +11,7 @@ from typing import Any
 from pgdyno.errors import TargetError
 from pgdyno.programs import ENGINES, for_machine
 from pgdyno.remote.connect import ask
-from pgdyno.remote.remote_host import RemoteError, There
+from pgdyno.remote.remote_host import CommandError, RemoteError, There
 from pgdyno.targets.aws.boto3_clients import Cloud
 from pgdyno.targets.aws.hosts.ec2 import HostKeys, place_of_host, reached
 from pgdyno.targets.aws.hosts.instances import KeyRing, Order, architecture_of, image_of, launch, network_of
@@ -21,7 +21,7 @@ from pgdyno.targets.aws.location import Place
 from pgdyno.targets.aws.network import allowed_networks, security_group
 from pgdyno.targets.aws.rental_journal import RUN, Journal
 from pgdyno.targets.aws.schema import Architecture, Ec2Generator
-from pgdyno.targets.rental import GENERATOR, generator_names, is_generator
+from pgdyno.targets.rental import GENERATOR, Note, generator_names, is_generator
 
 Say = Callable[[str], None]
 REACH_S = 10
@@ -30,11 +30,11 @@ PROGRAMS = ("pgdrive", "pgprobe")
 
 
 def generators_of(
-    spec: Ec2Generator, cloud: Cloud, journal: Journal, say: Say, stop: Stop, placement: str | None
+    spec: Ec2Generator, cloud: Cloud, journal: Journal, say: Say, warn: Note, stop: Stop, placement: str | None
 ) -> list[RentedGenerator]:
     """Returns the generators that `spec` declares, to be in the group `placement`; none of them is created yet."""
     makers = [
-        Maker(cloud, journal, name, f"0-{number}" if number > 1 else 0, say, stop, placement_group=placement)
+        Maker(cloud, journal, name, f"0-{number}" if number > 1 else 0, say, warn, stop, placement_group=placement)
         for number, name in enumerate(generator_names(spec.count), start=1)
     ]
     return [RentedGenerator(maker, spec) for maker in makers]
@@ -155,28 +155,30 @@ def _check_reach(far: There, cloud: Cloud, journal: Journal) -> None:
             ask(far.ssh, f"timeout {REACH_S} bash -c {shlex.quote(knock)}")
         except RemoteError as error:
             message = f"the generator {far.ssh.host} does not reach the server of target {name} at {address}"
-            why, hint = _not_reached(error.message, cloud, journal.run, place.port)
+            why, hint = _not_reached(error, cloud, journal.run, place.port)
             raise TargetError(f"{message}, port {place.port}: {why}", hint=hint) from error
 
 
 _NO_ROUTE = ("Network is unreachable", "No route to host")
-_TIMED_OUT = "exit code 124"
+_TIMED_OUT = 124
 """The exit code of timeout(1) when the time is over."""
 
 
-def _not_reached(said: str, cloud: Cloud, run: str, port: int) -> tuple[str, str]:
+def _not_reached(error: RemoteError, cloud: Cloud, run: str, port: int) -> tuple[str, str]:
     """Returns the reason and a hint.
 
     Security groups and network ACLs drop packets silently, so that a refused connection or a missing route has another
     cause.
     """
+    # what bash on the host says
+    said = error.why if isinstance(error, CommandError) else ""
     if "Connection refused" in said:
         return "the way is open, and nobody listens there", "the server has ended, or listens elsewhere: see its log"
     if any(each in said for each in _NO_ROUTE):
-        return f"it has no route there ({said})", "look at the route tables of both subnets"
+        return f"it has no route there ({error.message})", "look at the route tables of both subnets"
     why, hint = _in_the_way(cloud, run, port)
-    ended = f"no answer within {REACH_S} s" if said.endswith(_TIMED_OUT) else said
-    return f"{ended}; {why}", hint
+    timed_out = isinstance(error, CommandError) and error.status == _TIMED_OUT
+    return f"{f'no answer within {REACH_S} s' if timed_out else error.message}; {why}", hint
 
 
 def _in_the_way(cloud: Cloud, run: str, port: int) -> tuple[str, str]:

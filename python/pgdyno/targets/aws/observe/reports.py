@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from pgdyno.messages import Message
 from pgdyno.records import CloudSource
 from pgdyno.targets.aws.boto3_clients import AwsError, Cloud, Patience
 from pgdyno.targets.aws.databases.service import instance_of
@@ -104,9 +105,9 @@ def _labels(dimensions: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 _NAMES = {
-    CloudSource.METRICS: "CloudWatch's figures",
-    CloudSource.SESSIONS: "figures of Performance Insights",
-    CloudSource.LOG: "the server's log",
+    CloudSource.METRICS: Message("cloudwatch-figures", "CloudWatch's figures"),
+    CloudSource.SESSIONS: Message("performance-insights-figures", "figures of Performance Insights"),
+    CloudSource.LOG: Message("server-log", "the server's log"),
 }
 
 
@@ -128,18 +129,18 @@ def database_reports(cloud: Cloud, instance: str, span: Span, late_s: float, say
     yield _log(cloud, instance, span)
 
 
-def _told(source: CloudSource, message: str | None) -> SourceReport:
+def _told(source: CloudSource, message: Message | str | None) -> SourceReport:
     return SourceReport(source, _NAMES[source], message)
 
 
-def _resource(cloud: Cloud, instance: str) -> tuple[str | None, str]:
+def _resource(cloud: Cloud, instance: str) -> tuple[str | None, Message | str]:
     """Returns the instance's id at Performance Insights, or None and the reason."""
     try:
         found = instance_of(cloud, instance)
     except AwsError as error:
         return None, error.message
     if not found.get("PerformanceInsightsEnabled"):
-        return None, "Performance Insights is switched off for this server"
+        return None, Message("performance-insights-off", "Performance Insights is switched off for this server")
     return str(found["DbiResourceId"]), ""
 
 
@@ -156,39 +157,88 @@ def _figures(source: CloudSource, ask: Callable[[], Observed], late_s: float, sa
     return told
 
 
-_CREDITS = {
-    "storage_burst": ("burst credits of the volume", 100.0, " %"),
-    "volume_burst": ("burst credits of the volume", 100.0, " %"),
-    "ebs_io_burst": ("the instance's burst credits for requests to storage", 100.0, " %"),
-    "ebs_byte_burst": ("the instance's burst credits for bytes to storage", 100.0, " %"),
-    "cpu_credits": ("CPU credits", 1.0, ""),
-}
 LEAST_SPENT = 0.02
 """The smallest loss of credits that is reported, as a share of those at the start of the trial."""
-_LIMITS = {"volume_iops_exceeded": "requests", "volume_throughput_exceeded": "bytes"}
 
 
-def _by_what(found: Observed) -> dict[tuple[str, str], list[float]]:
-    """Returns values in order of time, by metric and by the words that name the volume."""
+def _by_volume(found: Observed) -> dict[tuple[str, str], list[float]]:
+    """Returns values in order of time, by metric and volume; the volume of a database has no name."""
     values: dict[tuple[str, str], list[float]] = {}
     for each in found.figures:
-        volume = dict(each.labels).get("volume", "")
-        values.setdefault((each.metric, f" {volume}" if volume else ""), []).append(each.value)
+        values.setdefault((each.metric, dict(each.labels).get("volume", "")), []).append(each.value)
     return values
 
 
-def _spent(found: Observed) -> Iterator[str]:
+def _spent(found: Observed) -> Iterator[Message]:
     """Yields the burst credits that the trial used up, which a longer trial would lack, and volumes' limits that it
     reached.
     """
-    for (metric, which), values in _by_what(found).items():
-        if metric in _CREDITS and min(values) < (1 - LEAST_SPENT) * values[0]:
-            words, factor, unit = _CREDITS[metric]
-            fell = f"fell from {factor * values[0]:.3g} to {factor * min(values):.3g}{unit}"
-            yield f"{words}{which} {fell}: when they are used up, the server is slower"
-        if metric in _LIMITS and any(values):
-            minutes = f"{sum(each > 0 for each in values)} of {len(values)} minutes"
-            yield f"the volume{which} was asked for more {_LIMITS[metric]} than it gives in {minutes}"
+    for (metric, volume), values in _by_volume(found).items():
+        if min(values) < (1 - LEAST_SPENT) * values[0]:
+            yield from _credits_spent(metric, volume, values[0], min(values))
+        if any(values):
+            yield from _limit_reached(metric, volume, sum(each > 0 for each in values), len(values))
+
+
+def _credits_spent(metric: str, volume: str, first: float, least: float) -> Iterator[Message]:
+    if metric in ("storage_burst", "volume_burst"):
+        yield Message(
+            "volume-credits-spent",
+            "burst credits of the volume {volume} fell from {first:.1%} to {least:.1%}: when they are used up, the "
+            "server is slower"
+            if volume
+            else "burst credits of the volume fell from {first:.1%} to {least:.1%}: when they are used up, the server "
+            "is slower",
+            volume=volume,
+            first=first,
+            least=least,
+        )
+    elif metric == "ebs_io_burst":
+        yield Message(
+            "request-credits-spent",
+            "the instance's burst credits for requests to storage fell from {first:.1%} to {least:.1%}: when they are "
+            "used up, the server is slower",
+            first=first,
+            least=least,
+        )
+    elif metric == "ebs_byte_burst":
+        yield Message(
+            "byte-credits-spent",
+            "the instance's burst credits for bytes to storage fell from {first:.1%} to {least:.1%}: when they are "
+            "used up, the server is slower",
+            first=first,
+            least=least,
+        )
+    elif metric == "cpu_credits":
+        yield Message(
+            "cpu-credits-spent",
+            "CPU credits fell from {first:.3g} to {least:.3g}: when they are used up, the server is slower",
+            first=first,
+            least=least,
+        )
+
+
+def _limit_reached(metric: str, volume: str, minutes: int, all_minutes: int) -> Iterator[Message]:
+    if metric == "volume_iops_exceeded":
+        yield Message(
+            "volume-iops-reached",
+            "the volume {volume} was asked for more requests than it gives in {minutes} of {all} minutes"
+            if volume
+            else "the volume was asked for more requests than it gives in {minutes} of {all} minutes",
+            volume=volume,
+            minutes=minutes,
+            all=all_minutes,
+        )
+    elif metric == "volume_throughput_exceeded":
+        yield Message(
+            "volume-throughput-reached",
+            "the volume {volume} was asked for more bytes than it gives in {minutes} of {all} minutes"
+            if volume
+            else "the volume was asked for more bytes than it gives in {minutes} of {all} minutes",
+            volume=volume,
+            minutes=minutes,
+            all=all_minutes,
+        )
 
 
 def _log(cloud: Cloud, instance: str, span: Span) -> SourceReport:
@@ -196,6 +246,7 @@ def _log(cloud: Cloud, instance: str, span: Span) -> SourceReport:
         part = log_part(cloud, instance, span)
     except AwsError as error:
         return _told(CloudSource.LOG, error.message)
-    told = _told(CloudSource.LOG, "there was more than is kept" if part.cut else None)
+    cut = Message("log-cut", "there was more than is kept")
+    told = _told(CloudSource.LOG, cut if part.cut else None)
     told.log, told.checkpoints = part.lines, part.checkpoints
     return told

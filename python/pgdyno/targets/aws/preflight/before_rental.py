@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from pgdyno.messages import Message
 from pgdyno.targets.aws.boto3_clients import ROLE_HINT, AwsError, Cloud, DeniedError, NotThereError
 from pgdyno.targets.aws.databases.aurora import Aurora
 from pgdyno.targets.aws.databases.parameters import CLUSTER, INSTANCE, values_for
@@ -28,7 +29,7 @@ from pgdyno.targets.aws.preflight.orderable import zones_of_database, zones_of_h
 from pgdyno.targets.aws.preflight.quotas import Amounts, check_quotas
 from pgdyno.targets.aws.preflight.storage_limits import Limit, attached_limit, instance_limit, volume_limit
 from pgdyno.targets.aws.schema import AuroraTarget, Ec2Generator, Ec2Target, RdsTarget, Volume
-from pgdyno.targets.rental import GENERATOR
+from pgdyno.targets.rental import GENERATOR, Note
 from pgdyno.units import format_duration
 
 Server = Rds | Aurora | Ec2
@@ -93,13 +94,13 @@ class Checks:
                 values_for(self.cloud, CLUSTER, release.family, spec.cluster_parameters)
         with self.findings.of(name):
             vpc, there = _network_of_database(self.cloud, spec.subnet_group)
-            with self.findings.optional("which classes Amazon offers"):
+            with self.findings.optional(Message("offered-classes", "which classes Amazon offers")):
                 there &= zones_of_database(self.cloud, spec, release)
             self._site(name, vpc, there, spec.zones)
         if isinstance(spec, RdsTarget) and name in self.sites:
             # A class may have no EC2 type of its name, whose limits would be known.
             with suppress(AwsError):
-                self._compare(name, spec.instance, [("the volume", volume_limit(spec))])
+                self._compare(name, spec.instance, [(spec.storage_type, volume_limit(spec))])
 
     def _host(
         self,
@@ -117,10 +118,10 @@ class Checks:
         image = image_of(self.cloud, spec.system, architecture)
         network = network_of(self.cloud, spec.subnet, zones)
         there = set(network.subnets)
-        with self.findings.optional("which types Amazon offers"):
+        with self.findings.optional(Message("offered-types", "which types Amazon offers")):
             there &= zones_of_host(self.cloud, types)
         self.needed.host(spec.instance, _vcpus(self.cloud, spec.instance), volumes, count)
-        self._compare(name, spec.instance, [(f"the {each.type} volume", attached_limit(each)) for each in volumes[1:]])
+        self._compare(name, spec.instance, [(each.type, attached_limit(each)) for each in volumes[1:]])
         site = self._site(name, network.vpc, there, zones)
         if site is not None:
             named = {f"/dev/sd{'fg'[at]}": each for at, each in enumerate(volumes[1:])}
@@ -139,24 +140,38 @@ class Checks:
         return self.sites[name]
 
     def _compare(self, name: str, instance: str, volumes: Sequence[tuple[str, Limit]]) -> None:
-        """Adds a note if volumes provide more than their instance can use: the run can start, but not reach that."""
+        """Adds a note if volumes provide more than their instance can use: the run can start, but not reach that.
+
+        `volumes` are by type.
+        """
         if not volumes:
             return
         most = instance_limit(self.cloud, instance)
         if most is None:
             return
-        what = f"{volumes[0][0]} of {name} provides"
-        if len(volumes) > 1:
-            what = f"the volumes of {name} together provide"
         iops, mb_s = sum(each.iops for _, each in volumes), sum(each.mb_s or 0 for _, each in volumes)
         for got, can, unit in (
             (iops, most.burst_iops or most.iops, "IOPS"),
             (mb_s, most.burst_mb_s or most.mb_s, "MB/s"),
         ):
             if can is not None and got > can:
-                more = f"{what} {got:,.0f} {unit}, and {instance} uses {can:,.0f} at most"
                 self.findings.notes.append(
-                    f"{more}: the rest is paid for, and never used; take a larger instance, or provision less"
+                    Message(
+                        "storage-exceeds-instance",
+                        "the {type} volume of {target} provides {provided:,.0f} {unit}, and {instance} uses "
+                        "{most:,.0f} at most: the rest is paid for, and never used; take a larger instance, or "
+                        "provision less"
+                        if len(volumes) == 1
+                        else "the volumes of {target} together provide {provided:,.0f} {unit}, and {instance} uses "
+                        "{most:,.0f} at most: the rest is paid for, and never used; take a larger instance, or "
+                        "provision less",
+                        type=volumes[0][0],
+                        target=name,
+                        provided=got,
+                        unit=unit,
+                        instance=instance,
+                        most=can,
+                    )
                 )
 
     def common_zone(self) -> list[str]:
@@ -181,15 +196,15 @@ class Checks:
 def check_before_rental(
     servers: Mapping[str, Server],
     generators: Sequence[RentedGenerator],
-    say: Callable[[str], None],
+    note: Note,
     lasts_s: float,
     *,
     together: bool = False,
 ) -> dict[str, list[str]]:
     """Returns the zones to try for each target, none if Amazon may choose. Creates nothing that costs money.
 
-    `lasts_s` is how long the run is planned to take; with `together`, all hosts are to be in one cluster placement
-    group. Raises one TargetError with all problems.
+    `note` receives what does not prevent the rental. `lasts_s` is how long the run is planned to take; with `together`,
+    all hosts are to be in one cluster placement group. Raises one TargetError with all problems.
     """
     findings = Findings()
     by_region: dict[str, Checks] = {}
@@ -217,7 +232,7 @@ def check_before_rental(
         # A cluster placement group is in one zone.
         zones = dict.fromkeys(servers, first.common_zone()[:1])
     for each in findings.notes:
-        say(each)
+        note(each)
     findings.report()
     return zones
 
@@ -229,7 +244,11 @@ def _check_credentials(cloud: Cloud, lasts_s: float, findings: Findings) -> None
         findings.problem(f"the credentials expire within {needed}, which the run and its removal may need", hint)
     elif cloud.ends_unknown():
         findings.notes.append(
-            f"the credentials are temporary, and must last for {needed}; nothing says how long they do"
+            Message(
+                "credentials-temporary",
+                "the credentials are temporary, and must last for {duration}; nothing says how long they do",
+                duration=needed,
+            )
         )
 
 

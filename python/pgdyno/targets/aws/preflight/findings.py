@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from pgdyno.errors import TargetError
+from pgdyno.messages import Message
 from pgdyno.targets.aws.boto3_clients import AwsError, DeniedError
 from pgdyno.targets.rental import is_generator
 
@@ -24,7 +25,7 @@ class Findings:
     """All results of the checks of one rental."""
 
     problems: list[TargetError] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    notes: list[Message] = field(default_factory=list)
 
     def problem(self, message: str, hint: str) -> None:
         """Adds a problem with its remedy."""
@@ -42,12 +43,19 @@ class Findings:
             self.problems.append(error)
 
     @contextmanager
-    def optional(self, what: str) -> Iterator[None]:
+    def optional(self, what: Message) -> Iterator[None]:
         """Makes a missing permission in the block a note that `what` was not checked."""
         try:
             yield
         except DeniedError as error:
-            self.notes.append(f"not checked before renting: {what}: {error.message}")
+            self.notes.append(
+                Message(
+                    "not-checked-before-renting",
+                    "not checked before renting: {what}: {error}",
+                    what=what,
+                    error=error.message,
+                )
+            )
 
     def report(self) -> None:
         """Raises the problem, or one AwsError for all problems."""

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from pgdyno.messages import Message
 from pgdyno.targets.aws.boto3_clients import AwsError, Cloud
 from pgdyno.targets.aws.databases.rds import gibibytes
 from pgdyno.targets.aws.preflight.findings import Findings
@@ -72,14 +73,14 @@ def check_quotas(cloud: Cloud, needed: Amounts, findings: Findings) -> None:
         ("TiB of EBS volumes", "ebs", needed.gib, used.gib, _GIB),
     ):
         for code, count in wanted.items():
-            with findings.optional(f"the quota of {what}"):
+            with findings.optional(Message("quota", "the quota of {quota}", quota=what)):
                 most = _quota(cloud, service, code)
                 if most is not None and there[code] + count > most * unit:
                     free = max(0.0, most - there[code] / unit)
                     said = f"the plan needs {count / unit:,.4g} {what}, and {free:,.4g} of the quota {code} are free"
                     findings.problem(f"{said} ({most:,.4g} in {cloud.region})", _more(service, code, cloud.region))
     if needed.databases:
-        with findings.optional("the quotas of RDS"):
+        with findings.optional(Message("rds-quotas", "the quotas of RDS")):
             _check_databases(cloud, needed, findings)
 
 

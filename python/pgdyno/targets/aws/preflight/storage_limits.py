@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pgdyno.messages import Message
 from pgdyno.targets.aws.boto3_clients import Cloud
 from pgdyno.targets.aws.schema import Ec2Target, RdsTarget, Volume
 from pgdyno.units import parse_bytes
@@ -30,14 +31,6 @@ class Limit:
     burst_iops: float | None = None
     """The rate while burst credits last; None if there is no burst."""
     burst_mb_s: float | None = None
-
-    @property
-    def words(self) -> str:
-        """The limit as text: `3,000 IOPS, 125 MB/s`."""
-        last = _both(self.iops, self.mb_s)
-        if self.burst_iops is None:
-            return last
-        return f"{last} ({_both(self.burst_iops, self.burst_mb_s)} while burst credits last)"
 
 
 def _both(iops: float, mb_s: float | None) -> str:
@@ -124,34 +117,69 @@ def instance_limit(cloud: Cloud, instance: str) -> Limit | None:
     return Limit(iops, mb_s, most if bursts else None, most_mb_s if bursts else None)
 
 
-def limits_in_words(spec: RdsTarget | Ec2Target, instance: str, limit: Limit | None) -> list[str]:
-    """Returns a line for each volume of `spec`; `limit` is that of the instance."""
+def limits_of(spec: RdsTarget | Ec2Target, instance: str, limit: Limit | None) -> list[Message]:
+    """Returns for each volume of `spec` its limits, those of the instance, which is `limit`, and the lower of both."""
     if isinstance(spec, RdsTarget):
-        return [storage_words(spec, instance, limit)]
+        return [_lower("", spec.storage_type, spec.storage, volume_limit(spec), instance, limit)]
     there = {"data": spec.data or spec.root, "WAL": spec.wal}
-    return [volume_words(what, each, instance, limit) for what, each in there.items() if each is not None]
-
-
-def storage_words(spec: RdsTarget, instance: str, of_instance: Limit | None) -> str:
-    """Returns a line with the limits of volume and instance, and the lower of both."""
-    return _lower(
-        f"its {spec.storage_type} volume of {_spaced(spec.storage)}", volume_limit(spec), instance, of_instance
-    )
-
-
-def volume_words(what: str, volume: Volume, instance: str, of_instance: Limit | None) -> str:
-    """Returns the same line for a volume attached to a host; `what` is stored on it."""
-    named = f"the {volume.type} volume of {_spaced(volume.size)} with {what}"
-    return _lower(named, attached_limit(volume), instance, of_instance)
+    return [
+        _lower(what, each.type, each.size, attached_limit(each), instance, limit)
+        for what, each in there.items()
+        if each is not None
+    ]
 
 
 def _spaced(size: str) -> str:
     return re.sub(r"(?<=[0-9])(?=[A-Za-z])", " ", size)
 
 
-def _lower(volume: str, of_volume: Limit, instance: str, of_instance: Limit | None) -> str:
+def _lower(what: str, kind: str, size: str, of_volume: Limit, instance: str, of_instance: Limit | None) -> Message:
+    """Describes a volume; `what` is stored on it, empty for everything."""
+    values = {"what": what, "type": kind, "size": _spaced(size), "instance_type": instance}
+    volume = _of_volume(of_volume)
     if of_instance is None:
-        return f"{volume} does {of_volume.words}; nobody tells what {instance} does"
+        return Message(
+            "storage-limits-partly-known",
+            "the {type} volume of {size} with {what} does {volume}; the limits of {instance_type} are not known"
+            if what
+            else "its {type} volume of {size} does {volume}; the limits of {instance_type} are not known",
+            volume=volume,
+            **values,
+        )
     iops = min(of_volume.iops, of_instance.iops)
-    known = [each for each in (of_volume.mb_s, of_instance.mb_s) if each is not None]
-    return f"{volume} does {of_volume.words}, the instance {of_instance.words}: {_both(iops, min(known))} at length"
+    mb_s = min(each for each in (of_volume.mb_s, of_instance.mb_s) if each is not None)
+    return Message(
+        "storage-limits",
+        "the {type} volume of {size} with {what} does {volume}, the instance {instance}: {iops:,.0f} IOPS, "
+        "{mb_s:,.4g} MB/s at length"
+        if what
+        else "its {type} volume of {size} does {volume}, the instance {instance}: {iops:,.0f} IOPS, {mb_s:,.4g} MB/s "
+        "at length",
+        volume=volume,
+        instance=_of_instance(of_instance),
+        iops=iops,
+        mb_s=mb_s,
+        **values,
+    )
+
+
+def _of_volume(limit: Limit) -> Message | str:
+    if limit.burst_iops is None:
+        return _both(limit.iops, limit.mb_s)
+    return Message(
+        "volume-bursts",
+        "{volume_limit} ({volume_burst} while burst credits last)",
+        volume_limit=_both(limit.iops, limit.mb_s),
+        volume_burst=_both(limit.burst_iops, limit.burst_mb_s),
+    )
+
+
+def _of_instance(limit: Limit) -> Message | str:
+    if limit.burst_iops is None:
+        return _both(limit.iops, limit.mb_s)
+    return Message(
+        "instance-bursts",
+        "{instance_limit} ({instance_burst} while burst credits last)",
+        instance_limit=_both(limit.iops, limit.mb_s),
+        instance_burst=_both(limit.burst_iops, limit.burst_mb_s),
+    )

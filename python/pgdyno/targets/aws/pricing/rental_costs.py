@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TypeVar
 
+from pgdyno.messages import Message
 from pgdyno.plan.model import Plan
 from pgdyno.plan.time_budget.time_and_disk import data_bytes, trial_count, visits
 from pgdyno.plan.workload import trial_s
@@ -78,11 +79,9 @@ def part_items(each: Resource, prices: Prices) -> Iterator[Item]:
     volume's size.
     """
     if each.kind is Kind.INSTANCE:
-        yield _instance(each.name, each.detail, prices, each.region)
-        return
-    size, _, kind = each.detail.partition(" GB ")
-    if kind in _NAMES:
-        yield _storage(each.name, kind, int(size), prices, each.region)
+        yield _instance(each.name, each.instance, prices, each.region)
+    elif each.storage in _NAMES and each.size_gb is not None:
+        yield _storage(each.name, each.storage, each.size_gb, prices, each.region)
     else:
         yield Item(each.name, each.words, 1, "hour", None)
 
@@ -375,17 +374,31 @@ def _volume(name: str, spec: RdsTarget, prices: Prices, region: str, engine: str
         yield Item(name, kind, more, "MB/s", prices.rate(usage))
 
 
-def hourly_lines(there: Sequence[Resource], prices: Prices) -> list[str]:
-    """Returns lines with the hourly cost of existing resources; none if they cost nothing. Raises TargetError."""
+def hourly_costs(there: Sequence[Resource], prices: Prices) -> Message | None:
+    """Says what existing resources cost per hour; None if they cost nothing. Raises TargetError.
+
+    Descriptions of resources do not say whether they have public addresses and detailed monitoring.
+    """
     found = [item for each in there for item in _paid(each, prices)]
     if not found:
-        return []
+        return None
     known = math.fsum(each.hourly or 0.0 for each in found)
     unknown = [each.what for each in found if each.hourly is None]
-    least = f"at least {known:.4f} {CURRENCY} an hour, without {', '.join(unknown)}, whose price is unknown"
-    counted = least if unknown else f"{known:.4f} {CURRENCY} an hour"
-    # Descriptions of resources do not say whether they have public addresses and detailed monitoring.
-    return [f"this costs {counted}; public addresses and detailed monitoring are not counted"]
+    if unknown:
+        return Message(
+            "hourly-cost-partly-known",
+            "this costs at least {hourly:.4f} {currency} an hour, without {unknown}, whose price is unknown; public "
+            "addresses and detailed monitoring are not counted",
+            hourly=known,
+            currency=CURRENCY,
+            unknown=", ".join(unknown),
+        )
+    return Message(
+        "hourly-cost",
+        "this costs {hourly:.4f} {currency} an hour; public addresses and detailed monitoring are not counted",
+        hourly=known,
+        currency=CURRENCY,
+    )
 
 
 def _paid(each: Resource, prices: Prices) -> Iterator[Item]:
@@ -394,18 +407,15 @@ def _paid(each: Resource, prices: Prices) -> Iterator[Item]:
     Groups are free.
     """
     if each.kind is Kind.DB_INSTANCE:
-        instance, _, storage = each.detail.partition(", ")
-        engine = "PostgreSQL" if storage else "Aurora PostgreSQL"
-        usage = Usage(each.region, engine, INSTANCES, f"InstanceUsage:{instance}")
-        yield Item(each.name, instance, 1, "hour", prices.rate(usage))
-        size, _, kind = storage.partition(" GB ")
-        if kind in _VOLUMES:
-            usage = Usage(each.region, engine, _STORAGE, _VOLUMES[kind])
-            yield Item(each.name, kind, int(size), "GB", prices.rate(usage))
+        engine = "Aurora PostgreSQL" if each.size_gb is None else "PostgreSQL"
+        usage = Usage(each.region, engine, INSTANCES, f"InstanceUsage:{each.instance}")
+        yield Item(each.name, each.instance, 1, "hour", prices.rate(usage))
+        if each.storage in _VOLUMES and each.size_gb is not None:
+            usage = Usage(each.region, engine, _STORAGE, _VOLUMES[each.storage])
+            yield Item(each.name, each.storage, each.size_gb, "GB", prices.rate(usage))
     elif each.kind in (Kind.DB_SNAPSHOT, Kind.CLUSTER_SNAPSHOT):
         engine = "PostgreSQL" if each.kind is Kind.DB_SNAPSHOT else "Aurora PostgreSQL"
-        gigabytes = int(each.detail.partition(" GB")[0] or 0)
-        yield snapshot_item(each.name, gigabytes, prices, each.region, engine)
+        yield snapshot_item(each.name, each.size_gb or 0, prices, each.region, engine)
     elif each.kind in (Kind.INSTANCE, Kind.VOLUME):
         yield from part_items(each, prices)
     elif each.kind is not Kind.DB_CLUSTER and each.kind not in FREE:

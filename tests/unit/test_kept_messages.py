@@ -1,0 +1,112 @@
+"""Notes in run folders: translated by the report, as they were kept, and whoever wrote them."""
+
+from __future__ import annotations
+
+from string import Formatter
+
+import pytest
+from pydantic import ValidationError
+
+from pgdyno.messages import Message
+from pgdyno.records import KeptMessage, Manifest
+from pgdyno.records.manifest import VALUE_FORMAT
+from pgdyno.report.digest import digest, notes
+from pgdyno.report.export import points_markdown
+from pgdyno.report.several_runs import Together
+from pgdyno.report.translation import Language, use_language
+from tests import messages_page
+from tests.unit.report_sample import SampleRun, manifest, sweep
+
+DROPPED = Message(
+    "budget-dropped",
+    "for the budget, {count} of {points} points is left out: {took}",
+    "for the budget, {count} of {points} points are left out: {took}",
+    count=3,
+    points=6,
+    took=Message("trial-takes", "a trial takes {trial} with its preparation", trial="25s"),
+)
+IN_KOREAN = "예산에 맞추려고 측정점 6개 중 3개를 제외했다: 시행 하나가 준비를 포함해 25s 걸린다"
+
+
+def with_notes(*noted: Message | str, run: str = "quick-1") -> SampleRun:
+    """A run whose notes are messages, or sentences of an earlier version."""
+    of = sweep(("pg17",))
+    details = [KeptMessage.of(each) for each in noted if isinstance(each, Message)]
+    told = {"notes": [str(each) for each in noted], "note_details": details, "run": run}
+    of.manifest = Manifest.model_validate_json(of.manifest.model_copy(update=told).model_dump_json())
+    return of
+
+
+def test_a_message_within_a_message_is_kept() -> None:
+    kept = KeptMessage.model_validate_json(KeptMessage.of(DROPPED).model_dump_json()).message
+    assert str(kept) == str(DROPPED)
+    assert kept.parameters == DROPPED.parameters
+
+
+def test_reports_translate_notes_and_show_those_of_earlier_versions_as_they_are() -> None:
+    of = digest(with_notes("the fan was loud", DROPPED))
+    found = notes(of)[:2]
+    assert [each.message for each in found] == ["the fan was loud", str(DROPPED)]
+    assert [each.value and each.value.id for each in found] == [None, "budget-dropped"]
+    with use_language(Language.KOREAN):
+        assert [each.message for each in notes(of)[:2]] == ["the fan was loud", IN_KOREAN]
+        assert "the fan was loud" in points_markdown(of)
+
+
+def test_notes_of_several_runs_have_the_run_and_their_ids() -> None:
+    of = digest(Together([with_notes(DROPPED, run="a-1"), with_notes("the fan was loud", run="b-2")]))
+    found = notes(of)[:2]
+    assert [each.message for each in found] == [f"a-1: {DROPPED}", "b-2: the fan was loud"]
+    assert found[0].value is not None
+    assert found[0].value.id == "budget-dropped"
+    assert DROPPED.parameters.items() <= found[0].value.parameters.items()
+    with use_language(Language.KOREAN):
+        assert notes(of)[0].message == f"a-1: {IN_KOREAN}"
+
+
+def test_an_earlier_version_kept_the_sentence_of_a_message_within_another() -> None:
+    stored = KeptMessage.of(DROPPED).model_dump(mode="json", exclude={"messages"})
+    assert str(KeptMessage.model_validate(stored).message) == str(DROPPED)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"template": "{count:>999999999}"},
+        {"template": "{count.__class__}"},
+        {"template": "{count[0]}"},
+        {"template": "{missing}"},
+        {"template": "{}"},
+        {"template": "{count"},
+        {"template": "{took:.2f}"},
+        {"plural": "{missing}"},
+        {"parameters": {"count": "many", "points": 6}},
+        {"plural": "{took}", "template": "{took}", "parameters": {}},
+    ],
+)
+def test_a_template_that_does_not_fit_is_refused(changed: dict[str, object]) -> None:
+    stored = KeptMessage.of(DROPPED).model_dump(mode="json") | changed
+    with pytest.raises(ValidationError):
+        KeptMessage.model_validate(stored)
+
+
+def test_every_message_can_be_kept() -> None:
+    formats = [
+        (entry.id, form)
+        for entry in messages_page.entries()
+        for template in entry.templates
+        for _, _, form, _ in Formatter().parse(template)
+        if form
+    ]
+    assert formats
+    assert [each for each in formats if VALUE_FORMAT.fullmatch(each[1]) is None] == []
+
+
+def test_the_page_lists_every_package_that_has_messages() -> None:
+    having = {
+        path.relative_to(messages_page.ROOT).parts[0]
+        for path in messages_page.ROOT.rglob("*.py")
+        if "Message(\n" in path.read_text() or 'Message("' in path.read_text()
+    }
+    assert having == set(messages_page.SECTIONS)
+    assert manifest().note_details == []
