@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 from pgdyno.store import load_run
 from pgdyno.store.probe_queries import seen_beside
 from pgdyno.targets import Home
-from tests.forked import PGDYNO
-from tests.postgres.runs import environment, the_run
+from tests.postgres.runs import pgdyno, the_run
 
 PLAN = """\
 name = "saturated"
@@ -49,10 +47,7 @@ def test_active_sessions_are_throughput_times_server_time(warm_home: Home, tmp_p
     (tmp_path / "saturated.toml").write_text(PLAN.replace("PYTHON", sys.executable))
     (tmp_path / "create.py").write_text(CREATE)
     (tmp_path / "ranges.sql").write_text(SCRIPT)
-    command = [str(PGDYNO), "run", "saturated.toml", "--no-preflight"]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment(warm_home), capture_output=True, text=True, timeout=300, check=False
-    )
+    done = pgdyno(warm_home, tmp_path, "run", "saturated.toml")
     assert done.returncode == 0, done.stderr
     run = load_run(the_run(tmp_path))
     (trial,) = run.trials
