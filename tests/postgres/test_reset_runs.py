@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -20,8 +19,9 @@ from pgdyno.errors import ExitCode
 from pgdyno.records import Outcome, Stage, TrialRecord
 from pgdyno.store import RunFolder, list_runs
 from pgdyno.targets import Home
-
-PGDYNO = Path(sys.executable).parent / "pgdyno"
+from tests.forked import PGDYNO, run_pgdyno
+from tests.postgres import runs
+from tests.waiting import PATIENCE_S, wait_until
 
 PLAN = """\
 name = "small"
@@ -35,6 +35,7 @@ scripts = ["tpcb-like"]
 scale = {scale}
 [sweep]
 clients = 1
+rate = 100
 [trial]
 duration = "{duration}"
 repeats = {repeats}
@@ -46,9 +47,8 @@ Environment = dict[str, str]
 
 
 @pytest.fixture
-def environment(warm_home: Home, child_environment: Environment) -> Environment:
-    clean = {name: value for name, value in child_environment.items() if not name.startswith("PG") or "PGDYNO" in name}
-    return {**clean, "PGDYNO_HOME": str(warm_home.path), "PGDYNO_LOCKS": os.environ["PGDYNO_LOCKS"]}
+def environment(warm_home: Home) -> Environment:
+    return runs.environment(warm_home)
 
 
 @pytest.fixture
@@ -74,9 +74,8 @@ def start(environment: Environment, plan: Path) -> subprocess.Popen[str]:
 
 def run(environment: Environment, plan: Path) -> tuple[int, str, str]:
     """Exit code, standard output, standard error."""
-    process = start(environment, plan)
-    out, err = process.communicate(timeout=120)
-    return process.returncode, out, err
+    done = run_pgdyno(["run", str(plan), "--no-preflight"], cwd=plan.parent, env=environment)
+    return done.returncode, done.stdout, done.stderr
 
 
 def trials(folder: Path) -> list[TrialRecord]:
@@ -115,16 +114,14 @@ def test_a_later_run_finds_what_an_earlier_one_made(
 
 def connect(home: Home) -> psycopg.Connection[Any]:
     """Connects to the only server that runs in this home."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        for path in home.clusters.glob("*/data/postmaster.pid"):
-            lines = path.read_text().splitlines()
-            if len(lines) >= 8:
-                return psycopg.connect(
-                    host=lines[4], port=int(lines[3]), user="postgres", dbname="pgdyno", autocommit=True
-                )
-        time.sleep(0.05)
-    raise AssertionError("no server came up")
+
+    def written() -> list[list[str]]:
+        files = home.clusters.glob("*/data/postmaster.pid")
+        return [lines for lines in (file.read_text().splitlines() for file in files) if len(lines) >= 8]
+
+    wait_until(written)
+    (lines,) = written()
+    return psycopg.connect(host=lines[4], port=int(lines[3]), user="postgres", dbname="pgdyno", autocommit=True)
 
 
 def test_a_write_of_somebody_else_fails_the_trial(
@@ -142,18 +139,21 @@ def test_a_write_of_somebody_else_fails_the_trial(
     writer = threading.Thread(target=write, daemon=True)
     writer.start()
     code, out, err = run(environment, plan("vacuum", duration="1.5s", repeats=3))
-    writer.join(60)
+    writer.join(PATIENCE_S)
     assert written.is_set()
     assert code == ExitCode.TRIALS_FAILED, err
-    first, second, third = trials(tmp_path)
-    assert (first.outcome, second.outcome, third.outcome) == (Outcome.FINISHED, Outcome.FAILED, Outcome.FINISHED)
-    assert second.failure is not None
-    assert second.failure.stage is Stage.VERIFY
-    assert "the sums changed by accounts" in second.failure.message
-    assert second.consistency is not None
-    assert second.consistency.changes["accounts"] == second.consistency.changes["history"] + 1
+    first, *later = trials(tmp_path)
+    assert first.outcome is Outcome.FINISHED
+    # on a busy machine the write may be in the third one
+    failed, other = sorted(later, key=lambda trial: trial.outcome is Outcome.FINISHED)
+    assert (failed.outcome, other.outcome) == (Outcome.FAILED, Outcome.FINISHED)
+    assert failed.failure is not None
+    assert failed.failure.stage is Stage.VERIFY
+    assert "the sums changed by accounts" in failed.failure.message
+    assert failed.consistency is not None
+    assert failed.consistency.changes["accounts"] == failed.consistency.changes["history"] + 1
     # its figures were taken, and are kept
-    assert second.summary is not None
+    assert failed.summary is not None
     for text in (err, " ".join(out.split())):
         assert "the dataset is not consistent after the trial" in text
     page = next(tmp_path.glob("pgdyno-runs/*/report.html")).read_text()
@@ -187,7 +187,7 @@ def test_a_run_ended_in_the_midst_loses_nothing(
     process = start(environment, plan(method, scale=2))
     read_until(process, moment)
     process.send_signal(number)
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE_S)
     assert process.returncode != 0
     assert_the_next_run_is_well(environment, plan(method, scale=2), tmp_path)
 
@@ -211,15 +211,16 @@ def test_a_run_ended_while_it_copies_the_cluster_loses_nothing(
 ) -> None:
     place = "data.partial" if moment.startswith("bringing") else "snapshot.partial"
     process = start({**environment, "PATH": f"{slow_cp(scratch, place)}:{os.environ['PATH']}"}, plan("snapshot"))
-    deadline = time.monotonic() + 60
+
+    def has_begun() -> bool:
+        assert process.poll() is None, process.communicate()
+        return half_there(warm_home, place)
+
     try:
-        while not half_there(warm_home, place):
-            assert process.poll() is None, process.communicate()
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        wait_until(has_begun)
     finally:
         process.send_signal(number)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode != 0
     assert "Traceback" not in err
     # pgdyno ends the copy, unless it is killed: then the copy gets SIGINT from the kernel, which this one ignores
