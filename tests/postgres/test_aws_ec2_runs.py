@@ -161,7 +161,7 @@ def test_the_load_comes_from_two_hosts_and_one_is_lost(rented: Rented) -> None:
     (rented.folder / "own.lua").write_text(
         "require('beside')\n"
         "function thread_init() connection = sysbench.sql.driver():connect() end\n"
-        "function event() connection:query('SELECT ' .. beside()) end\n"
+        "function event() connection:query('SELECT ' .. beside() .. ' FROM pg_sleep(0.005)') end\n"
     )
     (rented.folder / "beside.lua").write_text("function beside() return sysbench.opt.threads end\n")
     text = plan.read_text().replace("clients = 1", "clients = 3")
