@@ -40,7 +40,7 @@ scripts = ["tpcb-like"]
 [sweep]
 clients = 3
 [trial]
-duration = "4s"
+duration = "{duration}"
 """
 
 
@@ -82,7 +82,7 @@ class Stage:
     server: OwnServer
     sshd: Sshd
 
-    def run(self, home: Home, folder: Path, ssh: Path | None = None) -> tuple[TrialRecord, str]:
+    def run(self, home: Home, folder: Path, ssh: Path | None = None, duration: str = "4s") -> tuple[TrialRecord, str]:
         """Runs a plan on the generator's host; returns its trial and the output. `ssh` is another file of host keys."""
         plan = PLAN.format(
             address=self.database.address,
@@ -91,6 +91,7 @@ class Stage:
             config=self.sshd.config,
             known_hosts=ssh or self.sshd.known_hosts,
             cache=self.sshd.cache,
+            duration=duration,
         )
         (folder / "far.toml").write_text(plan)
         done = self.pgdyno(home, folder, "run", "far.toml", "--no-preflight")
@@ -174,7 +175,7 @@ def test_a_host_whose_key_nobody_knows_keeps_no_trial_from_running(
     stage: Stage, warm_home: Home, tmp_path: Path
 ) -> None:
     (tmp_path / "known").touch()
-    trial, said = stage.run(warm_home, tmp_path, tmp_path / "known")
+    trial, said = stage.run(warm_home, tmp_path, tmp_path / "known", "2s")
     assert trial.outcome == "finished"
     assert trial.probe is not None
     assert trial.probe.over_ssh is not None

@@ -32,6 +32,7 @@ name = "tpcc"
 variant = "sql-pipelined"
 [sweep]
 clients = 4
+rate = 100
 [trial]
 warmup = "0.5s"
 duration = "2s"
