@@ -382,12 +382,15 @@ duration = "30s"
 checkpoint = false
 [sweep]
 clients = [1]
+rate = 200
 """
 RUN = """
 import sys
 from pgdyno.__main__ import main
+from pgdyno.experiment import servers
 from pgdyno.targets import connection, response_limits
 response_limits.ANSWER_S, connection.CONNECT_TIMEOUT_S, connection._PROOF_S = 4.0, 4, 1
+servers.BACK_WITHIN_S = 4.0
 sys.argv = ["pgdyno", *sys.argv[1:]]
 main()
 """
