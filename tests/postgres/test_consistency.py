@@ -121,7 +121,7 @@ def test_select_only_may_write_nothing(loaded: Server) -> None:
     execute(loaded, "INSERT INTO pgbench_history (tid, bid, aid, delta) VALUES (1, 1, 1, 0)")
     checked = prepare.check()
     assert checked is not None
-    assert checked.violations == ["the history has 1 new rows, although the scripts write none"]
+    assert checked.violations == ["the history has 1 new row, although the scripts write none"]
 
 
 def test_counts_alone_see_rows_and_not_sums(loaded: Server) -> None:

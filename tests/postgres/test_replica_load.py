@@ -93,7 +93,9 @@ def said(folder: RunFolder, trial: TrialRecord, place: int) -> list[dict[str, ob
 
 @pytest.mark.parametrize("version", ["18", "13"])
 def test_standbys_are_loaded_while_the_primary_is_measured(home: Home, tmp_path: Path, version: str) -> None:
-    trial, folder, shown = run(home, tmp_path, version)
+    # sessions that are long enough in the server to be seen there by a probe that looks 20 times per second
+    (tmp_path / "read.sql").write_text("SELECT count(*) FROM pgbench_branches;\nSELECT pg_sleep(0.005);\n")
+    trial, folder, shown = run(home, tmp_path, version, "read.sql")
     assert trial.outcome is Outcome.FINISHED, trial.failure
     assert trial.summary is not None
     # the primary's figures are its own
