@@ -22,9 +22,13 @@ from tests.postgres.test_tpcc_load import check, place_of
 from tests.waiting import PATIENCE_S, wait_until
 
 CLIENTS = 8
-EACH, SEED = 150, 5
-"""Transactions of each client: with this seed, a few of the 1,200 are orders that are to be rolled back."""
-VARIANTS = ("functions", "procedures", "sql", "sql-pipelined")
+EACH = 150
+"""Transactions of each client."""
+SEEDS = {"functions": 5, "procedures": 6, "sql": 7, "sql-pipelined": 8}
+"""With these, a few of the 1,200 transactions are orders that are to be rolled back. They differ, because a later test
+counts how often all loads together ordered each item.
+"""
+VARIANTS = tuple(SEEDS)
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,7 @@ def test_the_database_has_what_the_driver_counted(loaded: Loaded, variant: str) 
     place = loaded.place
     before, rollbacks = state(place), place.query(ROLLBACKS)[0][0]
     end = loaded.end(
-        f"--tpcc-variant={variant}", f"--transactions={EACH}", f"--random-seed={SEED}", "--tpcc-pauses=off"
+        f"--tpcc-variant={variant}", f"--transactions={EACH}", f"--random-seed={SEEDS[variant]}", "--tpcc-pauses=off"
     )
     after = state(place)
     tpcc = end["tpcc"]

@@ -81,7 +81,7 @@ def test_a_notebook_shows_runs_and_tables(run: Run) -> None:
     assert "<td>&lt;b&gt;&amp;</td><td></td><td>1 byte</td><td>a=1</td>" in shown
     assert "20 of 1,000 rows" in run.sql("SELECT * FROM range(1000)")._repr_html_()
     assert repr(run) == f"<pgdyno run {run.name}: 2 trials>"
-    assert repr(run.sql("SELECT 1 AS one")) == "<pgdyno table of 1 rows: one>"
+    assert repr(run.sql("SELECT 1 AS one")) == "<pgdyno table of 1 row: one>"
 
 
 def test_wrong_queries_and_missing_libraries_say_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
