@@ -336,12 +336,13 @@ def test_a_run_that_is_terminated_takes_its_servers_down_and_keep_keeps_them(ama
     assert "the servers stay for 2h" in amazon.pgdyno("run", "--resume", str(run.path), "--yes", "--keep", "2h")
     assert _gaps(run, 1) == {"cloudwatch": True, "insights": True, "log": False}
     assert _gaps(run, 2) == {"cloudwatch": False, "insights": False, "log": False}
-    assert len(amazon.simulator.left()) == 2
+    # an instance, its parameter group, and the schedule that deletes the instance after its expiry
+    assert len(amazon.simulator.left()) == 3
     assert "no resources of pgdyno found" in amazon.pgdyno("reap", "--expired")
-    assert len(amazon.simulator.left()) == 2
+    assert len(amazon.simulator.left()) == 3
     listed = amazon.pgdyno("reap", "--all", "--look")
     assert listed.count("until 20") == 1
-    assert listed.count("\n  ") == 2
+    assert listed.count("\n  ") == 3
     assert "this costs 0.2027 USD an hour" in listed
     made_by = listed.split()[1].rstrip(",")
     assert "removed: database instance" in amazon.pgdyno("reap", "--run", made_by)
