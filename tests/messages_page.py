@@ -45,7 +45,7 @@ SECTIONS = {
     "store": "Scripts that changed during a run",
     "live": "Requests of the live page",
     "targets": "Servers: how pgdyno found, rented, observed and removed them",
-    "importers": "Imports: what was assumed, and why a line is no result",
+    "importers": "Imports: what was assumed, and why a line is not a result",
     "fingerprint": "How two fingerprints differ",
     "report": "Notes of a report",
     "commands": "Comparisons, gates and prices",

@@ -33,6 +33,7 @@ from pgdyno.report.answers.noise import noise_line
 from pgdyno.report.answers.refusal import (
     Reason,
     reason_lines,
+    reason_notes,
     reasons_json,
     refusal_headline,
     refusal_lines,
@@ -40,7 +41,7 @@ from pgdyno.report.answers.refusal import (
     refused_markdown,
 )
 from pgdyno.report.costs import price_comparison_lines
-from pgdyno.report.terminal.text_drawing import printable, wrapped
+from pgdyno.report.terminal.text_drawing import wrapped
 
 _PERCENT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
 NARROWEST, WIDEST = 60, 120
@@ -107,17 +108,7 @@ def run_gate(
         _print_refusal(reasons, json=json)
         return ExitCode.INVALID
     # every output of a forced comparison names the reasons against it
-    forced = [
-        Message(
-            "forced",
-            "invalid: {run}: {rule}: {finding}",
-            run=printable(each.run),
-            rule=each.finding.rule,
-            finding=printable(each.finding.message),
-            finding_id=each.finding.id,
-        )
-        for each in reasons
-    ]
+    forced = reason_notes(reasons)
     all_arms = [replace(arms, notes=(*forced, *arms.notes)) for arms in runs.arms()]
     notes = runs.notes()
     if len(all_arms) != 1:

@@ -167,7 +167,7 @@ class Unread:
 
     line: int
     what: str | Message
-    """The line itself, or why it is no result."""
+    """The line itself, or why it is not a result."""
 
     @property
     def text(self) -> str:

@@ -57,7 +57,9 @@ class CostGuard:
         accrued = self.rental.accrued(now, Load(self._busy_since, RESERVE * self._needed_s(trial), idle_s))
         if accrued is None:
             raise StopRunError(
-                Message("price-unknown", "a price is unknown, so nobody knows when the run costs more than agreed")
+                Message(
+                    "price-unknown", "a price is unknown, so pgdyno cannot tell when the run costs more than agreed"
+                )
             )
         so_far, then = (self.renting.spent + each for each in accrued)
         if then > most:

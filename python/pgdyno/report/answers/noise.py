@@ -33,7 +33,7 @@ def _figures(run: RunSource) -> dict[int, float]:
 
 
 def noise_about(grade: NoiseGrade | None) -> str:
-    """Return the figure behind the letter."""
+    """Return the figure that the letter stands for."""
     if grade is None:
         return gettext("one trial per point does not show the noise")
     effect = percent(grade.detectable, plus=False)

@@ -8,6 +8,7 @@ from enum import StrEnum
 from xml.etree import ElementTree
 
 from pgdyno.audit import Finding
+from pgdyno.messages import Message
 from pgdyno.report.terminal.text_drawing import printable
 
 FORCE = "--force"
@@ -40,10 +41,23 @@ class Reason:
     grounds: Grounds = Grounds.AUDIT
 
 
-def reason_lines(reasons: Sequence[Reason]) -> list[str]:
+def reason_notes(reasons: Sequence[Reason]) -> list[Message]:
+    """Return each reason as a note of a comparison that was forced."""
     return [
-        f"invalid: {printable(each.run)}: {each.finding.rule}: {printable(each.finding.message)}" for each in reasons
+        Message(
+            "forced",
+            "invalid: {run}: {rule}: {finding}",
+            run=printable(each.run),
+            rule=each.finding.rule,
+            finding=printable(each.finding.message),
+            finding_id=each.finding.id,
+        )
+        for each in reasons
     ]
+
+
+def reason_lines(reasons: Sequence[Reason]) -> list[str]:
+    return [str(note) for note in reason_notes(reasons)]
 
 
 def refusal_lines(reasons: Sequence[Reason]) -> list[str]:
