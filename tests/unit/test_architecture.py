@@ -64,6 +64,8 @@ MAY_IMPORT = {
     "live": {"analyse", "fingerprint", "report", "store"},
     "watch": {"report", "run", "targets"},
     "metrics": {"analyse", "report", "run", "store"},
+    "capture": {"plan", "remote", "store", "targets"},
+    "synthesise": {"capture", "plan"},
 }
 
 ONLY_IN = {

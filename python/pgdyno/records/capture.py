@@ -1,0 +1,93 @@
+"""`capture.json`: what a capture saw, without any single statement.
+
+Times are microseconds since the start of the capture; distributions are of the time on the server.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from pgdyno.records.base import Instant, Record
+
+FORMAT = 1
+"""Version of the folder that this code writes."""
+CAPTURE_FILE, STATEMENTS_FILE = "capture.json", "capture.parquet"
+
+
+class Source(StrEnum):
+    """Where a capture comes from."""
+
+    LOG = "log"
+    STATEMENTS = "pg_stat_statements"
+
+
+class Values(StrEnum):
+    """What became of the constants and parameters."""
+
+    ANONYMISED = "anonymised"
+    """Text was replaced; types, lengths, and which values are equal are kept."""
+    KEPT = "kept"
+    UNKNOWN = "unknown"
+    """The source has none."""
+
+
+class LeftOut(Record):
+    """What a capture could not keep."""
+
+    reason: str
+    """An id, such as `copy-data`; `capture/left_out.py` has its sentence."""
+    count: int
+    """Statements, or lines if the reason concerns lines."""
+    first: str | None = None
+    """Where it was first seen: file and line."""
+
+
+class StatementClass(Record):
+    """Statements that differ in their constants only."""
+
+    text: str
+    """Normalised: constants are `$1`, `$2`, …"""
+    fingerprint: str | None = None
+    """libpg_query's; None if the parser refuses the text."""
+    calls: int
+    errors: int = 0
+    rows: int | None = None
+    """Rows returned or affected, in total; None if unknown."""
+    total_us: float | None = None
+    """Time on the server, in total; None if unknown."""
+    p50_us: float | None = None
+    p99_us: float | None = None
+
+
+class Wait(Record):
+    """The mean number of sessions in a state, from samples of pg_stat_activity."""
+
+    wait: str
+    """`CPU` for an active session that does not wait, else `type:event`."""
+    sessions: float
+
+
+class Capture(Record):
+    """Everything that capture.json says."""
+
+    format: int = FORMAT
+    source: Source
+    values: Values
+    database: str | None = None
+    server_version: str | None = None
+    began: Instant
+    span_us: int
+    sessions: int = 0
+    most_sessions: int = 0
+    """How many sessions were open at the busiest moment."""
+    transactions: int = 0
+    """Blocks, and statements outside of one."""
+    calls: int
+    """Statements of all classes."""
+    statements: list[StatementClass]
+    """Their order gives each class its number."""
+    waits: list[Wait] = Field(default_factory=list)
+    """Empty if pg_stat_activity was not sampled."""
+    left_out: list[LeftOut] = Field(default_factory=list)
