@@ -21,7 +21,7 @@ from programs import Kind, Limit, Load, Programs, Sample, Workload
 
 from pgdyno.host import describe_host
 
-RESULTS = Path(__file__).parent / "results"
+RESULT = Path(__file__).parent / "results" / "engine.json"
 
 Measure = Literal["cpu_us", "tps", "connect_ms", "peak_bytes"]
 
@@ -233,6 +233,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=5, help="rounds of each case")
     parser.add_argument("--scale", type=int, default=10)
     parser.add_argument("--only", default="", help="cases whose names hold this; then nothing is written")
+    parser.add_argument("--out", type=Path, default=RESULT, help=f"default: {RESULT.name} in results/")
     args = parser.parse_args()
     programs = Programs.find(args.pgbench)
     if programs.bare_loop is None:
@@ -260,8 +261,8 @@ def main() -> None:
         "scale": args.scale,
         "cases": rows,
     }
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "engine.json").write_text(json.dumps(result, indent=2) + "\n")
+    args.out.parent.mkdir(exist_ok=True)
+    args.out.write_text(json.dumps(result, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ from pgdyno.store.probe_tables import write_probed
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 
-RESULTS = Path(__file__).parent / "results"
+RESULT = Path(__file__).parent / "results" / "probe.json"
 VERSION = "18"
 WORKLOADS = ("select-only", "tpcb-like")
 WARMUP_S = 2
@@ -234,7 +234,7 @@ def result(comparison: Comparison, points: list[PointPairs], cost: Own, args: ar
         interval = compared.interval
         rows.append(
             {
-                "workload": pairs_of.label,
+                "workload": str(pairs_of.label),
                 "without_tps": [pairs_of.base[repeat] for repeat in pairs_of.repeats],
                 "with_tps": [pairs_of.other[repeat] for repeat in pairs_of.repeats],
                 "log_ratio": None if interval is None else [interval.low, interval.mean, interval.high],
@@ -263,6 +263,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=12, help="of each workload; fewer than 6 make no claim")
     parser.add_argument("--own-seconds", type=int, default=60, help="of the load over which the probe's cost is taken")
     parser.add_argument("--scale", type=int, default=10)
+    parser.add_argument("--out", type=Path, default=RESULT, help=f"default: {RESULT.name} in results/")
     parser.add_argument("--dry", action="store_true", help="write no results")
     args = parser.parse_args()
     settings = SETTINGS | {"max_connections": str(args.clients + 20)}
@@ -287,9 +288,9 @@ def main() -> None:
     comparison = compare([arms])[0]
     show(comparison, cost)
     if not args.dry:
-        RESULTS.mkdir(exist_ok=True)
         text = json.dumps(result(comparison, points, cost, args), indent=2)
-        (RESULTS / "probe.json").write_text(text + "\n")
+        args.out.parent.mkdir(exist_ok=True)
+        args.out.write_text(text + "\n")
 
 
 if __name__ == "__main__":

@@ -185,9 +185,7 @@ def _sample(program: Kind, text: str, cpu_s: float, peak_bytes: int) -> Sample:
     (connect_ms,) = _find(r"initial connection time = ([\d.]+) ms", text)
     # the bare loop has one thread and does not report it
     threads = re.search(r"number of threads: (\d+)", text)
-    return Sample(
-        tps, cpu_s * 1e6 / transactions, connect_ms, peak_bytes, p95_ms, int(threads[1]) if threads else None
-    )
+    return Sample(tps, cpu_s * 1e6 / transactions, connect_ms, peak_bytes, p95_ms, int(threads[1]) if threads else None)
 
 
 def _find(pattern: str, text: str) -> tuple[float, ...]:

@@ -42,6 +42,7 @@ LONG = (
     *(FAULTS_OF_ONE_MACHINE if HAS_NAMESPACES else ()),
     r"test_snapshot_methods.py::test_the_cluster_comes_back\[reflink\]",
     r"test_fuzz.py::.*\[long\]",
+    r"test_benchmarks.py::",
     r"test_store_azure.py::",
     r"test_pool.py::",
     r"test_catalogue_everywhere.py::",
