@@ -200,7 +200,7 @@ def _trial(
             path = quoted(str(writer.partial / f"{name}.parquet"))
             rows = query.format(trial=number, seconds=seconds + WARMUP_S)
             connection.execute(f"COPY ({rows}) TO {path} (FORMAT parquet, COMPRESSION zstd)")
-    writer.commit_tables(record, tables, settings, durable=False, probed=True)
+    writer.commit_tables(record, tables, settings, probed=True)
 
 
 def _interval(trial: int, second: int, phase: str, count: int, clients: int, latency: Latency) -> IntervalRow:

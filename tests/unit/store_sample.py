@@ -27,6 +27,7 @@ from pgdyno.store import RunData, RunFolder
 from pgdyno.store.cloud_metrics import stored_cloud
 from pgdyno.store.seconds import NO_SECONDS, PHASES, Seconds
 from pgdyno.store.trial_tables import IntervalRow
+from pgdyno.store.trial_writer import TrialTables, ingest
 from tests.unit.events_sample import Event, sample_events
 
 STARTED = datetime(2026, 11, 20, 10, 15, tzinfo=UTC)
@@ -86,6 +87,17 @@ def add_trial(
     if point is not None:
         record = record.model_copy(update={"point": point})
     return folder.begin_trial(record.slug).commit(record, events=events, settings=SETTINGS)
+
+
+def ingested(number: int, events: list[Event]) -> TrialTables:
+    """Returns all rows of trial `number`."""
+    batches = list(ingest(number, events))
+    return TrialTables(
+        [row for each in batches for row in each.intervals],
+        [row for each in batches for row in each.histograms],
+        [row for each in batches for row in each.statements],
+        [row for each in batches for row in each.events],
+    )
 
 
 def _summary(start: Event, end: Event) -> Summary:

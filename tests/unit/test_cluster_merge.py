@@ -18,8 +18,8 @@ from pgdyno.generators.merge_events import Event, Merger
 from pgdyno.generators.merge_figures import one_histogram
 from pgdyno.records import Outcome
 from pgdyno.run.run_trial import judge
-from pgdyno.store.trial_writer import ingest
 from tests.unit.events_sample import SampleError, sample_events
+from tests.unit.store_sample import ingested
 
 HOST = {
     "name": "generator-1",
@@ -81,7 +81,7 @@ def test_three_generators_are_one_trial(tmp_path: Path) -> None:
     assert result.generator is not None
     assert [host.heard_late_us for host in result.generator.hosts] == [2000] * 3
     assert result.generator.workers == 3
-    assert ingest(1, events).intervals
+    assert ingested(1, events).intervals
 
 
 def counts(blobs: Sequence[str]) -> list[tuple[int, int]]:

@@ -13,8 +13,8 @@ from hdrh.histogram import HdrHistogram
 from pgdyno.errors import StoreError
 from pgdyno.store.parquet import write_tables
 from pgdyno.store.trial_tables import TABLES, TOTAL, columns
-from pgdyno.store.trial_writer import ingest
 from tests.unit.events_sample import Event, SampleError, sample_events
+from tests.unit.store_sample import ingested
 
 RUN_FOLDER = Path(__file__).parents[2] / "docs" / "reference" / "run-folder.md"
 
@@ -29,7 +29,7 @@ def test_the_documented_columns_are_the_columns() -> None:
 
 def test_sums_over_seconds_are_the_totals_of_the_end() -> None:
     events = sample_events(8, 5, 4000, 500, scripts=2, errors=[SampleError(1, count=30, script=1)], warmup_s=2)
-    tables = ingest(7, events)
+    tables = ingested(7, events)
     end = events[-1]
     for script in (0, 1):
         rows = [row for row in tables.intervals if row.script == script and row.phase != "warm-up"]
@@ -51,14 +51,14 @@ def test_workers_may_become_more() -> None:
         interval["workers"] = [worker] * count
     added = {"event": "worker_added", "t_us": 9, "worker": 1, "from_us": 5, "giver": 0, "clients": 2, "cpu_share": 0.9}
     events.insert(events.index(intervals[1]), added)
-    tables = ingest(1, events)
+    tables = ingested(1, events)
     assert [row.worker_cpu_us for row in tables.intervals] == [250_000 * count for count in (1, 2, 3, 4)]
     told = next(row for row in tables.events if row.kind == "worker_added")
     assert json.loads(told.detail)["cpu_share"] == 0.9
 
 
 def test_histograms_decode_to_what_was_counted() -> None:
-    tables = ingest(1, sample_events(4, 3, 2000, 500, scripts=2))
+    tables = ingested(1, sample_events(4, 3, 2000, 500, scripts=2))
     intervals = {(row.second, row.script): row.succeeded for row in tables.intervals}
     totals = {}
     for row in tables.histograms:
@@ -76,7 +76,7 @@ def test_a_second_in_which_nothing_ended_is_zeros() -> None:
     events = sample_events(4, 3, 2000, 500, scripts=2)
     stalled = next(event for event in events if event["event"] == "interval" and event["seq"] == 1)
     stalled["scripts"] = []
-    rows = [row for row in ingest(1, events).intervals if row.second == 1]
+    rows = [row for row in ingested(1, events).intervals if row.second == 1]
     assert [(row.script, row.succeeded, row.p99_ns, row.clients) for row in rows] == [(0, 0, None, 4), (1, 0, None, 4)]
 
 
@@ -85,7 +85,7 @@ def test_a_second_with_failures_only_has_no_latency() -> None:
     script = events[2]["scripts"][0]
     script |= {"succeeded": 0, "failed": 9}
     del script["latency_ns"], script["histogram"]
-    tables = ingest(1, events)
+    tables = ingested(1, events)
     assert (tables.intervals[0].failed, tables.intervals[0].latency_sum_ns) == (9, None)
     assert 0 not in [row.second for row in tables.histograms]
 
@@ -93,7 +93,7 @@ def test_a_second_with_failures_only_has_no_latency() -> None:
 def test_statements_have_text_and_figures() -> None:
     events = sample_events(4, 2, 500, 900, scripts=2)
     events[-1]["scripts"][1]["statements"].pop(1)
-    rows = ingest(1, events).statements
+    rows = ingested(1, events).statements
     assert [(row.script, row.statement, row.line) for row in rows] == [
         (0, 1, 2),
         (1, 4, 5),
@@ -113,14 +113,14 @@ def test_statements_that_only_the_end_names_have_text_and_figures() -> None:
     events[0]["scripts"][0]["statements"] = []
     named = {"id": 2, "text": "SELECT ?", "executions": 5, "failures": 0, "retries": 0, "latency_ns": None}
     events[-1]["scripts"][0]["statements"] = [named]
-    (row,) = ingest(1, events).statements
+    (row,) = ingested(1, events).statements
     assert (row.statement, row.line, row.text, row.executions) == (2, 0, "SELECT ?", 5)
 
 
 def test_errors_and_unknown_events_are_kept_in_order() -> None:
     events = sample_events(4, 2, 500, 900, errors=[SampleError(0, count=2)])
     unknown: Event = {"event": "eclipse", "t_us": 99, "client": 3, "script": {"of": "the moon"}, "message": 5, "x": [1]}
-    rows = ingest(1, [*events[:2], unknown, *events[2:]]).events
+    rows = ingested(1, [*events[:2], unknown, *events[2:]]).events
     assert [row.kind for row in rows] == ["start", "connected", "eclipse", "error", "error", "end"]
     eclipse, error = rows[2], rows[3]
     assert (eclipse.t_us, eclipse.client, eclipse.script, eclipse.message) == (99, 3, None, "5")
@@ -133,7 +133,7 @@ def test_errors_and_unknown_events_are_kept_in_order() -> None:
 def test_a_stream_that_was_cut_gives_what_it_holds() -> None:
     events = sample_events(4, 3, 500, 900)
     for length in range(len(events)):
-        tables = ingest(1, events[:length])
+        tables = ingested(1, events[:length])
         assert len(tables.intervals) == sum(event["event"] == "interval" for event in events[:length])
         assert tables.statements == []
 
@@ -147,14 +147,14 @@ def test_an_engine_that_never_measured() -> None:
         "message": "no server",
         "cpu_us": None,
     }
-    (row,) = ingest(1, [failed]).events
+    (row,) = ingested(1, [failed]).events
     assert (row.kind, row.message) == ("end", "no server")
 
 
 def test_a_blob_that_is_no_base64_is_kept_as_it_came() -> None:
     events = sample_events(4, 1, 500, 900)
     events[2]["scripts"][0]["histogram"] = "HIST*"
-    assert ingest(1, events).histograms[0].histogram == b"HIST*"
+    assert ingested(1, events).histograms[0].histogram == b"HIST*"
 
 
 @pytest.mark.parametrize(
@@ -169,12 +169,12 @@ def test_a_blob_that_is_no_base64_is_kept_as_it_came() -> None:
 )
 def test_events_that_lack_something(event: Event) -> None:
     with pytest.raises(StoreError, match=f"the engine's {event['event']} event"):
-        ingest(1, [event])
+        ingested(1, [event])
 
 
 def test_text_that_utf8_cannot_hold(tmp_path: Path) -> None:
     events = sample_events(4, 1, 500, 900, errors=[SampleError(0, message="half \ud800 a pair\0")])
-    tables = ingest(1, events)
+    tables = ingested(1, events)
     write_tables(tmp_path, {"events": tables.events})
     assert [row.message for row in tables.events if row.kind == "error"] == ["half ? a pair\0"]
 
@@ -194,5 +194,5 @@ def test_a_second_knows_its_phase_of_the_plan() -> None:
     }
     # engines of before there were phases do not speak of them
     older = {name: value for name, value in event.items() if name != "phase_name"}
-    names = [row.phase_name for row in ingest(1, [event, older]).intervals]
+    names = [row.phase_name for row in ingested(1, [event, older]).intervals]
     assert names == ["rise", None]

@@ -11,9 +11,8 @@ from pgdyno.records import Point
 from pgdyno.store import RunFolder, load_run, query
 from pgdyno.store.parquet import quoted
 from pgdyno.store.trial_tables import TABLES, TOTAL, columns
-from pgdyno.store.trial_writer import ingest
 from tests.unit.events_sample import Event, SampleError, sample_events
-from tests.unit.store_sample import add_trial, sample_manifest
+from tests.unit.store_sample import add_trial, ingested, sample_manifest
 
 STREAMS: list[list[Event]] = [
     sample_events(4, 3, 500, 900, scripts=2, seed=1, errors=[SampleError(1, count=3), SampleError(2, sqlstate=None)]),
@@ -35,7 +34,7 @@ def test_every_row_comes_back_as_it_was(folder: RunFolder) -> None:
     assert data.manifest == folder.manifest
     assert [record.number for record in data.trials] == [1, 2]
     for number, events in enumerate(STREAMS, start=1):
-        rows = ingest(number, events)
+        rows = ingested(number, events)
         assert data.intervals(number) == rows.intervals
         assert data.statements(number) == rows.statements
         assert data.events(number) == rows.events
@@ -44,7 +43,7 @@ def test_every_row_comes_back_as_it_was(folder: RunFolder) -> None:
         assert data.histograms(number, totals=True) == [row for row in by_place if row.second == TOTAL]
         assert data.histograms(number, totals=False) == [row for row in by_place if row.second != TOTAL]
         assert data.histogram(number) == {row.script: row.histogram for row in by_place if row.second == TOTAL}
-    assert data.intervals() == ingest(1, STREAMS[0]).intervals + ingest(2, STREAMS[1]).intervals
+    assert data.intervals() == ingested(1, STREAMS[0]).intervals + ingested(2, STREAMS[1]).intervals
     assert [row.name for row in data.settings(1)] == ["fsync", "shared_buffers"]
     assert data.settings(1)[0].unit is None
 

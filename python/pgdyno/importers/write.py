@@ -147,7 +147,7 @@ def _write(gathered: Part, logs: Mapping[str, LogKind], into: Path, target: str 
 def _store(folder: RunFolder, trial: Trial) -> None:
     writer = folder.begin_trial(trial.record.slug)
     try:
-        writer.commit_tables(trial.record, trial.tables, durable=False)
+        writer.commit_tables(trial.record, trial.tables)
     except BaseException:
         writer.abandon()
         raise

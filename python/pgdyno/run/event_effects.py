@@ -41,12 +41,15 @@ class _Second:
 def with_effects(records: Sequence[EventRecord], events: Sequence[Event]) -> list[EventRecord]:
     """Adds to `records` the effects on the load after each event, from the engine's `events`."""
     start = next((event for event in events if event["event"] == "start"), None)
-    if start is None:
+    if start is None or all(record.began_s is None for record in records):
         return list(records)
     warmup_us = round(start["warmup_s"] * 1e6)
-    intervals = [event for event in events if event["event"] == "interval"]
-    seconds = [_second(event) for event in intervals]
-    lulls = _joined(tuple(lull) for event in intervals for lull in event.get("lulls_us", ()))
+    seconds, every_lull = [], []
+    for event in events:
+        if event["event"] == "interval":
+            seconds.append(_second(event))
+            every_lull += [tuple(lull) for lull in event.get("lulls_us", ())]
+    lulls = _joined(every_lull)
     begins = sorted(record.began_s * 1e6 + warmup_us for record in records if record.began_s is not None)
     before = _before(seconds, begins[0], has_phases=bool(start.get("phases"))) if begins else None
     outages = (events[-1].get("outages") or ()) if events[-1]["event"] == "end" else ()

@@ -132,10 +132,10 @@ class Injector:
                 self._threads.append(thread)
                 thread.start()
 
-    def put_among(self, events: Sequence[Event]) -> list[Event]:
+    def put_among(self, events: Sequence[Event]) -> Sequence[Event]:
         """Merges the plan's events into the engine's `events` by time; none follows its `end`."""
-        if self._clock is None:
-            return list(events)
+        if self._clock is None or not self._specs:
+            return events
         clock = self._clock
         return among(events, [_event(record, clock) for record in self.records if record.began_s is not None])
 

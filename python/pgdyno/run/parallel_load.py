@@ -10,10 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
-from pgdyno.errors import EngineError
+from pgdyno.errors import EngineError, StoreError
 from pgdyno.programs import Engine
 from pgdyno.records import Failure, FailureId, Outcome, Stage
-from pgdyno.run.process import STOP_S, Event, running_engine
+from pgdyno.run.process import STOP_S, Event, Spool, running_engine
 from pgdyno.run.run_trial import TrialResult, aborted, ends_client, judge
 
 CONNECT_S = 120.0
@@ -31,11 +31,11 @@ class ParallelLoad:
         environment: Mapping[str, str],
         folder: Path,
         log: Path,
+        spool: Spool,
     ) -> None:
         """`name` appears in errors; the other arguments are those of `run_trial`."""
         self.name = name
-        self.events: list[Event] = []
-        """The engine's events, complete after the block."""
+        self._spool = spool
         self._start = (engine, options, environment)
         self._folder = folder
         self._log = log
@@ -43,6 +43,7 @@ class ParallelLoad:
         self._is_stopping = False
         self._broken = False
         self._unreadable: EngineError | None = None
+        self._not_stored: StoreError | None = None
         self._code = 0
         self._contexts = ExitStack()
         self._thread = threading.Thread(target=self._listen, name=f"beside-{name}")
@@ -79,12 +80,22 @@ class ParallelLoad:
         return not self._broken
 
     @property
+    def events(self) -> Sequence[Event]:
+        """The engine's events, complete after the block."""
+        return self._spool.events
+
+    @property
     def broken(self) -> bool:
         """Whether clients have given up, or the engine has ended by itself."""
         return self._broken
 
     def failure(self) -> Failure | None:
-        """Returns why the trial is not valid next to this load, or None. Call it after the block."""
+        """Returns why the trial is not valid next to this load, or None. Call it after the block.
+
+        Raises StoreError if an event could not be stored.
+        """
+        if self._not_stored is not None:
+            raise self._not_stored
         if self._unreadable is not None:
             message = self._unreadable.message
             return self._named(Failure(stage=Stage.RUN, id=FailureId.EVENTS_UNREADABLE, message=message))
@@ -101,13 +112,16 @@ class ParallelLoad:
     def _listen(self) -> None:
         try:
             for event in self._stream:
-                self.events.append(event)
+                self._spool.append(event)
                 if ends_client(event):
                     self._broken = True
                 if event["event"] == "connected":
                     self._known.set()
         except EngineError as error:
             self._unreadable = error
+        except StoreError as error:
+            # it ends the run, and must do so from the run's own thread
+            self._not_stored = error
         finally:
             self._broken = self._broken or not self._is_stopping
             self._known.set()

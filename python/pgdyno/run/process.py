@@ -6,10 +6,12 @@ import json
 import os
 import signal
 import subprocess
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, Protocol, overload
 
 from pgdyno.errors import EngineError
 from pgdyno.programs import Engine
@@ -55,13 +57,60 @@ def understood(doing: str) -> Iterator[None]:
         ) from error
 
 
-def among(events: Sequence[Event], others: Sequence[Event]) -> list[Event]:
+class Spool(Protocol):
+    """Keeps the events of an engine."""
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """The events so far."""
+
+    def append(self, event: Event, /) -> None:
+        """Adds an event. Raises StoreError."""
+
+
+class MemorySpool:
+    """Keeps events in memory, which a trial of hours would fill."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def append(self, event: Event) -> None:
+        """Adds an event."""
+        self.events.append(event)
+
+
+def among(events: Sequence[Event], others: Sequence[Event]) -> Sequence[Event]:
     """Merges `others` into the engine's `events` by time; none follows its `end`.
 
-    An event of `others` follows an engine event of the same time.
+    An event of `others` follows an engine event of the same time. `events` may be on disk: the result reads them again.
     """
     last = len(events) - 1 if events and events[-1]["event"] == "end" else len(events)
-    return [*sorted([*events[:last], *others], key=lambda event: event["t_us"]), *events[last:]]
+    times = [event["t_us"] for event in chain(islice(events, last), others)]
+    order = array("q", sorted(range(len(times)), key=times.__getitem__))
+    # the end comes last, whatever its time
+    places = (place if place < last else last - place - 1 for place in order)
+    return _Merged(events, others, array("q", chain(places, range(last, len(events)))))
+
+
+class _Merged(Sequence[Event]):
+    """Two lists of events in one order."""
+
+    def __init__(self, events: Sequence[Event], others: Sequence[Event], places: Sequence[int]) -> None:
+        """Takes the place of each event in `events`; -1, -2… are the first, second… of `others`."""
+        self._events, self._others, self._places = events, others, places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, index: int) -> Event: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Event]: ...
+    def __getitem__(self, index: int | slice) -> Event | list[Event]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        place = self._places[index]
+        return self._events[place] if place >= 0 else self._others[-1 - place]
 
 
 STOP_S = 10.0

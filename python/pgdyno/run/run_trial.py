@@ -27,7 +27,7 @@ from pgdyno.records import (
 from pgdyno.run.engine import statement_counts, tpcc_figures
 from pgdyno.run.event_effects import with_effects
 from pgdyno.run.event_injection import Injector, failure_of_events
-from pgdyno.run.process import Event, Running, running_engine, understood
+from pgdyno.run.process import Event, MemorySpool, Running, Spool, running_engine, understood
 from pgdyno.units import counted
 
 
@@ -50,7 +50,8 @@ class TrialResult:
     """The raw record of a trial: the engine's events and their evaluation."""
 
     outcome: Outcome
-    events: list[Event]
+    events: Sequence[Event]
+    """May be on disk, until the trial is stored: each pass reads them again."""
     summary: Summary | None
     generator: Generator | None
     failure: Failure | None
@@ -70,16 +71,18 @@ def run_trial(
     must_stop: Callable[[], bool] = lambda: False,
     on_event: Callable[[Event], None] = lambda _event: None,
     running: Running = running_engine,
+    spool: Spool | None = None,
 ) -> TrialResult:
     """Runs the engine in `folder` with `options` and the server's `environment`; its standard error goes to `log`.
 
     `running` starts one engine here, or several elsewhere. `on_interval` is called once a second, `on_event` for every
     event; `injector` executes the plan's events. After more than `max_errors` failed transactions, without those due to
     an outage, the engine is told to stop, and the trial has failed. The engine is also told to stop if `must_stop`,
-    which is called once a second, returns True; the caller decides what that means. On any exception, including Ctrl-C,
-    engine and events are stopped before the exception propagates.
+    which is called once a second, returns True; the caller decides what that means. `spool` keeps the events, on disk
+    if the trial may be long. On any exception, including Ctrl-C, engine and events are stopped before the exception
+    propagates.
     """
-    events: list[Event] = []
+    spool = spool or MemorySpool()
     failed, stopped, asked_to_stop = 0, False, False
     injector = injector or Injector([], lambda _event, _cutoff: None)
     with (
@@ -88,7 +91,7 @@ def run_trial(
         injector,
     ):
         for event in stream:
-            events.append(event)
+            spool.append(event)
             with understood("follow the trial"):
                 injector.handle(event)
                 interval = _interval(event) if event["event"] == "interval" else None
@@ -105,7 +108,7 @@ def run_trial(
                 on_interval(interval)
         code = process.wait()
     with understood("evaluate the trial"):
-        return _result(judge(events, code, log), injector, failed, max_errors if stopped else None)
+        return _result(judge(spool.events, code, log), injector, failed, max_errors if stopped else None)
 
 
 def _result(result: TrialResult, injector: Injector, failed: int, max_errors: int | None) -> TrialResult:
@@ -149,7 +152,7 @@ def _interval(event: Event) -> Interval:
     )
 
 
-def judge(events: list[Event], exit_code: int, log: Path) -> TrialResult:
+def judge(events: Sequence[Event], exit_code: int, log: Path) -> TrialResult:
     """Evaluates an engine's `events`; `log` is its standard error. Raises EngineError."""
     start = next((event for event in events if event["event"] == "start"), None)
     connected = next((event for event in events if event["event"] == "connected"), None)
@@ -189,7 +192,7 @@ def _why_not_begun(end: Event) -> FailureId:
     return _REASONS.get(end.get("reason", ""), FailureId.NOT_BEGUN)
 
 
-def _failure(outcome: Outcome, events: list[Event], end: Event) -> Failure | None:
+def _failure(outcome: Outcome, events: Sequence[Event], end: Event) -> Failure | None:
     if outcome is Outcome.FAILED:
         return aborted(events, end)
     if outcome is Outcome.INTERRUPTED:
@@ -203,7 +206,7 @@ def ends_client(event: Event) -> bool:
     return event["event"] == "error" and str(event["consequence"]).startswith(("client", "conn"))
 
 
-def aborted(events: list[Event], end: Event) -> Failure:
+def aborted(events: Sequence[Event], end: Event) -> Failure:
     """Returns why clients gave up, from the first of them."""
     first = next(filter(ends_client, events), None)
     if first is None:
@@ -238,6 +241,7 @@ def _generator(
     start: Event, connected: Event | None, end: Event | None, exit_code: int, events: Sequence[Event]
 ) -> Generator:
     cpu = (end or {}).get("cpu_us") or {}
+    of_workers = [event for event in events if event["event"] in ("workers_chosen", "worker_added")]
     return Generator(
         version=start["pgdrive"],
         # an automatic number of workers gives its final value
@@ -249,12 +253,12 @@ def _generator(
         cpu_system_us=cpu.get("system"),
         workers_tried=[
             WorkersTried(workers=tried["workers"], tps=tried["tps"])
-            for event in events
+            for event in of_workers
             if event["event"] == "workers_chosen"
             for tried in event["tried"]
         ],
         worker_added=sum(
-            event["event"] == "worker_added" and event["from_us"] >= start["warmup_s"] * 1e6 for event in events
+            event["event"] == "worker_added" and event["from_us"] >= start["warmup_s"] * 1e6 for event in of_workers
         ),
         hosts=[GeneratorHost.model_validate(host) for host in (end or {}).get("generators") or ()],
     )

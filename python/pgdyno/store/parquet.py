@@ -6,7 +6,7 @@ Columns are passed as typed lists, which is a dozen times faster than a statemen
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -219,14 +219,44 @@ def write_tables(folder: Path, tables: Mapping[str, Sequence[Row]]) -> None:
                     _empty[name] = path.read_bytes()
 
 
+def write_batches(folder: Path, names: Iterable[str], batches: Iterable[Mapping[str, Sequence[Row]]]) -> None:
+    """Like `write_tables`, for the tables `names` whose rows come in `batches`, one of which is in memory at a time."""
+    with session() as connection:
+        types = {name: columns(TABLES[name]) for name in names}
+        for name, of_columns in types.items():
+            listed = ", ".join(f'"{column}" {sql_type}' for column, sql_type in of_columns.items())
+            connection.execute(f'CREATE TEMP TABLE "{name}" ({listed})')
+        for batch in batches:
+            for name, rows in batch.items():
+                if rows:
+                    path = folder / f"{name}.parquet"
+                    with storing("write", path):
+                        _execute(connection, f'INSERT INTO "{name}" SELECT', types[name], rows, "", path)
+        for name in types:
+            path = folder / f"{name}.parquet"
+            with storing("write", path):
+                connection.execute(f'COPY "{name}" TO {quoted(str(path))} {_FORMAT}')
+
+
+_FORMAT = "(FORMAT parquet, COMPRESSION zstd)"
+
+
 def _write(connection: duckdb.DuckDBPyConnection, path: Path, row: type[Row], rows: Sequence[Row]) -> None:
-    types = columns(row)
+    _execute(connection, "COPY (SELECT", columns(row), rows, f") TO {quoted(str(path))} {_FORMAT}", path)
+
+
+def _execute(
+    connection: duckdb.DuckDBPyConnection,
+    before: str,
+    types: Mapping[str, str],
+    rows: Sequence[Row],
+    after: str,
+    path: Path,
+) -> None:
+    """Execute a statement with the columns of `rows`, whose types are `types`, between `before` and `after`."""
     lists = ", ".join(f'unnest(${name}::{sql_type}[]) AS "{name}"' for name, sql_type in types.items())
     try:
-        connection.execute(
-            f"COPY (SELECT {lists}) TO {quoted(str(path))} (FORMAT parquet, COMPRESSION zstd)",
-            {name: [getattr(each, name) for each in rows] for name in types},
-        )
+        connection.execute(f"{before} {lists}{after}", {name: [getattr(each, name) for each in rows] for name in types})
     except (RuntimeError, UnicodeError, OverflowError) as error:
         # what DuckDB raises for a value that it cannot convert, such as an unpaired surrogate
         raise StoreError(f"cannot write {path}: a value is not of its column's type: {error}") from error

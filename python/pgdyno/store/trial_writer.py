@@ -7,21 +7,22 @@ import binascii
 import gzip
 import json
 import shutil
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
 
 from pgdyno.errors import StoreError
 from pgdyno.records import PlacedLines, TrialRecord
-from pgdyno.store.parquet import write_tables
+from pgdyno.store.event_spool import Event, EventSpool, event_line
+from pgdyno.store.parquet import write_batches, write_tables
 from pgdyno.store.probe_tables import write_probed
 from pgdyno.store.run_folder import RECORD, partial_path
-from pgdyno.store.safe_files import storing, sync, sync_tree, write_durably
-from pgdyno.store.trial_tables import TOTAL, EventRow, HistogramRow, IntervalRow, SettingRow, StatementRow
+from pgdyno.store.safe_files import open_new, storing, sync, sync_tree, write_durably
+from pgdyno.store.trial_tables import TOTAL, EventRow, HistogramRow, IntervalRow, Row, SettingRow, StatementRow
 
-Event = dict[str, Any]
-
+ROWS_AT_ONCE = 5_000
+"""Rows of a trial that are in memory at once while it is stored; with their histograms, some 20 MB."""
 _OF_EVENT = frozenset({"event", "t_us", "client", "script", "command", "sqlstate", "message"})
 """Fields with columns of their own."""
 _ELSEWHERE = {"start": frozenset({"scripts"}), "end": frozenset({"scripts", "histogram", "phases", "ledger"})}
@@ -37,9 +38,18 @@ class TrialTables:
     statements: list[StatementRow] = field(default_factory=list)
     events: list[EventRow] = field(default_factory=list)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the rows should be written before there are more."""
+        return len(self.intervals) + len(self.events) >= ROWS_AT_ONCE
 
-def ingest(trial: int, events: Iterable[Event]) -> TrialTables:
-    """Return the rows of trial number `trial`; a truncated stream yields what it contains.
+    def as_mapping(self) -> dict[str, Sequence[Row]]:
+        """Return the rows by the names of their tables."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+
+def ingest(trial: int, events: Iterable[Event]) -> Iterator[TrialTables]:
+    """Yield the rows of trial number `trial` in batches, at least one; a truncated stream yields what it contains.
 
     Every script has a row in every second, even if none of its transactions ended: a stall is zeros, not a gap. Raises
     StoreError for an event that lacks a required field.
@@ -47,6 +57,9 @@ def ingest(trial: int, events: Iterable[Event]) -> TrialTables:
     tables = TrialTables()
     scripts: list[Event] = []
     for event in events:
+        if tables.is_full:
+            yield tables
+            tables = TrialTables()
         kind = event.get("event")
         try:
             if kind == "interval":
@@ -61,7 +74,7 @@ def ingest(trial: int, events: Iterable[Event]) -> TrialTables:
             raise StoreError(
                 f"the engine's {kind} event at {event.get('t_us')} us cannot be stored: {error!r}"
             ) from error
-    return tables
+    yield tables
 
 
 def _interval(tables: TrialTables, trial: int, event: Event, known: Sequence[int]) -> None:
@@ -188,6 +201,7 @@ class TrialWriter:
         """Phases in the engine's format, if the plan has some."""
         self.probe_lines = self.partial / "probe.jsonl"
         """The probe's output; other probes add a suffix. The completed trial has it in tables."""
+        self._spools: list[EventSpool] = []
         with storing("make the folder", self.partial):
             if self.final.exists():
                 raise StoreError(f"cannot store trial {slug}: {self.final} exists already")
@@ -207,62 +221,82 @@ class TrialWriter:
         `events` are the engine's, parsed; `settings` are name, setting, unit and source of pg_settings; `probed` are
         the probes' files whose samples can be placed in time. Raises StoreError; the trial is then still partial.
         """
-        said = list(events)
-        rows = ingest(record.number, said)
+        with storing("write", self.partial), self._open_log("events") as log:
+            rows = ingest(record.number, _copied(events, log))
+            write_batches(self.partial, TrialTables().as_mapping(), (each.as_mapping() for each in rows))
         with storing("write", self.partial):
-            self.keep_events("events", said)
             if probed:
                 write_probed(self.partial, record.number, probed)
             for lines in self.partial.glob(f"{self.probe_lines.name}*"):
                 lines.unlink()
-        rows_of_settings = [SettingRow(record.number, *setting) for setting in settings]
-        return self.commit_tables(record, rows, rows_of_settings, probed=bool(probed))
+            for spool in self._spools:
+                spool.remove()
+        tables = {"settings": [SettingRow(record.number, *setting) for setting in settings]}
+        return self._complete(record, tables, is_durable=True, is_probed=bool(probed))
 
     def commit_tables(
-        self,
-        record: TrialRecord,
-        rows: TrialTables,
-        settings: Sequence[SettingRow] = (),
-        *,
-        durable: bool = True,
-        probed: bool = False,
+        self, record: TrialRecord, rows: TrialTables, settings: Sequence[SettingRow] = (), *, probed: bool = False
     ) -> Path:
         """Like `commit`, for existing rows, such as imported ones. Raises StoreError.
 
-        With `durable` false, the caller flushes many trials together. `probed`: the probe's tables are already written.
+        The caller flushes many trials together. `probed`: the probe's tables are already written.
         """
+        return self._complete(record, {**rows.as_mapping(), "settings": settings}, is_durable=False, is_probed=probed)
+
+    def _complete(
+        self, record: TrialRecord, tables: Mapping[str, Sequence[Row]], *, is_durable: bool, is_probed: bool
+    ) -> Path:
+        """Write the last tables and the record, and rename the folder; `is_probed` if the probe has its tables."""
+        unprobed: dict[str, Sequence[Row]] = {"series": [], "waits": [], "server_statements": []}
         with storing("write", self.partial):
-            tables = {name: getattr(rows, name) for name in ("intervals", "histograms", "statements", "events")}
-            tables["settings"] = settings
-            if not probed:
-                tables |= {"series": [], "waits": [], "server_statements": []}
-            write_tables(self.partial, tables)
+            write_tables(self.partial, {**tables, **({} if is_probed else unprobed)})
             content = (record.model_dump_json(indent=2) + "\n").encode()
-            if durable:
-                _write(self.partial / RECORD, content)
+            if is_durable:
+                with storing("write", self.partial / RECORD):
+                    write_durably(self.partial / RECORD, content)
                 sync_tree(self.partial)
             else:
                 (self.partial / RECORD).write_bytes(content)
             if self.final.exists():
                 raise StoreError(f"cannot store trial {self.slug}: {self.final} exists already")
             self.partial.rename(self.final)
-            if durable:
+            if is_durable:
                 sync(self.final.parent)
                 sync(self.partial.parent)
         return self.final
 
+    def spool(self, name: str) -> EventSpool:
+        """Create a file for the events of an engine while it runs; the completed trial has them in tables and logs.
+
+        Raises StoreError.
+        """
+        spool = EventSpool(self.partial / f"{name}.jsonl")
+        self._spools.append(spool)
+        return spool
+
     def abandon(self) -> None:
         """Remove the partial folder; a committed trial stays."""
+        for spool in self._spools:
+            spool.close()
         shutil.rmtree(self.partial, ignore_errors=True)
 
     def keep_events(self, name: str, events: Iterable[Event]) -> None:
         """Write `events` of an engine unchanged into `log/<name>.jsonl.gz`. Raises StoreError."""
-        text = "".join(json.dumps(event, separators=(",", ":")) + "\n" for event in events)
-        # without a timestamp, the same events give the same file
-        content = gzip.compress(text.encode(), compresslevel=5, mtime=0)
-        _write(self.log / f"{name}.jsonl.gz", content)
+        with self._open_log(name) as log:
+            for _ in _copied(events, log):
+                pass
+
+    @contextmanager
+    def _open_log(self, name: str) -> Iterator[gzip.GzipFile]:
+        """Yield the compressed file `log/<name>.jsonl.gz`, which the commit flushes to disk."""
+        path = self.log / f"{name}.jsonl.gz"
+        # without a name and a timestamp, the same events give the same file
+        with storing("write", path), open_new(path) as file, gzip.GzipFile("", "wb", 5, file, mtime=0) as log:
+            yield log
 
 
-def _write(path: Path, content: bytes) -> None:
-    with storing("write", path):
-        write_durably(path, content)
+def _copied(events: Iterable[Event], log: gzip.GzipFile) -> Iterator[Event]:
+    """Yield `events`, each after it was written to `log`."""
+    for event in events:
+        log.write(event_line(event))
+        yield event

@@ -48,9 +48,9 @@ def with_replicas(
         if all(connected):
             with watch:
                 result = load(lambda: any(each.broken for each, _ in replica_loads))
+    failure = next((why for why in (each.failure() for each, _ in replica_loads) if why is not None), None)
     for place, (each, _) in enumerate(replica_loads, start=1):
         writer.keep_events(f"replica-{place}-events", each.events)
-    failure = next((why for why in (each.failure() for each, _ in replica_loads) if why is not None), None)
     if failure is not None:
         result = failed_with(result, failure)
     assert result is not None
@@ -75,6 +75,8 @@ def _loads(
         options = replica_options(plan, trial.point, seed, clients, rate)
         log = writer.log / f"replica-{place + 1}-engine.log"
         environment = {**environments[place], "PGAPPNAME": sessions_name(context.folder.manifest, trial)}
-        each = ParallelLoad(names[place], context.engine, [*options, *scripts], environment, context.loaded.folder, log)
+        spool = writer.spool(f"replica-{place + 1}-events")
+        command = [*options, *scripts]
+        each = ParallelLoad(names[place], context.engine, command, environment, context.loaded.folder, log, spool)
         loads.append((each, clients))
     return loads

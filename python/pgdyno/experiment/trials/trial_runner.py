@@ -266,7 +266,7 @@ class TrialRunner:
             }
         )
         events = among(result.events, probed.events if probed else [])
-        # this takes less than a second, and DuckDB would turn the signal into an error of its own
+        # this takes less than a second for each hour, and DuckDB would turn the signal into an error of its own
         with signals_deferred():
             writer.commit(record, events=events, settings=ready.settings, probed=probed.files if probed else ())
         self._generators.learn(record)
@@ -317,6 +317,7 @@ class TrialRunner:
             on_event,
             # an event of the plan may silence the server
             running if plan.event else vigil.over(running),
+            writer.spool("events"),
         )
         if vigil.reason is not None:
             message = f"target {trial.server}: {vigil.reason}"

@@ -1,0 +1,149 @@
+"""Events of a trial on disk: they are read back as they came, and memory does not grow with the trial."""
+
+from __future__ import annotations
+
+import json
+import os
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pgdyno.errors import StoreError
+from pgdyno.programs import Engine
+from pgdyno.run.process import Event, among
+from pgdyno.run.run_trial import run_trial
+from pgdyno.store import RunFolder, load_run
+from pgdyno.store.event_spool import EventSpool
+from pgdyno.store.trial_writer import ROWS_AT_ONCE
+from tests.unit.events_sample import sample_events
+from tests.unit.store_sample import SETTINGS, ingested, sample_manifest, sample_record
+from tests.unit.test_hostile_events import Ended, ignore
+
+EVENTS = sample_events(4, 3, 500, 900)
+
+
+def spooled(path: Path, events: list[Event]) -> EventSpool:
+    spool = EventSpool(path)
+    for event in events:
+        spool.append(event)
+    return spool
+
+
+def test_events_are_read_back_as_they_came(tmp_path: Path) -> None:
+    spool = spooled(tmp_path / "events", EVENTS)
+    events = spool.events
+    assert list(events) == EVENTS
+    assert (len(events), events[0], events[-1], events[1:3]) == (len(EVENTS), EVENTS[0], EVENTS[-1], EVENTS[1:3])
+    with pytest.raises(IndexError):
+        events[len(EVENTS)]
+    spool.close()
+    assert list(events) == EVENTS
+
+
+def test_an_existing_file_is_not_opened(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "events").symlink_to(tmp_path / "mine")
+    spooled(tmp_path / "events", EVENTS).close()
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+def test_a_full_disk_is_an_error_of_the_store(tmp_path: Path) -> None:
+    spool = EventSpool(tmp_path / "events")
+    full = os.open("/dev/full", os.O_WRONLY)
+    os.dup2(full, spool._file.fileno())
+    os.close(full)
+    with pytest.raises(StoreError, match=r"cannot write .*events: no space left on device"):
+        spool.append(EVENTS[0])
+    spool.close()
+
+
+def test_others_are_merged_by_time_into_events_on_disk(tmp_path: Path) -> None:
+    errors: list[Event] = [{"event": "error", "t_us": at} for at in (30, 10)]
+    engine: list[Event] = [{"event": "start", "t_us": 0}, *errors, {"event": "end", "t_us": 20}]
+    others = [{"event": "mark", "t_us": at} for at in (99, 10)]
+    spool = spooled(tmp_path / "events", engine)
+    merged = among(spool.events, others)
+    assert [(each["event"], each["t_us"]) for each in merged] == [
+        ("start", 0),
+        ("error", 10),
+        ("mark", 10),
+        ("error", 30),
+        ("mark", 99),
+        ("end", 20),
+    ]
+    assert merged[-1] == engine[-1]
+    assert list(merged) == among(engine, others)[:]
+    spool.close()
+
+
+def longer(count: int) -> Iterator[Event]:
+    """Yields the events of a trial with `count` seconds."""
+    start, connected, *rest = EVENTS
+    interval = next(event for event in rest if event["event"] == "interval")
+    yield start
+    yield connected
+    for seq in range(count):
+        times = {"t_us": seq * 1_000_000, "from_us": seq * 1_000_000, "to_us": (seq + 1) * 1_000_000}
+        yield {**interval, **times, "seq": seq}
+    yield {**EVENTS[-1], "t_us": count * 1_000_000}
+
+
+def test_a_long_trial_needs_no_more_memory_than_a_short_one(tmp_path: Path) -> None:
+    """Both the load and the write: with the events in memory, an hour needs more than 40 MB."""
+
+    def peak_bytes(seconds: int) -> int:
+        folder = RunFolder.create(tmp_path, sample_manifest())
+        record = sample_record(1, EVENTS)
+        writer = folder.begin_trial(record.slug)
+
+        @contextmanager
+        def running(*_: object) -> Iterator[tuple[Any, Iterator[Event]]]:
+            yield Ended(), longer(seconds)
+
+        tracemalloc.start()
+        result = run_trial(
+            Engine(tmp_path / "pgdrive", "0.1.0"),
+            [],
+            {},
+            tmp_path,
+            writer.log / "engine.log",
+            ignore,
+            running=running,
+            spool=writer.spool("events"),
+        )
+        writer.commit(record, events=among(result.events, []), settings=SETTINGS)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert len(load_run(folder.path).intervals(1)) == seconds
+        return peak
+
+    # what a few batches of rows need, whatever the length
+    assert peak_bytes(7 * ROWS_AT_ONCE // 2) < 1.5 * peak_bytes(ROWS_AT_ONCE) + (4 << 20)
+
+
+def test_rows_of_several_batches_are_in_order(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, sample_manifest())
+    events = list(longer(ROWS_AT_ONCE + 100))
+    record = sample_record(1, EVENTS)
+    path = folder.begin_trial(record.slug).commit(record, events=events, settings=SETTINGS)
+    data, rows = load_run(folder.path), ingested(1, events)
+    assert data.intervals(1) == rows.intervals
+    assert data.histograms(1) == sorted(rows.histograms, key=lambda row: row.second)
+    assert data.events(1) == rows.events
+    assert data.statements(1) == rows.statements
+    assert not list(path.glob("*.jsonl"))
+
+
+def test_nothing_of_a_spool_is_left_after_a_trial(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, sample_manifest())
+    record = sample_record(1, EVENTS)
+    writer = folder.begin_trial(record.slug)
+    spool = writer.spool("events")
+    spool.append(EVENTS[0])
+    assert json.loads((writer.partial / "events.jsonl").read_text()) == EVENTS[0]
+    writer.abandon()
+    assert folder.partials() == []
