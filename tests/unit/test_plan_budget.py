@@ -163,6 +163,14 @@ def test_a_curve_keeps_both_ends_and_an_even_spread() -> None:
     assert [point.clients for point in thin(points, 5)] == [2, 6, 18, 54, 160]
 
 
+def test_of_a_curve_with_one_point_left_the_middle_stays() -> None:
+    """With one client a server is idle, and with the most it is overloaded."""
+    points = [Point(clients=clients, scale=1) for clients in (1, 2, 4, 8, 16, 32, 64, 128, 256)]
+    assert [point.clients for point in thin(points, 1)] == [16]
+    arms = [point.model_copy(update={"settings": {"work_mem": size}}) for size in ("4MB", "64MB") for point in points]
+    assert [point.clients for point in thin(arms, 2, fewest_clients=1)] == [16, 16]
+
+
 def test_one_client_belongs_to_the_curve_of_its_proportion() -> None:
     points = [Point(clients=clients, workers=max(1, clients // 2)) for clients in (1, 4, 16, 32, 48, 64, 80, 96)]
     assert [point.clients for point in thin(points, 3)][::2] == [1, 96]

@@ -78,17 +78,20 @@ def _evenly(items: list[T], count: int) -> list[T]:
 
 
 def _clients(curve: list[Point], count: int) -> list[Point]:
-    """Selects `count` points of a curve with evenly spaced clients on a logarithmic axis, including both ends."""
+    """Selects `count` points of a curve with evenly spaced clients on a logarithmic axis, including both ends.
+
+    A single one is in the middle of that axis: the fewest clients leave a server idle, and the most overload it.
+    """
     if count >= len(curve):
         return curve
     by_clients = sorted(curve, key=lambda point: point.clients)
     low, high = by_clients[0].clients, by_clients[-1].clients
-    if count <= 1 or low == high:
+    if low == high:
         return by_clients[len(by_clients) - count :]
     left = list(by_clients)
     chosen = []
     for place in range(count):
-        wanted = low * (high / low) ** (place / (count - 1))
+        wanted = low * (high / low) ** (place / (count - 1) if count > 1 else 0.5)
         nearest = min(left, key=lambda point: abs(point.clients - wanted))
         left.remove(nearest)
         chosen.append(nearest)
