@@ -52,13 +52,15 @@ class Room:
     """Free bytes where data directories are."""
     load_s_a_scale: float = LOAD_S_A_SCALE
     """The seconds to load a unit of pgbench's scale."""
-    spent_s: float = 0.0
-    """The part of `seconds` that the plan does not get: for starting, downloads and the report."""
+    used_s: float = 0.0
+    """The seconds that have passed. The next run does not need them: what was downloaded is kept."""
+    reserved_s: float = 0.0
+    """The seconds for the checks before the first trial and for the report."""
 
     @property
     def left_s(self) -> float:
         """The seconds for servers, loads and trials."""
-        return self.seconds - self.spent_s
+        return self.seconds - self.used_s - self.reserved_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ class Budget:
 
     def fit(self, used_s: float = 0.0) -> Fitted:
         """Reduces the plan until it fits into what is left after `used_s`. Raises UsageError."""
-        return fit(self.asked, replace(self.room, spent_s=used_s + STARTING_S + ENDING_S))
+        return fit(self.asked, replace(self.room, used_s=used_s, reserved_s=STARTING_S + ENDING_S))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +105,11 @@ def fit(plan: Plan, room: Room) -> Fitted:
         fitted = _fit_time(at_scale, room)
         if fitted is not None:
             return Fitted(fitted, [*said, *_differences(smaller, fitted), *_about_search(fitted)])
-    used = f", because {format_duration(used_s)} of it passed before" if (used_s := _used_s(room)) >= 1 else ""
+    used = f", because {format_duration(room.used_s)} of it passed before" if room.used_s >= 1 else ""
     raise UsageError(
         f"a budget of {format_duration(room.seconds)} is too small for {plan.name}{used}",
-        hint=_what_would_do(plan, room.spent_s - used_s + _least_s(_with_scales(smaller, 1), room)),
+        hint=_what_would_do(plan, room.reserved_s + _least_s(_with_scales(smaller, 1), room)),
     )
-
-
-def _used_s(room: Room) -> float:
-    """Returns the seconds that have passed, which the next run does not need: what it downloads is kept."""
-    return max(0.0, room.spent_s - STARTING_S - ENDING_S)
 
 
 def _what_would_do(plan: Plan, least_s: float) -> str:
