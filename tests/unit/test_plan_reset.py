@@ -111,7 +111,7 @@ def test_a_file_copy_method_needs_that_strategy(tmp_path: Path) -> None:
 @pytest.mark.parametrize("method", ["template", "snapshot", "reload"])
 def test_without_a_dataset_there_is_nothing_to_bring_back(tmp_path: Path, method: str) -> None:
     (found,) = problems(tmp_path, NO_DATASET + f'method = "{method}"')
-    assert found.message == f'"{method}" brings a dataset back, and dataset is none'
+    assert found.message == f'"{method}" restores a dataset, and the workload has none'
 
 
 def test_without_a_dataset_there_is_nothing_to_check(tmp_path: Path) -> None:

@@ -93,13 +93,13 @@ def check_reset(
 def _without_dataset(reset: Reset, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
     for name, target in targets.items():
         if isinstance(target, RentedTarget) and target.takes_snapshot:
-            message = "there is nothing to restore: the plan names no snapshot, and dataset is none"
+            message = "there is nothing to restore: the plan names no snapshot, and its workload has no dataset"
             yield document.problem(("target", name, "restore"), message, "name a snapshot, or remove it")
     if reset.method in ("template", "snapshot", "reload"):
-        message = f'"{reset.method}" brings a dataset back, and dataset is none'
+        message = f'"{reset.method}" restores a dataset, and the workload has none'
         yield document.problem(("reset", "method"), message, 'set dataset = "pgbench", or method = "none"')
     if reset.consistency in ("full", "counts"):
-        message = f'"{reset.consistency}" checks a dataset, and dataset is none'
+        message = f'"{reset.consistency}" checks a dataset, and the workload has none'
         yield document.problem(("reset", "consistency"), message, 'leave it out, or set consistency = "none"')
 
 
