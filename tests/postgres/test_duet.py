@@ -120,3 +120,24 @@ def test_a_trial_whose_partner_cannot_start_is_not_measured(warm_home: Home, tmp
     assert first.failure is not None
     assert first.failure.id == FailureId.PARTNER_FAILED
     assert first.failure.message.startswith("trial 2 of the same pair failed: ")
+
+
+def test_a_duet_stops_when_it_is_decided(warm_home: Home, tmp_path: Path, plan: Path) -> None:
+    """Both trials of a pair are left out, or none of them; a look follows each pair."""
+    (tmp_path / "one.sql").write_text("SELECT pg_sleep(current_setting('lab.ms')::float / 1000);\n")
+    text = PLAN.replace("repeats = 2", 'repeats = "6..9"').replace('"2s"', '"500ms"')
+    text = text.replace("fsync =", '"lab.ms" = "5", fsync =', 1)
+    text = text.replace("{ fsync =", '{ "lab.ms" = "25", fsync =')
+    plan.write_text(text)
+    done = pgdyno(warm_home, tmp_path, "run", str(plan))
+    assert done.returncode == ExitCode.OK, done.stderr
+    assert "b vs a at 1 client: -" in done.stderr
+    assert "6 of at most 9 pairs" in done.stderr
+    folder = the_run(tmp_path)
+    assert "stopped after 6 of at most 9 repeats: decided" in folder.manifest.notes
+    assert (folder.manifest.trials_planned, len(folder.manifest.order)) == (12, 18)
+    trials = folder.trials()
+    assert [trial.target for trial in trials] == ["a", "b", "b", "a"] * 3
+    assert all(trial.duet is not None and trial.duet.tps_ratio is not None for trial in trials)
+    again = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
+    assert "all 12 trials are stored" in again.stderr
