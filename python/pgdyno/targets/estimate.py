@@ -9,6 +9,7 @@ from datetime import date
 from enum import StrEnum
 from typing import Literal
 
+from pgdyno.messages import Message
 from pgdyno.plan.model import Plan
 from pgdyno.plan.targets import rented_targets
 from pgdyno.records.price import HOURS_A_YEAR, MONTHS_A_YEAR, Costs, Hourly, Monthly, PriceList
@@ -95,8 +96,8 @@ class Estimate:
     """Why the provider's price service gave no answer, or None."""
     most: float | None = None
     """The most that it may cost in USD, with the dearest choices; a run stops before it costs more. None if unknown."""
-    assumed: tuple[str, ...] = ()
-    """Assumptions behind items whose count nobody knows before the run, as sentences."""
+    assumed: tuple[Message, ...] = ()
+    """Assumptions behind items whose count nobody knows before the run."""
 
     @property
     def unknown(self) -> list[Item]:

@@ -122,7 +122,7 @@ def lines(found: Estimate) -> list[str]:
         said.append(f"{least} {about:.2f} {CURRENCY} for {lasts}, {found.hourly:.4f} an hour")
         if found.most is not None:
             said.append(f"at most {found.most:.2f} {CURRENCY}: a run stops before it costs more")
-    said += found.assumed
+    said += map(str, found.assumed)
     if found.asked is not None:
         said.append(f"prices are {found.source if found.is_listed else f'those of {found.source} on {found.asked}'}")
         said.append(f"without {', '.join(found.left_out)}")
@@ -186,7 +186,7 @@ def as_json(found: Estimate) -> dict[str, Any]:
         "total": found.total,
         "most": found.most,
         "items": [_item_json(each, found.provider) for each in found.items],
-        "assumed": list(found.assumed),
+        "assumed": [message_json(each) for each in found.assumed],
         "left_out": list(found.left_out),
         "notes": [message_json(each) for each in notes(found)],
     }

@@ -119,7 +119,9 @@ IO, MOST_IO = 1_000.0, 2_500.0
 A commit writes WAL in units of 4 kB, and a page that is not in memory is read. What a run really requests is measured
 while it runs.
 """
-ASSUMED_IO = f"the I/O is an assumption: {IO:,.0f} requests per processor and second of load"
+ASSUMED_IO = Message(
+    "io-assumed", "the I/O is an assumption: {rate:,} requests per processor and second of load", rate=round(IO)
+)
 _WRITTEN_BYTES, _READ_BYTES = 4096, 8192
 """The bytes of one request that writes, and of one that reads a page."""
 UNCOUNTED_S = 600.0
