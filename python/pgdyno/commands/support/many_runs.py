@@ -35,6 +35,8 @@ class Unread:
     message: str
     hint: str | None = None
     exit_code: ExitCode = ExitCode.STORE
+    names_place: bool = False
+    """Whether `message` contains the place."""
 
 
 @contextmanager
@@ -65,7 +67,10 @@ def each_run(way: Over, work: Callable[[str], Result], places: Iterable[str]) ->
     """Yields each of `places` in order, with the result of `work` or the reason why there is none."""
     places = list(places)
     for place, found in zip(places, way(partial(_attempt, work), places), strict=True):
-        yield place, Unread(place, f"cannot read {place}: {found.why}") if isinstance(found, Lost) else found
+        if isinstance(found, Lost):
+            yield place, Unread(place, f"cannot read {place}: {found.why}", names_place=True)
+        else:
+            yield place, found
 
 
 def _attempt(work: Callable[[str], Result], place: str) -> Result | Unread:
@@ -76,7 +81,8 @@ def _attempt(work: Callable[[str], Result], place: str) -> Result | Unread:
     except Exception as error:
         # one unusual run among thousands must not stop the others
         why = f"cannot work on {place}: {type(error).__name__}: {error}"
-        return Unread(place, why, "this is a bug in pgdyno; please report it, with this run", ExitCode.INTERNAL)
+        hint = "this is a bug in pgdyno; please report it, with this run"
+        return Unread(place, why, hint, ExitCode.INTERNAL, names_place=True)
 
 
 def say_unread(found: Sequence[Unread]) -> None:
@@ -84,7 +90,7 @@ def say_unread(found: Sequence[Unread]) -> None:
     console = Console(stderr=True, soft_wrap=True)
     for each in found:
         console.print("error: ", style="red", end="")
-        console.print("" if each.place in each.message else f"{each.place}: ", end="")
+        console.print("" if each.names_place else f"{each.place}: ", end="")
         console.print(each.message)
         if each.hint:
             console.print(f"hint: {each.hint}")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import Enum
 
 from pgdyno.errors import ExitCode, PgdynoError, StoreError
 from pgdyno.experiment.generators import Generators
@@ -28,8 +29,13 @@ from pgdyno.run import HookError
 from pgdyno.store import RunFolder, changed_script, load_run
 from pgdyno.units import counted, format_duration
 
-DONE = "came to its end"
-WITHIN_BUDGET = "completed within its budget"
+
+class Ending(Enum):
+    """How an attempt ended, with the predicate that the manifest keeps; that of a stop also says why."""
+
+    COMPLETE = "came to its end"
+    WITHIN_BUDGET = "completed within its budget"
+    STOPPED = "was stopped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +81,7 @@ class Course:
         so does StoreError if a trial cannot be stored.
         """
         reason = stopped = hint = None
-        ended = DONE
+        ending, why = Ending.COMPLETE, ""
         self._progress.run_began()
         try:
             try:
@@ -88,12 +94,12 @@ class Course:
                     reason, stopped, hint = stop.reason, stop.message, stop.hint
             self._cloud.collect()
             if reason is not None:
-                ended = f"was stopped: {reason}"
+                ending, why = Ending.STOPPED, f": {reason}"
                 self._progress.note(Message("stopped", "stopped: {reason}", reason=reason))
                 if hint is not None:
                     self._progress.show(f"hint: {hint}")
             elif self._left is not None and self._left.is_used_up and (dropped := self._missing()):
-                ended = WITHIN_BUDGET
+                ending = Ending.WITHIN_BUDGET
                 self._note_dropped(dropped, self._left.in_words)
         except BaseException as error:
             # nothing that fails here may hide `error`; a second interruption ends the collection
@@ -101,9 +107,9 @@ class Course:
                 with suppress(PgdynoError, KeyboardInterrupt, SystemExit):
                     self._cloud.collect_at_once()
             with suppress(StoreError):
-                self._close(_how(error))
+                self._close(Ending.STOPPED, _how(error))
             raise
-        self._close(ended)
+        self._close(ending, f"{ending.value}{why}")
         return Finished(self._context.folder, self._context.folder.trials(), stopped)
 
     def _run_trials(self, todo: Iterable[PlannedTrial]) -> Message | None:
@@ -177,22 +183,22 @@ class Course:
             self._progress.set_up(f"pausing {format_duration(seconds)}")
             time.sleep(seconds)
 
-    def _close(self, ended: str) -> None:
-        """Stop the servers, run after_run, write the end into the manifest."""
+    def _close(self, ending: Ending, words: str) -> None:
+        """Stop the servers, run after_run, and write the end into the manifest, in `words`."""
         folder = self._context.folder
         try:
             self._servers.close()
         finally:
             done, left = folder.trials(), self._missing()
-            outcome = _outcome(done, complete=not left, ended=ended)
-            if self._looks is not None and not left and ended == DONE:
+            outcome = _outcome(done, complete=not left, ending=ending)
+            if self._looks is not None and not left and ending is Ending.COMPLETE:
                 self._note_looks(self._looks)
             try:
                 self._run_last_hook(outcome)
             finally:
-                self._write_end(ended, outcome)
+                self._write_end(words, outcome)
             failed = sum(record.outcome is Outcome.FAILED for record in done)
-            if left and ended == WITHIN_BUDGET:
+            if left and ending is Ending.WITHIN_BUDGET:
                 self._progress.show(f"to measure what was left out: pgdyno run --resume {folder.path}")
             elif left:
                 redo = f"; with --redo-failed, {_trials(failed)} again, too" if failed else ""
@@ -261,8 +267,8 @@ def _how(error: BaseException) -> str:
     return f"failed: {error.message if isinstance(error, PgdynoError) else repr(error)}"
 
 
-def _outcome(done: Sequence[TrialRecord], *, complete: bool, ended: str) -> Outcome:
+def _outcome(done: Sequence[TrialRecord], *, complete: bool, ending: Ending) -> Outcome:
     if any(record.outcome is not Outcome.FINISHED for record in done):
         return Outcome.FAILED
-    is_finished = ended == WITHIN_BUDGET or (complete and ended == DONE)
+    is_finished = ending is Ending.WITHIN_BUDGET or (complete and ending is Ending.COMPLETE)
     return Outcome.FINISHED if is_finished else Outcome.INTERRUPTED
