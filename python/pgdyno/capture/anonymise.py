@@ -1,0 +1,218 @@
+"""Replaces text by other text of the same length and kind.
+
+Equal text stays equal, and different text different: a keyed permutation, a Feistel cipher of three rounds, adds to
+each letter within the letters and to each digit within the digits. The key is random and never written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import secrets
+from collections.abc import Callable
+from enum import Enum, auto
+
+
+class _Shape(Enum):
+    KEPT = auto()
+    UUID = auto()
+    HEX = auto()
+    INTEGER4 = auto()
+    INTEGER8 = auto()
+    JSON = auto()
+    ADDRESS = auto()
+    TEXT = auto()
+
+
+_NUMBER = r"[+-]?(?:0|[1-9]\d{0,8})(?:\.\d+)?(?:[eE][+-]?\d{1,3})?"
+_DATE = r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?: ?(?:Z|UTC|[+-]\d\d(?::?\d\d)?))?)?(?: BC)?"
+_TIME = r"\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:[+-]\d\d(?::?\d\d)?)?"
+_UNITS = r"(?:microsecond|millisecond|second|sec|minute|min|hour|day|week|mon|month|quarter|year|decade|century)s?"
+_INTERVAL = rf"(?:[+-]?\d+(?:\.\d+)? {_UNITS}|[+-]?{_TIME})(?: (?:[+-]?\d+(?:\.\d+)? {_UNITS}|[+-]?{_TIME}|ago))*"
+_WORDS = (
+    "true|false|t|f|yes|no|on|off|y|n|null|infinity|-infinity|nan|now|today|tomorrow|yesterday|epoch|utc|gmt|hex|base64"
+    f"|escape|utf8|utf-8|{_UNITS}|public|pg_catalog|simple|english"
+)
+_ITEM = rf'(?:"(?:{_DATE})"|{_DATE}|{_NUMBER}|NULL|)'
+_KEPT = re.compile(
+    rf"(?:{_NUMBER}|{_DATE}|{_TIME}|(?i:{_INTERVAL}|{_WORDS})"
+    # arrays and ranges of these
+    rf"|[\[({{]{_ITEM}(?:,{_ITEM})*[\])}}]|[\s!-/:-@\[-`{{-~]*)",
+    re.ASCII,
+)
+_UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+_HEX = re.compile(r"\\x(?:[0-9a-fA-F]{2})+")
+_INTEGER = re.compile(r"[+-]?[1-9]\d{9,18}", re.ASCII)
+_BYTE = r"(?:\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])"
+_ADDRESS = re.compile(rf"({_BYTE})\.({_BYTE})\.({_BYTE})\.({_BYTE})(/\d{{1,2}})?", re.ASCII)
+_JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"(\s*:)?', re.DOTALL)
+_DEEPEST_JSON = 2000
+"""Brackets that open: more could be too deep for the parser."""
+
+_LETTERS = 64
+"""Letters beyond ASCII change within as many, which need as many bytes each."""
+
+
+def _spans() -> list[tuple[int, int]]:
+    """Returns for each ASCII character the first of its kind, and how many there are: 1 for punctuation."""
+    spans = [(code, 1) for code in range(128)]
+    for first, count in ((ord("a"), 26), (ord("A"), 26), (ord("0"), 10)):
+        spans[first : first + count] = [(first, count)] * count
+    return spans
+
+
+_SPANS = _spans()
+_HEX_DIGITS = "0123456789abcdef"
+
+
+class Anonymiser:
+    """Replaces values with one key."""
+
+    def __init__(self, key: bytes | None = None) -> None:
+        """Draws a key unless a test gives one."""
+        self._key = key or secrets.token_bytes(16)
+
+    def value(self, text: str) -> str:
+        """Returns what stands for `text`, the value of a parameter or a constant."""
+        shape = _shape(text)
+        if shape is _Shape.KEPT:
+            return text
+        if shape is _Shape.JSON:
+            return _JSON_STRING.sub(self._json_string, text)
+        replace = self._REPLACE[shape]
+        found = replace(self, text)
+        # what is kept, or of another kind, must not stand for this: permute until it is of the same kind
+        while _shape(found) is not shape:
+            found = replace(self, found)
+        return found
+
+    def literal(self, literal: str) -> str:
+        """Returns what stands for `literal`, a constant in quotes as SQL writes it."""
+        quote = literal.find("'")
+        prefix, inner = literal[:quote].lower(), literal[quote + 1 : -1].replace("''", "'")
+        if prefix == "b":
+            return literal
+        if prefix == "x":
+            return f"{literal[: quote + 1]}{self._hex(inner)}'"
+        if prefix == "e":
+            inner = _ESCAPE.sub(_unescaped, inner)
+        elif prefix == "u&":
+            inner = re.sub(r"\\(?:[0-9A-Fa-f]{4}|\+[0-9A-Fa-f]{6})", "u", inner)
+        found = self.value(inner).replace("'", "''")
+        return f"{literal[: quote + 1]}{_escaped(found) if prefix == 'e' else found}'"
+
+    def _json_string(self, match: re.Match[str]) -> str:
+        if match[1] is not None:
+            # names of fields are part of the schema
+            return match[0]
+        found = self.value(json.loads(match[0], strict=False))
+        # half a character, which JSON may have, exists in escapes only
+        return json.dumps(found, ensure_ascii=re.search("[\ud800-\udfff]", found) is not None)
+
+    def _text(self, text: str) -> str:
+        return "".join(map(chr, self._permuted([ord(each) for each in text], _span)))
+
+    def _hex(self, text: str) -> str:
+        """Permutes the digits after `\\x`, and leaves other characters."""
+        head = "\\x" if text.startswith("\\x") else ""
+        places = [place for place in range(len(head), len(text)) if text[place].lower() in _HEX_DIGITS]
+        codes = [_HEX_DIGITS.index(text[place].lower()) for place in places]
+        found = list(text)
+        for place, code in zip(places, self._permuted(codes, lambda _: (0, 16)), strict=True):
+            found[place] = _HEX_DIGITS[code]
+        return "".join(found)
+
+    def _integer(self, text: str) -> str:
+        # the first digit stays, so that few tries give a number of the same type
+        sign = 1 if text[0] in "+-" else 0
+        return text[: sign + 1] + self._text(text[sign + 1 :])
+
+    def _address(self, text: str) -> str:
+        match = _ADDRESS.fullmatch(text)
+        assert match is not None
+        parts = self._permuted([int(match[place]) for place in range(1, 5)], _byte_span)
+        return ".".join(map(str, parts)) + (match[5] or "")
+
+    def _permuted(self, codes: list[int], span: Callable[[int], tuple[int, int]]) -> list[int]:
+        half = len(codes) // 2
+        left, right = codes[:half], codes[half:]
+        left = self._added(left, right, 1, span)
+        right = self._added(right, left, 2, span)
+        return self._added(left, right, 3, span) + right
+
+    def _added(
+        self, codes: list[int], other: list[int], turn: int, span: Callable[[int], tuple[int, int]]
+    ) -> list[int]:
+        if not codes:
+            return codes
+        seed = self._key + bytes((turn,)) + "".join(map(chr, other)).encode("utf-32-le", "surrogatepass")
+        # two bytes a character: 65,536 is so much larger than any span that all results are about as likely
+        stream = hashlib.shake_128(seed).digest(2 * len(codes))
+        found = []
+        for place, code in enumerate(codes):
+            first, count = span(code)
+            found.append(first + (code - first + stream[2 * place] * 256 + stream[2 * place + 1]) % count)
+        return found
+
+    _REPLACE = {  # noqa: RUF012 - never changes
+        _Shape.UUID: _hex,
+        _Shape.HEX: _hex,
+        _Shape.INTEGER4: _integer,
+        _Shape.INTEGER8: _integer,
+        _Shape.ADDRESS: _address,
+        _Shape.TEXT: _text,
+    }
+
+
+def _span(code: int) -> tuple[int, int]:
+    return _SPANS[code] if code < 128 else (code & -_LETTERS, _LETTERS)
+
+
+def _byte_span(number: int) -> tuple[int, int]:
+    """Numbers of as many digits."""
+    if number < 10:
+        return 0, 10
+    return (10, 90) if number < 100 else (100, 156)
+
+
+def _shape(text: str) -> _Shape:
+    if _KEPT.fullmatch(text):
+        return _Shape.KEPT
+    if text[0] in "{[" and _is_json(text):
+        return _Shape.JSON
+    if _INTEGER.fullmatch(text) and abs(int(text)) < 2**63:
+        return _Shape.INTEGER4 if abs(int(text)) < 2**31 else _Shape.INTEGER8
+    for shape, pattern in ((_Shape.UUID, _UUID), (_Shape.HEX, _HEX), (_Shape.ADDRESS, _ADDRESS)):
+        if pattern.fullmatch(text):
+            return shape
+    return _Shape.TEXT
+
+
+def _is_json(text: str) -> bool:
+    if text.count("{") + text.count("[") > _DEEPEST_JSON:
+        return False
+    try:
+        json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+_ESCAPE = re.compile(r"\\(?:[0-7]{1,3}|x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)", re.DOTALL)
+_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    text = match[0][1:]
+    if text[0] in "xuU" and len(text) > 1:
+        code = int(text[1:], 16)
+    elif text[0] in "01234567":
+        code = int(text, 8)
+    else:
+        return _ESCAPES.get(text, text)
+    return chr(code) if 0 < code < 0x110000 and not 0xD800 <= code < 0xE000 else "u"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\")

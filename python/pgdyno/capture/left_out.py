@@ -1,0 +1,74 @@
+"""What a capture could not keep: the reasons, and how often each occurred."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pgdyno.messages import Message
+from pgdyno.records.capture import LeftOut
+
+FILE_BITS = 40
+"""The place of an event is the number of its file and, in as many bits, the line."""
+_REASONS = {
+    message.id: message
+    for message in (
+        Message("copy-data", "COPY from the client: a log does not have its rows"),
+        Message("copy-file", "COPY from or to a file or a program of the server"),
+        Message(
+            "credentials", "statements that may hold a password: roles, servers, subscriptions, connection strings"
+        ),
+        Message("code", "text in dollar quotes, such as DO and function bodies: it cannot be anonymised"),
+        Message("not-anonymised", "text in quotes that are not balanced or not known: it cannot be anonymised"),
+        Message("no-parameters", "the log does not have the values of the parameters"),
+        Message("portal-fetch", "further rows of a statement that was executed before"),
+        Message("function-call", "function calls of the old fast-path protocol"),
+        Message("no-text", "times without a statement: log_duration without log_statement"),
+        Message("began-before", "began before the capture"),
+        Message("other-database", "statements of another database"),
+        Message("replication", "commands of replication connections"),
+        Message("background", "lines of background processes"),
+        Message("other-lines", "lines about something else than a statement, such as warnings and temporary files"),
+        Message("cut", "lines that are not whole: the log was cut"),
+        Message("too-long", "entries longer than 16 MiB"),
+        Message("nul-bytes", "lines with NUL bytes, which were removed"),
+        Message("not-utf8", "lines that are not UTF-8: the bytes were replaced"),
+        Message("clock-set-back", "times at which the server's clock was set back: later times were corrected"),
+        Message("no-begin", "transactions whose BEGIN is not in the log: it was cut, or the server logs a sample"),
+    )
+}
+"""By id. The last four and `cut` concern lines or transactions, the others statements."""
+
+
+def sentence(reason: str) -> str:
+    """Returns the sentence of the id `reason`; the id itself if a later version wrote it."""
+    return str(_REASONS[reason]) if reason in _REASONS else reason
+
+
+class Losses:
+    """Counts what is left out, and keeps the first place of each reason."""
+
+    def __init__(self, files: list[Path]) -> None:
+        """`files` are in their order."""
+        self.files = files
+        self._order = {path: number for number, path in enumerate(files)}
+        self._counts: dict[str, int] = {}
+        self._first: dict[str, tuple[int, int, Path]] = {}
+
+    def add(self, reason: str, path: Path, line: int, count: int = 1) -> None:
+        """Counts `count` of `reason`, the first of them at `line` of `path`."""
+        place = (self._order[path], line, path)
+        self._counts[reason] = self._counts.get(reason, 0) + count
+        self._first[reason] = min(place, self._first.get(reason, place))
+
+    def add_at(self, reason: str, place: int, count: int) -> None:
+        """Counts `count` of `reason`, the first of them at `place` of the events."""
+        number, line = divmod(place, 1 << FILE_BITS)
+        self.add(reason, self.files[number], line, count)
+
+    def records(self) -> list[LeftOut]:
+        """Returns the reasons, the most frequent first."""
+        return [
+            LeftOut(reason=reason, count=count, first=f"{path}:{line}")
+            for reason, count in sorted(self._counts.items(), key=lambda each: (-each[1], each[0]))
+            for _, line, path in [self._first[reason]]
+        ]

@@ -1,0 +1,139 @@
+"""The entries of a log as a table: DuckDB splits a block of them into columns that are the same for all formats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+
+from pgdyno.capture.log_files import NEWLINE, PART, RETURN, Block, LogFile, LogFormat
+from pgdyno.capture.log_prefix import MOST_HEADER
+from pgdyno.store.parquet import quoted
+
+_CSV_COLUMNS = (
+    "stamp", "role", "database", "pid", "remote", "key", "number", "tag", "started", "vxid", "xid", "severity",
+    "sqlstate", "message", "detail", "hint", "inner_query", "inner_place", "context", "query", "place", "location",
+    "application", "backend", "leader", "query_id",
+)  # fmt: skip
+"""Of PostgreSQL 14 and later; older versions lack the last ones."""
+_JSON_KEYS = {
+    "stamp": "timestamp", "database": "dbname", "pid": "pid", "key": "session_id", "started": "session_start",
+    "vxid": "vxid", "severity": "error_severity", "sqlstate": "state_code", "message": "message", "detail": "detail",
+    "query": "statement", "backend": "backend_type", "leader": "leader_pid",
+}  # fmt: skip
+UNKNOWN_SQLSTATE = "?????"
+"""Of an error in a log that does not say which."""
+_ZONES_H = {
+    "UTC": 0, "GMT": 0, "Z": 0, "WET": 0, "BST": 1, "IST": 5.5, "WEST": 1, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3,
+    "MSK": 3, "SAST": 2, "PKT": 5, "HKT": 8, "SGT": 8, "JST": 9, "KST": 9, "AWST": 8, "ACST": 9.5, "AEST": 10,
+    "AEDT": 11, "NZST": 12, "NZDT": 13, "NST": -3.5, "NDT": -2.5, "AST": -4, "ADT": -3, "EST": -5, "EDT": -4,
+    "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7, "AKST": -9, "AKDT": -8, "HST": -10,
+}  # fmt: skip
+"""Hours that abbreviations are ahead of UTC; others count as UTC, which shifts all times alike."""
+
+
+def load_entries(cursor: duckdb.DuckDBPyConnection, log: LogFile, block: Block, file: Path) -> list[int]:
+    """Fills the table `entry` of this session of DuckDB, through `file`; returns the lines that could not be read."""
+    file.write_text(block.text, encoding="utf-8", newline="")
+    size = file.stat().st_size + 4096
+    if log.format is LogFormat.CSV:
+        columns: tuple[str, ...] = ("line", *_CSV_COLUMNS)
+        dialect = "delim=',', quote='\"', escape='\"', null_padding=true, ignore_errors=true, strict_mode=false"
+    else:
+        columns = ("line", "text")
+        dialect = "delim='\x1f', quote='', escape='', ignore_errors=true, strict_mode=false"
+    types = ", ".join(f"'{name}': 'VARCHAR'" for name in columns)
+    source = (
+        f"read_csv({quoted(str(file))}, auto_detect=false, header=false, parallel=false, compression='none', {dialect},"
+        f" columns={{{types}}}, buffer_size={size}, max_line_size={size})"
+    )
+    cursor.execute(f"CREATE OR REPLACE TEMP TABLE entry AS {_common(log, source)}")
+    found = cursor.execute("SELECT count(*) FROM entry").fetchone()
+    assert found is not None
+    if found[0] == block.entries:
+        return []
+    readable = {line for (line,) in cursor.execute("SELECT line FROM entry").fetchall()}
+    mark = "," if log.format is LogFormat.CSV else "\x1f"
+    wanted = (each.partition(mark)[0] for each in block.text.split("\n"))
+    return [int(line) for line in wanted if line.isdigit() and int(line) not in readable] or [block.line]
+
+
+def _common(log: LogFile, source: str) -> str:
+    """Returns a query for the columns that all formats have, without entries whose time cannot be read."""
+    if log.format is LogFormat.CSV:
+        inner = f"SELECT * FROM {source}"
+    elif log.format is LogFormat.JSON:
+        inner = _json(source)
+    else:
+        inner = _stderr(log, source)
+    return f"""
+        SELECT line::BIGINT AS line, {_epoch_us("stamp")} AS logged_us, nullif(database, '[unknown]') AS database,
+               TRY_CAST(trim(pid) AS BIGINT) AS pid, nullif(key, '') AS key, {_epoch_us("started")} AS started,
+               TRY_CAST(split_part(vxid, '/', 1) AS BIGINT) AS process_number, severity, sqlstate, message, detail,
+               query, backend, nullif(leader, '') AS leader
+        FROM ({inner}) WHERE logged_us IS NOT NULL AND message IS NOT NULL AND TRY_CAST(line AS BIGINT) IS NOT NULL
+    """
+
+
+def _json(source: str) -> str:
+    paths = ", ".join(f"'$.{key}'" for key in _JSON_KEYS.values())
+    columns = ", ".join(f"found[{place}] AS {name}" for place, name in enumerate(_JSON_KEYS, 1))
+    return f"""
+        SELECT line, {columns} FROM (
+            SELECT line, CASE WHEN json_valid(text) THEN json_extract_string(text, [{paths}]) END AS found
+            FROM {source}
+        )
+    """
+
+
+def _stderr(log: LogFile, source: str) -> str:
+    prefix = log.prefix
+    assert prefix is not None
+    names = ["header", *prefix.groups, "severity"]
+    pattern = f"^({prefix.first_line()})"
+    listed = ", ".join(quoted(name) for name in names)
+    have = {name: f"nullif(head.{name}, '')" for name in prefix.groups}
+    # log_error_verbosity = verbose puts the code before the message
+    code = "regexp_extract(parts[1], '^([0-9A-Z]{5}): ', 1)"
+    return f"""
+        SELECT line, {have.get("stamp", "NULL")} AS stamp, {have.get("database", "NULL")} AS database,
+               {have.get("pid", "NULL")} AS pid, {have.get("key", "NULL")} AS key,
+               {have.get("started", "NULL")} AS started, {have.get("vxid", "NULL")} AS vxid, severity,
+               coalesce({have.get("sqlstate", "NULL")}, nullif({code}, ''), {quoted(UNKNOWN_SQLSTATE)}) AS sqlstate,
+               {_unmarked(f"CASE WHEN {code} = '' THEN parts[1] ELSE substr(parts[1], 8) END")} AS message,
+               {_unmarked(_part("DETAIL"))} AS detail, {_unmarked(_part("STATEMENT"))} AS query,
+               {have.get("backend", "NULL")} AS backend, {have.get("leader", "NULL")} AS leader
+        FROM (
+            SELECT line, head, head.severity AS severity,
+                   string_split(substr(text, length(head.header) + 1), '{PART}') AS parts
+            FROM (
+                SELECT line, text,
+                       regexp_extract(text[:{MOST_HEADER}], {quoted(pattern)}, [{listed}]) AS head FROM {source}
+            )
+        ) WHERE severity <> ''
+    """
+
+
+def _part(name: str) -> str:
+    return f"substr(list_filter(parts, lambda part: starts_with(part, '{name}:'))[1], {len(name) + 2})"
+
+
+def _unmarked(text: str) -> str:
+    return f"replace(replace({text}, '{NEWLINE}', chr(10)), '{RETURN}', chr(13))"
+
+
+def _epoch_us(stamp: str) -> str:
+    """Returns SQL for µs since 1970 of a time as PostgreSQL logs it; null if it is none."""
+    zone = f"CASE WHEN {stamp}[20] = '.' THEN substr({stamp}, 25) ELSE substr({stamp}, 21) END"
+    known = " ".join(f"WHEN '{name}' THEN {round(hours * 3600)}" for name, hours in _ZONES_H.items())
+    numeric = (
+        f"coalesce(TRY_CAST(({zone})[:3] AS INTEGER), 0) * 3600"
+        f" + CASE WHEN length({zone}) > 4 THEN coalesce(TRY_CAST(({zone})[1] || right({zone}, 2) AS INTEGER), 0) * 60"
+        " ELSE 0 END"
+    )
+    return f"""
+        CASE WHEN {stamp}[5] = '-' THEN
+            epoch_us(TRY_CAST(CASE WHEN {stamp}[20] = '.' THEN {stamp}[:23] ELSE {stamp}[:19] END AS TIMESTAMP))
+            - (CASE {zone} {known} ELSE {numeric} END) * 1000000
+        ELSE round(TRY_CAST({stamp} AS DOUBLE) * 1e6)::BIGINT END
+    """

@@ -1,0 +1,126 @@
+"""What the entries of a log say: statements that begin and end, errors, lock waits, connections.
+
+The messages are those of PostgreSQL's postgres.c, elog.c, proc.c and auto_explain.c, in English.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import duckdb
+
+
+class Kind(StrEnum):
+    """What an event is."""
+
+    SENT = "sent"
+    """A statement begins (log_statement)."""
+    DURATION = "duration"
+    """A statement that was logged before ends."""
+    DONE = "done"
+    """A statement ends, logged with its text."""
+    PARSE = "parse"
+    BIND = "bind"
+    ERROR = "error"
+    PLAN = "plan"
+    """auto_explain: the plan of a statement that has just ended."""
+    WAITING = "waiting"
+    """A statement still waits for a lock."""
+    ACQUIRED = "acquired"
+    """It got the lock."""
+    RECEIVED = "received"
+    """A process begins to serve a connection, whose database is not known yet."""
+    CONNECT = "connect"
+    DISCONNECT = "disconnect"
+
+
+_PARAMETER = r"\$[0-9]+ = (NULL|''(?:[^'']|'''')*'')"
+
+_EVENTS = rf"""
+CREATE OR REPLACE TEMP TABLE event AS
+WITH timed AS (
+    SELECT *, CASE WHEN starts_with(message, 'duration: ') THEN strpos(message, ' ms') ELSE 0 END AS cut,
+           backend IN ('walsender', 'parallel worker') OR leader IS NOT NULL AS is_helper
+    FROM entry
+), said AS (
+    SELECT *, round(TRY_CAST(message[11:cut - 1] AS DOUBLE) * 1000)::BIGINT AS us,
+           CASE WHEN cut = 0 THEN message ELSE substr(message, cut + 5) END AS tail
+    FROM timed
+), named AS (
+    SELECT *,
+           CASE WHEN severity IN ('ERROR', 'FATAL', 'PANIC') THEN '{Kind.ERROR}'
+                WHEN starts_with(tail, 'statement: ') OR starts_with(tail, 'execute ')
+                    THEN CASE WHEN us IS NULL THEN '{Kind.SENT}' ELSE '{Kind.DONE}' END
+                WHEN us IS NOT NULL AND tail = '' THEN '{Kind.DURATION}'
+                WHEN us IS NOT NULL AND starts_with(tail, 'parse ') THEN '{Kind.PARSE}'
+                WHEN us IS NOT NULL AND starts_with(tail, 'bind ') THEN '{Kind.BIND}'
+                WHEN us IS NOT NULL AND starts_with(tail, 'plan:') THEN '{Kind.PLAN}'
+                WHEN regexp_matches(message, '^process [0-9]+ still waiting for ') THEN '{Kind.WAITING}'
+                WHEN regexp_matches(message, '^process [0-9]+ acquired ') THEN '{Kind.ACQUIRED}'
+                WHEN starts_with(message, 'connection received: ') THEN '{Kind.RECEIVED}'
+                WHEN starts_with(message, 'connection authorized: ') THEN '{Kind.CONNECT}'
+                WHEN starts_with(message, 'disconnection: ') THEN '{Kind.DISCONNECT}'
+           END AS kind,
+           CASE WHEN starts_with(tail, 'statement: ') THEN 12
+                WHEN kind IN ('{Kind.SENT}', '{Kind.DONE}', '{Kind.PARSE}', '{Kind.BIND}')
+                    THEN strpos(tail, ': ') + 2 END AS text_from
+    FROM said
+)
+SELECT line, logged_us, coalesce(key, pid::VARCHAR) AS key, pid, started, process_number, kind, us,
+       coalesce(database, CASE WHEN kind = '{Kind.CONNECT}'
+                          THEN regexp_extract(message, ' database=(.*?)(?: application_name=.*| SSL .*| GSS .*)?$', 1)
+                          END) AS database,
+       CASE WHEN text_from <> 12 OR NOT starts_with(tail, 'statement: ') THEN
+           CASE WHEN text_from IS NOT NULL
+                THEN replace(split_part(tail[strpos(tail, ' ') + 1:text_from - 3], '/', 1), '<unnamed>', '') END
+       END AS name,
+       CASE WHEN kind = '{Kind.ERROR}' THEN query ELSE substr(tail, text_from) END AS sql,
+       CASE WHEN name IS NOT NULL THEN
+           list_transform(
+               regexp_extract_all(regexp_replace(coalesce(detail, ''), '^[Pp]arameters: ', ''), '{_PARAMETER}', 1),
+               lambda each: CASE WHEN each <> 'NULL' THEN replace(each[2:-2], '''''', '''') END)
+       END AS parameters,
+       CASE WHEN kind = '{Kind.ERROR}' THEN nullif(sqlstate, '00000') END AS sqlstate,
+       CASE WHEN kind IN ('{Kind.WAITING}', '{Kind.ACQUIRED}')
+            THEN round(TRY_CAST(regexp_extract(message, ' after ([0-9.]+) ms', 1) AS DOUBLE) * 1000)::BIGINT
+       END AS lock_us,
+       CASE WHEN kind = '{Kind.PLAN}' THEN {{plan_rows}} END AS rows,
+       CASE WHEN is_helper THEN CASE WHEN backend = 'walsender' THEN 'replication' ELSE 'background' END
+            WHEN starts_with(tail, 'execute fetch from ') THEN 'portal-fetch'
+            WHEN starts_with(tail, 'fastpath function call: ') THEN 'function-call'
+            WHEN starts_with(message, 'received replication command: ') THEN 'replication'
+            WHEN kind = '{Kind.ERROR}' AND query IS NULL THEN 'other-lines'
+            WHEN kind IS NOT NULL THEN NULL
+            WHEN starts_with(message, 'connection ') THEN 'connection'
+            WHEN backend IS NOT NULL AND backend <> 'client backend' THEN 'background'
+            ELSE 'other-lines' END AS reason
+FROM named
+"""
+_PLAN_ROWS = r"""
+    CASE WHEN regexp_matches(tail, '"Plan": \{') THEN
+        CASE WHEN regexp_extract(tail, '"Node Type": "(\w+)"', 1) <> 'ModifyTable'
+             THEN TRY_CAST(regexp_extract(tail, '"Actual Rows": ([0-9]+)', 1) AS BIGINT) END
+    WHEN NOT regexp_matches(tail, '\n *(?:Insert|Update|Delete|Merge) on [^\n]*\(cost=')
+        THEN TRY_CAST(regexp_extract(tail, '\(actual (?:time=[0-9.]+ )?rows=([0-9]+)', 1) AS BIGINT) END
+"""
+_LEFT = """
+SELECT reason, count(*), min(line) FROM event
+WHERE reason NOT IN ('connection', 'portal-fetch', 'function-call') OR kind IN ('sent', 'done') GROUP BY reason
+"""
+
+
+def load_events(cursor: duckdb.DuckDBPyConnection) -> list[tuple[str, int, int]]:
+    """Fills the table `event` from `entry`; returns what is left out: reasons, counts, and first lines."""
+    cursor.execute(_EVENTS.format(plan_rows=_PLAN_ROWS))
+    left = cursor.execute(_LEFT).fetchall()
+    cursor.execute("DELETE FROM event WHERE reason IS NOT NULL OR key IS NULL")
+    return [(str(reason), int(count), int(line)) for reason, count, line in left if reason is not None]
+
+
+def server_version(cursor: duckdb.DuckDBPyConnection) -> str | None:
+    """Returns the version that the server logs when it starts; None if it is not in the table `entry`."""
+    row = cursor.execute(
+        "SELECT max(regexp_extract(message, '^starting PostgreSQL ([0-9][^ ]*)', 1)) FROM entry"
+        " WHERE starts_with(message, 'starting PostgreSQL ')"
+    ).fetchone()
+    return str(row[0]) if row is not None and row[0] else None

@@ -1,0 +1,249 @@
+"""The files of a log: their format, their order, and their entries, a block at a time."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from pgdyno.capture.left_out import Losses
+from pgdyno.capture.log_prefix import LinePrefix, recognised, without_groups
+from pgdyno.errors import UsageError
+from pgdyno.store.safe_files import storing
+
+BLOCK_BYTES = 8 << 20
+"""Read at once."""
+LONGEST_BYTES = 16 << 20
+"""An entry that is longer is left out: each may be in memory several times."""
+_HEAD_BYTES = 1 << 20
+PLACE_MARK = "\x1f"
+"""Between the line's number and the entry in the files that DuckDB reads; logs do not use it."""
+NEWLINE, PART, RETURN = "\x01", "\x02", "\x03"
+"""Stand for a newline within an entry, the beginning of another part of it, and a carriage return."""
+
+_STAMP = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
+_CSV_START = rf'{_STAMP}\.\d{{3}} [^ ,"\n]{{1,40}},(?:"(?:[^"]|"")*")?,(?:"(?:[^"]|"")*")?,\d*,'
+_JSON_START = r'\{"timestamp":'
+
+
+class LogFormat(StrEnum):
+    """What PostgreSQL calls it in `log_destination`."""
+
+    CSV = "csvlog"
+    JSON = "jsonlog"
+    STDERR = "stderr"
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A file of a log."""
+
+    path: Path
+    size_bytes: int
+    format: LogFormat
+    prefix: LinePrefix | None
+    """Of the format stderr."""
+    began: str
+    """The first time in it, as it is written."""
+
+    @property
+    def start(self) -> str:
+        """A pattern of the beginning of an entry."""
+        if self.prefix is not None:
+            return self.prefix.first_line()
+        return _CSV_START if self.format is LogFormat.CSV else _JSON_START
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some entries of a file, each in a line of `text` after the number of its first line."""
+
+    text: str
+    entries: int
+    line: int
+    """The first of the block."""
+    end_bytes: int
+    """How much of the file was read, as far as the file is not compressed."""
+
+
+# ---- which files ----
+
+
+def log_files(paths: Sequence[Path], prefix: str | None) -> list[LogFile]:
+    """Returns the logs at `paths` in the order of their first times, without empty files.
+
+    Raises UsageError if one is no log, or if they cannot be one log; StoreError if one cannot be read.
+    """
+    given = LinePrefix.of(prefix) if prefix is not None else None
+    found = [log for path in dict.fromkeys(paths) if (log := _recognised(path, given)) is not None]
+    if not found:
+        named = ", ".join(map(str, paths)) or "no file"
+        raise UsageError(f"nothing to capture: {named} is empty", hint="name the files that the server writes to")
+    formats = {each.format: each.path for each in found}
+    if len(formats) > 1:
+        both = " and ".join(f"{path} ({name})" for name, path in list(formats.items())[:2])
+        raise UsageError(
+            f"{both} differ in format: if the server writes both, each statement is in both",
+            hint="name the files of one format, csvlog if there is a choice",
+        )
+    return sorted(found, key=lambda each: (each.began, str(each.path)))
+
+
+def _recognised(path: Path, given: LinePrefix | None) -> LogFile | None:
+    with open_log(path) as file, storing("read", path):
+        head = file.read(_HEAD_BYTES).decode("utf-8", "replace").replace("\0", "")
+    size = path.stat().st_size
+    if not head.strip():
+        return None
+    csv_start = re.search(rf"^({_STAMP}){_CSV_START.removeprefix(_STAMP)}", head, re.MULTILINE)
+    if csv_start:
+        return LogFile(path, size, LogFormat.CSV, None, csv_start[1])
+    json_start = re.search(rf'^{_JSON_START}"({_STAMP})', head, re.MULTILINE)
+    if json_start:
+        return LogFile(path, size, LogFormat.JSON, None, json_start[1])
+    prefix = given or recognised(head)
+    first = re.search(f"^{prefix.first_line()}", head, re.MULTILINE) if prefix is not None else None
+    if prefix is None or first is None:
+        raise _unknown(path, head, given)
+    return LogFile(path, size, LogFormat.STDERR, prefix, first[prefix.groups.index("stamp") + 1])
+
+
+def _unknown(path: Path, head: str, given: LinePrefix | None) -> UsageError:
+    line = next((number for number, text in enumerate(head.splitlines(), 1) if text.strip()), 1)
+    if given is not None:
+        return UsageError(
+            f"{path}:{line}: no line begins with the prefix {given.text!r} and a severity",
+            hint="give the server's log_line_prefix (SHOW log_line_prefix) with --prefix",
+        )
+    return UsageError(
+        f"{path}:{line}: this is no csvlog, no jsonlog, and no log with a usual log_line_prefix",
+        hint="for another prefix, give the server's log_line_prefix (SHOW log_line_prefix) with --prefix",
+    )
+
+
+def open_log(path: Path) -> BinaryIO:
+    """Opens a log, and decompresses it if its name ends in .gz. Raises UsageError unless it is a file; StoreError."""
+    with storing("read", path):
+        # opening a pipe would wait for its writer
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        kind = "a folder" if path.is_dir() else "not a file"
+        hint = f"name its files: {path}/*.csv" if path.is_dir() else "copy its content to a file first"
+        raise UsageError(f"cannot read {path}: it is {kind}", hint=hint)
+    file = open(handle, "rb")  # noqa: PTH123, SIM115 - of what is open already; the caller closes it
+    return cast("BinaryIO", gzip.GzipFile(fileobj=file)) if path.suffix == ".gz" else file
+
+
+# ---- their entries ----
+
+
+def blocks(log: LogFile, losses: Losses) -> Iterator[Block]:
+    """Yields the entries of `log`; what cannot be read is added to `losses`. Raises StoreError."""
+    with open_log(log.path) as file, storing("read", log.path):
+        for line, data, is_rest in _runs(file, re.compile(log.start.encode()), log, losses):
+            text = _decoded(data, log, line, losses)
+            entries = _entries(text, log, line, is_rest, losses)
+            raw = getattr(file, "fileobj", None) or file
+            yield Block("\n".join(entries), len(entries), line, raw.tell())
+
+
+def _runs(file: BinaryIO, start: re.Pattern[bytes], log: LogFile, losses: Losses) -> Iterator[tuple[int, bytes, bool]]:
+    """Yields runs of whole entries: the number of the first line, the bytes, and whether they begin with the rest of
+    an entry that was left out.
+    """
+    rest, line, is_rest = b"", 1, False
+    while chunk := _chunk(file, log, line, losses):
+        rest += chunk
+        at = _last_start(rest, start)
+        if at > 0:
+            yield line, rest[:at], is_rest
+            line, rest, is_rest = line + rest.count(b"\n", 0, at), rest[at:], False
+        elif len(rest) > LONGEST_BYTES:
+            if not is_rest:
+                losses.add("too-long", log.path, line)
+            # its last line may be the beginning of another entry
+            end = max(rest.rfind(b"\n") + 1, len(rest) - BLOCK_BYTES)
+            line, rest, is_rest = line + rest.count(b"\n", 0, end), rest[end:], True
+    if rest:
+        yield line, rest, is_rest
+
+
+def _chunk(file: BinaryIO, log: LogFile, line: int, losses: Losses) -> bytes:
+    try:
+        return file.read(BLOCK_BYTES)
+    except (EOFError, gzip.BadGzipFile):
+        # a compressed file that was cut
+        losses.add("cut", log.path, line)
+        return b""
+
+
+def _last_start(data: bytes, start: re.Pattern[bytes]) -> int:
+    """Returns where the last entry in `data` begins; 0 if there is none but the first."""
+    end = len(data)
+    while end > 0:
+        newline = data.rfind(b"\n", 0, end)
+        if newline < 0:
+            return 0
+        if start.match(data, newline + 1):
+            return newline + 1
+        end = newline
+    return 0
+
+
+def _decoded(data: bytes, log: LogFile, line: int, losses: Losses) -> str:
+    if b"\0" in data:
+        first = data.index(b"\0")
+        losses.add("nul-bytes", log.path, line + data.count(b"\n", 0, first), _lines_with(data, b"\0"))
+        data = data.replace(b"\0", b"")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        text = data.decode("utf-8", "replace")
+        count = sum("\ufffd" in each for each in text.splitlines())
+        losses.add("not-utf8", log.path, line + data.count(b"\n", 0, error.start), count)
+    return text.replace(PLACE_MARK, " ") if PLACE_MARK in text else text
+
+
+def _lines_with(data: bytes, byte: bytes) -> int:
+    return sum(byte in each for each in data.split(b"\n"))
+
+
+def _entries(text: str, log: LogFile, line: int, is_rest: bool, losses: Losses) -> list[str]:
+    """Returns the entries of `text`, each as a line for DuckDB."""
+    lines_end = "\r\n" if text[:_HEAD_BYTES].partition("\n")[0].endswith("\r") else "\n"
+    if lines_end == "\r\n":
+        text = text.replace("\r\n", "\n")
+    if log.prefix is not None:
+        text = _marked(text, log.prefix)
+    found = re.split(rf"\n(?={without_groups(log.start)})", text.rstrip("\n"))
+    numbered: list[str] = []
+    begins = re.compile(log.start)
+    for place, entry in enumerate(found):
+        number = line
+        line += 1 + entry.count("\n") + entry.count(NEWLINE) + entry.count(PART)
+        if place == 0 and begins.match(entry) is None:
+            if not is_rest and entry.strip():
+                losses.add("cut", log.path, number)
+        elif log.format is LogFormat.CSV:
+            if entry.count('"') % 2:
+                losses.add("cut", log.path, number)
+            else:
+                numbered.append(f"{number},{entry}")
+        else:
+            # a line without a tab is of another program, such as archive_command
+            numbered.append(f"{number}{PLACE_MARK}{entry.partition(chr(10))[0]}")
+    return numbered
+
+
+def _marked(text: str, prefix: LinePrefix) -> str:
+    """Makes one line of each entry: PostgreSQL indents the lines of a message with a tab."""
+    text = text.translate({1: " ", 2: " ", 3: " "}) if re.search("[\x01-\x03]", text) else text
+    text = text.replace("\r", RETURN).replace("\n\t", NEWLINE)
+    return re.sub(rf"\n{prefix.other_line()}", rf"{PART}\1:", text)

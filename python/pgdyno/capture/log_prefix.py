@@ -1,0 +1,146 @@
+"""`log_line_prefix`: the patterns of lines that begin with it, and which of the usual ones a log has.
+
+https://www.postgresql.org/docs/current/runtime-config-logging.html#GUC-LOG-LINE-PREFIX
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pgdyno.errors import UsageError
+
+COMMON = (
+    "%m:%r:%u@%d:[%p]:%l:%e:%s:%v:%x:%c:%q%a:",
+    "%t:%r:%u@%d:[%p]:",
+    "%m [%p]: [%l-1] user=%u,db=%d,app=%a,client=%h ",
+    "%t [%p]: [%l-1] user=%u,db=%d,app=%a,client=%h ",
+    "%m [%p]: [%l-1] user=%u,db=%d ",
+    "%t [%p]: [%l-1] user=%u,db=%d ",
+    "%m [%p]: [%l-1] db=%d,user=%u ",
+    "%t [%p]: [%l-1] db=%d,user=%u ",
+    "%m [%p]: user=%u,db=%d,app=%a,client=%h ",
+    "%t [%p]: user=%u,db=%d,app=%a,client=%h ",
+    "%t:%r:%u@%d:[%p]: ",
+    "%t-%c-",
+    "%m [%p] %q[user=%u,db=%d,app=%a] ",
+    "%m [%p] %q%u@%d/%a ",
+    "%m [%p] %q%u@%d ",
+    "%t [%p] %q%u@%d ",
+    "%m [%p] %u@%d ",
+    "%t [%p] %u@%d ",
+    "%m [%p]: [%l-1] ",
+    "%t [%p]: [%l-1] ",
+    "%m [%p]: ",
+    "%t [%p]: ",
+    "%m [%p] ",
+    "%t [%p] ",
+)
+"""Those of PostgreSQL, its packages, pgBadger's manual, and services; of several that fit, the first is taken."""
+
+_STAMP = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
+_ESCAPES = {
+    "a": r"[^\n]*?",
+    "u": r"[^\n]*?",
+    "d": r"[^\n]*?",
+    "r": r"[^\n ]*?",
+    "h": r"[^\n ]*?",
+    "L": r"[^\n ]*?",
+    "b": r"[^\n]*?",
+    "p": r"\d+",
+    "P": r"\d*",
+    "t": rf"{_STAMP} [^\s,:]+",
+    "m": rf"{_STAMP}\.\d{{3}} [^\s,:]+",
+    "n": r"\d+\.\d{3}",
+    "i": r"[^\n]*?",
+    "e": r"[0-9A-Z]{5}",
+    "c": r"[0-9a-f]+\.[0-9a-f]+",
+    "l": r"\d+",
+    "s": rf"{_STAMP} [^\s,:]+",
+    "v": r"(?:-?\d+/\d+)?",
+    "x": r"\d+",
+    "Q": r"-?\d+",
+}
+_GROUPS = {
+    "t": "stamp", "m": "stamp", "n": "stamp", "p": "pid", "c": "key", "d": "database", "u": "role", "e": "sqlstate",
+    "s": "started", "v": "vxid", "b": "backend", "P": "leader",
+}  # fmt: skip
+_ESCAPE = re.compile(r"%(-?\d*)([a-zA-Z%])")
+SEVERITIES = "LOG|ERROR|FATAL|PANIC|WARNING|NOTICE|INFO|DEBUG[1-5]?"
+PARTS = "DETAIL|HINT|QUERY|CONTEXT|LOCATION|BACKTRACE|STATEMENT"
+"""What follows the first line of an entry, each with the prefix again."""
+MOST_HEADER = 1000
+"""Characters of the prefix and the severity."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinePrefix:
+    """A `log_line_prefix`."""
+
+    text: str
+    pattern: str
+    """Matches it; understood by Python and by RE2."""
+    groups: tuple[str, ...]
+    """Names of the pattern's groups, in their order."""
+
+    @classmethod
+    def of(cls, text: str) -> LinePrefix:
+        """Raises UsageError for an unknown escape, and if a log with this prefix cannot be read."""
+        groups: list[str] = []
+        pattern, at, ends = "", 0, ""
+        for escape in _ESCAPE.finditer(text):
+            pattern += re.escape(text[at : escape.start()])
+            at = escape.end()
+            letter = escape[2]
+            if letter == "q":
+                # other processes than sessions write nothing after it
+                pattern, ends = pattern + "(?:", ")?"
+            elif letter == "%":
+                pattern += "%"
+            else:
+                pattern += _group(letter, escape[1], text, groups)
+        pattern += re.escape(text[at:]) + ends
+        _check(text, groups)
+        return cls(text, pattern.replace(r"\ ", " "), tuple(groups))
+
+    def first_line(self) -> str:
+        """A pattern of the beginning of an entry's first line; its last group is the severity."""
+        return rf"{self.pattern}({SEVERITIES}):  "
+
+    def other_line(self) -> str:
+        """A pattern of the beginning of an entry's other lines; its last group is the part."""
+        return rf"{without_groups(self.pattern)}({PARTS}):  "
+
+
+def without_groups(pattern: str) -> str:
+    """Returns `pattern` with groups that nothing reads."""
+    return re.sub(r"(?<!\\)\((?!\?)", "(?:", pattern)
+
+
+def _group(letter: str, padding: str, text: str, groups: list[str]) -> str:
+    if letter not in _ESCAPES:
+        raise UsageError(f"--prefix {text!r}: %{letter} is unknown", hint="copy log_line_prefix: SHOW log_line_prefix")
+    spaces = " *" if padding else ""
+    name = _GROUPS.get(letter)
+    if name is None or name in groups:
+        return f"{spaces}{_ESCAPES[letter]}{spaces}"
+    groups.append(name)
+    return f"{spaces}({_ESCAPES[letter]}){spaces}"
+
+
+def _check(text: str, groups: Sequence[str]) -> None:
+    hint = "set log_line_prefix = '%m [%p] %q%u@%d ', or log_destination = 'csvlog'"
+    if "stamp" not in groups:
+        raise UsageError(f"the prefix {text!r} has no time: %m, %t or %n", hint=hint)
+    if "pid" not in groups and "key" not in groups:
+        raise UsageError(f"the prefix {text!r} does not tell sessions apart: %p or %c", hint=hint)
+
+
+def recognised(text: str) -> LinePrefix | None:
+    """Returns the usual prefix of most entries in `text`, the beginning of a log; None if it is another one."""
+    candidates = [LinePrefix.of(each) for each in COMMON]
+    lines = [line for line in text.splitlines() if re.search(rf"(?:{SEVERITIES}):  ", line[:MOST_HEADER])][:200]
+    fits = {each: sum(re.match(each.first_line(), line) is not None for line in lines) for each in candidates}
+    best = max(candidates, key=lambda each: fits[each])
+    return best if fits[best] * 2 > len(lines) else None

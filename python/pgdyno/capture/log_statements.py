@@ -1,0 +1,155 @@
+"""Statements of a block of the log: their templates, and their values as the capture keeps them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import duckdb
+
+from pgdyno.capture.anonymise import Anonymiser
+from pgdyno.capture.left_out import FILE_BITS
+from pgdyno.capture.sql_constants import MARK, SPLIT, TOKENS, Template, judged
+from pgdyno.store.parquet import quoted
+
+EVENTS = """
+CREATE TABLE event_log (
+    place BIGINT, logged_us BIGINT, key VARCHAR, pid BIGINT, started BIGINT, process_number BIGINT, database VARCHAR,
+    kind VARCHAR, us BIGINT, name VARCHAR, template UBIGINT, sql VARCHAR, parameters VARCHAR[], sqlstate VARCHAR,
+    lock_us BIGINT, rows BIGINT, reason VARCHAR
+)
+"""
+"""All events of all files; `place` is their order, and says file and line."""
+
+# what precedes the execution of a statement repeats its text and values: it is looked at if the execution is missing
+_STATEMENTS = f"""
+CREATE OR REPLACE TEMP TABLE statement AS
+SELECT * REPLACE (CASE WHEN is_repeated THEN NULL ELSE sql END AS sql,
+                  CASE WHEN is_repeated THEN NULL ELSE parameters END AS parameters),
+       CASE WHEN NOT is_repeated
+            THEN regexp_replace(sql, {quoted(SPLIT)}, {quoted(chr(92) + "1" + MARK)}, 'g') END AS form,
+       hash(form) AS template
+FROM (
+    SELECT *, kind = 'parse' OR (kind = 'bind' AND coalesce(
+        lead(kind) OVER (PARTITION BY key ORDER BY line) IN ('done', 'sent'), false)) AS is_repeated
+    FROM event
+)
+"""
+_NEW = "SELECT template, any_value(form) FROM statement WHERE form IS NOT NULL GROUP BY template"
+_CONNECTION_STRING = r"(?i)password\s*=|postgres(?:ql)?://[^/@\s]*:[^/@\s]*@"
+_WITH_CONNECTION_STRING = f"""
+    (regexp_matches(sql, '(?i)password|postgres(ql)?://')
+     AND len(list_filter(regexp_extract_all(sql, {quoted(TOKENS)}),
+                         lambda token: contains(token, '''') AND regexp_matches(token, '{_CONNECTION_STRING}'))) > 0)
+    OR len(list_filter(parameters, lambda each: regexp_matches(each, '{_CONNECTION_STRING}'))) > 0
+"""
+_DOLLARS = r"regexp_matches(sql, '\$([A-Za-z_][A-Za-z_0-9]*)?\$')"
+_PARAMETERS = f"list_max(regexp_extract_all(form, {quoted(chr(92) + '$([0-9]{{1,5}})' + MARK)}, 1)::INTEGER[])"
+_REASON = f"""
+    CASE WHEN coalesce({_WITH_CONNECTION_STRING}, false) THEN 'credentials' WHEN {{code}} THEN 'code'
+         WHEN kind IN ('done', 'sent') AND name IS NOT NULL AND contains(form, '$')
+              AND coalesce({_PARAMETERS}, 0) > len(parameters) THEN 'no-parameters' END
+"""
+_TOKENS = f"""
+CREATE OR REPLACE TEMP TABLE token AS
+SELECT line, false AS is_parameter, template, unnest(tokens) AS token, generate_subscripts(tokens, 1) AS number
+FROM (
+    SELECT line, template, regexp_extract_all(sql, {quoted(TOKENS)}) AS tokens FROM statement
+    WHERE contains(sql, '''') OR contains(sql, '--') OR contains(sql, '/*')
+)
+UNION ALL
+SELECT line, true, NULL, unnest(parameters), generate_subscripts(parameters, 1) FROM statement
+WHERE len(parameters) > 0
+"""
+_NUMBER = "regexp_full_match(token, '''?-?[1-9]?[0-9]{0,8}(\\.[0-9]+)?''?')"
+_VALUES = f"""
+SELECT DISTINCT is_parameter, token FROM token
+WHERE token IS NOT NULL AND (is_parameter OR contains(token, '''')) AND NOT {_NUMBER}
+  AND NOT starts_with(token, '--') AND NOT starts_with(token, '/*') AND NOT starts_with(token, '"')
+"""
+# names and parameters are in the template already
+_REPLACED = """
+CREATE OR REPLACE TEMP TABLE replaced AS
+SELECT line, is_parameter, list(CASE
+    WHEN is_parameter THEN coalesce(value, token)
+    WHEN token[1] = '"' OR regexp_full_match(token, '\\$[0-9]+') OR starts_with(token, '--') THEN ''
+    WHEN starts_with(token, '/*') THEN ' '
+    WHEN is_kept THEN token
+    ELSE coalesce(value, token) END ORDER BY number) AS tokens
+FROM token
+LEFT JOIN (SELECT unnest($flags::BOOLEAN[]) AS is_parameter, unnest($tokens::VARCHAR[]) AS token,
+                  unnest($values::VARCHAR[]) AS value) USING (is_parameter, token)
+LEFT JOIN (SELECT unnest($templates::UBIGINT[]) AS template, unnest($numbers::BIGINT[]) AS number, true AS is_kept)
+    USING (template, number)
+GROUP BY line, is_parameter
+"""
+_JOINED = f"""
+    array_to_string(list_transform(list_zip(string_split(form, {quoted(MARK)}), texts.tokens),
+                                   lambda pair: concat(pair[1], pair[2])), '')
+"""
+_STORE = f"""
+INSERT INTO event_log
+SELECT ({{file}} << {FILE_BITS}) + line, logged_us, key, pid, started, process_number, database, kind, us, name,
+       CASE WHEN form IS NOT NULL THEN template END, {{sql}}, {{parameters}}, sqlstate, lock_us, rows, {{reason}}
+FROM statement {{joins}}
+"""
+_JOINS = """
+LEFT JOIN (SELECT line, tokens FROM replaced WHERE NOT is_parameter) texts USING (line)
+LEFT JOIN (SELECT line, tokens FROM replaced WHERE is_parameter) given USING (line)
+"""
+
+
+@dataclass
+class Templates:
+    """The templates of a log, by DuckDB's hash of their text."""
+
+    anonymised: bool
+    known: dict[int, Template] = field(default_factory=dict)
+
+    def learn(self, cursor: duckdb.DuckDBPyConnection) -> list[int]:
+        """Judges the templates of the table `statement`; returns all of them."""
+        found = cursor.execute(_NEW).fetchall()
+        for template, form in found:
+            if template not in self.known:
+                self.known[template] = judged(form, anonymised=self.anonymised)
+        return [template for template, _ in found]
+
+
+def store_statements(
+    cursor: duckdb.DuckDBPyConnection, number: int, templates: Templates, anonymiser: Anonymiser | None
+) -> None:
+    """Adds the events of the table `event`, of file `number`, to `event_log`; `anonymiser` is None to keep values."""
+    cursor.execute(_STATEMENTS)
+    found = templates.learn(cursor)
+    parts = {"file": number, "sql": "sql", "parameters": "parameters", "joins": ""}
+    reason = _REASON.format(code=_DOLLARS if anonymiser else "false")
+    if anonymiser is not None:
+        _replace(cursor, [(each, templates.known[each]) for each in found], anonymiser)
+        parts |= {
+            "sql": f"CASE WHEN texts.tokens IS NULL THEN sql ELSE {_JOINED} END",
+            "parameters": "CASE WHEN given.tokens IS NULL THEN parameters ELSE given.tokens END",
+            "joins": _JOINS,
+        }
+    cursor.execute(_STORE.format(**parts, reason=reason))
+
+
+def _replace(cursor: duckdb.DuckDBPyConnection, templates: list[tuple[int, Template]], anonymiser: Anonymiser) -> None:
+    cursor.execute(_TOKENS)
+    values = cursor.execute(_VALUES).fetchall()
+    kept = [(hash_, number) for hash_, template in templates for number in template.kept]
+    cursor.execute(
+        _REPLACED,
+        {
+            "flags": [is_parameter for is_parameter, _ in values],
+            "tokens": [token for _, token in values],
+            "values": [_replacement(anonymiser, token, is_parameter) for is_parameter, token in values],
+            "templates": [hash_ for hash_, _ in kept],
+            "numbers": [number for _, number in kept],
+        },
+    )
+
+
+def _replacement(anonymiser: Anonymiser, token: str, is_parameter: bool) -> str:
+    if is_parameter:
+        return anonymiser.value(token)
+    # dollar quotes are left out as a whole
+    return token if token.startswith("$") else anonymiser.literal(token)

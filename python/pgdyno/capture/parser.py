@@ -1,0 +1,106 @@
+"""PostgreSQL's own parser, libpg_query: what a class of statements is, and what a statement does to a transaction."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from types import ModuleType
+
+from pgdyno.errors import UsageError
+
+LONGEST = 1 << 20
+"""Characters of a text that the parser is given; a longer one is a class of its own."""
+
+
+class Effect(StrEnum):
+    """What a statement does to the transaction block of its session."""
+
+    OPEN = "open"
+    CLOSE = "close"
+    CHAIN = "chain"
+    """It ends a block and begins the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedText:
+    """What the parser says of a text."""
+
+    text: str
+    """Normalised: constants are `$1`, `$2`, …"""
+    fingerprint: str | None
+    """None if the parser refuses the text."""
+    effect: Effect | None
+
+
+def _pglast() -> ModuleType:
+    try:
+        import pglast
+    except ImportError as error:
+        raise UsageError(
+            "captures need PostgreSQL's parser, which is not installed", hint="pip install 'pgdyno[capture]'"
+        ) from error
+    return pglast
+
+
+def require_parser() -> None:
+    """Raises UsageError if the parser is not installed."""
+    _pglast()
+
+
+def normalise(sql: str) -> str | None:
+    """Returns `sql` with `$1`, `$2`, … for its constants; None if the parser refuses it.
+
+    Raises UsageError if the parser is not installed.
+    """
+    pglast = _pglast()
+    try:
+        return str(pglast.normalize(sql))
+    except (pglast.Error, UnicodeError, RecursionError):
+        return None
+
+
+def parse(sql: str) -> ParsedText:
+    """Returns what the parser says of `sql`. Raises UsageError if the parser is not installed."""
+    pglast = _pglast()
+    try:
+        if len(sql) > LONGEST:
+            raise pglast.Error("too long")
+        text, fingerprint = str(pglast.normalize(sql)), str(pglast.fingerprint(sql))
+        words = [word for piece in pglast.split(sql) if (word := _FIRST_WORDS.match(piece)) is not None]
+        return ParsedText(text, fingerprint, effect_of([word[0] for word in words]))
+    except (pglast.Error, UnicodeError, RecursionError):
+        return ParsedText(without_constants(sql), None, effect_of([sql]))
+
+
+_FIRST_WORDS = re.compile(r"(?:\s|--[^\n]*\n?|/\*.*?\*/)*([A-Za-z]+(?:\s+[A-Za-z]+)*)", re.DOTALL)
+_OPENS = re.compile(r"begin\b|start\s+transaction\b", re.IGNORECASE)
+_CLOSES = re.compile(
+    r"(?:commit|end|rollback|abort)\b(?!\s+prepared\b)(?!(?:\s+(?:work|transaction))?\s+to\b)|prepare\s+transaction\b",
+    re.IGNORECASE,
+)
+_CHAINS = re.compile(r"\band\s+chain\b", re.IGNORECASE)
+
+
+def effect_of(statements: Sequence[str]) -> Effect | None:
+    """Returns what `statements`, sent together, do to a transaction block; None if it is as before, or unknown."""
+    effect, in_own_block = None, False
+    for each in statements:
+        words = each.lstrip()
+        if _OPENS.match(words):
+            effect, in_own_block = Effect.OPEN, True
+        elif _CLOSES.match(words):
+            closes = None if in_own_block else Effect.CLOSE
+            effect = Effect.CHAIN if _CHAINS.search(words) else closes
+            in_own_block = False
+    return effect
+
+
+_CONSTANTS = re.compile(r"'(?:[^']|'')*'|\b\d+(?:\.\d*)?(?:[eE][+-]?\d+)?\b")
+
+
+def without_constants(sql: str) -> str:
+    """Returns `sql`, which the parser refuses, with `$1`, `$2`, … for its constants."""
+    numbers = iter(range(1, len(sql) + 2))
+    return _CONSTANTS.sub(lambda _: f"${next(numbers)}", re.sub(r"\$\d+", "0", sql))

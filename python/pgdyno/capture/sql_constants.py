@@ -1,0 +1,85 @@
+"""The constants and comments in the text of a statement, and the text without them: its template.
+
+A template keeps names and parameters; MARK stands for each constant and comment, and follows each quoted name and
+parameter. Statements with the same template differ in their constants only, so Python looks at templates, of which a
+log has few, and DuckDB at statements.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+MARK = "\x04"
+_NAMES = r'"(?:[^"]|"")*"|\$[0-9]+'
+_STRINGS = (
+    r"\b[eE]'(?:[^'\\]|''|\\.)*'"
+    r"|(?:\b(?:[uU]&|[bBxXnN]))?'(?:[^']|'')*'"
+    r"|\$\$.*?\$\$|\$[A-Za-z_][A-Za-z_0-9]*\$.*?\$[A-Za-z_][A-Za-z_0-9]*\$"
+)
+_COMMENTS = r"--[^\n]*|/\*.*?\*/"
+_NUMBERS = r"\b[0-9][0-9_]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?\b"
+TOKENS = f"(?s){_NAMES}|{_STRINGS}|{_COMMENTS}|{_NUMBERS}"
+"""Matches what MARK stands for, or follows; understood by Python and by RE2."""
+SPLIT = f"(?s)({_NAMES})|{_STRINGS}|{_COMMENTS}|{_NUMBERS}"
+r"""Replaced by `\1` and MARK, leaves the template."""
+
+_CREDENTIALS = re.compile(
+    r"\b(?:create|alter)\s+(?:role|user|group|server|subscription|foreign\s+data\s+wrapper)\b"
+    rf"|\bpassword\s*{MARK}",
+    re.IGNORECASE,
+)
+_PARAMETERS = re.compile(rf"\$(\d{{1,5}}){MARK}")
+_COPY_DATA = re.compile(r"\bcopy\b[^;]*\bfrom\s+stdin\b", re.IGNORECASE)
+_COPY_FILE = re.compile(rf"\bcopy\b[^;]*\b(?:from|to)\s+(?:program\s*)?{MARK}", re.IGNORECASE)
+_CODE = re.compile(
+    rf"\bcreate\s+(?:or\s+replace\s+)?(?:function|procedure)\b|\bdo\s+(?:language\s+\w+\s+)?{MARK}", re.IGNORECASE
+)
+_UNBALANCED = re.compile(r"""'|\$\$|/\*|\*/|\\""")
+_SETS = re.compile(r"\s*(?:set|show|reset)\s+(?:session\s+|local\s+)?(?!\w+\.)", re.IGNORECASE)
+_BEFORE_KEPT = re.compile(
+    r"(?:->>?|#>>?|\binterval|\bat\s+time\s+zone"
+    r"|\b(?:date_trunc|date_part|nextval|currval|setval|set_config|current_setting|to_regclass|timezone)\s*\()\s*$",
+    re.IGNORECASE,
+)
+_AFTER_KEPT = re.compile(r"\s*::\s*(?:pg_catalog\.)?(?:reg\w+|interval)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """What is done with the statements of a template."""
+
+    reason: str | None
+    """Why they are left out."""
+    kept: tuple[int, ...]
+    """Places of the constants that an anonymised statement keeps, because they are no data; from 1."""
+    parameters: int
+    """The highest number of a parameter; 0 if there is none."""
+
+
+def judged(template: str, *, anonymised: bool) -> Template:
+    """Returns what is done with the statements of `template`."""
+    pieces = template.split(MARK)
+    kept = [
+        place
+        for place in range(1, len(pieces))
+        if _BEFORE_KEPT.search(pieces[place - 1]) or _AFTER_KEPT.match(pieces[place])
+    ]
+    if _SETS.match(template):
+        kept = list(range(1, len(pieces)))
+    numbers = [int(each) for each in _PARAMETERS.findall(template)]
+    return Template(_reason(template, anonymised), tuple(kept), max(numbers, default=0))
+
+
+def _reason(template: str, anonymised: bool) -> str | None:
+    if _CREDENTIALS.search(template):
+        return "credentials"
+    if _COPY_DATA.search(template):
+        return "copy-data"
+    if _COPY_FILE.search(template):
+        return "copy-file"
+    if anonymised and _CODE.search(template):
+        return "code"
+    if anonymised and _UNBALANCED.search(re.sub(_NAMES, "", template)):
+        return "not-anonymised"
+    return None
