@@ -10,6 +10,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from pgdyno.records.base import Instant, Record
+from pgdyno.records.manifest import KeptMessage
 
 FORMAT = 1
 """Version of the folder that this code writes."""
@@ -31,6 +32,18 @@ class Values(StrEnum):
     KEPT = "kept"
     UNKNOWN = "unknown"
     """The source has none."""
+
+
+class Ended(StrEnum):
+    """Why a capture ended."""
+
+    TIME = "time"
+    """Its time was over, or its files."""
+    INTERRUPTED = "interrupted"
+    LIMIT = "limit"
+    """The log was larger than the limit of the capture."""
+    SERVER_LOST = "server-lost"
+    """The server went away and was not back in time."""
 
 
 class LeftOut(Record):
@@ -91,3 +104,6 @@ class Capture(Record):
     waits: list[Wait] = Field(default_factory=list)
     """Empty if pg_stat_activity was not sampled."""
     left_out: list[LeftOut] = Field(default_factory=list)
+    ended: Ended = Ended.TIME
+    notes: list[KeptMessage] = Field(default_factory=list)
+    """What the server did not log or show, and what went wrong meanwhile."""

@@ -8,9 +8,9 @@ from typing import Any
 
 import psycopg
 from psycopg import pq
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from pgdyno.errors import TargetError
+from pgdyno.errors import TargetError, UsageError
 from pgdyno.targets import response_limits
 from pgdyno.targets.response_limits import HINT, Look, SilentServerError, WatchedConnection, answering, connected_within
 
@@ -34,6 +34,24 @@ _ATTEMPTS = 20
 """With a statement timeout of 1 ms, most first attempts succeed."""
 
 
+def given_parameters(text: str) -> dict[str, str]:
+    """Returns libpq's parameters in `text`: the name of a database, a connection string or a URI, as for psql.
+
+    Raises UsageError, whose message contains nothing of `text`.
+    """
+    if text and "=" not in text and not text.startswith(("postgres://", "postgresql://")):
+        return {"dbname": text}
+    try:
+        found = {name: str(value) for name, value in conninfo_to_dict(text).items()}
+    except psycopg.ProgrammingError as error:
+        # libpq's message repeats parts of the text, and a password may be among them
+        message = "libpq does not accept the connection string"
+        raise UsageError(message, hint='write postgresql://user@host/database or "host=... dbname=..."') from error
+    if "sslpassword" in found:
+        raise UsageError("sslpassword cannot be used here", hint="use a client key without a passphrase")
+    return found
+
+
 @dataclass(slots=True)
 class Address:
     """The address of a server and the role that connects; each connection chooses its database."""
@@ -51,10 +69,10 @@ class Address:
         names = variables_of_libpq()
         return {names[keyword]: value for keyword, value in values.items() if keyword in names}
 
-    def connect(self, dbname: str, *, as_is: bool = False, **more: str) -> psycopg.Connection[tuple[Any, ...]]:
+    def connect(self, dbname: str | None, *, as_is: bool = False, **more: str) -> psycopg.Connection[tuple[Any, ...]]:
         """Opens a connection in autocommit mode; `more` are additional libpq parameters.
 
-        With `as_is` it keeps the session settings of the role and the database; see `make_dependable`. Its statements
+        Without `dbname`, libpq chooses the database. With `as_is` it keeps the session settings of the role and the database; see `make_dependable`. Its statements
         raise SilentServerError when the server falls silent. Raises TargetError.
         """
         values: dict[str, Any] = {
@@ -98,7 +116,7 @@ class Address:
             raise
         return connection
 
-    def look(self, dbname: str, pid: int | None, **more: str) -> Look:
+    def look(self, dbname: str | None, pid: int | None, **more: str) -> Look:
         """Returns whether the server accepts a new session, and the state of its silent session `pid`.
 
         With `pid` None, it looks whether any session of the role in the database is active.

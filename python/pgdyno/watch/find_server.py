@@ -12,10 +12,10 @@ from typing import Any
 import psycopg
 from psycopg.abc import Buffer
 from psycopg.adapt import Loader
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import make_conninfo
 
-from pgdyno.errors import TargetError, UsageError
-from pgdyno.targets.connection import connecting_limit_s
+from pgdyno.errors import TargetError
+from pgdyno.targets.connection import connecting_limit_s, given_parameters
 from pgdyno.targets.response_limits import answering, connected_within
 from pgdyno.watch.polling import Connection
 
@@ -122,18 +122,8 @@ def _host_options(place: Place | None) -> list[str]:
 
 
 def _parameters(target: str | None) -> dict[str, Any]:
-    text = target or ""
-    is_name = bool(text) and "=" not in text and not text.startswith(("postgres://", "postgresql://"))
-    try:
-        parameters: dict[str, Any] = {"dbname": text} if is_name else dict(conninfo_to_dict(text))
-    except psycopg.ProgrammingError as error:
-        # libpq's message repeats parts of the text, and a password may be among them
-        message = "libpq does not accept the connection string"
-        raise UsageError(message, hint='write postgresql://user@host/database or "host=... dbname=..."') from error
-    if "sslpassword" in parameters:
-        raise UsageError("sslpassword cannot be used here", hint="use a client key without a passphrase")
     defaults = {} if os.environ.get("PGCONNECT_TIMEOUT") else {"connect_timeout": CONNECT_S}
-    return {**defaults, **parameters, "application_name": NAME, "client_encoding": "UTF8"}
+    return {**defaults, **given_parameters(target or ""), "application_name": NAME, "client_encoding": "UTF8"}
 
 
 def _connected(parameters: dict[str, Any], ask_password: Callable[[], str] | None) -> Connection:

@@ -1,0 +1,264 @@
+"""Checks whether a server logs what a capture needs, and whether this role may read its log."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import psycopg
+
+from pgdyno.capture.server_session import CapturedServer, Connection
+from pgdyno.capture.server_settings import Setting, read_settings, remedy
+from pgdyno.errors import TargetError, UsageError
+from pgdyno.messages import Message
+from pgdyno.targets.response_limits import answering
+
+CSV, JSON, STDERR = "csvlog", "jsonlog", "stderr"
+_LEVELS = (
+    *("debug5", "debug4", "debug3", "debug2", "debug1", "info", "notice", "warning", "error", "log", "fatal", "panic"),
+)
+_STATEMENTS = (
+    *("log_min_duration_statement", "log_statement", "log_duration"),
+    *("log_min_duration_sample", "log_statement_sample_rate", "log_transaction_sample_rate"),
+)
+_CONTENTS = (
+    *("log_parameter_max_length", "log_parameter_max_length_on_error", "log_min_messages", "log_min_error_statement"),
+    *("log_connections", "log_disconnections", "log_lock_waits", "log_error_verbosity"),
+)
+_PLACES = ("log_destination", "logging_collector", "log_line_prefix", "log_directory", "log_filename", "data_directory")
+_ROLES = """
+    SELECT /* pgdyno */ coalesce(pg_catalog.quote_ident(r.rolname), 'every role'), split_part(c, '=', 1)
+    FROM pg_catalog.pg_db_role_setting AS s LEFT JOIN pg_catalog.pg_roles AS r ON r.oid = s.setrole
+         LEFT JOIN pg_catalog.pg_database AS d ON d.oid = s.setdatabase, unnest(s.setconfig) AS c
+    WHERE (s.setdatabase = 0 OR d.datname = pg_catalog.current_database()) AND split_part(c, '=', 1) = ANY(%s)
+    ORDER BY 1, 2
+"""
+_RIGHTS = """
+    SELECT /* pgdyno */ pg_catalog.quote_ident(current_user), pg_catalog.pg_has_role('pg_monitor', 'USAGE'),
+           pg_catalog.has_function_privilege('pg_catalog.pg_read_binary_file(text, bigint, bigint, boolean)', 'EXECUTE')
+"""
+_CURRENT = "SELECT /* pgdyno */ pg_catalog.pg_current_logfile(%s)"
+_READ_FILE = "pg_read_binary_file(text, bigint, bigint, boolean)"
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """A setting that keeps something out of the log."""
+
+    setting: Setting
+    wanted: str
+    missing: Message
+    """What the log does not have."""
+    is_required: bool = True
+    """Whether a capture without it would be misleading."""
+
+    @property
+    def message(self) -> Message:
+        """The sentence about it."""
+        value = self.setting.shown or "''"
+        return Message("log-lacks", "{setting} = {value}: {missing}", setting=self.setting.name, value=value, missing=self.missing)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLog:
+    """Where and how a server logs."""
+
+    format: str
+    """csvlog, jsonlog or stderr."""
+    statements: str
+    """The setting by which statements are logged, such as "log_min_duration_statement = 0"."""
+    prefix: str
+    directory: str
+    """`log_directory`, which may be relative to the data directory."""
+    data_directory: str
+    pattern: str
+    """Of the names of its files in this directory."""
+    notes: list[Message]
+    """What the log does not have, and a capture can do without."""
+
+    @property
+    def path(self) -> str:
+        """The pattern of its files' absolute paths on the server's host."""
+        inner = f"{self.directory.rstrip('/')}/{self.pattern}"
+        return inner if inner.startswith("/") else f"{self.data_directory}/{inner}"
+
+
+def check_server_log(server: CapturedServer, *, through_sql: bool, files_given: bool) -> ServerLog:
+    """Returns where and how the server logs every statement.
+
+    `through_sql` says that its files will be read through SQL, `files_given` that the user names the files. Raises
+    UsageError with the remedy if the log lacks something that a capture needs, or if the role may not read it.
+    """
+    with server.connect() as connection:
+        try:
+            with answering(connection):
+                return _checked(connection, server, through_sql=through_sql, files_given=files_given)
+        except psycopg.Error as error:
+            raise TargetError(f"cannot check what the server logs: {str(error).strip()}") from error
+
+
+def _checked(connection: Connection, server: CapturedServer, *, through_sql: bool, files_given: bool) -> ServerLog:
+    settings = read_settings(connection, (*_STATEMENTS, *_CONTENTS, *_PLACES))
+    found = list(lacks(settings, files_given=files_given))
+    grants, revokes, refusals = ([], [], []) if files_given else _rights(connection, through_sql=through_sql)
+    required = [lack for lack in found if lack.is_required]
+    if required or refusals:
+        lines = [*(f"  {lack.message}" for lack in required), *(f"  {each}" for each in refusals)]
+        what = "what a capture needs" if required else "for this role"
+        verb = "log" if required else "open its log"
+        raise UsageError(
+            "\n".join([f"the server does not {verb} {what}:", *lines]),
+            hint=remedy([(lack.setting, lack.wanted) for lack in found] if required else [], grants, revokes),
+        )
+    notes = [lack.message for lack in found]
+    for role, name in connection.execute(_ROLES, [[*_STATEMENTS, *_CONTENTS]]).fetchall():
+        template = "{role} has a value of its own for {setting}, which may keep statements out of the log"
+        notes.append(Message("log-setting-of-role", template, role=role, setting=name))
+    form = log_format(settings)
+    if not files_given and _current(connection, form) is None:
+        hint = "wait for its next message, or name the files: --log"
+        raise UsageError(f"the server has no {form} file yet", hint=hint)
+    return ServerLog(
+        form,
+        _statements(settings) or "",
+        settings["log_line_prefix"].value,
+        _value(settings, "log_directory"),
+        _value(settings, "data_directory"),
+        file_pattern(_value(settings, "log_filename"), form),
+        notes,
+    )
+
+
+def _current(connection: Connection, form: str) -> str | None:
+    ((path,),) = connection.execute(_CURRENT, [form]).fetchall()
+    return None if path is None else str(path)
+
+
+def _rights(connection: Connection, *, through_sql: bool) -> tuple[list[str], list[str], list[str]]:
+    """Returns what grants the missing rights, what revokes them, and what the role may not do."""
+    ((role, may_monitor, may_read),) = connection.execute(_RIGHTS).fetchall()
+    grants, revokes, refusals = [], [], []
+    if not may_monitor:
+        grants.append(f"GRANT pg_monitor TO {role};")
+        revokes.append(f"REVOKE pg_monitor FROM {role};")
+        refusals.append(f"the role {role} may not see where the log is (pg_monitor)")
+    if through_sql and not may_read:
+        grants.append(f"GRANT EXECUTE ON FUNCTION {_READ_FILE} TO {role};  -- in database {connection.info.dbname}")
+        revokes.append(f"REVOKE EXECUTE ON FUNCTION {_READ_FILE} FROM {role};")
+        refusals.append(f"the role {role} may not read files through SQL (pg_read_binary_file); or use --ssh, or --log")
+    return grants, revokes, refusals
+
+
+def lacks(settings: Mapping[str, Setting], *, files_given: bool) -> Iterator[Lack]:
+    """Yields the settings that keep something out of the log; a setting of our own role says nothing about others."""
+    yield from (lack for lack in _all_lacks(settings, files_given=files_given) if not lack.setting.is_of_role)
+
+
+def _all_lacks(settings: Mapping[str, Setting], *, files_given: bool) -> Iterator[Lack]:
+    by = _statements(settings)
+    if by is None:
+        least = settings["log_min_duration_statement"]
+        missing = (
+            Message("log-no-statements", "it has no statements")
+            if least.value == "-1"
+            else Message("log-slow-statements", "it has slower statements only")
+        )
+        yield Lack(least, "0", missing)
+    elif by.startswith("log_statement ") and _value(settings, "log_duration") != "on":
+        missing = Message("log-no-durations", "it does not say how long statements took")
+        yield Lack(settings["log_duration"], "on", missing, is_required=False)
+    if not files_given:
+        yield from _destination(settings)
+    yield from _contents(settings)
+
+
+def _statements(settings: Mapping[str, Setting]) -> str | None:
+    """Returns the setting because of which every statement is logged; None if not all are."""
+    for name, others in (
+        ("log_min_duration_statement", {"log_min_duration_statement": "0"}),
+        ("log_min_duration_sample", {"log_min_duration_sample": "0", "log_statement_sample_rate": "1"}),
+        ("log_transaction_sample_rate", {"log_transaction_sample_rate": "1"}),
+        ("log_statement", {"log_statement": "all"}),
+    ):
+        if all(_value(settings, other) == value for other, value in others.items()):
+            return f"{name} = {_value(settings, name)}"
+    return None
+
+
+def _destination(settings: Mapping[str, Setting]) -> Iterator[Lack]:
+    destinations = settings["log_destination"]
+    listed = _destinations(settings)
+    collector = settings["logging_collector"]
+    if collector.value != "on":
+        yield Lack(collector, "on", Message("log-no-files", "the log goes to no file of the server's own (or name its file: --log)"))
+    if {CSV, JSON} & listed:
+        return
+    missing = Message("log-other-destination", "the log goes elsewhere")
+    if STDERR in listed:
+        if _says_who_and_when(settings["log_line_prefix"].value):
+            return
+        missing = Message("log-prefix", "lines do not say when and in which session (log_line_prefix)")
+    yield Lack(destinations, ",".join([*_in_order(destinations.value), CSV]), missing)
+
+
+def _contents(settings: Mapping[str, Setting]) -> Iterator[Lack]:
+    longest = settings["log_parameter_max_length"]
+    if longest.value != "-1":
+        cut = Message("log-parameters-cut", "values of parameters are cut or missing")
+        yield Lack(longest, "-1", cut)
+    if _value(settings, "log_min_messages") in ("fatal", "panic"):
+        lost = Message("log-no-messages", "it has neither statements nor errors")
+        yield Lack(settings["log_min_messages"], "warning", lost)
+    if log_format(settings) == STDERR and _value(settings, "log_error_verbosity") == "terse":
+        terse = Message("log-terse", "it has no values of parameters")
+        yield Lack(settings["log_error_verbosity"], "default", terse)
+    least = settings["log_min_error_statement"]
+    if _LEVELS.index(least.value) > _LEVELS.index("error"):
+        silent = Message("log-errors-without-text", "it does not have the texts of failed statements")
+        yield Lack(least, "error", silent, is_required=False)
+    on_error = settings["log_parameter_max_length_on_error"]
+    if on_error.value != "-1":
+        without = Message("log-errors-without-parameters", "it does not have the parameters of failed statements")
+        yield Lack(on_error, "-1", without, is_required=False)
+    for name, what in (
+        ("log_connections", Message("log-no-connections", "sessions begin with their first statement")),
+        ("log_disconnections", Message("log-no-disconnections", "sessions end with their last statement")),
+        ("log_lock_waits", Message("log-no-lock-waits", "it does not say which statements waited for locks")),
+    ):
+        # PostgreSQL 18 has a list of what log_connections logs
+        if _value(settings, name) in ("off", ""):
+            yield Lack(settings[name], "on", what, is_required=False)
+
+
+def log_format(settings: Mapping[str, Setting]) -> str:
+    """Returns the format to read: the one that says most."""
+    listed = _destinations(settings)
+    return next((each for each in (CSV, JSON) if each in listed), STDERR)
+
+
+def _destinations(settings: Mapping[str, Setting]) -> set[str]:
+    return set(_in_order(_value(settings, "log_destination")))
+
+
+def _in_order(value: str) -> list[str]:
+    return [each.strip() for each in value.lower().split(",") if each.strip()]
+
+
+def _says_who_and_when(prefix: str) -> bool:
+    found = set(re.findall(r"%-?\d*([a-zA-Z])", prefix))
+    return bool(found & {"m", "n"}) and bool(found & {"c", "p"})
+
+
+def file_pattern(filename: str, form: str) -> str:
+    """Returns the pattern of the names that `log_filename` yields in this format."""
+    # as syslogger.c does: another suffix replaces ".log", and is added to other names
+    if form != STDERR:
+        filename = filename.removesuffix(".log") + {CSV: ".csv", JSON: ".json"}[form]
+    escaped = re.sub(r"[\[*?]", lambda found: f"[{found[0]}]", filename)
+    return re.sub(r"%(.)", lambda found: "%" if found[1] == "%" else "*", escaped)
+
+
+def _value(settings: Mapping[str, Setting], name: str) -> str:
+    """Returns the value; empty for a setting that the server or the role does not have."""
+    return settings[name].value if name in settings else ""

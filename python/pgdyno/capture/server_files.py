@@ -1,0 +1,230 @@
+"""The files to which a server logs: read through SQL, over SSH, or on this host, from any byte on."""
+
+from __future__ import annotations
+
+import asyncio
+import fnmatch
+import glob
+import os
+import re
+import shlex
+import threading
+from collections.abc import Coroutine, Sequence
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import psycopg
+
+from pgdyno.capture.server_session import CapturedServer, Connection
+from pgdyno.errors import TargetError, UsageError
+from pgdyno.plan.hosts import SshSpec
+from pgdyno.remote import RemoteError
+from pgdyno.targets.response_limits import answering
+
+PIECE_BYTES = 4 << 20
+"""The most that is read at once, and so the memory that reading takes."""
+ANSWER_S = 60.0
+
+
+class LogFiles(Protocol):
+    """Log files of one place, by their paths there."""
+
+    def sizes(self) -> dict[str, int]:
+        """Returns the size of each file, the one written last at the end. Raises TargetError, UsageError."""
+
+    def read(self, path: str, offset: int, length: int) -> bytes:
+        """Returns up to `length` bytes from `offset` on; none beyond the end, or of a missing file.
+
+        Raises TargetError, UsageError.
+        """
+
+    def reconnect(self) -> None:
+        """Opens the connection again after a TargetError. Raises TargetError."""
+
+    def close(self) -> None:
+        """Ends the connection."""
+
+
+_NAMES = "SELECT /* pgdyno */ name, size FROM pg_catalog.pg_ls_logdir() ORDER BY modification, name"
+_READ = "SELECT /* pgdyno */ pg_catalog.pg_read_binary_file(%s, %s, %s, true)"
+
+
+class SqlFiles:
+    """Files in the server's `log_directory` with names of `pattern`, read through SQL."""
+
+    def __init__(self, server: CapturedServer, directory: str, pattern: str) -> None:
+        """Raises TargetError."""
+        self._server, self._directory, self._pattern = server, directory.rstrip("/"), pattern
+        self._connection: Connection = server.connect()
+
+    def sizes(self) -> dict[str, int]:
+        """See LogFiles."""
+        try:
+            with answering(self._connection):
+                rows = self._connection.execute(_NAMES).fetchall()
+        except psycopg.Error as error:
+            raise _lost(error, "list the server's log files") from error
+        return {
+            f"{self._directory}/{name}": int(size) for name, size in rows if fnmatch.fnmatchcase(name, self._pattern)
+        }
+
+    def read(self, path: str, offset: int, length: int) -> bytes:
+        """See LogFiles."""
+        try:
+            with answering(self._connection):
+                row = self._connection.execute(_READ, [path, offset, length], binary=True).fetchone()
+        except psycopg.Error as error:
+            raise _lost(error, f"read {path} through SQL") from error
+        return bytes(row[0]) if row is not None and row[0] is not None else b""
+
+    def reconnect(self) -> None:
+        """See LogFiles."""
+        self.close()
+        self._connection = self._server.connect()
+
+    def close(self) -> None:
+        """See LogFiles."""
+        self._connection.close()
+
+
+def _lost(error: psycopg.Error, doing: str) -> TargetError:
+    return TargetError(f"cannot {doing}: {str(error).strip()}")
+
+
+class LocalFiles:
+    """Files on this host, by paths or patterns."""
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        self._patterns = patterns
+
+    def sizes(self) -> dict[str, int]:
+        """See LogFiles."""
+        found = []
+        for pattern in self._patterns:
+            # a name is taken as it is although it may contain brackets
+            for name in [pattern] if os.path.exists(pattern) else glob.glob(pattern):  # noqa: PTH110, PTH207 - no error
+                try:
+                    stat = Path(name).stat()
+                except FileNotFoundError:
+                    continue
+                except OSError as error:
+                    raise _unreadable(name, error) from error
+                found.append((stat.st_mtime_ns, name, stat.st_size))
+        return {name: size for _, name, size in sorted(found)}
+
+    def read(self, path: str, offset: int, length: int) -> bytes:
+        """See LogFiles."""
+        try:
+            with Path(path).open("rb") as file:
+                file.seek(offset)
+                return file.read(length)
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            raise _unreadable(path, error) from error
+
+    def reconnect(self) -> None:
+        """See LogFiles."""
+
+    def close(self) -> None:
+        """See LogFiles."""
+
+
+def _unreadable(path: str, error: OSError) -> UsageError:
+    return UsageError(f"cannot read {path}: {(error.strerror or str(error)).lower()}")
+
+
+_T = TypeVar("_T")
+_PLAIN = re.compile(r"[^\w./*?\[\]-]")
+
+
+class SshFiles:
+    """Files on another host, by paths or patterns, over one connection."""
+
+    def __init__(self, spec: SshSpec, patterns: Sequence[str]) -> None:
+        """Raises RemoteError."""
+        self._spec = spec
+        self._patterns = " ".join(_quoted(each) for each in patterns)
+        # keepalives are answered between two calls, and Ctrl-C does not interrupt a half-sent request
+        self._stack = AsyncExitStack()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="log over ssh", daemon=True)
+        self._thread.start()
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def sizes(self) -> dict[str, int]:
+        """See LogFiles."""
+        # a pattern without a file is no error: the next rotation may create it
+        lines = self._run(f"stat -L -c '%Y %s %n' -- {self._patterns} 2>/dev/null | sort -n").decode(errors="replace")
+        found = (line.split(" ", 2) for line in lines.splitlines())
+        return {parts[2]: int(parts[1]) for parts in found if len(parts) == 3 and parts[1].isdigit()}
+
+    def read(self, path: str, offset: int, length: int) -> bytes:
+        """See LogFiles."""
+        name = shlex.quote(path)
+        return self._run(f"[ ! -e {name} ] || tail -c +{offset + 1} -- {name} | head -c {length}")
+
+    def reconnect(self) -> None:
+        """See LogFiles."""
+        self._end()
+        self._open()
+
+    def close(self) -> None:
+        """See LogFiles."""
+        with suppress(TargetError):
+            self._end()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(ANSWER_S)
+
+    def _open(self) -> None:
+        # the SSH library loads slowly
+        from pgdyno.remote.connect import connected
+
+        self._stack = AsyncExitStack()
+        self._connection = self._wait(self._stack.enter_async_context(connected(self._spec)))
+
+    def _end(self) -> None:
+        self._wait(self._stack.aclose())
+
+    def _run(self, script: str) -> bytes:
+        """Returns the output of the shell's `script`. Raises RemoteError."""
+        return self._wait(self._output(script))
+
+    async def _output(self, script: str) -> bytes:
+        from pgdyno.remote.connect import DEVNULL, SshError
+
+        try:
+            done = await self._connection.run(
+                # independent of the user's login shell
+                f"exec sh -c {shlex.quote(script)}",
+                stdin=DEVNULL,
+                encoding=None,
+                request_pty=False,
+            )
+        except (SshError, OSError) as error:
+            raise RemoteError(f"lost the connection to {self._spec.host}: {error}", passing=True) from error
+        if done.exit_status is None:
+            raise RemoteError(f"lost the connection to {self._spec.host}", passing=True)
+        said = bytes(done.stderr or b"").decode(errors="replace").strip()
+        if said:
+            raise UsageError(f"cannot read the log on {self._spec.host}: {said.splitlines()[-1]}")
+        return bytes(done.stdout or b"")
+
+    def _wait(self, work: Coroutine[object, object, _T]) -> _T:
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result(ANSWER_S)
+        except TimeoutError as error:
+            future.cancel()
+            raise RemoteError(f"{self._spec.host} does not answer", passing=True) from error
+
+
+def _quoted(pattern: str) -> str:
+    """Quotes for a shell except for wildcards; `~/` stays the home directory."""
+    home = "~/" if pattern.startswith("~/") else ""
+    return home + _PLAIN.sub(lambda found: "\\" + found[0], pattern.removeprefix(home))

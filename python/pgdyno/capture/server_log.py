@@ -1,0 +1,89 @@
+"""Copies what a server logs during a capture: from a byte of each file on, while the files grow and rotate."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pgdyno.capture.server_files import PIECE_BYTES, LogFiles
+from pgdyno.store.safe_files import storing
+from pgdyno.units import format_size
+
+
+class LogCopy:
+    """Copies of log files in a folder that only this user may read, because a log contains values.
+
+    A file that is new is copied from its beginning, and so is one that has become smaller: it was truncated.
+    """
+
+    def __init__(self, files: LogFiles, folder: Path, most_bytes: int) -> None:
+        """Copies at most `most_bytes`. Raises StoreError."""
+        self.copies: list[Path] = []
+        """In the order in which the server wrote them."""
+        self.copied_bytes = 0
+        self.truncated = 0
+        """How often a file became smaller; what was written since the look before is lost."""
+        self._files, self._folder, self._most_bytes = files, folder, most_bytes
+        self._ends: dict[str, int] = {}
+        self._copy_of: dict[str, Path] = {}
+        with storing("write", folder):
+            folder.mkdir(mode=0o700, parents=True)
+
+    def begin(self) -> None:
+        """Notes the ends of the files: what they contain by now is no part of the capture.
+
+        Raises TargetError, and UsageError if the newest file cannot be read.
+        """
+        self._ends = self._files.sizes()
+        for path in list(self._ends)[-1:]:
+            self._files.read(path, 0, 1)
+
+    def step(self, *, last: bool) -> bool:
+        """Copies what was added; returns whether there is room for more. Raises TargetError, StoreError."""
+        del last
+        for path, size in self._files.sizes().items():
+            if size < self._ends.get(path, 0):
+                self.truncated += 1
+                self._ends[path] = 0
+                self._copy_of.pop(path, None)
+            if not self._copy(path, size):
+                return False
+        return True
+
+    def reconnect(self) -> None:
+        """Opens the connection again. Raises TargetError."""
+        self._files.reconnect()
+
+    def progress(self) -> str:
+        """Returns what was copied, for a line of progress."""
+        return f"{format_size(self.copied_bytes)} of log"
+
+    def _copy(self, path: str, size: int) -> bool:
+        at = self._ends.get(path, 0)
+        while at < size:
+            room = self._most_bytes - self.copied_bytes
+            if room <= 0:
+                return False
+            piece = self._files.read(path, at, min(PIECE_BYTES, size - at, room))
+            if not piece:
+                break
+            self._append(path, piece)
+            at += len(piece)
+            self._ends[path] = at
+            self.copied_bytes += len(piece)
+        return True
+
+    def _append(self, path: str, piece: bytes) -> None:
+        copy = self._copy_of.get(path)
+        if copy is None:
+            # files of several folders, or one before and after its truncation, may have the same name
+            name = Path(path).name
+            copy = self._folder / (name if not (self._folder / name).exists() else f"{len(self.copies) + 1}-{name}")
+            self._copy_of[path] = copy
+            self.copies.append(copy)
+        with storing("write", copy), open(copy, "ab", opener=_own) as file:  # noqa: PTH123 - for the opener
+            file.write(piece)
+
+
+def _own(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)

@@ -1,0 +1,85 @@
+"""Sessions of a capture on its server: read-only, and marked so that the capture leaves them out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from pgdyno.errors import TargetError
+from pgdyno.targets.connection import Address, given_parameters
+from pgdyno.targets.response_limits import answering
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+NAME = "pgdyno capture"
+"""Application name of these sessions."""
+OLDEST_MAJOR = 13
+_UNLOGGED = (
+    "log_statement = 'none'",
+    "log_min_duration_statement = -1",
+    "log_duration = off",
+    "pg_stat_statements.track = 'none'",
+)
+"""A superuser's session can stay out of the log and of the statistics; others are left out by their names."""
+_SINCE_13 = ("log_min_duration_sample = -1", "log_transaction_sample_rate = 0")
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedServer:
+    """A server of which a database is captured."""
+
+    address: Address
+    database: str
+    version: str
+    """As the server reports it: "18.6"."""
+    major: int
+
+    def connect(self) -> Connection:
+        """Opens a session on the database. Raises TargetError."""
+        connection = self.address.connect(self.database, application_name=NAME)
+        try:
+            with answering(connection):
+                connection.execute("SET default_transaction_read_only = on")
+                if connection.info.parameter_status("is_superuser") == "on":
+                    for setting in (*_UNLOGGED, *_SINCE_13):
+                        with suppress(psycopg.errors.UndefinedObject):
+                            connection.execute(f"SET {setting}".encode())
+        except psycopg.Error as error:
+            connection.close()
+            raise TargetError(f"cannot use a session on {self.database}: {str(error).strip()}") from error
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def reach_server(dsn: str, ask_password: Callable[[], str] | None) -> CapturedServer:
+    """Connects to the database that `dsn` names, as psql would, and returns where it is.
+
+    `ask_password` is called if the server requires a password that was not given; None if it cannot be asked for.
+    Raises UsageError for an invalid connection string, TargetError.
+    """
+    given = given_parameters(dsn)
+    dbname, password = given.pop("dbname", None), given.pop("password", None)
+    given.pop("application_name", None)
+    address = Address(given, password)
+    try:
+        connection = address.connect(dbname, application_name=NAME)
+    except TargetError as error:
+        cause = error.__cause__
+        wants = isinstance(cause, psycopg.OperationalError) and cause.pgconn is not None and cause.pgconn.needs_password
+        if not wants or ask_password is None:
+            raise
+        address.password = ask_password()
+        connection = address.connect(dbname, application_name=NAME)
+    with connection, answering(connection):
+        major = connection.info.server_version // 10000
+        version = (connection.info.parameter_status("server_version") or "").split()
+        if not version:
+            raise TargetError("the server does not tell its version: it is no PostgreSQL")
+        if major < OLDEST_MAJOR:
+            raise TargetError(f"the server is older than PostgreSQL {OLDEST_MAJOR}")
+        return CapturedServer(address, connection.info.dbname, version[0], major)
