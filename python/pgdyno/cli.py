@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pgdyno.commands.arguments import compare_and_analyse, measurement, plan, stored_runs, target
+from pgdyno.commands.arguments import compare_and_analyse, measurement, own_load, plan, stored_runs, target
 from pgdyno.commands.arguments.options import Command
 from pgdyno.user_config import config_path, defaults, read_config
 
@@ -24,6 +24,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "ab": measurement.ab,
     "doctor": measurement.doctor,
     "watch": measurement.watch,
+    "capture": own_load.capture,
     "import": stored_runs.import_,
     "list": stored_runs.list_,
     "show": stored_runs.show,

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 
 from pgdyno.errors import TargetError
-from pgdyno.targets.connection import Address, given_parameters
+from pgdyno.targets.connection import Address, TolerantText, given_parameters
 from pgdyno.targets.response_limits import answering
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -40,6 +40,8 @@ class CapturedServer:
     def connect(self) -> Connection:
         """Opens a session on the database. Raises TargetError."""
         connection = self.address.connect(self.database, application_name=NAME)
+        for name in ("text", "name"):
+            connection.adapters.register_loader(name, TolerantText)
         try:
             with answering(connection):
                 connection.execute("SET default_transaction_read_only = on")

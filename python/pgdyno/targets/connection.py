@@ -8,6 +8,8 @@ from typing import Any
 
 import psycopg
 from psycopg import pq
+from psycopg.abc import Buffer
+from psycopg.adapt import Loader
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pgdyno.errors import TargetError, UsageError
@@ -50,6 +52,16 @@ def given_parameters(text: str) -> dict[str, str]:
     if "sslpassword" in found:
         raise UsageError("sslpassword cannot be used here", hint="use a client key without a passphrase")
     return found
+
+
+class TolerantText(Loader):
+    """Decodes text that may be in another database's encoding, or in none: names and statements of all databases are
+    visible.
+    """
+
+    def load(self, data: Buffer) -> str:
+        """Replaces what is not UTF-8."""
+        return bytes(data).decode(errors="replace")
 
 
 @dataclass(slots=True)

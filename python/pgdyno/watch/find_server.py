@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from psycopg.abc import Buffer
-from psycopg.adapt import Loader
 from psycopg.conninfo import make_conninfo
 
 from pgdyno.errors import TargetError
-from pgdyno.targets.connection import connecting_limit_s, given_parameters
+from pgdyno.targets.connection import TolerantText, connecting_limit_s, given_parameters
 from pgdyno.targets.response_limits import answering, connected_within
 from pgdyno.watch.polling import Connection
 
@@ -138,15 +136,6 @@ def _connected(parameters: dict[str, Any], ask_password: Callable[[], str] | Non
         return _session(parameters)
 
 
-class _Tolerant(Loader):
-    """Decodes text that may be in another database's encoding, or in none: names and statements of all databases are
-    visible.
-    """
-
-    def load(self, data: Buffer) -> str:
-        return bytes(data).decode(errors="replace")
-
-
 def _session(parameters: dict[str, Any]) -> Connection:
     timeout = parameters.get("connect_timeout") or os.environ.get("PGCONNECT_TIMEOUT", CONNECT_S)
     limit_s = connecting_limit_s({**parameters, "connect_timeout": timeout})
@@ -155,7 +144,7 @@ def _session(parameters: dict[str, Any]) -> Connection:
     except TimeoutError as error:
         raise psycopg.OperationalError(f"not done within {limit_s:g} s") from error
     for name in ("text", "name"):
-        connection.adapters.register_loader(name, _Tolerant)
+        connection.adapters.register_loader(name, TolerantText)
     return connection
 
 

@@ -1,0 +1,247 @@
+"""The folder of a capture: written with a plan that replays it and a README for people, and read again."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from pgdyno.capture.left_out import sentence
+from pgdyno.errors import StoreError, UsageError
+from pgdyno.records.capture import CAPTURE_FILE, FORMAT, STATEMENTS_FILE, Capture, Ended, Source, StatementClass, Values
+from pgdyno.store.safe_files import DAMAGED, parsed, read_record, replace_durably, storing
+from pgdyno.terminal import visible
+from pgdyno.units import counted, duration_words, format_significant
+
+PLAN_FILE, README_FILE = "plan.toml", "README.md"
+TOP = 20
+"""Classes of statements in the README."""
+_TEXT_CHARACTERS = 100
+ENDINGS = {
+    Ended.INTERRUPTED: "was interrupted",
+    Ended.LIMIT: "ended when the log reached the limit of --most",
+    Ended.SERVER_LOST: "lost the server before its end",
+}
+_VALUES = {
+    Values.ANONYMISED: "text was replaced; types, lengths and which values are equal were kept, and so were numbers",
+    Values.KEPT: "kept as the server logged them: treat this folder as you treat the database",
+    Values.UNKNOWN: "none: pg_stat_statements does not have them",
+}
+
+
+def refuse_existing(folder: Path) -> None:
+    """Raises UsageError if `folder` exists and is not an empty folder, StoreError if it cannot be read."""
+    with storing("read", folder):
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise UsageError(f"{folder} exists and is not empty", hint="name a new folder: --into")
+
+
+def new_folder(folder: Path) -> None:
+    """Creates `folder` for a capture. Raises UsageError if it exists and is not empty, StoreError."""
+    refuse_existing(folder)
+    with storing("write", folder):
+        # statements may have values in them
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def write_capture(folder: Path, capture: Capture) -> None:
+    """Writes everything but `capture.parquet`, and `capture.json` last: a folder with it is whole.
+
+    Raises StoreError.
+    """
+    files = {README_FILE: readme(capture)}
+    if capture.source is Source.LOG:
+        files[PLAN_FILE] = plan(folder.resolve().name, capture)
+    files[CAPTURE_FILE] = capture.model_dump_json(indent=2)
+    for name, text in files.items():
+        with storing("write", folder / name):
+            replace_durably(folder / name, text.encode("utf-8", "replace"))
+
+
+def read_capture(folder: Path) -> Capture:
+    """Returns the capture in `folder`. Raises UsageError if there is none, StoreError if it is damaged or newer."""
+    path = folder / CAPTURE_FILE
+    if not path.exists() and not path.is_symlink():
+        raise UsageError(f"{folder} is no capture: it has no {CAPTURE_FILE}", hint="pgdyno capture makes one")
+    content = read_record(path)
+    try:
+        found = parsed(content)
+        if not isinstance(found, dict):
+            raise ValueError("it is no object")
+        if isinstance(found.get("format"), int) and found["format"] > FORMAT:
+            message = f"it is of format {found['format']}, and this pgdyno reads up to {FORMAT}"
+            raise StoreError(f"cannot read {path}: {message}", hint="use a newer pgdyno")
+        capture = Capture.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        at = ".".join(str(part) for part in first["loc"])
+        raise StoreError(f"cannot read {path}: {at}: {first['msg'].lower()}", hint=DAMAGED) from error
+    except ValueError as error:
+        raise StoreError(f"cannot read {path}: it is not JSON: {error}", hint=DAMAGED) from error
+    if capture.source is Source.LOG and not (folder / STATEMENTS_FILE).is_file():
+        raise StoreError(f"cannot read {folder}: it has no {STATEMENTS_FILE}", hint=DAMAGED)
+    return capture
+
+
+def plan(name: str, capture: Capture) -> str:
+    """Returns a plan that replays the capture."""
+    database = capture.database or "DATABASE"
+    named = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-") or "capture"
+    return f"""\
+name = {json.dumps(named)}
+description = {_toml(f"Replays the capture of {_when(capture.began)}.")}
+
+# A server with a copy of the database as it was when the capture began ({_when(capture.began)}): a replay writes.
+# Never name the server that was captured.
+[target.copy]
+kind = "dsn"
+dsn = {_toml(f"host=COPY dbname={_conninfo(database)}")}
+database = {_toml(database)}
+allow_existing = true            # the database is yours: pgdyno creates and drops none
+
+[workload]
+replay = "."                     # this folder
+dataset = "none"
+
+[reset]
+method = "none"                  # restore the copy before each run: a replay changes it
+"""
+
+
+def readme(capture: Capture) -> str:
+    """Returns what was seen, for people."""
+    return "\n".join(
+        [
+            *_head(capture),
+            *_statements(capture),
+            *_waits(capture),
+            *_left_out(capture),
+            *(_replay(capture) if capture.source is Source.LOG else _only_model()),
+            "",
+        ]
+    )
+
+
+def _head(capture: Capture) -> Iterator[str]:
+    server = f"PostgreSQL {capture.server_version}" if capture.server_version else "unknown"
+    source = "the server's log" if capture.source is Source.LOG else "pg_stat_statements"
+    rows = {
+        "began": _when(capture.began),
+        "lasted": duration_words(capture.span_us / 1e6),
+        "server": server,
+        "database": capture.database or "unknown",
+        "source": source,
+        "statements": f"{capture.calls:,} in {counted(len(capture.statements), 'class', 'classes')}",
+        "transactions": f"{capture.transactions:,}" if capture.transactions else "unknown",
+        "sessions": _sessions(capture),
+        "values": _VALUES[capture.values],
+    }
+    yield from (f"# Capture of {_cell(capture.database or 'a server')}", "", "| | |", "|---|---|")
+    yield from (f"| {name} | {_cell(value)} |" for name, value in rows.items())
+    if capture.ended in ENDINGS:
+        yield from ("", f"The capture {ENDINGS[capture.ended]}.")
+
+
+def _sessions(capture: Capture) -> str:
+    if capture.source is Source.LOG:
+        return f"{capture.sessions:,}, at most {capture.most_sessions:,} at once"
+    return f"at most {capture.most_sessions:,} at once" if capture.most_sessions else "unknown"
+
+
+def _statements(capture: Capture) -> Iterator[str]:
+    """Yields the classes that took most of the time, or have most of the calls if the time is unknown."""
+    total_us = sum(each.total_us or 0.0 for each in capture.statements)
+    top = sorted(capture.statements, key=lambda each: (-(each.total_us or 0.0), -each.calls))[:TOP]
+    if not top:
+        return
+    yield from ("", "## Statements with most of the time", "")
+    yield from ("| share of time | calls | mean | p50 | p99 | errors | statement |", "|--:|--:|--:|--:|--:|--:|---|")
+    for each in top:
+        share = f"{(each.total_us or 0.0) / total_us:.1%}" if total_us else ""
+        mean_us = each.total_us / each.calls if each.total_us is not None and each.calls else None
+        times = " | ".join(_milliseconds(us) for us in (mean_us, each.p50_us, each.p99_us))
+        errors = f"{each.errors:,}" if each.errors else ""
+        yield f"| {share} | {each.calls:,} | {times} | {errors} | `{_short(each)}` |"
+
+
+def _milliseconds(us: float | None) -> str:
+    return "" if us is None else f"{format_significant(us / 1000)} ms"
+
+
+def _waits(capture: Capture) -> Iterator[str]:
+    if not capture.waits:
+        return
+    yield from ("", "## Active sessions by wait", "", "| sessions on average | wait |", "|--:|---|")
+    yield from (f"| {each.sessions:.2f} | {_cell(each.wait)} |" for each in capture.waits)
+
+
+def _left_out(capture: Capture) -> Iterator[str]:
+    if capture.left_out:
+        yield from ("", "## Left out", "", "| count | why | first |", "|--:|---|---|")
+        for each in capture.left_out:
+            yield f"| {each.count:,} | {_cell(sentence(each.reason))} | {_cell(each.first or '')} |"
+    if capture.notes:
+        yield from ("", "## What the server did not log or show", "")
+        yield from (f"- {_cell(str(each.message))}" for each in capture.notes)
+
+
+def _replay(capture: Capture) -> Iterator[str]:
+    yield from (
+        "",
+        "## Replay it",
+        "",
+        f"1. Restore the database as it was when the capture began, {_when(capture.began)}, on a server that nobody "
+        "else uses: from a base backup with point-in-time recovery, from a snapshot, or from a dump of that time. "
+        "Statements find other rows, or none, in another state. A replay writes: restore the copy before each one.",
+        f"2. Name that server in `{PLAN_FILE}`: `dsn`.",
+        f"3. `pgdyno run {PLAN_FILE}`",
+    )
+    if capture.values is Values.ANONYMISED:
+        yield from (
+            "",
+            "Text was replaced, so a statement that looks for text finds no rows in a copy of the real database. For "
+            "the rows that the application found, capture again with `--values kept`.",
+        )
+
+
+def _only_model() -> Iterator[str]:
+    yield from (
+        "",
+        "## Use it",
+        "",
+        "pg_stat_statements has neither the order of statements nor their values: there is nothing to replay. "
+        "`pgdyno synthesise .` makes a load of the same statements in the same shares.",
+    )
+
+
+def _when(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _short(each: StatementClass) -> str:
+    text = " ".join(each.text[: 10 * _TEXT_CHARACTERS].split())
+    short = text if len(text) <= _TEXT_CHARACTERS else text[: _TEXT_CHARACTERS - 1] + "…"
+    # a backtick would end the code
+    return _cell(short.replace("`", "'"))
+
+
+def _cell(text: str) -> str:
+    """Returns `text` for a cell of a table: a capture may have anything in its names and texts."""
+    return visible(" ".join(text.split())).replace("|", "\\|")
+
+
+def _conninfo(value: str) -> str:
+    """Quotes a value of a libpq connection string where necessary."""
+    if re.fullmatch(r"[\w.-]+", value):
+        return value
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def _toml(text: str) -> str:
+    # JSON's strings are TOML's, except for this character
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,60 @@
+"""`pgdyno capture`: arguments in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from pgdyno.commands.arguments.options import QuietOption
+
+
+def capture(
+    folder: Annotated[Path, typer.Option("--into", metavar="DIR", help="New folder for the capture.")],
+    dsn: Annotated[
+        str | None, typer.Argument(metavar="DSN", help="Database, connection string or URI, as for psql.")
+    ] = None,
+    log: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--log", metavar="FILE", help="Log file or pattern: csvlog, jsonlog, or stderr. Repeatable. With --ssh there."
+        ),
+    ] = None,
+    ssh: Annotated[
+        str | None, typer.Option("--ssh", metavar="HOST", help="Read the log over SSH: [USER@]HOST[:PORT].")
+    ] = None,
+    time: Annotated[
+        str | None, typer.Option("--for", metavar="TIME", help="How long to record a server.  [default: 10m]")
+    ] = None,
+    statements: Annotated[
+        bool, typer.Option("--statements", help="Read pg_stat_statements instead of a log: no order, no values.")
+    ] = False,
+    values: Annotated[
+        Literal["anonymised", "kept"] | None,
+        typer.Option("--values", help="Replace text in values, or keep it.  [default: anonymised]"),
+    ] = None,
+    prefix: Annotated[
+        str | None, typer.Option("--prefix", metavar="TEXT", help="log_line_prefix of stderr log files.")
+    ] = None,
+    database: Annotated[
+        str | None, typer.Option("--database", metavar="NAME", help="Database to capture from log files of several.")
+    ] = None,
+    most: Annotated[
+        str, typer.Option("--most", metavar="SIZE", help="Log to copy at most; the capture then ends.")
+    ] = "10GB",
+    quiet: QuietOption = False,
+    json: Annotated[
+        bool, typer.Option("--json", help='Print {"folder": path, "calls": n, "left_out": [...], "notes": [...]}.')
+    ] = False,
+) -> None:
+    """Record what a server's applications do.
+
+    Reads the server's log for a time, or log files that exist, into a folder that can be replayed. Changes nothing: if
+    the server does not log what a capture needs, prints the statements that would set it, and those that restore it.
+    Ctrl-C ends the recording and keeps what it has.
+    """
+    from pgdyno.commands.capture import Wanted
+    from pgdyno.commands.capture import capture as record
+
+    record(Wanted(folder, dsn, log or [], ssh, time, statements, values, prefix, database, most, quiet, json))

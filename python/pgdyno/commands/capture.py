@@ -1,0 +1,349 @@
+"""`pgdyno capture`."""
+
+from __future__ import annotations
+
+import getpass
+import importlib.util
+import json as json_module
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from pgdyno.capture.folder import ENDINGS, PLAN_FILE, new_folder, refuse_existing, write_capture
+from pgdyno.capture.left_out import sentence
+from pgdyno.capture.logs import Options, capture_logs
+from pgdyno.capture.recording import Recording
+from pgdyno.capture.server_check import ServerLog, check_server_log
+from pgdyno.capture.server_files import LocalFiles, LogFiles, SqlFiles, SshFiles
+from pgdyno.capture.server_log import LogCopy
+from pgdyno.capture.server_session import CapturedServer, reach_server
+from pgdyno.capture.statement_statistics import StatementStatistics
+from pgdyno.capture.wait_samples import WaitSamples
+from pgdyno.console import Console
+from pgdyno.errors import UsageError
+from pgdyno.messages import Message, message_json
+from pgdyno.plan.hosts import SshSpec, generators
+from pgdyno.records.capture import Capture, Source, Values
+from pgdyno.records.manifest import KeptMessage
+from pgdyno.units import counted, duration_words, format_size, parse_bytes, parse_duration_s
+
+FORMAT = 1
+"""The version of the JSON output."""
+DEFAULT_TIME = "10m"
+SPOOL = ".log"
+"""The folder of copied logs, while a capture lasts."""
+_NO_SERVER = {"--for": "time", "--statements": "statements"}
+_NO_STATEMENTS = {"--log": "logs", "--ssh": "ssh", "--values": "values", "--prefix": "prefix"}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The arguments of `pgdyno capture`."""
+
+    folder: Path
+    dsn: str | None
+    logs: Sequence[str]
+    ssh: str | None
+    time: str | None
+    statements: bool
+    values: str | None
+    prefix: str | None
+    database: str | None
+    most: str
+    quiet: bool
+    json: bool
+
+
+def capture(wanted: Wanted) -> None:
+    """Captures a load into the folder, and prints what it has.
+
+    Raises UsageError, TargetError, StoreError; KeyboardInterrupt after an interrupted capture was written.
+    """
+    _check(wanted)
+    refuse_existing(wanted.folder)
+    if wanted.dsn is None:
+        _of_files(wanted)
+        return
+    server = reach_server(wanted.dsn, _ask if sys.stdin is not None and sys.stdin.isatty() else None)
+    if wanted.statements:
+        _of_statistics(wanted, server)
+    else:
+        _of_server_log(wanted, server)
+
+
+def _check(wanted: Wanted) -> None:
+    """Raises UsageError for arguments that do not go together, and for invalid ones."""
+    if wanted.dsn is None:
+        if not wanted.logs:
+            hint = 'name a server, such as "host=db dbname=shop", or log files: --log'
+            raise UsageError("nothing to capture", hint=hint)
+        for option, field in _NO_SERVER.items():
+            if getattr(wanted, field):
+                raise UsageError(f"{option} needs a server", hint='name it, such as "host=db dbname=shop"')
+    elif wanted.database is not None:
+        raise UsageError("--database chooses from log files", hint="name the database in the connection string")
+    if wanted.statements:
+        for option, field in _NO_STATEMENTS.items():
+            if getattr(wanted, field):
+                raise UsageError(f"{option} is for logs, and --statements reads none", hint=f"remove {option}")
+    elif importlib.util.find_spec("pglast") is None:
+        raise UsageError("pglast is not installed, which reads the statements", hint="pip install 'pgdyno[capture]'")
+    _most_bytes(wanted)
+    if _span_s(wanted) <= 0:
+        raise UsageError("--for: the time must be longer than 0 s")
+
+
+def _span_s(wanted: Wanted) -> float:
+    try:
+        return parse_duration_s(wanted.time or DEFAULT_TIME)
+    except ValueError as error:
+        raise UsageError(f"--for: {error}") from error
+
+
+def _most_bytes(wanted: Wanted) -> int:
+    try:
+        return parse_bytes(wanted.most)
+    except ValueError as error:
+        raise UsageError(f"--most: {error}") from error
+
+
+def _ssh(text: str) -> SshSpec:
+    """Returns how to reach `[user@]host[:port]`. Raises UsageError."""
+    try:
+        (node,) = generators([f"ssh://{text}"]).ssh
+    except ValueError as error:
+        raise UsageError(f"--ssh: {text!r} is not a host", hint="write [USER@]HOST[:PORT]") from error
+    return SshSpec(host=node.host, user=node.user, port=node.port)
+
+
+def _of_files(wanted: Wanted) -> None:
+    """Reads log files that exist, on this host or copied from another one."""
+    say = _progress(wanted)
+    with ExitStack() as stack:
+        if wanted.ssh is None:
+            files: LogFiles = LocalFiles(wanted.logs)
+            for pattern in wanted.logs:
+                if not LocalFiles([pattern]).sizes():
+                    raise UsageError(f"no file matches {pattern}")
+        else:
+            files = SshFiles(_ssh(wanted.ssh), wanted.logs)
+            stack.callback(files.close)
+        sizes = files.sizes()
+        if not sizes:
+            raise UsageError(f"no file on {wanted.ssh} matches {' or '.join(wanted.logs)}")
+        paths = [Path(path) for path in sizes]
+        spool = stack.enter_context(_folder(wanted.folder))
+        if wanted.ssh is not None:
+            if sum(sizes.values()) > _most_bytes(wanted):
+                size = format_size(sum(sizes.values()))
+                raise UsageError(f"the files have {size}, more than --most {wanted.most}", hint="raise --most")
+            copy = LogCopy(files, spool, _most_bytes(wanted))
+            say(f"copying {format_size(sum(sizes.values()))} of log from {wanted.ssh}")
+            copy.step(last=True)
+            paths = copy.copies
+        _write(wanted, capture_logs(paths, wanted.folder, _options(wanted), say))
+
+
+def _of_server_log(wanted: Wanted, server: CapturedServer) -> None:
+    """Records what the server logs for a time."""
+    log = check_server_log(server, through_sql=wanted.ssh is None, files_given=bool(wanted.logs))
+    say = _progress(wanted)
+    with ExitStack() as stack:
+        files = _log_files(wanted, server, log)
+        stack.callback(files.close)
+        if not files.sizes():
+            raise UsageError(f"no log file on {wanted.ssh or 'this host'} matches {' or '.join(wanted.logs) or log.path}")
+        copy = LogCopy(files, stack.enter_context(_folder(wanted.folder)), _most_bytes(wanted))
+        samples = stack.enter_context(_samples(server))
+        recording = Recording(copy, samples, _span_s(wanted))
+
+        def write() -> None:
+            options = _options(wanted, prefix=log.prefix, database=server.database)
+            say(f"reading {copy.progress()}")
+            found = capture_logs(copy.copies, wanted.folder, options, say)
+            notes = [*log.notes, *_notes(samples, recording)]
+            if copy.truncated:
+                template = "a log file was truncated while it was read: up to a second of it is missing"
+                plural = "log files were truncated {count} times while they were read: up to a second each is missing"
+                notes.append(Message("log-truncated", template, plural, count=copy.truncated))
+            update = {
+                "server_version": server.version,
+                "waits": samples.waits(),
+                "ended": recording.ended,
+                "notes": [*found.notes, *map(KeptMessage.of, notes)],
+            }
+            _write(wanted, found.model_copy(update=update))
+
+        say(f"the server logs every statement ({log.statements}) as {log.format}")
+        _record(recording, say, write)
+
+
+def _log_files(wanted: Wanted, server: CapturedServer, log: ServerLog) -> LogFiles:
+    if wanted.ssh is not None:
+        return SshFiles(_ssh(wanted.ssh), wanted.logs or [log.path])
+    return LocalFiles(wanted.logs) if wanted.logs else SqlFiles(server, log.directory, log.pattern)
+
+
+def _of_statistics(wanted: Wanted, server: CapturedServer) -> None:
+    """Records pg_stat_statements for a time."""
+    statistics = StatementStatistics(server)
+    say = _progress(wanted)
+    with ExitStack() as stack:
+        stack.callback(statistics.close)
+        stack.enter_context(_folder(wanted.folder))
+        samples = stack.enter_context(_samples(server))
+        recording = Recording(statistics, samples, _span_s(wanted))
+
+        def write() -> None:
+            classes, left_out = statistics.classes()
+            notes = [*statistics.notes, *_notes(samples, recording)]
+            found = Capture(
+                source=Source.STATEMENTS,
+                values=Values.UNKNOWN,
+                database=server.database,
+                server_version=server.version,
+                began=statistics.began,
+                span_us=round((statistics.ended - statistics.began).total_seconds() * 1e6),
+                most_sessions=samples.most_sessions,
+                transactions=statistics.transactions,
+                calls=sum(each.calls for each in classes),
+                statements=classes,
+                waits=samples.waits(),
+                left_out=left_out,
+                ended=recording.ended,
+                notes=[KeptMessage.of(note) for note in notes],
+            )
+            _write(wanted, found)
+
+        _record(recording, say, write)
+
+
+def _record(recording: Recording, say: Callable[[str], None], write: Callable[[], None]) -> None:
+    """Records, and calls `write` after the recording, also after an interrupted one."""
+    recording.start()
+    try:
+        recording.wait(say)
+    except (KeyboardInterrupt, SystemExit):
+        # everything is done here: a signal whose exception is no longer handled would be sent again (process_exit)
+        say("interrupted: keeping what was recorded")
+        recording.stop()
+        write()
+        raise
+    write()
+
+
+def _notes(samples: WaitSamples, recording: Recording) -> Iterator[Message]:
+    if not samples.may_see:
+        text = "the role may not see what other sessions wait for: grant it pg_monitor"
+        yield Message("capture-without-waits", text)
+    if recording.lost is not None:
+        yield Message("capture-server-lost", "the server was not back in time: {reason}", reason=recording.lost)
+
+
+@contextmanager
+def _samples(server: CapturedServer) -> Iterator[WaitSamples]:
+    samples = WaitSamples(server)
+    try:
+        yield samples
+    finally:
+        samples.close()
+
+
+@contextmanager
+def _folder(folder: Path) -> Iterator[Path]:
+    """Creates the folder of the capture, and yields a path in it for copied logs, which are removed after the block.
+
+    If the block leaves nothing in the folder, it is removed. Raises UsageError, StoreError.
+    """
+    new_folder(folder)
+    try:
+        yield folder / SPOOL
+    finally:
+        # a log has values that the capture may not have
+        shutil.rmtree(folder / SPOOL, ignore_errors=True)
+        with suppress(OSError):
+            folder.rmdir()
+
+
+def _options(wanted: Wanted, prefix: str | None = None, database: str | None = None) -> Options:
+    return Options(
+        values=Values(wanted.values or Values.ANONYMISED),
+        prefix=wanted.prefix or prefix,
+        database=wanted.database or database,
+    )
+
+
+def _write(wanted: Wanted, found: Capture) -> None:
+    if found.calls == 0:
+        hint = "capture while the application runs, and name its database"
+        raise UsageError(f"no statement to capture{_database(found)}", hint=hint)
+    write_capture(wanted.folder, found)
+    if wanted.json:
+        print(json_module.dumps(_document(wanted.folder, found), ensure_ascii=False))
+    else:
+        _show(wanted.folder, found)
+
+
+def _database(found: Capture) -> str:
+    return f" in the database {found.database}" if found.database is not None else ""
+
+
+def _show(folder: Path, found: Capture) -> None:
+    console = Console(soft_wrap=True)
+    lost = sum(each.count for each in found.left_out)
+    of_sessions = f" of {counted(found.sessions, 'session')}" if found.sessions else ""
+    has = f"{folder}/ has {counted(found.calls, 'statement')}{of_sessions} in {duration_words(found.span_us / 1e6)}"
+    console.print(f"{has}; left out: {lost:,}" if lost else has)
+    width = len(f"{max((each.count for each in found.left_out), default=0):,}")
+    for each in found.left_out:
+        where = f" (first: {each.first})" if each.first else ""
+        console.print(f"  {each.count:>{width},}  {sentence(each.reason)}{where}")
+    if found.ended in ENDINGS:
+        console.print(f"note: the capture {ENDINGS[found.ended]}")
+    for note in found.notes:
+        console.print(f"note: {note.message}")
+    if found.values is Values.ANONYMISED:
+        console.print("Values of text are replaced; --values kept keeps them.")
+    if found.source is Source.LOG:
+        console.print(f"Replay it:     name a copy of the database in {folder / PLAN_FILE}, then")
+        console.print(f"               pgdyno run {folder / PLAN_FILE}")
+    console.print(f"Make a model:  pgdyno synthesise {folder}")
+
+
+def _document(folder: Path, found: Capture) -> dict[str, object]:
+    return {
+        "format": FORMAT,
+        "folder": str(folder),
+        "source": found.source.value,
+        "values": found.values.value,
+        "database": found.database,
+        "span_us": found.span_us,
+        "calls": found.calls,
+        "classes": len(found.statements),
+        "sessions": found.sessions,
+        "ended": found.ended.value,
+        "left_out": [
+            {"reason": each.reason, "message": sentence(each.reason), "count": each.count, "first": each.first}
+            for each in found.left_out
+        ],
+        "notes": [message_json(note.message) for note in found.notes],
+    }
+
+
+def _progress(wanted: Wanted) -> Callable[[str], None]:
+    """Returns what prints a line of progress. They are for eyes: standard output has the result alone."""
+    console = Console(stderr=True, soft_wrap=True)
+
+    def say(text: str) -> None:
+        if not wanted.quiet:
+            console.print(f"{datetime.now():%H:%M:%S}  {text}")
+
+    return say
+
+
+def _ask() -> str:
+    return getpass.getpass("Password: ")
