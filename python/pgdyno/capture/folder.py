@@ -194,17 +194,21 @@ def _replay(capture: Capture) -> Iterator[str]:
         "",
         "## Replay it",
         "",
-        f"1. Restore the database as it was when the capture began, {_when(capture.began)}, on a server that nobody "
-        "else uses: from a base backup with point-in-time recovery, from a snapshot, or from a dump of that time. "
-        "Statements find other rows, or none, in another state. A replay writes: restore the copy before each one.",
+        (
+            f"1. Restore the database as it was when the capture began, {_when(capture.began)}, on a server that nobody "
+            "else uses: from a base backup with point-in-time recovery, from a snapshot, or from a dump of that time. "
+            "Statements find other rows, or none, in another state. A replay writes: restore the copy before each one."
+        ),
         f"2. Name that server in `{PLAN_FILE}`: `dsn`.",
         f"3. `pgdyno run {PLAN_FILE}`",
     )
     if capture.values is Values.ANONYMISED:
         yield from (
             "",
-            "Text was replaced, so a statement that looks for text finds no rows in a copy of the real database. For "
-            "the rows that the application found, capture again with `--values kept`.",
+            (
+                "Text was replaced, so a statement that looks for text finds no rows in a copy of the real database. For "
+                "the rows that the application found, capture again with `--values kept`."
+            ),
         )
 
 
@@ -213,8 +217,10 @@ def _only_model() -> Iterator[str]:
         "",
         "## Use it",
         "",
-        "pg_stat_statements has neither the order of statements nor their values: there is nothing to replay. "
-        "`pgdyno synthesise .` makes a load of the same statements in the same shares.",
+        (
+            "pg_stat_statements has neither the order of statements nor their values: there is nothing to replay. "
+            "`pgdyno synthesise .` makes a load of the same statements in the same shares."
+        ),
     )
 
 

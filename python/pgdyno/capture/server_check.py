@@ -57,7 +57,9 @@ class Lack:
     def message(self) -> Message:
         """The sentence about it."""
         value = self.setting.shown or "''"
-        return Message("log-lacks", "{setting} = {value}: {missing}", setting=self.setting.name, value=value, missing=self.missing)
+        return Message(
+            "log-lacks", "{setting} = {value}: {missing}", setting=self.setting.name, value=value, missing=self.missing
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ def check_server_log(server: CapturedServer, *, through_sql: bool, files_given: 
     `through_sql` says that its files will be read through SQL, `files_given` that the user names the files. Raises
     UsageError with the remedy if the log lacks something that a capture needs, or if the role may not read it.
     """
-    with server.connect() as connection:
+    with server.connect(as_others=True) as connection:
         try:
             with answering(connection):
                 return _checked(connection, server, through_sql=through_sql, files_given=files_given)
@@ -191,14 +193,18 @@ def _destination(settings: Mapping[str, Setting]) -> Iterator[Lack]:
     listed = _destinations(settings)
     collector = settings["logging_collector"]
     if collector.value != "on":
-        yield Lack(collector, "on", Message("log-no-files", "the log goes to no file of the server's own (or name its file: --log)"))
+        yield Lack(
+            collector,
+            "on",
+            Message("log-no-files", "the log goes to no file of the server's own (or name its file: --log)"),
+        )
     if {CSV, JSON} & listed:
         return
     missing = Message("log-other-destination", "the log goes elsewhere")
     if STDERR in listed:
-        if _says_who_and_when(settings["log_line_prefix"].value):
+        if _says_enough(settings["log_line_prefix"].value):
             return
-        missing = Message("log-prefix", "lines do not say when and in which session (log_line_prefix)")
+        missing = Message("log-prefix", "log_line_prefix lacks the time (%m), session (%c) or database (%d)")
     yield Lack(destinations, ",".join([*_in_order(destinations.value), CSV]), missing)
 
 
@@ -245,9 +251,9 @@ def _in_order(value: str) -> list[str]:
     return [each.strip() for each in value.lower().split(",") if each.strip()]
 
 
-def _says_who_and_when(prefix: str) -> bool:
+def _says_enough(prefix: str) -> bool:
     found = set(re.findall(r"%-?\d*([a-zA-Z])", prefix))
-    return bool(found & {"m", "n"}) and bool(found & {"c", "p"})
+    return bool(found & {"m", "n"}) and bool(found & {"c", "p"}) and "d" in found
 
 
 def file_pattern(filename: str, form: str) -> str:

@@ -210,10 +210,11 @@ class SshFiles:
             raise RemoteError(f"lost the connection to {self._spec.host}: {error}", passing=True) from error
         if done.exit_status is None:
             raise RemoteError(f"lost the connection to {self._spec.host}", passing=True)
-        said = bytes(done.stderr or b"").decode(errors="replace").strip()
+        out, errors = (each if isinstance(each, bytes) else b"" for each in (done.stdout, done.stderr))
+        said = errors.decode(errors="replace").strip()
         if said:
             raise UsageError(f"cannot read the log on {self._spec.host}: {said.splitlines()[-1]}")
-        return bytes(done.stdout or b"")
+        return out
 
     def _wait(self, work: Coroutine[object, object, _T]) -> _T:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)

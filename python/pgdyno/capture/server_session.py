@@ -37,15 +37,15 @@ class CapturedServer:
     """As the server reports it: "18.6"."""
     major: int
 
-    def connect(self) -> Connection:
-        """Opens a session on the database. Raises TargetError."""
+    def connect(self, *, as_others: bool = False) -> Connection:
+        """Opens a session on the database; with `as_others`, its settings are those of any session. Raises TargetError."""
         connection = self.address.connect(self.database, application_name=NAME)
         for name in ("text", "name"):
             connection.adapters.register_loader(name, TolerantText)
         try:
             with answering(connection):
                 connection.execute("SET default_transaction_read_only = on")
-                if connection.info.parameter_status("is_superuser") == "on":
+                if not as_others and connection.info.parameter_status("is_superuser") == "on":
                     for setting in (*_UNLOGGED, *_SINCE_13):
                         with suppress(psycopg.errors.UndefinedObject):
                             connection.execute(f"SET {setting}".encode())

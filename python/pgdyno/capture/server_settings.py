@@ -56,7 +56,7 @@ class Setting:
 def read_settings(connection: Connection, names: Iterable[str]) -> dict[str, Setting]:
     """Returns those settings that exist and that the role may see. Raises psycopg.Error."""
     rows = connection.execute(_SETTINGS, [list(names)]).fetchall()
-    return {row[0]: Setting(*(str(each) if not isinstance(each, bool) else each for each in row)) for row in rows}
+    return {name: Setting(name, *others) for name, *others in rows}
 
 
 def remedy(

@@ -31,7 +31,9 @@ _EXTENSION = """
     SELECT /* pgdyno */ n.nspname FROM pg_catalog.pg_extension AS e
     JOIN pg_catalog.pg_namespace AS n ON n.oid = e.extnamespace WHERE e.extname = 'pg_stat_statements'
 """
-_MAY_READ = "SELECT /* pgdyno */ pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE'), pg_catalog.quote_ident(current_user)"
+_MAY_READ = (
+    "SELECT /* pgdyno */ pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE'), pg_catalog.quote_ident(current_user)"
+)
 _SETTINGS = (
     *("pg_stat_statements.max", "pg_stat_statements.track", "compute_query_id", "shared_preload_libraries"),
     "pg_stat_statements.track_utility",
@@ -53,7 +55,8 @@ _TRANSACTIONS = """
 """
 _EVICTED = "SELECT /* pgdyno */ dealloc, stats_reset FROM {schema}.pg_stat_statements_info"
 _PLANNED = re.compile(
-    r"(?:\s|/\*.*?\*/|--[^\n]*\n)*(?:\(\s*)*(?:select|insert|update|delete|merge|with|values|table)\b", re.I | re.S
+    r"(?:\s|/\*.*?\*/|--[^\n]*\n)*(?:\(\s*)*(?:select|insert|update|delete|merge|with|values|table)\b",
+    re.IGNORECASE | re.DOTALL,
 )
 """Statements whose constants pg_stat_statements replaces."""
 _Key = tuple[int, int, bool]
@@ -182,7 +185,7 @@ class StatementStatistics:
         ((now, transactions),) = self._ask(sql.SQL(_TRANSACTIONS))
         return now, int(transactions)
 
-    def _ask(self, query: sql.Composable, parameters: dict[str, Any] | None = None) -> list[tuple[Any, ...]]:
+    def _ask(self, query: sql.SQL | sql.Composed, parameters: dict[str, Any] | None = None) -> list[tuple[Any, ...]]:
         self._own_transactions += 1
         try:
             with answering(self._connection):

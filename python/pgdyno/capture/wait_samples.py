@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import psycopg
 
@@ -79,7 +80,7 @@ class WaitSamples:
             self._connection.close()
             self._connection = None
 
-    def _ask(self, query: bytes) -> list[tuple[object, ...]]:
+    def _ask(self, query: bytes) -> list[tuple[Any, ...]]:
         assert self._connection is not None
         try:
             with answering(self._connection):

@@ -7,10 +7,10 @@ import importlib.util
 import json as json_module
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 from pgdyno.capture.folder import ENDINGS, PLAN_FILE, new_folder, refuse_existing, write_capture
@@ -36,8 +36,6 @@ FORMAT = 1
 DEFAULT_TIME = "10m"
 SPOOL = ".log"
 """The folder of copied logs, while a capture lasts."""
-_NO_SERVER = {"--for": "time", "--statements": "statements"}
-_NO_STATEMENTS = {"--log": "logs", "--ssh": "ssh", "--values": "values", "--prefix": "prefix"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +54,11 @@ class Wanted:
     most: str
     quiet: bool
     json: bool
+
+    @property
+    def of_logs(self) -> dict[str, object]:
+        """Options that concern logs only."""
+        return {"--log": self.logs, "--ssh": self.ssh, "--values": self.values, "--prefix": self.prefix}
 
 
 def capture(wanted: Wanted) -> None:
@@ -77,21 +80,24 @@ def capture(wanted: Wanted) -> None:
 
 def _check(wanted: Wanted) -> None:
     """Raises UsageError for arguments that do not go together, and for invalid ones."""
-    if wanted.dsn is None:
-        if not wanted.logs:
-            hint = 'name a server, such as "host=db dbname=shop", or log files: --log'
-            raise UsageError("nothing to capture", hint=hint)
-        for option, field in _NO_SERVER.items():
-            if getattr(wanted, field):
-                raise UsageError(f"{option} needs a server", hint='name it, such as "host=db dbname=shop"')
-    elif wanted.database is not None:
-        raise UsageError("--database chooses from log files", hint="name the database in the connection string")
-    if wanted.statements:
-        for option, field in _NO_STATEMENTS.items():
-            if getattr(wanted, field):
-                raise UsageError(f"{option} is for logs, and --statements reads none", hint=f"remove {option}")
-    elif importlib.util.find_spec("pglast") is None:
-        raise UsageError("pglast is not installed, which reads the statements", hint="pip install 'pgdyno[capture]'")
+    of_server, name_it = wanted.dsn is not None, 'name one, such as "host=db dbname=shop"'
+    for wrong, message, hint in (
+        (not of_server and not wanted.logs, "nothing to capture", f"{name_it}, or log files: --log"),
+        (not of_server and wanted.time is not None, "--for needs a server", name_it),
+        (not of_server and wanted.statements, "--statements needs a server", name_it),
+        (of_server and wanted.database, "--database chooses from log files", "put dbname into the connection string"),
+        *(
+            (wanted.statements and given, f"{option} is for logs, and --statements reads none", f"remove {option}")
+            for option, given in wanted.of_logs.items()
+        ),
+        (
+            not wanted.statements and importlib.util.find_spec("pglast") is None,
+            "pglast is not installed, which parses the statements",
+            "pip install 'pgdyno[capture]'",
+        ),
+    ):
+        if wrong:
+            raise UsageError(message, hint=hint)
     _most_bytes(wanted)
     if _span_s(wanted) <= 0:
         raise UsageError("--for: the time must be longer than 0 s")
@@ -156,7 +162,9 @@ def _of_server_log(wanted: Wanted, server: CapturedServer) -> None:
         files = _log_files(wanted, server, log)
         stack.callback(files.close)
         if not files.sizes():
-            raise UsageError(f"no log file on {wanted.ssh or 'this host'} matches {' or '.join(wanted.logs) or log.path}")
+            raise UsageError(
+                f"no log file on {wanted.ssh or 'this host'} matches {' or '.join(wanted.logs) or log.path}"
+            )
         copy = LogCopy(files, stack.enter_context(_folder(wanted.folder)), _most_bytes(wanted))
         samples = stack.enter_context(_samples(server))
         recording = Recording(copy, samples, _span_s(wanted))
@@ -340,7 +348,7 @@ def _progress(wanted: Wanted) -> Callable[[str], None]:
 
     def say(text: str) -> None:
         if not wanted.quiet:
-            console.print(f"{datetime.now():%H:%M:%S}  {text}")
+            console.print(f"{time.strftime('%H:%M:%S')}  {text}")
 
     return say
 

@@ -84,8 +84,9 @@ class Address:
     def connect(self, dbname: str | None, *, as_is: bool = False, **more: str) -> psycopg.Connection[tuple[Any, ...]]:
         """Opens a connection in autocommit mode; `more` are additional libpq parameters.
 
-        Without `dbname`, libpq chooses the database. With `as_is` it keeps the session settings of the role and the database; see `make_dependable`. Its statements
-        raise SilentServerError when the server falls silent. Raises TargetError.
+        Without `dbname`, libpq chooses the database. With `as_is` it keeps the session settings of the role and the
+        database; see `make_dependable`. Its statements raise SilentServerError when the server falls silent. Raises
+        TargetError.
         """
         values: dict[str, Any] = {
             "connect_timeout": str(CONNECT_TIMEOUT_S),
@@ -98,7 +99,7 @@ class Address:
         }
         # options may contain secrets that only the server should read
         shown = {name: "***" if name == "options" else value for name, value in {**self.parameters, **more}.items()}
-        reached = make_conninfo(**{**shown, "dbname": dbname})
+        reached = make_conninfo(**shown, **({} if dbname is None else {"dbname": dbname}))
         limit_s = connecting_limit_s(values)
         try:
             connection = connected_within(

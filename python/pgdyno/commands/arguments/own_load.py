@@ -18,7 +18,9 @@ def capture(
     log: Annotated[
         list[str] | None,
         typer.Option(
-            "--log", metavar="FILE", help="Log file or pattern: csvlog, jsonlog, or stderr. Repeatable. With --ssh there."
+            "--log",
+            metavar="FILE",
+            help="Log file or pattern: csvlog, jsonlog, or stderr. Repeatable. With --ssh there.",
         ),
     ] = None,
     ssh: Annotated[

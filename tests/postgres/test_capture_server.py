@@ -1,0 +1,524 @@
+"""Captures of real servers: what they must log, how the log is read while it grows, and what statistics say."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from pgdyno.capture import recording as recordings
+from pgdyno.capture.recording import Recording
+from pgdyno.capture.server_check import ServerLog, check_server_log
+from pgdyno.capture.server_files import LocalFiles, SqlFiles
+from pgdyno.capture.server_log import LogCopy
+from pgdyno.capture.server_session import CapturedServer, reach_server
+from pgdyno.capture.statement_statistics import StatementStatistics
+from pgdyno.capture.wait_samples import WaitSamples
+from pgdyno.errors import ExitCode, TargetError, UsageError
+from pgdyno.records.capture import Ended
+from pgdyno.targets import Home, SilentProgress
+from pgdyno.targets.cluster.installation import Installation
+from pgdyno.targets.embedded.kind import find_embedded
+from pgdyno.targets.embedded.schema import EmbeddedTarget
+from tests.forked import PGDYNO
+from tests.postgres.own_servers import OwnServer
+from tests.postgres.runs import environment, pgdyno
+from tests.waiting import PATIENCE_S, wait_until
+
+LOGGING = """
+logging_collector = on
+log_destination = 'csvlog'
+log_min_duration_statement = 0
+log_filename = 'postgresql-%Y-%m-%d_%H%M%S.log'
+"""
+BIG = 1 << 40
+
+
+@pytest.fixture(scope="module")
+def logging_server(installed: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnServer]:
+    """A server that logs what a capture needs; tests restore what they change."""
+    with running(installed, tmp_path_factory.mktemp("logging", numbered=True), LOGGING) as server:
+        yield server
+
+
+@contextmanager
+def running(installation: Installation, folder: Path, configuration: str) -> Iterator[OwnServer]:
+    # pytest's own folders are closed to the user that runs servers
+    for each in (folder, *folder.parents):
+        if each.is_relative_to("/tmp") and each != Path("/tmp"):
+            each.chmod(0o755)
+    server = OwnServer.make(installation, folder / "server")
+    server.configure(configuration)
+    server.start()
+    try:
+        with server.connect() as connection:
+            connection.execute("CREATE DATABASE shop")
+        yield server
+    finally:
+        if server.is_running():
+            server.stop("immediate")
+
+
+def dsn(server: OwnServer, user: str = "postgres") -> str:
+    return f"host={server.folder} port={server.port} user={user} dbname=shop"
+
+
+def reached(server: OwnServer, user: str = "postgres") -> CapturedServer:
+    return reach_server(dsn(server, user), None)
+
+
+def application(server: OwnServer, user: str = "postgres") -> psycopg.Connection[tuple[object, ...]]:
+    return psycopg.connect(dsn(server, user), autocommit=True, application_name="shop")
+
+
+def checked(server: OwnServer, user: str = "postgres") -> ServerLog:
+    return check_server_log(reached(server, user), through_sql=True, files_given=False)
+
+
+def refused(server: OwnServer, user: str = "postgres") -> UsageError:
+    with pytest.raises(UsageError) as caught:
+        checked(server, user)
+    assert caught.value.exit_code == ExitCode.USAGE
+    return caught.value
+
+
+def statements(hint: str | None) -> tuple[list[str], list[str]]:
+    """The statements of a remedy: those before the capture, and those after it."""
+    before, after = (hint or "").split("and after it")
+    return tuple([line.strip() for line in part.splitlines() if line.startswith("  ")] for part in (before, after))  # type: ignore[return-value]
+
+
+def apply(server: OwnServer, lines: list[str]) -> None:
+    for line in lines:
+        if line == "-- then restart the server":
+            server.restart("fast")
+        else:
+            assert not line.startswith("--"), line
+            with psycopg.connect(dsn(server), autocommit=True) as connection:
+                connection.execute(line.encode())
+
+
+def settings(server: OwnServer) -> dict[str, str]:
+    with server.connect() as connection:
+        rows = connection.execute("SELECT name, setting FROM pg_settings WHERE name LIKE 'log%'").fetchall()
+    return dict(rows)
+
+
+def until_settings(server: OwnServer, expected: dict[str, str]) -> None:
+    """A reload reaches a new session a moment later."""
+    wait_until(lambda: settings(server) == expected)
+
+
+# ---- what the server logs ----
+
+
+@pytest.mark.parametrize(
+    ("bad", "missing"),
+    [
+        ({"log_min_duration_statement": "-1"}, "log_min_duration_statement = -1: it has no statements"),
+        ({"log_min_duration_statement": "250ms"}, "log_min_duration_statement = 250ms: it has slower statements only"),
+        ({"log_parameter_max_length": "5"}, "log_parameter_max_length = 5B: values of parameters are cut or missing"),
+        ({"log_min_messages": "panic"}, "log_min_messages = panic: it has neither statements nor errors"),
+        ({"log_destination": "stderr"}, "log_destination = stderr: log_line_prefix lacks the time (%m), session (%c) or"),
+        ({"log_destination": "syslog"}, "log_destination = syslog: the log goes elsewhere"),
+        (
+            {"log_destination": "stderr", "log_line_prefix": "%m [%p] %d ", "log_error_verbosity": "terse"},
+            "log_error_verbosity = terse: it has no values of parameters",
+        ),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
+def test_the_remedy_of_a_setting_makes_the_capture_possible_and_is_undone(
+    logging_server: OwnServer, bad: dict[str, str], missing: str
+) -> None:
+    good = settings(logging_server)
+    with logging_server.connect() as connection:
+        for name, value in bad.items():
+            connection.execute(f"ALTER SYSTEM SET {name} = '{value}'".encode())
+        connection.execute("SELECT pg_reload_conf()")
+    wait_until(lambda: settings(logging_server) != good)
+    before = settings(logging_server)
+    error = refused(logging_server)
+    assert missing in error.message
+    to_set, to_restore = statements(error.hint)
+    apply(logging_server, to_set)
+
+    def is_fit() -> bool:
+        try:
+            return bool(checked(logging_server).format)
+        except UsageError:
+            return False
+
+    wait_until(is_fit)
+    apply(logging_server, to_restore)
+    until_settings(logging_server, before)
+    with logging_server.connect() as connection:
+        connection.execute("ALTER SYSTEM RESET ALL")
+        connection.execute("SELECT pg_reload_conf()")
+    until_settings(logging_server, good)
+
+
+def test_without_a_collector_the_remedy_restarts_the_server(installed: Installation, scratch: Path) -> None:
+    with running(installed, scratch, "") as server:
+        before = settings(server)
+        error = refused(server)
+        for each in ("logging_collector = off", "log_min_duration_statement = -1", "log_destination = stderr"):
+            assert each in error.message
+        to_set, to_restore = statements(error.hint)
+        assert to_set[-1] == to_restore[-1] == "-- then restart the server"
+        apply(server, to_set)
+        found = checked(server)
+        assert (found.format, found.statements) == ("csvlog", "log_min_duration_statement = 0")
+        assert found.notes == []
+        apply(server, to_restore)
+        assert settings(server) == before
+
+
+def test_a_setting_of_the_command_line_is_not_set_by_alter_system(logging_server: OwnServer) -> None:
+    from pgdyno.capture.server_settings import Setting, remedy
+
+    line = Setting("log_min_duration_statement", "-1", "-1", source="command line")
+    to_set, to_restore = statements(remedy([(line, "0")]))
+    assert to_set[0].startswith("-- log_min_duration_statement is on the server's command line")
+    assert to_restore[0] == "-- start the server with -c log_min_duration_statement=-1 again"
+
+
+@pytest.mark.parametrize(
+    "ways",
+    [
+        {"log_min_duration_statement": "-1", "log_statement": "all", "log_duration": "on"},
+        {"log_min_duration_statement": "-1", "log_transaction_sample_rate": "1"},
+        {"log_min_duration_statement": "-1", "log_min_duration_sample": "0", "log_statement_sample_rate": "1"},
+        {"log_destination": "stderr,jsonlog"},
+        {"log_destination": "stderr", "log_line_prefix": "%m [%p] %q%u@%d "},
+    ],
+)
+def test_every_way_to_log_all_statements_will_do(logging_server: OwnServer, ways: dict[str, str]) -> None:
+    good = settings(logging_server)
+    with logging_server.connect() as connection:
+        for name, value in ways.items():
+            connection.execute(f"ALTER SYSTEM SET {name} = '{value}'".encode())
+        connection.execute("SELECT pg_reload_conf()")
+
+    def has_file() -> bool:
+        try:
+            return bool(checked(logging_server).statements)
+        except UsageError as error:
+            # the collector opens the file of another format a moment later
+            assert "yet" in error.message, error.message
+            return False
+
+    wait_until(lambda: settings(logging_server) != good)
+    wait_until(has_file)
+    found = checked(logging_server)
+    assert found.format == ways.get("log_destination", "csvlog").split(",")[-1]
+    with logging_server.connect() as connection:
+        connection.execute("ALTER SYSTEM RESET ALL")
+        connection.execute("SELECT pg_reload_conf()")
+    until_settings(logging_server, good)
+
+
+def test_a_role_with_settings_of_its_own_is_named(logging_server: OwnServer) -> None:
+    with logging_server.connect() as connection:
+        connection.execute("CREATE ROLE quiet LOGIN")
+        connection.execute("ALTER ROLE quiet SET log_min_duration_statement = -1")
+        # as administrators do, to keep their own statements out of the log
+        connection.execute("ALTER ROLE postgres SET log_min_duration_statement = -1")
+    notes = [str(note) for note in checked(logging_server).notes]
+    with logging_server.connect() as connection:
+        connection.execute("ALTER ROLE postgres RESET ALL")
+        connection.execute("DROP ROLE quiet")
+    assert any(note.startswith("quiet has a value of its own for log_min_duration_statement") for note in notes), notes
+
+
+def test_a_role_without_rights_gets_what_grants_them(logging_server: OwnServer, tmp_path: Path) -> None:
+    with logging_server.connect() as connection:
+        connection.execute('CREATE ROLE "the reader" LOGIN')
+    error = refused(logging_server, "'the reader'")
+    assert 'the role "the reader" may not read files through SQL' in error.message
+    to_set, to_restore = statements(error.hint)
+    apply(logging_server, to_set)
+    log = checked(logging_server, "'the reader'")
+    copied = LogCopy(SqlFiles(reached(logging_server, "'the reader'"), log.directory, log.pattern), tmp_path / "a", BIG)
+    copied.begin()
+    with application(logging_server) as connection:
+        connection.execute("SELECT 'readable'")
+    wait_until(lambda: copied.step(last=False) and b"readable" in b"".join(map(Path.read_bytes, copied.copies)))
+    apply(logging_server, to_restore)
+    assert "may not" in refused(logging_server, "'the reader'").message
+    with logging_server.connect() as connection:
+        connection.execute('DROP ROLE "the reader"')
+
+
+# ---- reading the log ----
+
+
+def copy_of(server: OwnServer, folder: Path, most: int = BIG) -> LogCopy:
+    log = checked(server)
+    return LogCopy(SqlFiles(reached(server), log.directory, log.pattern), folder, most)
+
+
+def text(copied: LogCopy) -> bytes:
+    return b"".join(path.read_bytes() for path in copied.copies)
+
+
+def log_of(server: OwnServer) -> Path:
+    return server.data / str(server.value("SELECT pg_current_logfile('csvlog')"))
+
+
+def test_the_log_read_through_sql_is_the_file(logging_server: OwnServer, tmp_path: Path) -> None:
+    with application(logging_server) as connection:
+        connection.execute("SELECT 'before'")
+        copied = copy_of(logging_server, tmp_path / "copies")
+        copied.begin()
+        file = log_of(logging_server)
+        connection.execute("SELECT 'after', %s", ["x" * 9_000_000])
+        connection.execute("SELECT 'a line\nand\ttext – 日本'")
+        wait_until(lambda: copied.step(last=False) and "日本".encode() in text(copied))
+    (copy,) = copied.copies
+    assert (copy.name, copy.stat().st_mode & 0o777) == (file.name, 0o600)
+    content, whole = copy.read_bytes(), file.read_bytes()
+    at = whole.index(content)
+    assert b"'before'" in whole[:at]
+    assert whole[at:].startswith(content)
+    assert len(content) > 9_000_000
+    # pgdyno's own statements are not logged
+    assert b"pg_read_binary_file" not in content
+
+
+def test_a_rotation_loses_nothing(logging_server: OwnServer, tmp_path: Path) -> None:
+    copied = copy_of(logging_server, tmp_path / "copies")
+    copied.begin()
+    with application(logging_server) as connection:
+        for number in range(3):
+            connection.execute(f"SELECT 'statement {number}'".encode())
+            before = log_of(logging_server)
+            # the name has the second in it: another file only in another second
+            wait_until(lambda: logging_server.value("SELECT pg_rotate_logfile()") and log_of(logging_server) != before)
+        connection.execute("SELECT 'the end'")
+        wait_until(lambda: copied.step(last=False) and b"the end" in text(copied))
+    assert len(copied.copies) == 4
+    content = text(copied)
+    places = [content.index(each) for each in (b"statement 0", b"statement 1", b"statement 2", b"the end")]
+    assert places == sorted(places)
+
+
+def test_a_file_that_is_truncated_is_read_from_its_beginning(tmp_path: Path) -> None:
+    log = tmp_path / "a.csv"
+    log.write_bytes(b"old\n")
+    copied = LogCopy(LocalFiles([str(tmp_path / "*.csv")]), tmp_path / "copies", BIG)
+    copied.begin()
+    with log.open("ab") as file:
+        file.write(b"new\n")
+    assert copied.step(last=False)
+    log.write_bytes(b"again\n")
+    assert copied.step(last=True)
+    assert [path.read_bytes() for path in copied.copies] == [b"new\n", b"again\n"]
+    assert copied.truncated == 1
+
+
+def test_the_limit_ends_a_capture(logging_server: OwnServer, tmp_path: Path) -> None:
+    copied = copy_of(logging_server, tmp_path / "copies", most=1000)
+    recording = Recording(copied, None, 3600)
+    recording.start()
+    with application(logging_server) as connection:
+        connection.execute("SELECT %s", ["x" * 2000])
+    recording.wait(lambda _: None)
+    assert recording.ended is Ended.LIMIT
+    assert copied.copied_bytes == len(text(copied)) == 1000
+
+
+def test_a_server_that_is_killed_and_comes_back_loses_nothing(
+    installed: Installation, scratch: Path, tmp_path: Path
+) -> None:
+    with running(installed, scratch, LOGGING) as server:
+        copied = copy_of(server, tmp_path / "copies")
+        samples = WaitSamples(reached(server))
+        recording = Recording(copied, samples, 3600)
+        recording.start()
+        with application(server) as connection:
+            connection.execute("SELECT 'before the crash'")
+        server.stop("immediate")
+        wait_until(lambda: recording.lost is not None)
+        assert "server is away" in recording._progress()
+        server.start()
+        with application(server) as connection:
+            connection.execute("SELECT 'after the crash'")
+        wait_until(lambda: b"after the crash" in text(copied))
+        wait_until(lambda: samples.now != "")
+        recording.stop()
+        assert (recording.ended, recording.lost) == (Ended.INTERRUPTED, None)
+        content = text(copied)
+        assert content.count(b"before the crash") == content.count(b"after the crash") == 1
+
+
+def test_a_server_that_stays_away_leaves_what_was_read(
+    installed: Installation, scratch: Path, tmp_path: Path
+) -> None:
+    with running(installed, scratch, LOGGING) as server:
+        copied = copy_of(server, tmp_path / "copies")
+        recording = Recording(copied, None, 3600)
+        recording.start()
+        with application(server) as connection:
+            connection.execute("SELECT 'before the crash'")
+        wait_until(lambda: b"before the crash" in text(copied))
+        server.stop("immediate")
+        wait_until(lambda: recording.lost is not None)
+        recording.stop()
+        assert recording.ended is Ended.SERVER_LOST
+        assert b"before the crash" in text(copied)
+
+
+# ---- waits ----
+
+
+def test_sessions_are_sampled_by_wait_and_pgdynos_own_are_not(logging_server: OwnServer) -> None:
+    samples = WaitSamples(reached(logging_server))
+    with application(logging_server) as holder, application(logging_server) as waiter:
+        holder.execute("SELECT pg_advisory_lock(1)")
+        thread = threading.Thread(target=lambda: waiter.execute("SELECT pg_advisory_lock(1)"))
+        thread.start()
+        waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory'"
+        wait_until(lambda: logging_server.value(waiting) == 1)
+        for _ in range(4):
+            samples.sample()
+        holder.execute("SELECT pg_advisory_unlock(1)")
+        thread.join()
+    assert samples.now == "2 sessions"
+    assert samples.most_sessions == 2
+    assert [(each.wait, each.sessions) for each in samples.waits()] == [("Lock:advisory", 1.0)]
+    samples.close()
+
+
+def test_a_role_that_sees_no_other_sessions_samples_none(logging_server: OwnServer) -> None:
+    with logging_server.connect() as connection:
+        connection.execute("CREATE ROLE blind LOGIN")
+    samples = WaitSamples(reached(logging_server, "blind"))
+    samples.sample()
+    assert (samples.may_see, samples.waits(), samples.now) == (False, [], "")
+    samples.close()
+    with logging_server.connect() as connection:
+        connection.execute("DROP ROLE blind")
+
+
+# ---- statistics ----
+
+
+@pytest.fixture(scope="module", params=["13", "18"])
+def counting_server(
+    request: pytest.FixtureRequest, home: Home, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[OwnServer]:
+    installation = find_embedded(EmbeddedTarget(kind="embedded", version=request.param), home, SilentProgress())
+    with running(installation, tmp_path_factory.mktemp("counting"), "") as server:
+        yield server
+
+
+def counted_by(statistics: StatementStatistics) -> dict[str, tuple[int, int | None]]:
+    return {each.text: (each.calls, each.rows) for each in statistics.classes()[0]}
+
+
+def test_statistics_are_what_ran_and_each_remedy_works(counting_server: OwnServer) -> None:
+    def refusal(user: str = "postgres") -> UsageError:
+        with pytest.raises(UsageError) as caught:
+            StatementStatistics(reached(counting_server, user))
+        return caught.value
+
+    server = counting_server
+    error = refusal()
+    assert error.message == "the server does not load pg_stat_statements"
+    to_set, to_restore = statements(error.hint)
+    apply(server, to_set)
+    with psycopg.connect(dsn(server), autocommit=True) as connection:
+        connection.execute("CREATE ROLE reader LOGIN")
+        connection.execute("DROP EXTENSION pg_stat_statements")
+    error = refusal("reader")
+    assert "does not have the extension" in error.message
+    apply(server, statements(error.hint)[0])
+    error = refusal("reader")
+    assert error.message == "the role reader may not see the statements of others"
+    apply(server, statements(error.hint)[0])
+
+    statistics = StatementStatistics(reached(server, "reader"))
+    samples = WaitSamples(reached(server, "reader"))
+    with application(server) as connection:
+        connection.execute("CREATE TABLE item (id int, name text)")
+        connection.execute("SELECT count(*) FROM item WHERE id = 0")
+        statistics.begin()
+        for number in range(7):
+            connection.execute(f"INSERT INTO item VALUES ({number}, 'a')".encode())
+        for number in range(5):
+            connection.execute(f"SELECT count(*) FROM item WHERE id = {number}".encode())
+        connection.execute("SELECT id FROM item")
+        connection.execute("SET application_name = 'a secret'")
+        samples.sample()
+    # another database does not count
+    server.value("SELECT count(*) FROM pg_class WHERE relname = 'elsewhere'")
+    statistics.step(last=True)
+    assert counted_by(statistics) == {
+        "INSERT INTO item VALUES ($1, $2)": (7, 7),
+        "SELECT count(*) FROM item WHERE id = $1": (5, 5),
+        "SELECT id FROM item": (1, 7),
+    }
+    classes, left_out = statistics.classes()
+    assert all(each.total_us is not None and each.total_us > 0 for each in classes)
+    assert {each.reason: each.count for each in left_out} in ({"text-with-constants": 1}, {})
+    assert "secret" not in str(classes)
+    samples.close()
+
+    # a reset loses what was not read; the rest stays
+    with application(server) as connection:
+        connection.execute("SELECT pg_stat_statements_reset()")
+        connection.execute("SELECT id FROM item")
+    statistics.step(last=True)
+    found = counted_by(statistics)
+    assert found["INSERT INTO item VALUES ($1, $2)"] == (7, 7)
+    assert found["SELECT id FROM item"] == (2, 14)
+    assert next(each.count for each in statistics.classes()[1] if each.reason == "statistics-dropped") >= 2
+    statistics.close()
+    with psycopg.connect(dsn(server), autocommit=True) as connection:
+        connection.execute("DROP ROLE reader")
+    apply(server, to_restore)
+    assert "does not load" in refusal().message
+
+
+# ---- the command ----
+
+
+def test_an_interrupted_capture_keeps_what_it_has(logging_server: OwnServer, home: Home, tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [PGDYNO, "capture", dsn(logging_server), "--for", "1h", "--into", "shop"],
+        cwd=tmp_path, env=environment(home), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        wait_until(lambda: (tmp_path / "shop" / ".log").exists() or process.poll() is not None)
+        with application(logging_server) as connection:
+            for number in range(10):
+                connection.execute(f"SELECT {number}".encode())
+        copies = tmp_path / "shop" / ".log"
+        wait_until(lambda: any(b"SELECT 9" in path.read_bytes() for path in copies.glob("*")))
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE_S)
+    finally:
+        process.kill()
+    assert process.returncode == ExitCode.INTERRUPTED, err
+    assert "interrupted: keeping what was recorded" in err
+    assert "the server logs every statement (log_min_duration_statement = 0) as csvlog" in err
+    assert "shop/ has 10 statements of 1 session" in out, out + err
+    assert "the capture was interrupted" in out
+    names = {path.name for path in (tmp_path / "shop").iterdir()}
+    assert names == {"capture.json", "capture.parquet", "plan.toml", "README.md"}
+
+
+def test_what_a_capture_of_statistics_prints(counting_server: OwnServer, home: Home, tmp_path: Path) -> None:
+    done = pgdyno(home, tmp_path, "capture", dsn(counting_server), "--statements", "--into", "shop")
+    assert done.returncode == ExitCode.USAGE
+    assert "ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements';" in done.stderr
+    assert not (tmp_path / "shop").exists()
