@@ -22,6 +22,11 @@ impl CancelTokens {
         }
     }
 
+    /// The key of connection `token`.
+    pub fn get(&self, token: usize) -> Option<&CancelToken> {
+        self.0.get(token)?.as_ref()
+    }
+
     /// Removes and returns the key of connection `token`, which moves to another worker or ends.
     pub fn take(&mut self, token: usize) -> Option<CancelToken> {
         self.0.get_mut(token)?.take()

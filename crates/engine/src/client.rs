@@ -14,6 +14,7 @@ mod reconnect;
 mod session_changes;
 mod shutdown;
 mod state;
+mod steps;
 
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ use pgdyno_wire::ServerError;
 
 pub use self::state::Hold;
 use self::state::{Awaited, Connection, Pause, State};
+pub use self::steps::Overdue;
 use crate::abort::{Abort, Form};
 use crate::clock::Nanos;
 use crate::commit_ledger::{ClientLedger, CommitOutcome};
@@ -286,6 +288,7 @@ impl Client {
     fn resume_from(&mut self, pause: Pause, now: Nanos, shared: &mut Shared<'_>) -> Next {
         match pause {
             Pause::Yield | Pause::StandBy | Pause::Rest => self.choose(now, shared),
+            Pause::Schedule if shared.driven_sessions => self.take_step(now, shared),
             Pause::Schedule if shared.phase_state.is_some() => self.turn_came(now, shared),
             Pause::Schedule => self.begin_transaction(now, shared),
             Pause::Keying => self.end_keying(now, shared),
@@ -324,8 +327,13 @@ impl Client {
                     }
                 }
                 Ok(Some(Received::Error)) => {
-                    if shared.outages.is_some() && self.session.error().is_some_and(ends_session) {
-                        return self.lost("", shared);
+                    if self.session.error().is_some_and(ends_session) {
+                        if shared.outages.is_some() {
+                            return self.lost("", shared);
+                        }
+                        if shared.driven_sessions {
+                            return self.session_lost("", shared);
+                        }
                     }
                     if !is_unsent && self.transaction.mode.awaits_batch() {
                         self.batched_error();
@@ -366,14 +374,21 @@ impl Client {
         if shared.outages.is_some() {
             return self.lost(broken, shared);
         }
+        if shared.driven_sessions {
+            return self.session_lost(broken, shared);
+        }
         let why = Abort::command("SQL", broken);
         self.abort(&why, Consequence::ConnectionLost, shared)
     }
 
-    /// Answers `COPY FROM STDIN` with no rows, because a script has no data for it.
+    /// Answers `COPY FROM STDIN` with the rows of the driver. A script has none.
     fn end_copy(&mut self, shared: &Shared<'_>) -> Next {
-        let is_simple = match self.transaction.driver() {
-            Some(driver) => !driver.asked.is_extended,
+        let out = self.session.begin_messages();
+        let is_simple = match self.transaction.driver_mut() {
+            Some(driver) => {
+                driver.driver.copy_data(out);
+                !driver.asked.is_extended
+            }
             None => shared.is_simple,
         };
         self.session.end_copy(is_simple);
@@ -384,6 +399,10 @@ impl Client {
     pub fn closed(&mut self, why: Option<&std::io::Error>, shared: &mut Shared<'_>) {
         if shared.outages.is_some() {
             self.lost(&describe_disconnect(why), shared);
+            return;
+        }
+        if shared.driven_sessions {
+            self.session_lost(&describe_disconnect(why), shared);
             return;
         }
         // with -C, the old connection ends while the client waits for the next

@@ -9,6 +9,9 @@
 //! Begin     → Await → Answered → Await → … → Done, once a transaction
 //! Ending    → … → Done, before the session is closed
 //! ```
+//!
+//! In a load with [`crate::spec::Sessions::Driven`], the driver also decides when sessions begin and
+//! end, and when transactions do: the engine asks for its [`Step`] between two transactions.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -30,6 +33,12 @@ pub trait Drivers: Debug + Send + Sync {
     fn prints_notices(&self) -> bool {
         true
     }
+
+    /// Whether a client is connected before the load begins; only asked with
+    /// [`crate::spec::Sessions::Driven`].
+    fn begins_connected(&self, _client: usize) -> bool {
+        true
+    }
 }
 
 /// Decides what one client does.
@@ -37,6 +46,42 @@ pub trait Driver: Send {
     /// Continues after `event`, which happened at `now`. Messages for the server are appended to
     /// `out`; the engine sends them if the request is [`Request::Await`], and drops them otherwise.
     fn resume(&mut self, event: Event<'_>, now: Nanos, out: &mut Outgoing<'_>) -> Request;
+
+    /// The next step; only asked with [`crate::spec::Sessions::Driven`], between two transactions.
+    /// A client that `is_connected` no longer, in the middle of its session, has lost its
+    /// connection.
+    fn next_step(&mut self, _load: LoadTimes, _now: Nanos, _is_connected: bool) -> Step {
+        Step::Finish
+    }
+
+    /// Appends CopyData messages for a `COPY FROM STDIN` that the server has begun; without this,
+    /// it gets no rows.
+    fn copy_data(&mut self, _out: &mut Vec<u8>) {}
+}
+
+/// When the load begins and ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoadTimes {
+    /// The instant from which the schedule counts.
+    pub origin: Nanos,
+    /// When nothing more begins; None if the load ends with its work.
+    pub deadline: Option<Nanos>,
+}
+
+/// What a client does next, between two transactions, and when. An instant that has passed means
+/// immediately.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Opens a session.
+    Connect(Nanos),
+    /// Begins a transaction.
+    Transaction(Nanos),
+    /// Ends the session.
+    Disconnect(Nanos),
+    /// Nothing more: the client has finished.
+    Finish,
+    /// Aborts the client. The message says why, and where.
+    Abort(String),
 }
 
 /// What happened to a client.
@@ -81,7 +126,8 @@ pub enum Request {
     /// an open block. It retries serialization failures and deadlocks as the load's tries allow;
     /// other errors abort the client unless the load continues after errors.
     Refused(Refused),
-    /// Stop the client, as at the end of its load.
+    /// Stop the client, as at the end of its load. With [`crate::spec::Sessions::Driven`], a
+    /// transaction that has begun counts as in flight.
     Stop,
     /// Abort the client. The message says why, and where.
     Abort(String),
@@ -138,6 +184,12 @@ pub(crate) struct Asked {
     pub command: usize,
     /// What the driver counts in addition to answers.
     pub counted: Statements,
+    /// From when its latency counts; None for the instant at which it is sent.
+    pub intended: Option<Nanos>,
+    /// How long the answer may take before the statement is cancelled; 0 for any time.
+    pub patience: Nanos,
+    /// Whether the error of the last answer makes the transaction fail.
+    pub fails: bool,
 }
 
 impl<'a> Outgoing<'a> {
@@ -170,6 +222,23 @@ impl<'a> Outgoing<'a> {
     /// Records the answer's latency under command number `number` of the script.
     pub fn command(&mut self, number: usize) {
         self.asked.command = number;
+    }
+
+    /// Counts the answer's latency from `instant` instead of the time of sending.
+    pub fn intended(&mut self, instant: Nanos) {
+        self.asked.intended = Some(instant);
+    }
+
+    /// Cancels the statement when its answer takes longer than `patience`. Only with
+    /// [`crate::spec::Sessions::Driven`].
+    pub fn cancel_after(&mut self, patience: Nanos) {
+        self.asked.patience = patience;
+    }
+
+    /// Reports the error of the last answer, and counts the transaction as failed when it ends.
+    /// Nothing is rolled back or retried.
+    pub fn fail(&mut self) {
+        self.asked.fails = true;
     }
 
     /// Appends one or more statements in the simple protocol.
@@ -221,6 +290,23 @@ impl<'a> Outgoing<'a> {
         write: impl FnMut(u16, &mut Vec<u8>) -> bool,
     ) -> Result<(), EncodeError> {
         template.append(self.out, write)?;
+        self.extended();
+        Ok(())
+    }
+
+    /// Executes a prepared statement with these parameters; None is NULL. Its rows are described, as
+    /// libpq requests it.
+    ///
+    /// # Errors
+    /// The name contains a zero byte, a value is too long, or there are more than 65,535 values.
+    pub fn bind_and_execute<'v>(
+        &mut self,
+        name: &str,
+        values: impl IntoIterator<Item = Option<&'v [u8]>>,
+    ) -> Result<(), EncodeError> {
+        frontend::bind(self.out, "", name, values)?;
+        frontend::describe_portal(self.out, "")?;
+        frontend::execute(self.out, "", 0)?;
         self.extended();
         Ok(())
     }

@@ -310,11 +310,11 @@ impl Common {
     }
 }
 
-/// What all workers share for reconnecting.
+/// What all workers share to connect clients during the load.
 #[derive(Debug, Clone)]
 pub struct Reconnecting {
-    /// Outages over all workers.
-    pub outages: Arc<OutageTracker>,
+    /// Outages over all workers; None when a lost connection is not replaced.
+    pub outages: Option<Arc<OutageTracker>>,
     /// Connects for all workers.
     pub connector: Arc<Connector>,
 }

@@ -84,7 +84,7 @@ pub fn run(
             connecting,
             clock,
             delay: &delay,
-            outages: reconnecting.as_ref().map(|one| Arc::clone(&one.outages)),
+            outages: reconnecting.as_ref().and_then(|one| one.outages.clone()),
         };
         let parts = PoolParts {
             context,
@@ -163,8 +163,9 @@ fn begin_workers<'scope>(
 }
 
 fn reconnecting(spec: &Spec) -> Option<Reconnecting> {
-    (spec.on_loss != OnLoss::Abort).then(|| Reconnecting {
-        outages: Arc::new(OutageTracker::new(spec.clients)),
+    let tracker = || Arc::new(OutageTracker::new(spec.clients));
+    spec.connects_later().then(|| Reconnecting {
+        outages: (spec.on_loss != OnLoss::Abort).then(tracker),
         connector: Arc::new(Connector::new(&spec.params)),
     })
 }
@@ -173,7 +174,7 @@ fn reconnecting(spec: &Spec) -> Option<Reconnecting> {
 /// workers may pass to it, and the connector's bell.
 fn capacity(spec: &Spec, clients: usize) -> usize {
     match spec.scaling {
-        Scaling::Fixed => clients + usize::from(spec.on_loss != OnLoss::Abort),
+        Scaling::Fixed => clients + usize::from(spec.connects_later()),
         Scaling::Automatic(_) => spec.clients,
     }
 }
@@ -181,7 +182,7 @@ fn capacity(spec: &Spec, clients: usize) -> usize {
 fn timetable(spec: &Spec, origin: Nanos) -> Timetable {
     let measure = origin + spec.warmup.as_nanos() as Nanos;
     let deadline = match spec.limit {
-        Limit::Transactions(_) => None,
+        Limit::Transactions(_) | Limit::Driven => None,
         Limit::Duration(duration) => Some(measure + duration.as_nanos() as Nanos),
     };
     let planned = spec.phases.as_ref().map_or_else(Vec::new, |phases| {
@@ -265,13 +266,20 @@ fn connect_all<P: Poller>(
 ) -> Result<Connections<P>, RunError> {
     let room = capacity(spec, share.len());
     let mut connections = Connections::new(room, clock).map_err(RunError::System)?;
-    let share = match spec.sessions {
-        Sessions::Kept => share,
+    let begins_connected = |client: usize| match (spec.sessions, &spec.drivers) {
+        (Sessions::Kept, _) => true,
         // every transaction makes its own connection
-        Sessions::PerTransaction => &[],
+        (Sessions::PerTransaction, _) => false,
+        (Sessions::Driven, drivers) => drivers
+            .as_ref()
+            .is_some_and(|drivers| drivers.begins_connected(client)),
     };
-    connect_clients(&spec.params, share, stop, |token, transport| {
-        connections.add(token, transport)
+    let numbered = share.iter().copied().enumerate();
+    let (tokens, clients): (Vec<usize>, Vec<usize>) = numbered
+        .filter(|(_, client)| begins_connected(*client))
+        .unzip();
+    connect_clients(&spec.params, &clients, stop, |at, transport| {
+        connections.add(tokens[at], transport)
     })?;
     Ok(connections)
 }

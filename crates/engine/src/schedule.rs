@@ -26,6 +26,8 @@ pub enum Arrivals {
     },
     /// At the rates of the run's phases.
     Phased(Spacing),
+    /// When the clients' drivers say: see [`crate::driver::Step`].
+    Driven,
 }
 
 impl Arrivals {
@@ -33,7 +35,7 @@ impl Arrivals {
     #[must_use]
     pub fn at_fraction(self, fraction: f64) -> Self {
         match self {
-            Self::Closed | Self::Phased(_) => self,
+            Self::Closed | Self::Phased(_) | Self::Driven => self,
             Self::Regular { rate_per_s } => Self::Regular {
                 rate_per_s: rate_per_s * fraction,
             },
@@ -132,7 +134,7 @@ impl<'a> Schedule<'a> {
     fn set_part(&mut self, part: f64) {
         self.part = part;
         self.gap = match self.arrivals {
-            Arrivals::Closed | Arrivals::Phased(_) => 0.0,
+            Arrivals::Closed | Arrivals::Phased(_) | Arrivals::Driven => 0.0,
             Arrivals::Regular { rate_per_s } | Arrivals::Poisson { rate_per_s } => {
                 SECOND as f64 / (rate_per_s * part)
             }
@@ -149,7 +151,10 @@ impl<'a> Schedule<'a> {
                 // the other worker's first start comes one gap after the next one of this worker
                 self.from + self.gap
             }
-            Arrivals::Closed | Arrivals::Poisson { .. } | Arrivals::Phased(_) => self.next,
+            Arrivals::Closed
+            | Arrivals::Poisson { .. }
+            | Arrivals::Phased(_)
+            | Arrivals::Driven => self.next,
         };
         let part = self.part * fraction;
         self.set_part(self.part - part);
@@ -175,6 +180,12 @@ impl<'a> Schedule<'a> {
         self.next = origin as f64;
     }
 
+    /// When the load began.
+    #[must_use]
+    pub fn origin(&self) -> Nanos {
+        self.origin
+    }
+
     /// Begins without any starts, until the worker takes over some of another's.
     pub fn begin_with_nothing(&mut self) {
         self.from = f64::INFINITY;
@@ -184,7 +195,7 @@ impl<'a> Schedule<'a> {
     /// The next intended start: `now` in a closed loop, [`NEVER`] when the phases have no more.
     pub fn next_start(&mut self, now: Nanos) -> Nanos {
         match self.arrivals {
-            Arrivals::Closed => now,
+            Arrivals::Closed | Arrivals::Driven => now,
             Arrivals::Regular { .. } => {
                 self.next = self.from + (self.drawn + self.turn) * self.gap;
                 self.drawn += 1.0;
@@ -199,9 +210,10 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// How many intended starts are left up to `until`; this uses them up. None in a closed loop.
+    /// How many intended starts are left up to `until`; this uses them up. None in a closed loop, or
+    /// if drivers know them.
     pub fn overdue(&mut self, until: Nanos) -> u64 {
-        if !self.is_open() {
+        if !self.is_open() || self.arrivals == Arrivals::Driven {
             return 0;
         }
         let mut count = 0;
@@ -262,7 +274,7 @@ impl<'a> Schedule<'a> {
         -(1.0 - self.rng.next_f64()).ln()
     }
 
-    /// Whether starts follow a rate.
+    /// Whether starts have an intended instant.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.arrivals != Arrivals::Closed

@@ -156,10 +156,9 @@ impl Session {
         self.awaited = 1;
     }
 
-    /// Ends a `COPY FROM STDIN` without data. The server has ignored the Sync that came before the
-    /// end of the data.
+    /// Ends a `COPY FROM STDIN`, whose rows are the messages so far. The server has ignored the Sync
+    /// that came before the end of the data.
     pub fn end_copy(&mut self, is_simple: bool) {
-        self.out.clear();
         frontend::copy_done(&mut self.out);
         if !is_simple {
             frontend::sync(&mut self.out);

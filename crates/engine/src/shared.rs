@@ -11,6 +11,7 @@ use pgdyno_wire::printable;
 
 use crate::clock::{Clock, Nanos};
 use crate::departures::Departures;
+use crate::driver::LoadTimes;
 use crate::interval::ErrorNote;
 use crate::load_share::LoadShare;
 use crate::log::Log;
@@ -61,6 +62,8 @@ pub struct Shared<'a> {
     pub is_simple: bool,
     /// Whether every transaction has a connection of its own.
     pub reconnects: bool,
+    /// Whether drivers decide when sessions and transactions begin.
+    pub driven_sessions: bool,
     /// Outages over all workers; None when a client whose connection is lost gives up.
     pub outages: Option<Arc<OutageTracker>>,
     /// Whether connections were lost that were not reported to the engine yet.
@@ -145,6 +148,7 @@ impl<'a> Shared<'a> {
             times_every_command: spec.timing == Timing::EveryCommand,
             is_simple: spec.mode == QueryMode::Simple,
             reconnects: spec.sessions == Sessions::PerTransaction,
+            driven_sessions: spec.sessions == Sessions::Driven,
             outages: (spec.on_loss != OnLoss::Abort)
                 .then(|| Arc::new(OutageTracker::new(spec.clients))),
             has_losses: false,
@@ -262,6 +266,15 @@ impl<'a> Shared<'a> {
             _ => 0,
         };
         self.last_end.max(planned)
+    }
+
+    /// When the load began and is to end.
+    #[must_use]
+    pub fn load_times(&self) -> LoadTimes {
+        LoadTimes {
+            origin: self.schedule.origin(),
+            deadline: self.deadline,
+        }
     }
 
     /// Whether no transaction may begin at `now`.

@@ -23,6 +23,8 @@ pub enum Limit {
     Transactions(u64),
     /// At the first end of a transaction after this time.
     Duration(Duration),
+    /// When its driver says so.
+    Driven,
 }
 
 /// By what throughput is divided in a run that ends by time.
@@ -100,6 +102,8 @@ pub enum Sessions {
     Kept,
     /// For one transaction.
     PerTransaction,
+    /// As long as the client's driver says.
+    Driven,
 }
 
 /// Which statements share a round trip.
@@ -300,6 +304,12 @@ impl Spec {
                 worker_of(client - self.first_client(), rule.most.max(self.workers))
             }
         }
+    }
+
+    /// Whether clients connect in the midst of the load, from threads of their own.
+    #[must_use]
+    pub fn connects_later(&self) -> bool {
+        self.on_loss != OnLoss::Abort || self.sessions == Sessions::Driven
     }
 
     /// Whether starts at a rate are evenly spaced.

@@ -9,7 +9,7 @@ use pgdyno_script::Rng;
 use pgdyno_wire::ServerError;
 
 pub use self::batch::{Batch, Batched};
-pub use self::driver_run::{DriverRun, Stage};
+pub use self::driver_run::{DriverRun, LimitedWait, Stage};
 use crate::clock::Nanos;
 
 /// The transaction that a client is in, or is about to begin.

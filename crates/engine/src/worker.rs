@@ -2,6 +2,7 @@
 
 mod connecting;
 mod handovers;
+mod long_waits;
 mod session_changes;
 mod shutdown;
 
@@ -57,6 +58,8 @@ pub struct Worker<'a, P> {
     /// Channels on which clients arrive by the last order, and by those before it.
     arrivals: Vec<Receiver<Handover>>,
     earlier_arrivals: Vec<Receiver<Handover>>,
+    /// When to check next for statements that wait too long; see [`Worker::end_long_waits`].
+    next_check: Nanos,
     /// Whether the worker has no clients, and waits for an order that brings some.
     is_idle: bool,
 }
@@ -67,8 +70,8 @@ pub struct Links {
     pub messages: SyncSender<WorkerMessage>,
     /// Emptied records for reuse.
     pub recycled: Receiver<Vec<ScriptRecord>>,
-    /// What workers share to reconnect clients; None when a client whose connection is lost gives
-    /// up.
+    /// What workers share to connect clients during the load; None when a client whose connection
+    /// is lost gives up.
     pub reconnecting: Option<Reconnecting>,
     /// Orders to redistribute the clients.
     pub orders: Orders,
@@ -217,7 +220,7 @@ impl<'a> Load<'a> {
             return none;
         };
         let until = deadline.min(now);
-        if !self.shared.schedule.is_open() {
+        if !self.shared.schedule.is_open() || self.shared.driven_sessions {
             return none;
         }
         let mut counts = self.shared.schedule.overdue_by_phase(until);
@@ -274,7 +277,7 @@ impl<'a, P: Poller> Worker<'a, P> {
         shared.schedule.begin(timetable.origin);
         shared.stalls.begin(timetable.origin);
         if let Some(reconnecting) = &links.reconnecting {
-            shared.outages = Some(Arc::clone(&reconnecting.outages));
+            shared.outages.clone_from(&reconnecting.outages);
         }
         if let Some(phase_state) = &mut shared.phase_state {
             phase_state.begin(timetable.origin);
@@ -296,6 +299,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             destinations: Vec::new(),
             arrivals: Vec::new(),
             earlier_arrivals: Vec::new(),
+            next_check: 0,
             is_idle: false,
         }
     }
@@ -395,6 +399,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             self.connect_clients();
             self.change_sessions()?;
             self.send_clients()?;
+            self.end_long_waits(now);
             self.close_intervals(now);
             self.send_errors();
             if !self.has_work() {

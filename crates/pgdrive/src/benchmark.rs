@@ -1,9 +1,11 @@
 //! Runs a load, from its options to its exit code.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 
 use pgdyno_engine::clock::Clock;
+use pgdyno_replay::Replay;
 
 use crate::events::Events;
 use crate::exit::Exit;
@@ -14,6 +16,7 @@ use crate::messages::{Failure, Messages};
 use crate::options::Benchmark;
 use crate::phases_file;
 use crate::prepared_load::prepare;
+use crate::replay;
 use crate::run_events::{Reason, end_without_report};
 use crate::scripts;
 
@@ -29,11 +32,19 @@ pub fn run(options: &Benchmark, messages: &Messages) -> Exit {
         return exit;
     }
     if options.check.is_some() {
-        return match scripts::check(&options) {
+        let checked = match &options.replay {
+            Some(choice) => replay::check(choice),
+            None => scripts::check(&options),
+        };
+        return match checked {
             Ok(()) => Exit::Well,
             Err(failure) => refuse(&failure, messages),
         };
     }
+    let (options, replay) = match replay::open(options) {
+        Ok(opened) => opened,
+        Err(failure) => return refuse(&failure, messages),
+    };
     let clock = Clock::start();
     match open(&options, clock) {
         Ok((lease, start, events)) => {
@@ -44,7 +55,7 @@ pub fn run(options: &Benchmark, messages: &Messages) -> Exit {
                 lease,
                 clock,
             };
-            prepare_and_measure(&run, events, start)
+            prepare_and_measure(&run, replay, events, start)
         }
         Err(failure) => refuse(&failure, messages),
     }
@@ -65,9 +76,14 @@ fn open(options: &Benchmark, clock: Clock) -> Result<Opened, Failure> {
     Ok((lease, start, events))
 }
 
-fn prepare_and_measure(run: &Run<'_>, mut events: Events, start: Option<Receiver<String>>) -> Exit {
+fn prepare_and_measure(
+    run: &Run<'_>,
+    replay: Option<Arc<Replay>>,
+    mut events: Events,
+    start: Option<Receiver<String>>,
+) -> Exit {
     let events = &mut events;
-    let failure = match prepare(run.options, run.messages, events, run.lease) {
+    let failure = match prepare(run.options, replay, run.messages, events, run.lease) {
         Ok(load) => return measurement::measure(run, load, events, start),
         Err(failure) => failure,
     };

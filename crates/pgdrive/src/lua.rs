@@ -69,10 +69,10 @@ pub fn open(
         part: options.part.map_or((0, 1), |part| (part.number, part.of)),
         time_s: match options.limit {
             Limit::Duration(duration) => duration.as_secs(),
-            Limit::Transactions(_) => 0,
+            Limit::Transactions(_) | Limit::Driven => 0,
         },
         events: match options.limit {
-            Limit::Duration(_) => 0,
+            Limit::Duration(_) | Limit::Driven => 0,
             Limit::Transactions(each) => each.saturating_mul(threads as u64),
         },
         seed: match options.seed {
@@ -81,7 +81,7 @@ pub fn open(
         },
         rate_per_s: match options.arrivals {
             Arrivals::Poisson { rate_per_s } | Arrivals::Regular { rate_per_s } => rate_per_s,
-            Arrivals::Closed | Arrivals::Phased(_) => 0.0,
+            Arrivals::Closed | Arrivals::Phased(_) | Arrivals::Driven => 0.0,
         },
         report_interval_s: options.progress_s.unwrap_or(0),
         seeds: seeds.clients.clone(),
@@ -277,7 +277,7 @@ fn watch_opening(options: &Benchmark, name: &str, lease: &Lease, messages: &Mess
 fn length(limit: Limit, warmup: Duration) -> Option<Duration> {
     match limit {
         Limit::Duration(duration) => Some(warmup + duration),
-        Limit::Transactions(_) => None,
+        Limit::Transactions(_) | Limit::Driven => None,
     }
 }
 

@@ -33,6 +33,7 @@ mod phase_summary;
 mod phases_file;
 mod prepared_load;
 mod progress;
+mod replay;
 mod run_events;
 mod scripts;
 mod summary;

@@ -9,10 +9,11 @@ use pgdyno_engine::RunError;
 use pgdyno_engine::clock::Clock;
 use pgdyno_engine::load_share::share_of;
 use pgdyno_engine::pacing::Pacing;
-use pgdyno_engine::report::{Outcome, Report};
+use pgdyno_engine::report::{self, Report};
 use pgdyno_engine::run::LONGEST_SHUTDOWN;
 use pgdyno_engine::schedule::Arrivals;
 use pgdyno_engine::spec::Spec;
+use pgdyno_replay::{Outcome, Pace};
 use serde_json::Value;
 
 use crate::called_as::CalledAs;
@@ -31,6 +32,7 @@ use crate::outages::OutageReporter;
 use crate::outputs::{Outputs, unwritten};
 use crate::prepared_load::{Load, summary_out};
 use crate::progress::{Columns, Progress};
+use crate::replay;
 use crate::run_events::{Reason, end_event, end_without_report};
 use crate::summary::{self, SummaryContext};
 use crate::tpcc::tpcc_load::Ready;
@@ -63,6 +65,8 @@ struct Finished<'a> {
     load: &'a Load,
     report: &'a Report,
     figures: Option<Figures>,
+    /// What was replayed, and how fast.
+    replayed: Option<(Outcome, Pace)>,
     /// Why the result of TPC-C does not count.
     refusal: Option<String>,
     cut: Option<Exit>,
@@ -115,6 +119,7 @@ fn report_results(
         load: &load,
         report: &report,
         figures,
+        replayed: (load.replay.as_ref()).map(|replay| (replay.outcome(), replay.pace())),
         refusal,
         cut: ended.cut,
     };
@@ -262,10 +267,10 @@ pub fn exit_of_cut_events(events: &Events, lease: &Lease, messages: &Messages) -
 impl Finished<'_> {
     fn exit(&self) -> Exit {
         match self.report.outcome {
-            Outcome::Finished if self.refusal.is_some() => Exit::Refused,
-            Outcome::Finished => Exit::Well,
-            Outcome::Aborted => Exit::Aborted,
-            Outcome::Interrupted => self.cut.unwrap_or_else(|| self.run.lease.exit()),
+            report::Outcome::Finished if self.refusal.is_some() => Exit::Refused,
+            report::Outcome::Finished => Exit::Well,
+            report::Outcome::Aborted => Exit::Aborted,
+            report::Outcome::Interrupted => self.cut.unwrap_or_else(|| self.run.lease.exit()),
         }
     }
 
@@ -275,7 +280,7 @@ impl Finished<'_> {
         let Run {
             options, messages, ..
         } = self.run;
-        let is_aborted = self.report.outcome == Outcome::Aborted;
+        let is_aborted = self.report.outcome == report::Outcome::Aborted;
         let is_left = options.exit_on_abort && is_aborted;
         if !is_left || messages.called_as() != CalledAs::Pgbench {
             return false;
@@ -292,6 +297,9 @@ impl Finished<'_> {
         let spec = &self.load.spec;
         let footprint = Footprint::now(before_bytes, events.steal_us());
         let mut end = end_event(spec, self.report, exit, &footprint, events);
+        if let Some((outcome, pace)) = &self.replayed {
+            end["replay"] = replay::end_field(outcome, *pace);
+        }
         if let Some(figures) = &self.figures {
             end["tpcc"] = figures.event(self.refusal.as_deref(), spec, events);
             if let (Exit::Refused, Some(refusal)) = (exit, &self.refusal) {
@@ -342,12 +350,14 @@ impl Finished<'_> {
             latency_measured: options.progress_s.is_some()
                 || options.latency_limit.is_some()
                 || options.arrivals != Arrivals::Closed
+                || options.replay.is_some()
                 || load.spec.pacing.iter().any(Pacing::pauses),
             per_command: options.per_command,
             failures_detailed: options.failures_detailed,
             percentiles: options.percentiles.as_ref(),
             origin: events.origin(),
             counts_statements: load.workload.is_some(),
+            replay: (self.replayed.as_ref()).map(|(outcome, pace)| (outcome, *pace)),
             says_automatic: self.run.messages.called_as() == CalledAs::Pgdrive,
         };
         let mut out = summary_out(options);
@@ -362,16 +372,16 @@ impl Finished<'_> {
     fn say_last_words(&self) {
         let (report, messages) = (self.report, self.run.messages);
         match report.outcome {
-            Outcome::Aborted => {
+            report::Outcome::Aborted => {
                 messages.error("Run was aborted; the above results are incomplete.");
             }
-            Outcome::Interrupted if self.cut.is_some() => messages.error(
+            report::Outcome::Interrupted if self.cut.is_some() => messages.error(
                 "stopped because events could not be written; the above results are incomplete",
             ),
-            Outcome::Interrupted => {
+            report::Outcome::Interrupted => {
                 messages.warning("interrupted; the above results are incomplete");
             }
-            Outcome::Finished => {}
+            report::Outcome::Finished => {}
         }
         if let Some(refusal) = &self.refusal {
             messages.error(refusal);

@@ -13,6 +13,7 @@ mod option_sections;
 mod option_values;
 mod pause_options;
 mod reconnect_option;
+mod replay_options;
 mod request;
 mod resolve;
 mod tpcc_options;
@@ -29,6 +30,7 @@ pub use option_values::{
     Connection, EventSink, Information, Origin, ScramKeys, ScriptChoice, Seed, Vacuum,
 };
 pub use pause_options::PacingChoice;
+pub use replay_options::ReplayChoice;
 pub use request::{Request, UsageError};
 use resolve::resolve;
 pub use tpcc_options::{TpccCheck, TpccLoad};

@@ -14,6 +14,7 @@ use pgdyno_engine::pacing::Pacing;
 use pgdyno_engine::spec::{Initial, Limit, Seeds, Spec, Timing, WeightedProgram};
 use pgdyno_engine::worker_scaling::Scaling;
 use pgdyno_lua::Workload;
+use pgdyno_replay::Replay;
 use pgdyno_script::{Rng, SlotId, Symbols, valid_name};
 use pgdyno_wire::printable;
 
@@ -27,6 +28,7 @@ use crate::lua;
 use crate::messages::{Failure, Messages, plain};
 use crate::open_files;
 use crate::options::{Benchmark, EventSink, Origin, Seed};
+use crate::replay;
 use crate::run_events::start_event;
 use crate::scripts;
 use crate::tpcc;
@@ -39,6 +41,8 @@ pub struct Load {
     pub scale: i64,
     /// The Lua script, if there is one.
     pub workload: Option<Arc<Workload>>,
+    /// The captured load, if it is replayed.
+    pub replay: Option<Arc<Replay>>,
     /// What runs alongside the clients of TPC-C, until the load ends.
     pub tpcc: Option<tpcc::tpcc_load::Ready>,
 }
@@ -112,6 +116,7 @@ struct Target {
 /// The first error that prevents the load.
 pub fn prepare(
     options: &Benchmark,
+    replay: Option<Arc<Replay>>,
     messages: &Messages,
     events: &mut Events,
     lease: &Lease,
@@ -126,7 +131,13 @@ pub fn prepare(
     let most_workers = scaling.most(first_workers);
     let random = RandomSeeds::draw(options, base, most_workers);
     let workload = lua::open(options, Some(&params), &random.seeds, lease, messages)?;
-    say_start(options, scaling, &scripts, base, events)?;
+    say_start(
+        options,
+        replay.as_deref(),
+        (scaling, base),
+        &scripts,
+        events,
+    )?;
     let (mut session, canceller) = connect(options, &params, lease, workload.as_deref(), messages)?;
     let clock = events.clock();
     let target = look(options, &params, &mut session, (base, clock), messages)?;
@@ -138,7 +149,7 @@ pub fn prepare(
     let mut spec = Spec {
         params,
         programs: scripts.programs,
-        drivers: drivers(workload.as_ref(), &target),
+        drivers: drivers(workload.as_ref(), replay.as_ref(), &target),
         symbols: Arc::new(scripts.symbols),
         initial,
         scaling,
@@ -156,6 +167,7 @@ pub fn prepare(
         database: target.database,
         scale: target.scale,
         workload,
+        replay,
         tpcc: target.tpcc,
     })
 }
@@ -182,10 +194,17 @@ fn connect(
     Ok((session, canceller))
 }
 
-/// The drivers of the clients: those of the Lua script, or of TPC-C.
-fn drivers(workload: Option<&Arc<Workload>>, target: &Target) -> Option<Arc<dyn Drivers>> {
+/// The drivers of the clients: those of the Lua script, of the replay, or of TPC-C.
+fn drivers(
+    workload: Option<&Arc<Workload>>,
+    replay: Option<&Arc<Replay>>,
+    target: &Target,
+) -> Option<Arc<dyn Drivers>> {
     let of_script = workload.map(|workload| Arc::clone(workload) as Arc<dyn Drivers>);
-    of_script.or_else(|| target.tpcc.as_ref().map(tpcc::tpcc_load::Ready::drivers))
+    let of_replay = || replay.map(|replay| Arc::clone(replay) as Arc<dyn Drivers>);
+    of_script
+        .or_else(of_replay)
+        .or_else(|| target.tpcc.as_ref().map(tpcc::tpcc_load::Ready::drivers))
 }
 
 /// Vacuums, creates the ledger's table if the load `has_ledger`, and ends the session. Of several
@@ -243,13 +262,16 @@ fn settings(options: &Benchmark, messages: &Messages) -> Spec {
 /// Writes the start event; nothing has been connected yet.
 fn say_start(
     options: &Benchmark,
-    scaling: Scaling,
+    replay: Option<&Replay>,
+    (scaling, seed): (Scaling, u64),
     scripts: &Scripts,
-    seed: u64,
     events: &mut Events,
 ) -> Result<(), Failure> {
     let (programs, pacing) = (&scripts.programs, &scripts.pacing);
-    let start = start_event(options, scaling, programs, pacing, seed, events.clock());
+    let mut start = start_event(options, scaling, programs, pacing, seed, events.clock());
+    if let Some(replay) = replay {
+        start["replay"] = replay::start_field(replay);
+    }
     let _ = events.write("start", start);
     let Some(error) = events.failure() else {
         return Ok(());
@@ -357,6 +379,7 @@ fn say_target(options: &Benchmark, params: &Params, messages: &Messages) {
     let (what, amount) = match options.limit {
         Limit::Transactions(each) => ("nxacts", each),
         Limit::Duration(duration) => ("duration", duration.as_secs()),
+        Limit::Driven => ("duration", 0),
     };
     messages.plain(format!(
         "target: {} nclients: {} {what}: {amount} dbName: {}",

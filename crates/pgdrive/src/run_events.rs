@@ -62,10 +62,10 @@ pub fn start_event(
         "pipelining": pipelining(options.pipelining),
         "duration_s": match options.limit {
             Limit::Duration(duration) => Some(duration.as_secs_f64()),
-            Limit::Transactions(_) => None,
+            Limit::Transactions(_) | Limit::Driven => None,
         },
         "transactions": match options.limit {
-            Limit::Duration(_) => None,
+            Limit::Duration(_) | Limit::Driven => None,
             Limit::Transactions(each) => Some(each),
         },
         "warmup_s": options.warmup.as_secs_f64(),
@@ -99,7 +99,7 @@ fn protocol(mode: QueryMode) -> &'static str {
 
 fn rate_per_s(arrivals: Arrivals) -> Option<f64> {
     match arrivals {
-        Arrivals::Closed | Arrivals::Phased(_) => None,
+        Arrivals::Closed | Arrivals::Phased(_) | Arrivals::Driven => None,
         Arrivals::Regular { rate_per_s } | Arrivals::Poisson { rate_per_s } => Some(rate_per_s),
     }
 }
@@ -107,6 +107,7 @@ fn rate_per_s(arrivals: Arrivals) -> Option<f64> {
 fn arrivals(arrivals: Arrivals) -> &'static str {
     match arrivals {
         Arrivals::Closed => "closed",
+        Arrivals::Driven => "captured",
         Arrivals::Regular { .. } | Arrivals::Phased(Spacing::Regular) => "regular",
         Arrivals::Poisson { .. } | Arrivals::Phased(Spacing::Poisson) => "poisson",
     }

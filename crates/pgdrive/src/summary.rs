@@ -7,6 +7,7 @@ use pgdyno_engine::recorder::{CommandRecord, Counts, Moments, ScriptRecord};
 use pgdyno_engine::report::Report;
 use pgdyno_engine::spec::{Limit, OnError, OnLoss, Pipelining, Sessions, Spec, Tries};
 use pgdyno_engine::worker_scaling::Scaling;
+use pgdyno_replay::{Outcome, Pace};
 use pgdyno_script::QueryMode;
 
 use crate::database_setup::Partitions;
@@ -15,6 +16,7 @@ use crate::outages;
 use crate::pauses;
 use crate::percentiles::Percentiles;
 use crate::phase_summary;
+use crate::replay;
 
 /// What the summary contains in addition to the report.
 #[derive(Debug)]
@@ -36,6 +38,8 @@ pub struct SummaryContext<'a> {
     pub origin: Nanos,
     /// Whether statements are reported as in sysbench.
     pub counts_statements: bool,
+    /// What was replayed, and how fast.
+    pub replay: Option<(&'a Outcome, Pace)>,
     /// Whether the summary says that the number of threads is automatic.
     pub says_automatic: bool,
 }
@@ -48,6 +52,9 @@ pub fn write(out: &mut impl Write, shown: &SummaryContext<'_>, report: &Report) 
     head(out, shown, report)?;
     let counts = report.counts();
     length(out, shown, &counts)?;
+    if let Some((outcome, pace)) = shown.replay {
+        replay::summary(out, outcome, pace)?;
+    }
     let total = total(&counts);
     // the other lines would divide by zero
     if total == 0 {
@@ -96,6 +103,11 @@ fn length(out: &mut impl Write, shown: &SummaryContext<'_>, counts: &Counts) -> 
                 counts.succeeded
             )
         }
+        Limit::Driven => writeln!(
+            out,
+            "number of transactions actually processed: {}",
+            counts.succeeded
+        ),
     }
 }
 
@@ -149,7 +161,7 @@ fn outages(out: &mut impl Write, shown: &SummaryContext<'_>, report: &Report) ->
 fn throughput(out: &mut impl Write, shown: &SummaryContext<'_>, report: &Report) -> io::Result<()> {
     let tps = report.tps();
     match shown.spec.sessions {
-        Sessions::Kept => {
+        Sessions::Kept | Sessions::Driven => {
             let connecting_ms = report.connecting as f64 / 1e6;
             writeln!(out, "initial connection time = {connecting_ms:.3} ms")?;
             writeln!(out, "tps = {tps:.6} (without initial connection time)")

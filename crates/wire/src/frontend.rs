@@ -178,6 +178,17 @@ pub fn terminate(out: &mut Vec<u8>) {
     bare(out, b'X');
 }
 
+/// CopyData: a part of the rows of a COPY; the parts need not end where rows do.
+///
+/// # Errors
+/// The part is too long.
+pub fn copy_data(out: &mut Vec<u8>, part: &[u8]) -> Encoded {
+    framed(out, Some(b'd'), |out| {
+        out.extend_from_slice(part);
+        Ok(())
+    })
+}
+
 /// CopyDone: the end of the COPY stream.
 pub fn copy_done(out: &mut Vec<u8>) {
     bare(out, b'c');

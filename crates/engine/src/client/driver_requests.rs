@@ -11,12 +11,20 @@ use crate::poller::Next;
 use crate::recorder::{Ending, Statements};
 use crate::shared::Shared;
 use crate::spec::OnError;
-use crate::transaction::{FailedTry, Stage};
+use crate::transaction::{FailedTry, LimitedWait, Stage};
 
 impl Client {
     /// Reports the session to the driver before the first transaction. With a connection for each
     /// transaction there is no session yet.
     pub(super) fn open_driver(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        if shared.driven_sessions {
+            if let Some(drivers) = &shared.spec.drivers
+                && drivers.begins_connected(self.id)
+            {
+                self.begin_connected();
+            }
+            return self.choose_step(now, shared);
+        }
         if shared.reconnects {
             return self.choose(now, shared);
         }
@@ -66,7 +74,11 @@ impl Client {
         answer.end(self.session.take_error(), self.session.tx_status());
         let request = self.ask_driver(Event::Answered(&answer), now);
         if let (Some(error), Some(driver)) = (answer.take_error(), self.transaction.driver_mut()) {
-            driver.error = Some(error);
+            if driver.asked.fails {
+                self.fail_transaction(error, now, shared);
+            } else {
+                driver.error = Some(error);
+            }
         }
         self.session.rows_mut().return_answer(answer);
         self.carry_out(request, now, shared)
@@ -114,7 +126,7 @@ impl Client {
             Request::Done => self.driver_done(now, shared),
             Request::Refused(refused) => self.driver_refused(refused, now, shared),
             Request::Stop => {
-                self.transaction.begun = false;
+                self.transaction.begun &= shared.driven_sessions;
                 self.finish(shared)
             }
             Request::Abort(words) => self.abort_driver(&words, shared),
@@ -131,7 +143,16 @@ impl Client {
         }
         self.session.await_answers(asked.readies);
         self.transaction.command = asked.command;
-        self.transaction.command_started = now;
+        self.transaction.command_started = asked.intended.unwrap_or(now);
+        if let Some(driver) = self.transaction.driver_mut() {
+            driver.wait = LimitedWait {
+                until: match asked.patience {
+                    0 => 0,
+                    patience => now.saturating_add(patience),
+                },
+                is_cancelled: false,
+            };
+        }
         self.session.rows_mut().begin_answer();
         self.session.report(asked.rows, true);
         self.enter(State::Running(Awaited::Answer));
@@ -150,9 +171,36 @@ impl Client {
                 } else {
                     shared.clock.now()
                 };
-                self.end_transaction(Ending::Succeeded, now, shared)
+                let failed = self.transaction.driver().and_then(|driver| driver.failed);
+                self.end_transaction(failed.unwrap_or(Ending::Succeeded), now, shared)
             }
             Some(Stage::Closing) | None => self.finish(shared),
+        }
+    }
+
+    /// Reports an error of a transaction that goes on, and that fails because of it.
+    fn fail_transaction(&mut self, error: Box<ServerError>, now: Nanos, shared: &mut Shared<'_>) {
+        let ending = ending_after(&error);
+        let number = shared.spec.programs[self.transaction.script]
+            .program
+            .command_number(self.transaction.command);
+        let counts = shared.counts(self.transaction.record);
+        if let Some(record) = &mut shared.recorder.commands[self.transaction.script][number]
+            && counts
+        {
+            record.failures += 1;
+        }
+        let line = format!(
+            "client {} got an error in command {number} (SQL) of script {}; {error}",
+            self.id, self.transaction.script
+        );
+        self.session.set_error(Some(error));
+        let consequence = Consequence::Failed;
+        let note = self.error_note(String::new(), vec![line], consequence, now, shared);
+        shared.notes.push(note);
+        self.session.take_error();
+        if let Some(driver) = self.transaction.driver_mut() {
+            driver.failed.get_or_insert(ending);
         }
     }
 
@@ -163,11 +211,7 @@ impl Client {
         let error = driver.error.take();
         let in_transaction = driver.stage == Stage::Transaction;
         driver.ignores_error = refused.ignorable;
-        let ending = match error.as_deref().map(ServerError::sqlstate) {
-            Some(SqlState::SERIALIZATION_FAILURE) => Ending::SerializationFailure,
-            Some(SqlState::DEADLOCK_DETECTED) => Ending::Deadlock,
-            _ => Ending::OtherFailure,
-        };
+        let ending = error.as_deref().map_or(Ending::OtherFailure, ending_after);
         let aborts = ending == Ending::OtherFailure
             && !refused.ignorable
             && shared.spec.on_error == OnError::Abort;
@@ -189,7 +233,7 @@ impl Client {
         self.roll_back(ending, now, shared)
     }
 
-    fn abort_driver(&mut self, words: &str, shared: &mut Shared<'_>) -> Next {
+    pub(super) fn abort_driver(&mut self, words: &str, shared: &mut Shared<'_>) -> Next {
         // with the server's error, if there is one, the note has its SQLSTATE
         let driver = self.transaction.driver_mut();
         let error = driver.and_then(|driver| driver.error.take());
@@ -197,5 +241,14 @@ impl Client {
         let line = format!("client {} aborted: {words}", self.id);
         let consequence = Consequence::ClientAborted;
         self.abort_with_note(words.to_owned(), vec![line], consequence, shared)
+    }
+}
+
+/// How a transaction with this error ends, unless it is retried.
+fn ending_after(error: &ServerError) -> Ending {
+    match error.sqlstate() {
+        SqlState::SERIALIZATION_FAILURE => Ending::SerializationFailure,
+        SqlState::DEADLOCK_DETECTED => Ending::Deadlock,
+        _ => Ending::OtherFailure,
     }
 }

@@ -21,6 +21,9 @@ impl Client {
         if shared.phase_state.is_some() {
             return self.choose_in_phase(now, shared);
         }
+        if shared.driven_sessions {
+            return self.choose_step(now, shared);
+        }
         if shared.departures.wants(self.id) {
             return self.depart(shared);
         }
@@ -66,7 +69,12 @@ impl Client {
     }
 
     /// Ends the client's work: its next start would be after the deadline.
-    fn after_last_start(&mut self, deadline: Nanos, now: Nanos, shared: &mut Shared<'_>) -> Next {
+    pub(super) fn after_last_start(
+        &mut self,
+        deadline: Nanos,
+        now: Nanos,
+        shared: &mut Shared<'_>,
+    ) -> Next {
         if now >= deadline || shared.spec.window == Window::ToLastTransaction {
             return self.finish(shared);
         }

@@ -5,7 +5,7 @@ use pgdyno_wire::ServerError;
 use crate::abort::{Abort, Form};
 use crate::client::Client;
 use crate::client::state::{Connection, Pause, State};
-use crate::clock::Nanos;
+use crate::clock::{Nanos, SECOND};
 use crate::commit_ledger::CommitOutcome;
 use crate::interval::Consequence;
 use crate::poller::Next;
@@ -16,6 +16,9 @@ use crate::spec::{OnLoss, Sessions};
 
 /// Makes the seeds of waiting times differ from those of scripts.
 const SEED_OF_WAITS: u64 = 0x7265_636f_6e6e_6563;
+
+/// How long a client tries to open the session that its driver requests.
+const SESSION_PATIENCE: Nanos = 60 * SECOND;
 
 impl Client {
     /// Whether the client has lost its connection and not replaced it yet.
@@ -76,7 +79,7 @@ impl Client {
     }
 
     /// Counts the transaction as lost. It may have been committed, so it is not retried.
-    fn count_lost(&mut self, now: Nanos, shared: &mut Shared<'_>) {
+    pub(super) fn count_lost(&mut self, now: Nanos, shared: &mut Shared<'_>) {
         self.settle(CommitOutcome::Unknown);
         let latency = now.saturating_sub(self.transaction.intended);
         self.count(Ending::ConnectionLost, latency, now, shared);
@@ -104,7 +107,9 @@ impl Client {
             OnLoss::Reconnect {
                 patience: Some(patience),
             } => patience.as_nanos() as Nanos,
-            OnLoss::Reconnect { patience: None } | OnLoss::Abort => Nanos::MAX,
+            // a session that a driver opens
+            OnLoss::Abort => SESSION_PATIENCE,
+            OnLoss::Reconnect { patience: None } => Nanos::MAX,
         };
         let deadline = shared.deadline.unwrap_or(Nanos::MAX);
         let gives_up_at = now.saturating_add(patience).min(deadline);
@@ -145,10 +150,14 @@ impl Client {
                 self.finish(shared);
                 return Next::Close;
             }
+            let what = match shared.driven_sessions {
+                true => "opening a session",
+                false => "reconnecting",
+            };
             let waited_s = now.saturating_sub(absence.since) as f64 / 1e9;
             let mut why = Abort::new(
                 Form::While,
-                format!("reconnecting; there was no connection for {waited_s:.3} s"),
+                format!("{what}; there was no connection for {waited_s:.3} s"),
             );
             why.cause = absence.refusal.clone();
             return self.abort(&why, Consequence::ConnectionLost, shared);
@@ -182,6 +191,9 @@ impl Client {
                 }
                 if shared.spec.sessions == Sessions::PerTransaction {
                     return self.connected(Ok(()), since, shared);
+                }
+                if shared.driven_sessions {
+                    return self.session_opened(since, now, shared);
                 }
                 self.resume(has_chosen, now, shared)
             }

@@ -20,7 +20,10 @@ impl Client {
             | State::Departing
             | State::Running(Awaited::Sleep | Awaited::SessionChange(_)) => {
                 // between two transactions with a connection each, the client has ended its session
-                let has_session = !shared.reconnects || self.transaction.begun;
+                let has_session = match shared.driven_sessions {
+                    true => self.has_driven_session(),
+                    false => !shared.reconnects || self.transaction.begun,
+                };
                 has_session.then_some(Hold::Idle)
             }
         }

@@ -5,7 +5,9 @@ use std::fmt;
 use pgdyno_wire::ServerError;
 
 use super::kept_sessions::KeptSessions;
-use crate::driver::{Asked, Driver};
+use crate::clock::Nanos;
+use crate::driver::{Asked, Driver, Step};
+use crate::recorder::Ending;
 
 /// How many transactions without a request may follow each other before other clients run.
 const MOST_SILENT: u32 = 32;
@@ -24,10 +26,28 @@ pub struct DriverRun {
     pub error: Option<Box<ServerError>>,
     /// Whether the transaction is retried whatever the error was.
     pub ignores_error: bool,
+    /// How the transaction ends when the driver says that it is done; None for a success.
+    pub failed: Option<Ending>,
+    /// With sessions that the driver begins and ends: whether there is one, the step that is due
+    /// next, and the wait for the current answer.
+    pub is_connected: bool,
+    /// See [`DriverRun::is_connected`].
+    pub step: Step,
+    /// See [`DriverRun::is_connected`].
+    pub wait: LimitedWait,
     /// The client's other sessions; None while it has only one.
     pub sessions: Option<Box<KeptSessions>>,
     /// How many transactions in a row had no request.
     silent: u32,
+}
+
+/// How long the server may take for its answer.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct LimitedWait {
+    /// When patience ends; 0 for never.
+    pub until: Nanos,
+    /// Whether the server was asked to cancel the statement.
+    pub is_cancelled: bool,
 }
 
 /// What [`crate::driver::Request::Done`] ends.
@@ -62,6 +82,10 @@ impl DriverRun {
             asked: Asked::default(),
             error: None,
             ignores_error: false,
+            failed: None,
+            is_connected: false,
+            step: Step::Finish,
+            wait: LimitedWait::default(),
             sessions: None,
             silent: 0,
         }
@@ -72,6 +96,7 @@ impl DriverRun {
         self.stage = Stage::Transaction;
         self.error = None;
         self.ignores_error = false;
+        self.failed = None;
     }
 
     /// Whether the next transaction may follow immediately after one without a request.

@@ -14,6 +14,7 @@ use super::lua_options::{Check, LuaChoice, LuaOptions};
 use super::option_values::{Connection, EventSink, Information, ScriptChoice, Seed, Vacuum};
 use super::pause_options::PacingChoice;
 use super::reconnect_option::Patience;
+use super::replay_options::{ReplayChoice, ReplayOptions};
 use super::tpcc_options::TpccLoad;
 use crate::percentiles::Percentiles;
 use crate::worker_options::Workers;
@@ -111,6 +112,8 @@ pub struct Benchmark {
     pub check: Option<Check>,
     /// --lua, --workload
     pub lua: Option<LuaChoice>,
+    /// --replay
+    pub replay: Option<ReplayChoice>,
 }
 
 impl Default for Benchmark {
@@ -163,6 +166,7 @@ impl Default for Benchmark {
             await_start: false,
             check: None,
             lua: None,
+            replay: None,
         }
     }
 }
@@ -186,6 +190,7 @@ pub(super) struct BenchmarkOptions {
     /// Number of this generator, from 0, and how many there are.
     pub part: Option<(usize, usize)>,
     pub lua: LuaOptions,
+    pub replay: ReplayOptions,
     /// --workload=tpcc
     pub tpcc: bool,
 }

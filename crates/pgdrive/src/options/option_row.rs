@@ -14,6 +14,8 @@ pub struct Row<G> {
     modes: Modes,
     is_in_pgbench: bool,
     conflict: Option<Conflict<G>>,
+    /// The remedy where --replay excludes the option.
+    not_in_replays: Option<&'static str>,
 }
 
 enum Apply<G> {
@@ -38,6 +40,8 @@ pub enum Partner {
     Phases,
     /// --lua and --workload
     Lua,
+    /// --replay
+    Replay,
 }
 
 /// What an option cannot be combined with, and the remedy.
@@ -83,6 +87,7 @@ impl<G> Row<G> {
             modes: Modes::OfItsSection,
             is_in_pgbench: true,
             conflict: None,
+            not_in_replays: None,
         }
     }
 
@@ -151,6 +156,15 @@ impl<G> Row<G> {
         Self { conflict, ..self }
     }
 
+    /// Refuses the option in a replay; `remedy` continues "Leave it out: ".
+    pub const fn not_in_replays(self, remedy: &'static str) -> Self {
+        let not_in_replays = Some(remedy);
+        Self {
+            not_in_replays,
+            ..self
+        }
+    }
+
     pub fn is_known_as(&self, called_as: CalledAs) -> bool {
         self.is_in_pgbench || called_as == CalledAs::Pgdrive
     }
@@ -177,6 +191,11 @@ impl<G> Row<G> {
 
     /// Refuses the option if `partner` excludes it.
     pub fn refuse_with(&self, partner: Partner, given: &G) -> Result<(), Failure> {
+        if let (Partner::Replay, Some(remedy)) = (partner, self.not_in_replays) {
+            let option = self.syntax.to_string();
+            let hint = format!("Leave {option} out: {remedy}.");
+            return Err(Failure::new(format!("{option} cannot be used with --replay")).hint(hint));
+        }
         let conflict = self.conflict.as_ref();
         let Some(conflict) = conflict.filter(|it| it.partner == partner && !(it.unless)(given))
         else {
@@ -190,6 +209,7 @@ impl<G> Row<G> {
         let (partner, hint) = match partner {
             Partner::Phases => ("--phases", format!("Leave {called} out: {remedy}.")),
             Partner::Lua => ("--lua and --workload", remedy.to_owned()),
+            Partner::Replay => ("--replay", remedy.to_owned()),
         };
         Err(Failure::new(format!("{called} cannot be used with {partner}")).hint(hint))
     }

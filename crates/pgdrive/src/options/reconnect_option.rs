@@ -60,7 +60,7 @@ impl Patience {
         let patience = match (patience, limit) {
             (None, _) => return OnLoss::Abort,
             (Some(Self::Given(time)), _) => Some(time),
-            (Some(Self::Default), Limit::Transactions(_)) => Some(OF_COUNTED_RUNS),
+            (Some(Self::Default), Limit::Transactions(_) | Limit::Driven) => Some(OF_COUNTED_RUNS),
             (Some(Self::Default), Limit::Duration(_)) => None,
         };
         OnLoss::Reconnect { patience }

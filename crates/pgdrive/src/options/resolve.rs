@@ -2,7 +2,7 @@
 
 use pgdyno_engine::load_share::LoadShare;
 use pgdyno_engine::schedule::{Arrivals, Spacing};
-use pgdyno_engine::spec::{Limit, Tries};
+use pgdyno_engine::spec::{Limit, OnError, Sessions, Tries};
 
 use super::benchmark_options::{Benchmark, BenchmarkOptions};
 use super::initialize_options::Initialize;
@@ -11,6 +11,7 @@ use super::option_row::Partner;
 use super::option_sections::Given;
 use super::option_values::{ScramKeys, ScriptChoice, Vacuum};
 use super::reconnect_option::Patience;
+use super::replay_options::ReplayChoice;
 use super::request::{Request, UsageError};
 use super::tpcc_options::{TpccCheck, TpccLoad};
 use crate::called_as::CalledAs;
@@ -94,6 +95,7 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
     let mut load = given.load.load.clone();
     load.connection = given.common.connection.clone();
     load.debug = given.common.debug;
+    load.replay = replay(&given, &mut load)?;
     load.lua = lua(&mut given, &mut load)?;
     load.tpcc = tpcc(&given, &mut load)?;
     if load.scripts.is_empty() {
@@ -113,7 +115,10 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
         ));
     }
     load.tries = tries(&given.load, &load)?;
-    load.arrivals = arrivals(given.load.rate_per_s, load.spacing);
+    load.arrivals = match &load.replay {
+        Some(replay) => replay.arrivals(),
+        None => arrivals(given.load.rate_per_s, load.spacing),
+    };
     load.pacing.check(load.arrivals)?;
     if let Some(tpcc) = &load.tpcc {
         tpcc.agree(load.arrivals, load.phases_file.is_some())?;
@@ -127,6 +132,18 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
     load.on_loss = Patience::resolve(given.load.reconnect, load.limit);
     load.parent_lease |= load.lease.is_some();
     Ok(load)
+}
+
+/// --replay, whose statements are the only ones of its load.
+fn replay(given: &Given, load: &mut Benchmark) -> Result<Option<ReplayChoice>, Failure> {
+    let Some(replay) = given.load.replay.resolve(given.load.jobs)? else {
+        return Ok(None);
+    };
+    given.refuse_with(Partner::Replay)?;
+    load.scripts.push(replay.script());
+    load.sessions = Sessions::Driven;
+    load.on_error = OnError::Continue;
+    Ok(Some(replay))
 }
 
 /// --lua and --workload, whose script is the only one of its load.
@@ -183,6 +200,7 @@ fn limit(given: &BenchmarkOptions, load: &Benchmark) -> Result<Limit, Failure> {
         }
         (Some(transactions), None) => Limit::Transactions(transactions),
         (None, Some(duration)) => Limit::Duration(duration),
+        (None, None) if load.replay.is_some() => Limit::Driven,
         (None, None) => load.limit,
     };
     if !load.warmup.is_zero() && matches!(limit, Limit::Transactions(_)) {
@@ -243,7 +261,7 @@ fn arrivals(rate_per_s: Option<f64>, spacing: Option<Spacing>) -> Arrivals {
 /// -n and -v; workloads with tables of their own are not vacuumed.
 fn vacuum(given: &BenchmarkOptions, load: &Benchmark) -> Vacuum {
     match (given.no_vacuum, given.vacuum_all) {
-        _ if load.lua.is_some() || load.tpcc.is_some() => Vacuum::Nothing,
+        _ if load.lua.is_some() || load.tpcc.is_some() || load.replay.is_some() => Vacuum::Nothing,
         (true, _) => Vacuum::Nothing,
         (false, true) => Vacuum::All,
         (false, false) => Vacuum::Small,

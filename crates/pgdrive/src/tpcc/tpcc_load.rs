@@ -91,7 +91,7 @@ impl Ready {
         let from = origin + spec.warmup.as_nanos() as Nanos;
         let end = match spec.limit {
             Limit::Duration(duration) => Some(from + duration.as_nanos() as Nanos),
-            Limit::Transactions(_) => None,
+            Limit::Transactions(_) | Limit::Driven => None,
         };
         self.server.measure(from, end);
         if let Some(deferred) = &self.deferred {

@@ -8,6 +8,7 @@ use super::super::option_row::{Conflict, Partner, Row};
 use super::super::option_values::{EventSink, I32, io, part, spacing, timer_tick};
 use super::super::pause_options::PauseChoice;
 use super::super::reconnect_option::{Patience, is_patience};
+use super::super::replay_options::pace;
 use crate::getopt::no_word;
 use crate::percentiles::{self, Percentiles};
 
@@ -48,7 +49,8 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         given.lua.add(LuaSource::File(value.text.to_owned()));
         Ok(())
     })
-    .not_in_pgbench(),
+    .not_in_pgbench()
+    .not_in_replays("the file has its own statements"),
     row(
         "lua-command",
         "run (default), prepare, cleanup, prewarm, help or\n\
@@ -56,21 +58,24 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     )
     .takes("COMMAND")
     .text(|given| &mut given.lua.command)
-    .not_in_pgbench(),
+    .not_in_pgbench()
+    .not_in_replays("the file has its own statements"),
     row("lua-opt", "set an option of the script")
         .takes("NAME=VALUE")
         .set(|given, value| {
             given.lua.options.push(script_option(value.text)?);
             Ok(())
         })
-        .not_in_pgbench(),
+        .not_in_pgbench()
+        .not_in_replays("the file has its own statements"),
     row(
         "allow-lua-system",
         "trust the Lua script: let it start programs, write\n\
          files and call C",
     )
     .flag(|given| &mut given.lua.allows_system)
-    .not_in_pgbench(),
+    .not_in_pgbench()
+    .not_in_replays("the file has its own statements"),
     row(
         "workload",
         "run a workload of sysbench on dataset sbtest\n\
@@ -83,6 +88,26 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
             "tpcc" => given.tpcc = true,
             name => given.lua.add(LuaSource::Workload(name.to_owned())),
         }
+        Ok(())
+    })
+    .not_in_pgbench()
+    .not_in_replays("the file has its own statements"),
+    row(
+        "replay",
+        "replay a captured load: the sessions of a replay file,\n\
+         at their times",
+    )
+    .takes("FILE")
+    .text(|given| &mut given.replay.path)
+    .not_in_pgbench(),
+    row(
+        "pace",
+        "with --replay: divide captured times by FACTOR\n\
+         (default: 1), or leave out all pauses (max)",
+    )
+    .takes("FACTOR|max")
+    .set(|given, value| {
+        given.replay.pace = Some(pace(value.text)?);
         Ok(())
     })
     .not_in_pgbench(),
@@ -98,7 +123,8 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         .not_with(
             Conflict::new(Partner::Phases, "put a phase with result = false first")
                 .unless(|given| given.load.warmup.is_zero()),
-        ),
+        )
+        .not_in_replays("a replay is measured from its first session on"),
     row(
         "auto-pipeline",
         "send statements that need no earlier result in one\n\
@@ -109,7 +135,8 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         Partner::Lua,
         "A Lua script waits for every answer.",
     ))
-    .not_in_pgbench(),
+    .not_in_pgbench()
+    .not_in_replays("a replay sends what the application sent"),
     row(
         "keying-time",
         "pause before every transaction (100ms, 2s, fixed:2s,\n\
@@ -126,7 +153,8 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         Ok(())
     })
     .not_with(PAUSES)
-    .not_in_pgbench(),
+    .not_in_pgbench()
+    .not_in_replays("the file has its own times"),
     row(
         "think-time",
         "pause after every transaction, as for --keying-time",
@@ -141,7 +169,8 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         Ok(())
     })
     .not_with(PAUSES)
-    .not_in_pgbench(),
+    .not_in_pgbench()
+    .not_in_replays("the file has its own times"),
     row(
         "drain-limit",
         "abort clients still busy SECONDS after -T\n\
@@ -168,21 +197,24 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     .set(|given, value| {
         given.reconnect = Some(Patience::parse(value.text)?);
         Ok(())
-    }),
+    })
+    .not_in_replays("a replay opens a new connection for each session"),
     row(
         "ledger",
         "store the number of every write transaction in table\n\
          pgdyno_ledger, and report which were acknowledged",
     )
     .flag(|given| &mut given.load.ledger)
-    .not_in_pgbench(),
+    .not_in_pgbench()
+    .not_in_replays("the file has its own statements"),
     row("arrivals", "set the spacing of starts (default: poisson)")
         .takes("poisson|regular")
         .set(|given, value| {
             given.load.spacing = Some(spacing(value.text)?);
             Ok(())
         })
-        .not_in_pgbench(),
+        .not_in_pgbench()
+        .not_in_replays("the file has its own times"),
     row(
         "timer-tick",
         "wake sleeping clients at multiples of TIME (\"1ms\"):\n\
@@ -201,7 +233,8 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     )
     .takes("FILE")
     .text(|given| &mut given.load.phases_file)
-    .not_in_pgbench(),
+    .not_in_pgbench()
+    .not_in_replays("the file has its own times"),
     row(
         "events",
         "write events as JSON Lines (\"-\": to standard output,\n\
@@ -225,7 +258,8 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     .set(|given, value| {
         given.max_workers = Some(value.integer(1, I32)? as usize);
         Ok(())
-    }),
+    })
+    .not_in_replays("give the number of threads with -j"),
     row(
         "worker-busy",
         "add a thread, or print a warning, when one uses more\n\
@@ -266,7 +300,8 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         given.part = Some(part(value.text)?);
         Ok(())
     })
-    .not_in_pgbench(),
+    .not_in_pgbench()
+    .not_in_replays("one generator replays the whole file"),
     row(
         "await-start",
         "wait for a line \"start INSTANT\" on standard input\n\

@@ -39,7 +39,8 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         }
         Ok(())
     })
-    .not_with(SCRIPTS),
+    .not_with(SCRIPTS)
+    .not_in_replays("the file has its own statements"),
     row("file", "add script FILENAME weighted at W (default: 1)")
         .short('f')
         .takes("FILENAME[@W]")
@@ -47,7 +48,8 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
             given.load.scripts.push(script(value.text, Origin::File)?);
             Ok(())
         })
-        .not_with(SCRIPTS),
+        .not_with(SCRIPTS)
+        .not_in_replays("the file has its own statements"),
     row(
         "skip-some-updates",
         "skip updates of pgbench_tellers and pgbench_branches\n\
@@ -60,7 +62,8 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
             .scripts
             .push(ScriptChoice::builtin("simple-update"))
     })
-    .not_with(SCRIPTS),
+    .not_with(SCRIPTS)
+    .not_in_replays("the file has its own statements"),
     row(
         "select-only",
         "perform SELECT-only transactions\n\
@@ -73,7 +76,8 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
             .scripts
             .push(ScriptChoice::builtin("select-only"))
     })
-    .not_with(SCRIPTS),
+    .not_with(SCRIPTS)
+    .not_in_replays("the file has its own statements"),
     row(
         "client",
         "number of concurrent database clients (default: 1)",
@@ -83,10 +87,12 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     .set(|given, value| {
         given.load.clients = value.integer(1, I32)? as usize;
         Ok(())
-    }),
+    })
+    .not_in_replays("the file says how many sessions there are"),
     row("connect", "establish new connection for each transaction")
         .short('C')
-        .call(|given| given.load.sessions = Sessions::PerTransaction),
+        .call(|given| given.load.sessions = Sessions::PerTransaction)
+        .not_in_replays("the file says when sessions begin and end"),
     row("define", "define variable for use by custom script")
         .short('D')
         .takes("VARNAME=VALUE")
@@ -97,7 +103,8 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         .not_with(Conflict::new(
             Partner::Lua,
             "Give options of the script with --lua-opt NAME=VALUE.",
-        )),
+        ))
+        .not_in_replays("the file has its own statements"),
     row(
         "jobs",
         "number of threads (default: automatic; 1 under the\n\
@@ -135,7 +142,8 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     .not_with(Conflict::new(
         Partner::Lua,
         "The script decides which statements are prepared.",
-    )),
+    ))
+    .not_in_replays("the file has its own statements"),
     row("no-vacuum", "do not run VACUUM before tests")
         .short('n')
         .flag(|given| &mut given.no_vacuum)
@@ -163,7 +171,8 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         .not_with(Conflict::new(
             Partner::Phases,
             "give each phase its rate in the file",
-        )),
+        ))
+        .not_in_replays("the file has its own times, which --pace=FACTOR divides"),
     row(
         "scale",
         "scaling factor: with -i, of the tables; otherwise\n\
@@ -175,7 +184,8 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         given.load.scale = Some(value.integer(1, I32)?);
         Ok(())
     })
-    .in_any_mode(),
+    .in_any_mode()
+    .not_in_replays("the file has its own statements"),
     row(
         "transactions",
         "number of transactions each client runs (default: 10)",
@@ -189,7 +199,8 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     .not_with(Conflict::new(
         Partner::Phases,
         "the duration of the run is the sum of its phases",
-    )),
+    ))
+    .not_in_replays("a replay ends with its last session, or after --time=SECONDS"),
     row("time", "duration of benchmark test in seconds")
         .short('T')
         .takes("NUM")
@@ -206,7 +217,8 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         )),
     row("vacuum-all", "vacuum all four standard tables before tests")
         .short('v')
-        .flag(|given| &mut given.vacuum_all),
+        .flag(|given| &mut given.vacuum_all)
+        .not_in_replays("a replay does not know the tables of pgbench"),
     row("aggregate-interval", "aggregate data over NUM seconds")
         .takes("NUM")
         .set(|given, value| {
@@ -214,7 +226,8 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
             Ok(())
         }),
     row("continue-on-error", "continue running after an SQL error")
-        .call(|given| given.load.on_error = OnError::Continue),
+        .call(|given| given.load.on_error = OnError::Continue)
+        .not_in_replays("a replay always continues after errors, and counts those that are new"),
     row("exit-on-abort", "exit when any client is aborted")
         .flag(|given| &mut given.load.exit_on_abort),
     row(
@@ -237,7 +250,8 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     .set(|given, value| {
         given.tries = Some(tries(value)?);
         Ok(())
-    }),
+    })
+    .not_in_replays("a replay repeats what the application did, including its retries"),
     row(
         "progress-timestamp",
         "use Unix epoch timestamps for progress",

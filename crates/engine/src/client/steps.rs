@@ -1,0 +1,156 @@
+//! The steps of a client whose driver decides when sessions and transactions begin
+//! ([`crate::spec::Sessions::Driven`]).
+
+use pgdyno_wire::ServerError;
+
+use crate::client::Client;
+use crate::client::state::{Awaited, Connection, Pause, State};
+use crate::clock::{Nanos, SECOND};
+use crate::driver::Step;
+use crate::interval::Consequence;
+use crate::poller::Next;
+use crate::shared::Shared;
+use crate::transaction::{DriverRun, LimitedWait};
+
+/// How long the server may take to end a statement after a cancel request.
+const CANCEL_PATIENCE: Nanos = 30 * SECOND;
+
+/// What is due because a statement waits too long for its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Overdue {
+    /// A cancel request.
+    Cancel,
+    /// The end of the connection: the cancel request had no effect.
+    Close,
+}
+
+impl Client {
+    /// Asks the driver for the next step, and takes it when its instant has come.
+    pub(super) fn choose_step(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        if shared.stops(now) {
+            return self.finish(shared);
+        }
+        self.transaction.renew();
+        let Some(driver) = self.transaction.driver_mut() else {
+            return self.finish(shared);
+        };
+        let times = shared.load_times();
+        driver.step = driver.driver.next_step(times, now, driver.is_connected);
+        let at = match &driver.step {
+            Step::Connect(at) | Step::Transaction(at) | Step::Disconnect(at) => *at,
+            Step::Finish => return self.finish(shared),
+            Step::Abort(words) => {
+                let words = words.clone();
+                return self.abort_driver(&words, shared);
+            }
+        };
+        if let Some(deadline) = shared.deadline
+            && at >= deadline
+        {
+            return self.after_last_start(deadline, now, shared);
+        }
+        // without a schedule, a transaction is due when it begins
+        self.transaction.intended = if shared.schedule.is_open() { at } else { now };
+        if at > now {
+            self.enter(State::Paused(Pause::Schedule));
+            self.sleep_until(at, shared);
+            return Next::Wait;
+        }
+        self.take_step(now, shared)
+    }
+
+    /// Takes the step whose instant has come.
+    pub(super) fn take_step(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        let Some(driver) = self.transaction.driver_mut() else {
+            return Next::Wait;
+        };
+        match driver.step {
+            Step::Connect(_) => {
+                self.enter(State::Unconnected(Connection::Requested));
+                shared.connect(self.id);
+                Next::Wait
+            }
+            Step::Disconnect(_) => {
+                driver.is_connected = false;
+                self.enter(State::Paused(Pause::Yield));
+                self.wake_at(now, shared);
+                self.terminate()
+            }
+            _ => self.begin_transaction(now, shared),
+        }
+    }
+
+    /// Continues with the session that the driver requested.
+    pub(super) fn session_opened(
+        &mut self,
+        since: Nanos,
+        now: Nanos,
+        shared: &mut Shared<'_>,
+    ) -> Next {
+        let record = &mut shared.recorder.scripts[self.transaction.record];
+        record.connecting.record(now.saturating_sub(since));
+        self.absence = None;
+        self.begin_connected();
+        self.choose_step(now, shared)
+    }
+
+    /// Notes that the client has a new session.
+    pub(super) fn begin_connected(&mut self) {
+        self.forget_session();
+        if let Some(driver) = self.transaction.driver_mut() {
+            driver.is_connected = true;
+        }
+    }
+
+    /// Whether the driver's session is open.
+    pub(super) fn has_driven_session(&self) -> bool {
+        let driver = self.transaction.driver();
+        driver.is_some_and(|driver| driver.is_connected)
+    }
+
+    /// Handles the loss of a session, which ends the session and not the client. If the server sent
+    /// an error, that is reported in place of `message`.
+    pub fn session_lost(&mut self, message: &str, shared: &mut Shared<'_>) -> Next {
+        if self.stopped() || !self.has_driven_session() {
+            return Next::Close;
+        }
+        let now = shared.clock.now();
+        let line = match self.session.error().map(ServerError::to_string) {
+            Some(error) => format!("client {} lost its connection: {error}", self.id),
+            None => format!("client {} lost its connection: {message}", self.id),
+        };
+        let consequence = Consequence::Reconnecting;
+        let note = self.error_note(message.to_owned(), vec![line], consequence, now, shared);
+        shared.notes.push(note);
+        if self.transaction.begun {
+            self.count_lost(now, shared);
+        }
+        self.forget_session();
+        if let Some(driver) = self.transaction.driver_mut() {
+            driver.is_connected = false;
+            driver.wait = LimitedWait::default();
+        }
+        self.choose_step(now, shared);
+        Next::Close
+    }
+
+    /// What is due at `now` because the answer takes longer than the driver allows. The next call
+    /// asks for something else only after some time.
+    pub fn overdue_answer(&mut self, now: Nanos) -> Option<Overdue> {
+        if self.state != State::Running(Awaited::Answer) {
+            return None;
+        }
+        let DriverRun { wait, .. } = self.transaction.driver_mut()?;
+        if wait.until == 0 || now < wait.until {
+            return None;
+        }
+        if wait.is_cancelled {
+            return Some(Overdue::Close);
+        }
+        *wait = LimitedWait {
+            until: now + CANCEL_PATIENCE,
+            is_cancelled: true,
+        };
+        Some(Overdue::Cancel)
+    }
+}

@@ -1,0 +1,56 @@
+//! Ends statements whose answers take longer than their driver allows.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pgdyno_connect::{CancelToken, Patience, cancel_all};
+
+use crate::client::Overdue;
+use crate::clock::{Nanos, SECOND};
+use crate::poller::Poller;
+use crate::worker::Worker;
+
+/// Time between two checks.
+const CHECK_EVERY: Nanos = SECOND;
+/// How long a cancel request may take.
+const REQUEST_LIMIT: Duration = Duration::from_secs(10);
+
+impl<P: Poller> Worker<'_, P> {
+    /// Cancels the statements that wait too long. Where that has no effect, for example because the
+    /// server gave no key, ends the connection.
+    pub(super) fn end_long_waits(&mut self, now: Nanos) {
+        if now < self.next_check || !self.load.shared.driven_sessions {
+            return;
+        }
+        self.next_check = now + CHECK_EVERY;
+        let mut tokens = Vec::new();
+        for token in 0..self.load.clients.len() {
+            let client = self.load.clients[token].as_mut();
+            match client.and_then(|client| client.overdue_answer(now)) {
+                None => {}
+                Some(Overdue::Cancel) => tokens.extend(self.load.cancels.get(token).cloned()),
+                Some(Overdue::Close) => self.step(token, |client, shared| {
+                    let message = "the server did not end a statement that was cancelled";
+                    client.session_lost(message, shared)
+                }),
+            }
+        }
+        self.send_cancel_requests(tokens);
+    }
+
+    /// Sends the requests from a thread of its own, because each needs a connection.
+    fn send_cancel_requests(&self, tokens: Vec<CancelToken>) {
+        if tokens.is_empty() {
+            return;
+        }
+        let params = self.load.shared.spec.params.clone();
+        let send = move || {
+            let tokens: Vec<&CancelToken> = tokens.iter().collect();
+            let patience = Patience::from(Some(Instant::now() + REQUEST_LIMIT));
+            // a statement whose request fails is ended with its connection
+            let _ = cancel_all(&params, &tokens, |_| true, &patience);
+        };
+        // the same holds without a thread
+        let _ = thread::Builder::new().name("cancelling".into()).spawn(send);
+    }
+}

@@ -1,0 +1,106 @@
+//! `--replay`: a captured load.
+
+use std::path::PathBuf;
+
+use pgdyno_engine::schedule::Arrivals;
+use pgdyno_replay::Pace;
+
+use super::option_values::{Origin, ScriptChoice};
+use crate::messages::Failure;
+
+/// The highest factor of --pace; a larger one gives no load that a smaller one does not.
+const MOST: f64 = 1e6;
+
+/// A replay file, and how fast it is replayed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReplayChoice {
+    /// --replay
+    pub path: PathBuf,
+    /// --pace
+    pub pace: Pace,
+    /// -j, if given
+    pub jobs: Option<usize>,
+}
+
+/// The options that were given.
+#[derive(Debug, Default)]
+pub(super) struct ReplayOptions {
+    /// --replay
+    pub path: Option<String>,
+    /// --pace
+    pub pace: Option<Pace>,
+}
+
+impl ReplayOptions {
+    /// The replay that was requested, if any.
+    pub fn resolve(&self, jobs: Option<usize>) -> Result<Option<ReplayChoice>, Failure> {
+        match (&self.path, self.pace) {
+            (None, None) => Ok(None),
+            (None, Some(_)) => Err(Failure::new("--pace needs --replay=FILE")),
+            (Some(path), pace) => Ok(Some(ReplayChoice {
+                path: path.into(),
+                pace: pace.unwrap_or(Pace::Factor(1.0)),
+                jobs,
+            })),
+        }
+    }
+}
+
+impl ReplayChoice {
+    /// When transactions begin.
+    #[must_use]
+    pub fn arrivals(&self) -> Arrivals {
+        match self.pace {
+            Pace::Factor(_) => Arrivals::Driven,
+            Pace::Max => Arrivals::Closed,
+        }
+    }
+
+    /// The load's only script; its statements are known when the file is read.
+    pub fn script(&self) -> ScriptChoice {
+        ScriptChoice {
+            origin: Origin::Driven {
+                name: format!("replay of {}", self.path.display()),
+                commands: Vec::new(),
+            },
+            weight: 1,
+        }
+    }
+}
+
+/// Reads the argument of --pace.
+pub(super) fn pace(text: &str) -> Result<Pace, Failure> {
+    if text == "max" {
+        return Ok(Pace::Max);
+    }
+    match text.parse::<f64>() {
+        Ok(factor) if factor >= 1.0 / MOST && factor <= MOST => Ok(Pace::Factor(factor)),
+        _ => Err(
+            Failure::new(format!("invalid argument of --pace: \"{text}\"")).hint(
+                "Give a factor, such as 2 for twice as fast as captured, or \"max\" for no pauses.",
+            ),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pace_is_a_factor_or_max() {
+        for (text, expected) in [
+            ("1", Some(Pace::Factor(1.0))),
+            ("0.5", Some(Pace::Factor(0.5))),
+            ("max", Some(Pace::Max)),
+            ("0", None),
+            ("-1", None),
+            ("nan", None),
+            ("inf", None),
+            ("fast", None),
+            ("", None),
+        ] {
+            assert_eq!(pace(text).ok(), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Loads that repeat a captured one: `--replay`.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use pgdyno_engine::recorder::Latencies;
+use pgdyno_replay::{Outcome, Pace, Replay, ReplayError, ReplayFile};
+use serde_json::{Value, json};
+
+use crate::called_as::CalledAs;
+use crate::events;
+use crate::messages::Failure;
+use crate::options::{Benchmark, Origin, ReplayChoice};
+use crate::worker_options::Workers;
+
+impl From<ReplayError> for Failure {
+    fn from(error: ReplayError) -> Self {
+        let failure = Self::new(&error);
+        match error.hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
+}
+
+/// Carries out `--check`.
+///
+/// # Errors
+/// The first error of the file.
+pub fn check(choice: &ReplayChoice) -> Result<(), Failure> {
+    Ok(pgdyno_replay::check(&choice.path)?)
+}
+
+/// Opens the replay of `options`, if there is one, and completes the options with what its file
+/// says: the clients and the statements.
+///
+/// # Errors
+/// The file cannot be replayed.
+pub fn open(mut options: Benchmark) -> Result<(Benchmark, Option<Arc<Replay>>), Failure> {
+    let Some(choice) = &options.replay else {
+        return Ok((options, None));
+    };
+    let file = ReplayFile::open(&choice.path)?;
+    options.clients = file.clients;
+    let fixing = Some("--replay");
+    options.workers = Workers::resolve(choice.jobs, None, file.clients, CalledAs::Pgdrive, fixing)?;
+    for script in &mut options.scripts {
+        if let Origin::Driven { commands, .. } = &mut script.origin {
+            commands.clone_from(&file.classes);
+        }
+    }
+    let replay = Replay::new(file, choice.pace);
+    Ok((options, Some(Arc::new(replay))))
+}
+
+/// The pace, in events: null for no pauses.
+fn pace(pace: Pace) -> Option<f64> {
+    match pace {
+        Pace::Factor(factor) => Some(factor),
+        Pace::Max => None,
+    }
+}
+
+/// The field of the `start` event.
+#[must_use]
+pub fn start_field(replay: &Replay) -> Value {
+    let header = &replay.file().header;
+    json!({
+        "file": replay.file().path().display().to_string(),
+        "pace": pace(replay.pace()),
+        "sessions": header.sessions,
+        "statements": header.statements,
+        "span_s": header.span_us as f64 / 1e6,
+    })
+}
+
+/// The field of the `end` event.
+#[must_use]
+pub fn end_field(outcome: &Outcome, pace_of_load: Pace) -> Value {
+    let tally = &outcome.tally;
+    json!({
+        "pace": pace(pace_of_load),
+        "sessions": outcome.sessions,
+        "sessions_begun": tally.sessions_begun,
+        "sessions_lost": tally.sessions_lost,
+        "statements": outcome.statements,
+        "done": tally.done,
+        "not_started": outcome.not_started(),
+        "disagreements": {
+            "new_errors": tally.new_errors,
+            "missing_errors": tally.missing_errors,
+            "other_errors": tally.other_errors,
+            "in_failed_transaction": tally.in_failed_transaction,
+            "different_rows": tally.different_rows,
+            "cancelled_waits": tally.cancelled_waits,
+        },
+        "copies_without_data": tally.copies_without_data,
+        "lateness_ns": events::latency(&tally.lateness),
+        "within_1ms": tally.exact_share(),
+        "delayed_by_answer": tally.delayed_by_answer,
+    })
+}
+
+/// Adds the replay's lines to the summary.
+///
+/// # Errors
+/// `out` cannot be written to.
+pub fn summary(out: &mut impl Write, outcome: &Outcome, pace_of_load: Pace) -> io::Result<()> {
+    let tally = &outcome.tally;
+    match pace(pace_of_load) {
+        Some(factor) => writeln!(out, "pace: {factor}")?,
+        None => writeln!(out, "pace: max")?,
+    }
+    writeln!(
+        out,
+        "number of sessions: {}/{} ({} lost)",
+        tally.sessions_begun, outcome.sessions, tally.sessions_lost
+    )?;
+    writeln!(
+        out,
+        "number of statements: {}/{} ({} not started)",
+        tally.done,
+        outcome.statements,
+        outcome.not_started()
+    )?;
+    writeln!(
+        out,
+        "number of disagreements with the capture: {}",
+        tally.disagreements()
+    )?;
+    for (what, count) in [
+        ("new errors", tally.new_errors),
+        ("missing errors", tally.missing_errors),
+        ("errors with another SQLSTATE", tally.other_errors),
+        (
+            "statements in a failed transaction",
+            tally.in_failed_transaction,
+        ),
+        (
+            "statements with another number of rows",
+            tally.different_rows,
+        ),
+        (
+            "statements cancelled after a long wait",
+            tally.cancelled_waits,
+        ),
+    ] {
+        if count > 0 {
+            writeln!(out, " - number of {what}: {count}")?;
+        }
+    }
+    if tally.copies_without_data > 0 {
+        writeln!(
+            out,
+            "number of COPY FROM STDIN without data: {}",
+            tally.copies_without_data
+        )?;
+    }
+    match tally.exact_share() {
+        Some(share) => lateness(out, &tally.lateness, share),
+        None => Ok(()),
+    }
+}
+
+/// Writes how late statements started, `exact` of them within a millisecond.
+fn lateness(out: &mut impl Write, lateness: &Latencies, exact: f64) -> io::Result<()> {
+    let ms = |quantile| lateness.at_quantile(quantile) as f64 / 1e6;
+    writeln!(
+        out,
+        "statement lateness: p50 {:.3} ms, p99 {:.3} ms, max {:.3} ms; {:.2}% within 1 ms",
+        ms(0.5),
+        ms(0.99),
+        ms(1.0),
+        100.0 * exact
+    )
+}

@@ -1,0 +1,63 @@
+//! Why a replay file cannot be used.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+/// An error in a replay file, with its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplayError {
+    /// The file's name, and the line's number if the error is in a line.
+    pub place: String,
+    /// What is wrong.
+    pub message: String,
+    /// The remedy, if there is one.
+    pub hint: Option<&'static str>,
+}
+
+impl fmt::Display for ReplayError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.message)
+    }
+}
+
+impl std::error::Error for ReplayError {}
+
+impl ReplayError {
+    /// An error of the file as a whole.
+    pub(crate) fn in_file(path: &Path, message: impl Into<String>) -> Self {
+        Self {
+            place: path.display().to_string(),
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    /// An error in a line, which counts from 1.
+    pub(crate) fn in_line(path: &Path, line: u64, message: impl Into<String>) -> Self {
+        Self {
+            place: format!("{}:{line}", path.display()),
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    /// The system cannot open or read the file.
+    pub(crate) fn of_system(path: &Path, what: &str, error: &io::Error) -> Self {
+        let text = error.to_string();
+        let plain = text.split(" (os error").next().unwrap_or(&text);
+        Self::in_file(path, format!("could not {what} the file: {plain}"))
+    }
+
+    pub(crate) fn hint(self, hint: &'static str) -> Self {
+        Self {
+            hint: Some(hint),
+            ..self
+        }
+    }
+}
+
+/// A parser's message without its line, which is always the first.
+pub(crate) fn json_message(error: &serde_json::Error) -> String {
+    format!("invalid line: {error}").replace(" at line 1 column ", " at column ")
+}

@@ -1,0 +1,33 @@
+//! Replays a captured load: reads a replay file, and drives the engine's clients by it.
+//!
+//! ```text
+//! file → ReplayFile (one scan: texts, classes, places of sessions)
+//!          └ SessionReader (one per running session, a buffer at a time) → Statement
+//! Replay → SessionDriver (one per client) → Tally → Outcome
+//! ```
+
+mod check;
+mod driver;
+mod error;
+mod lines;
+mod outcome;
+mod prepared_names;
+mod progress;
+mod replay;
+mod replay_file;
+mod session_reader;
+mod statement;
+
+#[cfg(test)]
+mod driver_tests;
+#[cfg(test)]
+mod file_tests;
+#[cfg(test)]
+mod sample;
+
+pub use check::check;
+pub use error::ReplayError;
+pub use outcome::{Outcome, Tally};
+pub use progress::Pace;
+pub use replay::Replay;
+pub use replay_file::{Header, ReplayFile};
