@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
@@ -30,9 +31,20 @@ sys.dont_write_bytecode = False
 os.environ["PGDYNO_LOCKS"] = tempfile.mkdtemp(prefix="pgdyno-locks-")
 
 
+# what is imported and collected stays: to look for garbage in it takes a quarter of the time
+gc.disable()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks the tests that only `make test-long` runs, and moves the slowest files to the front."""
     items.sort(key=lambda item: item.path.name not in SLOWEST)
+    is_long = re.compile("|".join(f"(?:{pattern})" for pattern in LONG)).search
     for item in items:
-        if any(re.search(pattern, item.nodeid) for pattern in LONG):
+        if is_long(item.nodeid):
             item.add_marker(pytest.mark.long)
+
+
+def pytest_collection_finish() -> None:
+    """Lets garbage be collected again, apart from what stays."""
+    gc.freeze()
+    gc.enable()

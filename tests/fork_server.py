@@ -9,6 +9,7 @@ from __future__ import annotations
 import array
 import atexit
 import faulthandler
+import gc
 import importlib
 import json
 import os
@@ -51,6 +52,9 @@ def main() -> None:
     prepare()
     # the simulated Amazon's time passes with requests: long pauses between them prove nothing
     boto3_clients.FIRST_S = boto3_clients.LONGEST_S = 0.05
+    # a collection in a forked process would otherwise look at every object of these modules, and so copy their memory
+    gc.collect()
+    gc.freeze()
     # a thread would not be in the forked process, and code that waits for it would wait for ever
     assert len(os.listdir("/proc/self/task")) == 1, "an import has started a thread"  # noqa: PTH208
     # the tests' process writes to what it started: nothing means that it has ended

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 from pgdyno.records import (
@@ -201,7 +202,7 @@ def own(
         if ways is not None:
             trials[-1] = trials[-1].model_copy(update={"way": ways(number, name)})
         rates = seconds if seconds is not None else [10_000.0] * int(length_s)
-        courses[number] = _course(number, rates, cpu_share, gap_s)
+        courses[number] = _course(number, tuple(rates), cpu_share, gap_s)
         server[number] = {**SETTINGS, **(settings or {}), **((only_b or {}) if name == "b" else {})}
     targets = [
         TargetRecord(name=name, kind=kind, asked=dict(asked), facts=_facts(version, changed))
@@ -211,8 +212,9 @@ def own(
         )
     ]
     described = sample_manifest(**{"targets": targets, "workload": workload, **manifest})
-    seen = beside or steady_probe(length_s)
-    return FakeRun(described, trials, courses, {}, server, workers, seen, looks or quiet_looks(length_s))
+    return FakeRun(
+        described, trials, courses, {}, server, workers, beside or _calm(length_s), looks or _quiet(length_s)
+    )
 
 
 def way(trip_us: float, load: str | None = None, server: str | None = None, cpu: str | None = None) -> WayRecord:
@@ -249,6 +251,11 @@ def steady_probe(length_s: float, pages: Callable[[float], float] | None = None)
     return rows
 
 
+@cache
+def _calm(length_s: float) -> Sequence[SeriesRow]:
+    return tuple(steady_probe(length_s))
+
+
 def each_second(length_s: float, source: str, **values: float) -> list[SeriesRow]:
     """Returns samples of one source of the probe with the same values in every second."""
     return [
@@ -269,6 +276,11 @@ def quiet_looks(length_s: float, locked: Sequence[int] = ()) -> list[WaitRow]:
         if second in locked:
             rows.append(WaitRow(1, t_us, 0, "client backend", "Lock", "tuple", None, 3))
     return rows
+
+
+@cache
+def _quiet(length_s: float) -> Sequence[WaitRow]:
+    return tuple(quiet_looks(length_s))
 
 
 def _own_trial(
@@ -307,7 +319,8 @@ def _own_trial(
     )
 
 
-def _course(trial: int, rates: Sequence[float], cpu_share: float, gap_s: float) -> list[IntervalRow]:
+@cache
+def _course(trial: int, rates: tuple[float, ...], cpu_share: float, gap_s: float) -> Sequence[IntervalRow]:
     rows = []
     for second, rate in enumerate(rates):
         begin = second * 1_000_000 + (round(gap_s * 1e6) if second >= len(rates) / 2 else 0)
@@ -317,7 +330,7 @@ def _course(trial: int, rates: Sequence[float], cpu_share: float, gap_s: float) 
                 None, None, None, None, None, None, None, round(2 * cpu_share * 1e6),
             )
         )  # fmt: skip
-    return rows
+    return tuple(rows)
 
 
 def _facts(version: str, changed: Mapping[str, str]) -> ServerFacts:
