@@ -1,0 +1,63 @@
+"""How transactions arrive: at a rate, or each after the one before it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from pgdyno.synthesise.transactions import CapturedStatements
+
+SHORTEST_PAUSE_US = 1_000
+"""A client that pauses for less between two transactions waits for the server alone; logs have milliseconds."""
+HEADROOM = 3
+"""Clients for each one that is in a transaction on average, so that an arrival finds a free one."""
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """The load's clients and rate."""
+
+    clients: int
+    rate: float | None
+    """Transactions per second, as a Poisson process; None: each client begins the next one at once (closed loop)."""
+    reason: str
+    """Why it is one or the other."""
+
+
+def find_arrivals(statements: CapturedStatements, modelled: int, span_us: int, most_sessions: int) -> Arrivals:
+    """Decides whether the load is open or closed, and how many clients it has.
+
+    If sessions mostly went on at once, the server set the pace: a closed loop with as many clients as sessions worked at
+    a time. Otherwise the users did, whose number and pauses a log does not show: transactions arrive at their mean rate
+    as those of independent users do, however fast the server answers. `modelled` is the number of transactions that
+    scripts stand for.
+    """
+    sessions, busy = statements.busy()
+    pauses = statements.pauses()
+    if pauses is not None and pauses.median_us < SHORTEST_PAUSE_US:
+        clients = max(1, round(sessions))
+        reason = (
+            f"{pauses.short:.0%} of the pauses between the transactions of a session were shorter than "
+            f"{SHORTEST_PAUSE_US / 1_000:g} ms, so the server set the pace: {clients} sessions, on average, went on at once"
+        )
+        return Arrivals(clients, None, reason)
+    rate = modelled / (span_us / 1e6)
+    clients = max(1, most_sessions, math.ceil(HEADROOM * busy))
+    reason = (
+        f"sessions paused between transactions{_median(pauses.median_us) if pauses is not None else ''}, so their users set "
+        f"the pace: the mean rate of {modelled:,} transactions in {span_us / 1e6:,.0f} s. At most {most_sessions:,} "
+        f"sessions were open, of which {busy:.2f} were in a transaction on average"
+    )
+    return Arrivals(clients, float(f"{rate:.4g}"), reason)
+
+
+def _median(pause_us: float) -> str:
+    return f" for {pause_us / 1_000:,.0f} ms (median)"
+
+
+def arrivals_of_totals(calls: int, total_us: float, span_us: int, most_sessions: int) -> Arrivals:
+    """Returns the arrivals of a capture that has only totals: at their mean rate."""
+    seconds = span_us / 1e6
+    clients = max(1, most_sessions, math.ceil(HEADROOM * total_us / span_us))
+    reason = f"the mean rate of {calls:,} statements in {seconds:,.0f} s; pg_stat_statements does not show pauses"
+    return Arrivals(clients, float(f"{calls / seconds:.4g}"), reason)

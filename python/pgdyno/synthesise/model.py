@@ -1,0 +1,126 @@
+"""A model of a capture: scripts with weights, arrivals, and what they leave out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdyno.capture.server_session import Connection
+from pgdyno.errors import UsageError
+from pgdyno.records.capture import STATEMENTS_FILE, Capture
+from pgdyno.synthesise.arrivals import Arrivals, arrivals_of_totals, find_arrivals
+from pgdyno.synthesise.column_statistics import Refused, is_statement, read_statement
+from pgdyno.synthesise.scripts import MOST_PARAMETERS, Script, Share, write_script
+from pgdyno.synthesise.sites import SampledClass, read_sites
+from pgdyno.synthesise.transactions import MOST_SCRIPTS, CapturedStatements, Left, LeftTransactions
+
+_EMPTY_HINT = "capture while the application runs"
+
+
+@dataclass(frozen=True)
+class Model:
+    """What is written."""
+
+    capture: Capture
+    """With the class of each command of the scripts."""
+    scripts: list[Script]
+    arrivals: Arrivals
+    protocol: str
+    left: list[LeftTransactions]
+    modelled: float
+    """The part of the time on the server that the scripts stand for; of the statements if the capture has no times."""
+    notes: list[str]
+    """What a person should know about single scripts."""
+
+
+def model_log(folder: Path, capture: Capture, least: float) -> Model:
+    """Makes a model of a capture of a log. Raises UsageError if it has nothing to model, StoreError if it is damaged."""
+    texts = [each.text for each in capture.statements]
+    with CapturedStatements.open(folder / STATEMENTS_FILE, len(texts)) as statements:
+        classes = statements.classes(capture.statements, least)
+        if not classes.count:
+            raise UsageError(f"{folder} has no statements", hint=_EMPTY_HINT)
+        left = list(classes.left)
+        sampled: list[SampledClass] = []
+        for each in classes.kept:
+            found = read_sites(each, statements.sample(each), texts)
+            if found is None:
+                left.append(LeftTransactions(Left.UNREADABLE, each.count, each.us))
+            else:
+                sampled.append(found)
+        if not sampled:
+            reasons = "; ".join(f"{each.count:,}: {each.reason.value}" for each in left)
+            raise UsageError(f"none of the transactions in {folder} can be in a script", hint=reasons)
+        protocol = statements.protocols().most_common(1)[0][0]
+        most = max(len(site.forms) for each in sampled for site in each.sites)
+        notes = []
+        if protocol != "simple" and most > MOST_PARAMETERS:
+            notes.append(f"a statement has {most:,} constants, more than a script can send as parameters: protocol simple")
+            protocol = "simple"
+        scripts = [
+            write_script(
+                each,
+                ordinal,
+                Share(each.of.count, classes.count, each.of.us / classes.us if classes.us else None),
+                texts,
+                capture.began,
+                is_simple=protocol == "simple",
+            )
+            for ordinal, each in enumerate(sampled, 1)
+        ]
+        transactions = sum(each.of.count for each in sampled)
+        arrivals = find_arrivals(statements, transactions, capture.span_us, capture.most_sessions)
+    whole = classes.us or capture.calls
+    modelled = sum(each.of.us if classes.us else each.of.statements for each in sampled) / whole
+    return Model(_with_commands(capture, scripts), scripts, arrivals, protocol, left, modelled, notes)
+
+
+def model_statistics(folder: Path, capture: Capture, least: float, connection: Connection) -> Model:
+    """Makes a model of a capture of pg_stat_statements, with values from the statistics of the database's columns.
+
+    Raises UsageError if it has nothing to model.
+    """
+    calls = capture.calls
+    total_us = sum(each.total_us or 0.0 for each in capture.statements)
+    weights = [each.total_us or 0.0 if total_us else float(each.calls) for each in capture.statements]
+    whole = sum(weights)
+    order = sorted(range(len(weights)), key=lambda number: (-weights[number], number))
+    left: dict[Left, list[int]] = {}
+    scripts: list[Script] = []
+    notes: list[str] = []
+    modelled = 0.0
+    texts = [each.text for each in capture.statements]
+    for number in order:
+        each = capture.statements[number]
+        reason = None
+        if not is_statement(each.text):
+            reason = Left.COMMAND
+        elif weights[number] < least * whole:
+            reason = Left.RARE
+        elif len(scripts) == MOST_SCRIPTS:
+            reason = Left.MANY
+        else:
+            try:
+                sampled, without = read_statement(connection, number, each, capture.began)
+            except Refused as refused:
+                reason = Left.REFUSED
+                notes.append(f"left out, because {refused}: {' '.join(each.text.split())[:100]}")
+        if reason is not None:
+            sums = left.setdefault(reason, [0, 0])
+            sums[0], sums[1] = sums[0] + each.calls, sums[1] + round(each.total_us or 0)
+            continue
+        share = Share(each.calls, calls, (each.total_us or 0.0) / total_us if total_us else None)
+        script = write_script(sampled, len(scripts) + 1, share, texts, capture.began, is_simple=False)
+        notes += [f"{script.name}: {note}" for note in without]
+        scripts.append(script)
+        modelled += weights[number]
+    if not scripts:
+        raise UsageError(f"none of the statements in {folder} can be in a script", hint="; ".join(notes) or _EMPTY_HINT)
+    counted = sum(script.weight for script in scripts)
+    arrivals = arrivals_of_totals(counted, total_us, capture.span_us, capture.most_sessions)
+    left_out = [LeftTransactions(reason, *sums) for reason, sums in left.items()]
+    return Model(_with_commands(capture, scripts), scripts, arrivals, "extended", left_out, modelled / whole, notes)
+
+
+def _with_commands(capture: Capture, scripts: list[Script]) -> Capture:
+    return capture.model_copy(update={"commands": {script.name: script.commands for script in scripts}})

@@ -1,0 +1,182 @@
+"""The text of a script: a class of transactions in pgbench's language."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+
+from pgdyno.capture.parameter_columns import statement_ends
+from pgdyno.synthesise.constants import Template
+from pgdyno.synthesise.distributions import fit
+from pgdyno.synthesise.sites import SampledClass, Site
+from pgdyno.synthesise.transactions import Kind, Loop, statement_kind
+from pgdyno.synthesise.variables import SiteText, Variables
+
+MOST_COMMANDS = 600
+"""The most statements that the copies of one loop have."""
+LEAST_PAUSE_US = 1_000
+"""Shorter pauses are the time that any client takes."""
+MOST_PARAMETERS = 255
+"""pgdrive's limit for a statement of the extended protocols."""
+
+_WORDS = re.compile(
+    r"\b(?:(select)\b.*?\bfrom|(insert)\s+into|(update)|(delete)\s+from|(merge)\s+into)\s+(?:only\s+)?"
+    r"(?:\"?\w+\"?\.)?\"?(\w+)",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Script:
+    """One file of the model."""
+
+    name: str
+    text: str
+    weight: int
+    """How often it ran in the capture."""
+    commands: list[int]
+    """The class of each of its SQL commands."""
+    summary: str
+    """What it does, and how often, for the README."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """A class's part of the capture."""
+
+    count: int
+    of: int
+    """All transactions of the capture."""
+    time: float | None
+    """Its part of the time on the server; None if the capture has no times."""
+
+    def __str__(self) -> str:
+        time = "" if self.time is None else f", {self.time:.1%} of the time on the server"
+        return f"{self.count:,} of {self.of:,} transactions ({self.count / self.of:.1%}){time}"
+
+
+def write_script(
+    sampled: SampledClass, ordinal: int, share: Share, texts: Sequence[str], began: datetime, *, is_simple: bool
+) -> Script:
+    """Returns the script of a class; `texts` are those of the statements' classes, by number."""
+    name = f"{ordinal:02}-{_slug([texts[site.number] for site in sampled.sites])}.sql"
+    writer = _Writer(sampled, texts, Variables(is_simple, began, names=_words(sampled.sites)))
+    writer.write()
+    of = f"{sampled.sampled:,} transactions" if sampled.sampled < share.count else "all of them"
+    head = [f"-- {share}.", f"-- What follows was fitted to {of}; edit it freely.", ""]
+    return Script(name, "\n".join([*head, *writer.lines]) + "\n", share.count, writer.commands, str(share))
+
+
+class _Writer:
+    def __init__(self, sampled: SampledClass, texts: Sequence[str], variables: Variables) -> None:
+        self.lines: list[str] = []
+        self.commands: list[int] = []
+        self._sampled = sampled
+        self._texts = texts
+        self._variables = variables
+
+    def write(self) -> None:
+        sites = self._sampled.sites
+        for element, shape in enumerate(self._sampled.of.elements):
+            body = [(site, self._text(site)) for site in sites if site.element == element]
+            if isinstance(shape, Loop):
+                self._loop(body, element)
+            else:
+                self._body(body, with_comments=True)
+
+    def _text(self, site: Site) -> SiteText:
+        return self._variables.text(site, output_pieces(site.template))
+
+    def _body(self, body: Sequence[tuple[Site, SiteText]], *, with_comments: bool) -> None:
+        for site, text in body:
+            if site.pause_us > LEAST_PAUSE_US:
+                if with_comments:
+                    self.lines.append("-- the client's median pause here")
+                self.lines.append(f"\\sleep {round(site.pause_us)} us")
+            self.lines += [line for line in text.lines if with_comments or not line.startswith("--")]
+            self._statement(site, text)
+
+    def _statement(self, site: Site, text: SiteText) -> None:
+        upto = 0
+        for place, variant in enumerate(text.variants):
+            upto += variant.count
+            if text.choice is not None:
+                condition = f" :{text.choice} <= {upto}"
+                is_last = place == len(text.variants) - 1
+                self.lines.append("\\else" if is_last else ("\\elif" if place else "\\if") + condition)
+            self.lines.append(f"{variant.sql};")
+            self.commands.append(site.number)
+        if text.choice is not None:
+            self.lines.append("\\endif")
+
+    def _loop(self, body: Sequence[tuple[Site, SiteText]], element: int) -> None:
+        """Writes the body as often as it ran: the language has no loops."""
+        counts = self._sampled.loop_counts[element]
+        fewest, most = int(counts.min()), int(counts.max())
+        commands = sum(len(text.variants) for _, text in body)
+        if most * commands > MOST_COMMANDS:
+            mean = float(counts.mean())
+            fewest = min(int(mean), max(MOST_COMMANDS // commands, 1))
+            percent = round((mean - fewest) * 100) if fewest == int(mean) else 0
+            self.lines.append(f"-- {fewest:,} to {most:,} times, {mean:.1f} on average; written {fewest:,} times")
+            for place in range(fewest):
+                self._body(body, with_comments=place == 0)
+            if percent:
+                name = self._variables.named("repeats")
+                self.lines += [f"\\set {name} random(1, 100)", f"\\if :{name} <= {percent}"]
+                self._body(body, with_comments=False)
+                self.lines.append("\\endif")
+            return
+        name = self._variables.named("repeats")
+        if fewest == most:
+            self.lines.append(f"-- {most:,} times")
+        else:
+            found = fit(counts)
+            self.lines.append(f"-- {fewest:,} to {most:,} times: {found.distribution.describe()}")
+            self.lines += found.distribution.lines(name)
+        for place in range(1, most + 1):
+            if place > fewest:
+                self.lines.append(f"\\if :{name} >= {place}")
+            self._body(body, with_comments=place == 1)
+            if place > fewest:
+                self.lines.append("\\endif")
+
+
+def output_pieces(template: Template) -> list[str]:
+    """Returns the pieces of `template` as a script has them: without a final semicolon, and with `\\;` for others."""
+    pieces = list(template.pieces)
+    if any(";" in piece for piece in pieces):
+        text = "".join(f"{piece}${place}" for place, piece in enumerate(pieces, 1))[: -len(f"${len(pieces)}")]
+        for end in reversed(statement_ends(text)):
+            if text[end : end + 1] == ";":
+                text = f"{text[:end]}\\;{text[end + 1 :]}"
+        pieces = list(Template.of(text).pieces)
+    pieces[-1] = pieces[-1].rstrip().removesuffix(";").rstrip()
+    if "--" in pieces[-1].rpartition("\n")[2]:
+        # the semicolon would be part of the comment
+        pieces[-1] += "\n"
+    return pieces
+
+
+def _words(sites: Sequence[Site]) -> set[str]:
+    """Returns what follows colons in the statements, which no variable may be called."""
+    values = {value for site in sites for column in site.columns for value in set(column) if value and ":" in value}
+    texts = [*values, *(piece for site in sites for piece in site.template.pieces if ":" in piece)]
+    return {word for text in texts for word in re.findall(r":(\w+)", text)}
+
+
+def _slug(texts: Sequence[str]) -> str:
+    """Returns a name for a transaction: what its first changing, or else its first statement does to which table."""
+    inside = [text for text in texts if statement_kind(text) is Kind.OTHER] or list(texts)
+    found = [match for match in map(_WORDS.search, inside) if match is not None]
+    changing = [match for match in found if not match[1]]
+    if not found:
+        words = re.findall(r"[a-z0-9_]+", re.sub(r"/\*.*?\*/", "", inside[0]).lower())
+        return "-".join(words[:3])[:40] or "statement"
+    match = (changing or found)[0]
+    verb = next(group for group in match.groups()[:-1] if group)
+    return re.sub(r"[^a-z0-9_-]", "_", f"{verb}-{match[6]}".lower())[:40]

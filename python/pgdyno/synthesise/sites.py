@@ -1,0 +1,164 @@
+"""The places of a transaction's statements, with the constants that sampled transactions have there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgdyno.synthesise.constants import ConstantReader, Constants, Form, Template
+from pgdyno.synthesise.transactions import Loop, Row, Sequence_, TransactionClass, fold
+
+Texts = NDArray[np.object_]
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Site:
+    """A statement of a class of transactions."""
+
+    element: int
+    """Its element of the sequence."""
+    offset: int
+    """Its place in the loop's body; 0 for a single statement."""
+    is_looped: bool
+    number: int
+    """The class of the statement."""
+    template: Template
+    forms: tuple[Form, ...]
+    columns: tuple[Texts, ...]
+    """The values of each constant, in the order in which the statements began."""
+    transactions: Numbers
+    """The sampled transaction of each value."""
+    began_us: Numbers
+    """When each statement began, after the start of the capture."""
+    pause_us: float
+    """The median pause before it, since the statement before; 0 for the first."""
+
+    def aligned(self, column: Texts, of: Site) -> Texts | None:
+        """Returns the value that `column` of an earlier site has for each statement here; None if there is no one such.
+
+        A site outside of loops has one value for each transaction; sites of the same loop go together.
+        """
+        if self.is_looped and of.is_looped:
+            return column if self.element == of.element else None
+        if of.is_looped:
+            return None
+        return column[self.transactions]
+
+
+@dataclass(frozen=True)
+class SampledClass:
+    """A class of transactions, with its sample."""
+
+    of: TransactionClass
+    sites: list[Site]
+    """In the order of the transaction; a loop's body once."""
+    loop_counts: dict[int, Numbers]
+    """How often each loop ran, by element."""
+    sampled: int
+    """Transactions whose constants are known."""
+
+
+@dataclass
+class _Statements:
+    constants: list[Constants] = field(default_factory=list)
+    transactions: list[int] = field(default_factory=list)
+    began_us: list[int] = field(default_factory=list)
+    pauses: list[float] = field(default_factory=list)
+
+
+_Place = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class _Read:
+    place: _Place
+    constants: Constants
+    began_us: int
+    pause_us: float
+
+
+def read_sites(
+    of: TransactionClass, transactions: Iterable[tuple[Sequence_, Sequence[Row]]], texts: Sequence[str]
+) -> SampledClass | None:
+    """Reads the sites of a class; `texts` are the normalised texts of the statements' classes.
+
+    Statements of a class may differ in more than constants, such as in the length of a list: at each site, those of the
+    usual text count. Returns None if there are none.
+    """
+    readers = {number: ConstantReader(texts[number]) for sequence in of.sequences for number in sequence}
+    read = [each for each in (_read(sequence, rows, readers) for sequence, rows in transactions) if each is not None]
+    shapes: dict[_Place, Counter[tuple[Template, tuple[Form, ...]]]] = {}
+    for places in read:
+        for each in places:
+            shapes.setdefault(each.place, Counter())[each.constants.template, each.constants.forms] += 1
+    usual = {place: counted.most_common(1)[0][0] for place, counted in shapes.items()}
+    gathered: dict[_Place, _Statements] = {}
+    loops: dict[int, list[int]] = {}
+    sampled = 0
+    for places in read:
+        if any((each.constants.template, each.constants.forms) != usual[each.place] for each in places):
+            continue
+        for each in places:
+            statements = gathered.setdefault(each.place, _Statements())
+            statements.constants.append(each.constants)
+            statements.transactions.append(sampled)
+            statements.began_us.append(each.began_us)
+            statements.pauses.append(each.pause_us)
+        times = Counter(each.place[0] for each in places if each.place[1] == 0)
+        for element, shape in enumerate(of.elements):
+            if isinstance(shape, Loop):
+                loops.setdefault(element, []).append(times[element])
+        sampled += 1
+    if not sampled:
+        return None
+    counts = {element: np.array(each, dtype=np.int64) for element, each in loops.items()}
+    return SampledClass(of, [_site(of, place, gathered[place]) for place in sorted(gathered)], counts, sampled)
+
+
+def _read(
+    sequence: Sequence_, rows: Sequence[Row], readers: dict[int, ConstantReader]
+) -> list[_Read] | None:
+    elements, counts = fold(sequence)
+    places = []
+    ended_us: int | None = None
+    at = 0
+    for element, (each, count) in enumerate(zip(elements, counts, strict=True)):
+        body = each.body if isinstance(each, Loop) else (each.number,)
+        for number, offset in [(number, offset) for _ in range(count) for offset, number in enumerate(body)]:
+            row = rows[at]
+            constants = readers[number].read(row.sql, row.parameters)
+            if constants is None:
+                return None
+            pause_us = float(row.at_us - ended_us) if ended_us is not None else 0.0
+            places.append(_Read((element, offset), constants, row.at_us, pause_us))
+            ended_us = None if row.us is None else row.at_us + row.us
+            at += 1
+    return places
+
+
+def _site(of: TransactionClass, place: _Place, statements: _Statements) -> Site:
+    element, offset = place
+    each = of.elements[element]
+    first = statements.constants[0]
+    columns = []
+    for index in range(len(first.forms)):
+        column = np.empty(len(statements.constants), dtype=object)
+        column[:] = [constants.values[index] for constants in statements.constants]
+        columns.append(column)
+    return Site(
+        element=element,
+        offset=offset,
+        is_looped=isinstance(each, Loop),
+        number=each.body[offset] if isinstance(each, Loop) else each.number,
+        template=first.template,
+        forms=first.forms,
+        columns=tuple(columns),
+        transactions=np.array(statements.transactions, dtype=np.int64),
+        began_us=np.array(statements.began_us, dtype=np.int64),
+        pause_us=float(np.median(statements.pauses)),
+    )

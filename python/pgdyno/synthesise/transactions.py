@@ -1,0 +1,355 @@
+"""Transactions of a capture by class: sequences of statements that are equal when repeats are folded.
+
+DuckDB reads capture.parquet, and spills to disk if a capture is larger than the memory that it may use.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Self
+
+import duckdb
+
+from pgdyno.errors import StoreError
+from pgdyno.records.capture import CAPTURE_FILE, StatementClass
+
+MEMORY = "500MB"
+MOST_SCRIPTS = 40
+MOST_SEQUENCES = 20_000
+"""The most different sequences that are folded, those with the most time first."""
+SAMPLED = 5_000
+"""Transactions of a class whose values are read."""
+LONGEST_PERIOD = 24
+"""Statements of the longest loop's body."""
+
+
+class Left(Enum):
+    """Why transactions are in no script."""
+
+    FAILED = "a statement failed: a model has only the errors that its own load causes"
+    CUT = "the capture has only a part of them"
+    SESSION_STATE = "they need what their session did before (EXECUTE of a statement that SQL prepared)"
+    COPY = "they copy from the client, and the capture does not have the rows"
+    DEFINES = "they define or maintain objects (CREATE, ALTER, DROP, TRUNCATE, VACUUM, …)"
+    RARE = "their class takes less of the time than --least"
+    MANY = f"there are more classes than the {MOST_SCRIPTS} that are written"
+    COMMAND = "they are commands, such as BEGIN, which pg_stat_statements shows without their transaction"
+    REFUSED = "the server of --dsn refuses them"
+    UNREADABLE = "the constants in their statements cannot be found"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement of a sequence, by the number of its class."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Statements that are repeated; how often is not part of a class."""
+
+    body: tuple[int, ...]
+
+
+Element = Statement | Loop
+Sequence_ = tuple[int, ...]
+
+
+def fold(statements: Sequence_) -> tuple[tuple[Element, ...], tuple[int, ...]]:
+    """Folds repeats in `statements`; also returns how often each element occurs, which is 1 unless it is a loop.
+
+    Where several loops begin, the one that covers most wins, then the shortest body.
+    """
+    elements: list[Element] = []
+    counts: list[int] = []
+    at = 0
+    while at < len(statements):
+        body, times = statements[at : at + 1], 1
+        for period in range(1, min(LONGEST_PERIOD, (len(statements) - at) // 2) + 1):
+            here, repeats = statements[at : at + period], 1
+            while statements[at + repeats * period : at + (repeats + 1) * period] == here:
+                repeats += 1
+            if repeats > 1 and repeats * period > len(body) * times:
+                body, times = here, repeats
+        elements.append(Statement(body[0]) if times == 1 else Loop(body))
+        counts.append(times)
+        at += len(body) * times
+    return tuple(elements), tuple(counts)
+
+
+@dataclass
+class TransactionClass:
+    """Transactions with the same folded sequence."""
+
+    elements: tuple[Element, ...]
+    sequences: list[Sequence_] = field(default_factory=list)
+    count: int = 0
+    us: int = 0
+    """Time on the server, of all its statements."""
+    statements: int = 0
+
+
+@dataclass(frozen=True)
+class LeftTransactions:
+    """Transactions that are in no script."""
+
+    reason: Left
+    count: int
+    us: int
+
+
+@dataclass(frozen=True)
+class Classes:
+    """The classes that become scripts, those with the most time first, and what is left out."""
+
+    kept: list[TransactionClass]
+    left: list[LeftTransactions]
+    count: int
+    """All transactions."""
+    us: int
+    """Time on the server of all transactions."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One statement of a sampled transaction."""
+
+    sql: str
+    parameters: Sequence[str | None]
+    at_us: int
+    us: int | None
+
+
+@dataclass(frozen=True)
+class Pauses:
+    """Pauses between two transactions of a session."""
+
+    median_us: float
+    short: float
+    """The part of them below 1 ms."""
+
+
+class CapturedStatements:
+    """capture.parquet, grouped into transactions."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, folder: TemporaryDirectory[str]) -> None:
+        self._connection = connection
+        self._folder = folder
+
+    @classmethod
+    def open(cls, file: Path, classes: int) -> Self:
+        """Reads `file`, whose statements are of so many classes. Raises StoreError if it is damaged."""
+        folder = TemporaryDirectory(prefix="pgdyno-synthesise-")
+        connection = duckdb.connect(
+            str(Path(folder.name) / "transactions.duckdb"),
+            config={"memory_limit": MEMORY, "temp_directory": folder.name, "preserve_insertion_order": False},
+        )
+        try:
+            # the block of a statement outside of one is its own number, below all blocks
+            connection.execute(
+                f"""
+                CREATE VIEW statements AS
+                SELECT *, coalesce(transaction, -1 - seq)::BIGINT AS block
+                FROM read_parquet({_quoted(str(file))}) WHERE statement IS NOT NULL
+                """  # noqa: S608 - a file's name, quoted
+            )
+            connection.execute(
+                """
+                CREATE TABLE transactions AS
+                SELECT session, block, list(statement ORDER BY seq) AS statements, min(at_us) AS began,
+                       max(at_us + coalesce(us, 0)) AS ended, coalesce(sum(us), 0)::BIGINT AS us,
+                       bool_or(sqlstate IS NOT NULL) AS failed
+                FROM statements GROUP BY session, block
+                """
+            )
+            row = connection.execute("SELECT max(statement), min(statement) FROM statements").fetchone()
+            if row is not None and row[0] is not None and not 0 <= row[1] <= row[0] < classes:
+                raise duckdb.InvalidInputException(f"it has a statement of a class that {CAPTURE_FILE} does not have")
+        except duckdb.Error as error:
+            connection.close()
+            folder.cleanup()
+            reason = str(error).splitlines()[0]
+            raise StoreError(f"cannot read {file}: {reason}", hint="write it again with pgdyno capture") from error
+        return cls(connection, folder)
+
+    def close(self) -> None:
+        self._connection.close()
+        self._folder.cleanup()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def classes(self, statements: Sequence[StatementClass], least: float) -> Classes:
+        """Classifies the transactions; classes with less than the part `least` of the time are left out.
+
+        Without times in the capture, statements count instead.
+        """
+        left: dict[Left, list[int]] = {}
+
+        def leave(reason: Left, count: int, us: int) -> None:
+            sums = left.setdefault(reason, [0, 0])
+            sums[0], sums[1] = sums[0] + count, sums[1] + us
+
+        kinds = [statement_kind(each.text) for each in statements]
+        classes: dict[tuple[Element, ...], TransactionClass] = {}
+        total, total_us = self._one("SELECT count(*), coalesce(sum(us), 0)::BIGINT FROM transactions")
+        for sequence, count, us, failed, is_block, ordinal in self._sequences():
+            reason = Left.FAILED if failed else unusable([kinds[each] for each in sequence], is_block=is_block)
+            if reason is None and ordinal > MOST_SEQUENCES:
+                reason = Left.MANY
+            if reason is not None:
+                leave(reason, count, us)
+                continue
+            elements, _ = fold(sequence)
+            found = classes.setdefault(elements, TransactionClass(elements))
+            found.sequences.append(sequence)
+            found.count += count
+            found.us += us
+            found.statements += count * len(sequence)
+        weight: Callable[[TransactionClass], int] = (lambda each: each.us) if total_us else lambda each: each.statements
+        whole = total_us or sum(each.statements for each in classes.values())
+        ordered = sorted(classes.values(), key=lambda each: (-weight(each), each.sequences[0]))
+        kept = []
+        for each in ordered:
+            if weight(each) < least * whole:
+                leave(Left.RARE, each.count, each.us)
+            elif len(kept) == MOST_SCRIPTS:
+                leave(Left.MANY, each.count, each.us)
+            else:
+                kept.append(each)
+        return Classes(kept, [LeftTransactions(reason, *sums) for reason, sums in left.items()], total, total_us)
+
+    def _sequences(self) -> Iterator[tuple[Sequence_, int, int, bool, bool, int]]:
+        cursor = self._connection.execute(
+            """
+            SELECT statements, count(*), sum(us)::BIGINT, failed, block >= 0 AS is_block,
+                   row_number() OVER (ORDER BY sum(us) DESC, count(*) DESC, statements) AS ordinal
+            FROM transactions GROUP BY statements, failed, is_block ORDER BY ordinal
+            """
+        )
+        while rows := cursor.fetchmany(1_000):
+            for statements, count, us, failed, is_block, ordinal in rows:
+                yield tuple(statements), count, us, failed, is_block, ordinal
+
+    def sample(self, of: TransactionClass) -> Iterator[tuple[Sequence_, list[Row]]]:
+        """Yields up to `SAMPLED` transactions of a class, the same ones each time, with their statements in order."""
+        self._connection.execute("CREATE OR REPLACE TEMP TABLE wanted (statements INTEGER[])")
+        self._connection.executemany("INSERT INTO wanted VALUES (?)", [[list(each)] for each in of.sequences])
+        cursor = self._connection.execute(
+            """
+            WITH chosen AS (
+                SELECT session, block, statements FROM transactions SEMI JOIN wanted USING (statements)
+                WHERE NOT failed ORDER BY hash(session, block), session, block LIMIT ?
+            )
+            SELECT c.session, c.block, any_value(c.statements),
+                   list({'sql': s.sql, 'parameters': s.parameters, 'at_us': s.at_us, 'us': s.us} ORDER BY s.seq)
+            FROM chosen AS c JOIN statements AS s USING (session, block)
+            GROUP BY c.session, c.block ORDER BY min(s.at_us), c.session, c.block
+            """,
+            [SAMPLED],
+        )
+        while rows := cursor.fetchmany(100):
+            for _, _, statements, members in rows:
+                yield tuple(statements), [Row(**{**each, "parameters": each["parameters"] or ()}) for each in members]
+
+    def pauses(self) -> Pauses | None:
+        """The pauses between two transactions of a session; None if no session had two."""
+        median, short = self._one(
+            """
+            SELECT median(pause), avg((pause < 1000)::INTEGER) FROM (
+                SELECT began - lag(ended) OVER (PARTITION BY session ORDER BY began, block) AS pause FROM transactions
+            ) WHERE pause IS NOT NULL
+            """
+        )
+        return None if median is None else Pauses(float(median), float(short))
+
+    def busy(self) -> tuple[float, float]:
+        """How many sessions had made their first and not yet their last statement, on average; and how many were in a
+        transaction.
+        """
+        sessions, working, span = self._one(
+            """
+            SELECT sum(ended - began), sum(working), max(ended) - min(began) FROM (
+                SELECT session, min(began) AS began, max(ended) AS ended, sum(ended - began) AS working
+                FROM transactions GROUP BY session
+            )
+            """
+        )
+        return (float(sessions) / span, float(working) / span) if span else (0.0, 0.0)
+
+    def protocols(self) -> Counter[str]:
+        """Statements by protocol as a plan names it."""
+        rows = self._connection.execute(
+            """
+            SELECT CASE WHEN kind <> 'extended' THEN 'simple' WHEN coalesce(name, '') = '' THEN 'extended'
+                        ELSE 'prepared' END, count(*)
+            FROM statements GROUP BY 1
+            """
+        ).fetchall()
+        return Counter(dict(rows))
+
+    def _one(self, query: str) -> tuple[Any, ...]:
+        row = self._connection.execute(query).fetchone()
+        assert row is not None
+        return tuple(row)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+class Kind(Enum):
+    """What a statement is, as far as a transaction is concerned."""
+
+    BEGIN = "begin"
+    END = "end"
+    EXECUTE = "execute"
+    COPY = "copy"
+    DEFINES = "defines"
+    OTHER = "other"
+
+
+_KINDS = (
+    (Kind.BEGIN, r"begin|start\s+transaction"),
+    (Kind.END, r"commit|end|rollback(?!(\s+(work|transaction))?\s+to)|abort|prepare\s+transaction"),
+    (Kind.EXECUTE, r"execute|deallocate(?!\s+(prepare\s+)?all\b)"),
+    (Kind.COPY, r"copy\s.*\sfrom\s+stdin"),
+    (
+        Kind.DEFINES,
+        r"(create|drop)\s+(?!.*?\btemp(orary)?\b)|alter|truncate|vacuum|analy[sz]e|reindex|cluster|comment|grant|revoke",
+    ),
+)
+_PATTERNS = [
+    (kind, re.compile(rf"(?:\s|/\*.*?\*/|--[^\n]*\n)*(?:{words})\b", re.IGNORECASE | re.DOTALL))
+    for kind, words in _KINDS
+]
+
+
+def statement_kind(text: str) -> Kind:
+    return next((kind for kind, pattern in _PATTERNS if pattern.match(text)), Kind.OTHER)
+
+
+def unusable(kinds: Sequence[Kind], *, is_block: bool) -> Left | None:
+    """Tells why a transaction of these statements cannot be in a script."""
+    if is_block and (kinds[0] is not Kind.BEGIN or kinds[-1] is not Kind.END):
+        return Left.CUT
+    if not is_block and kinds[0] in (Kind.BEGIN, Kind.END):
+        return Left.CUT
+    for kind, reason in (
+        (Kind.EXECUTE, Left.SESSION_STATE),
+        (Kind.COPY, Left.COPY),
+        (Kind.DEFINES, Left.DEFINES),
+    ):
+        if kind in kinds:
+            return reason
+    return None

@@ -1,0 +1,434 @@
+"""Which variable stands for each constant of a script, and how it is drawn."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+
+import numpy as np
+
+from pgdyno.synthesise.constants import Form, Value, literal
+from pgdyno.synthesise.distributions import ENOUGH, Drawn, Fit, Integers, Uniform, fit, tolerance
+from pgdyno.synthesise.sites import Site, Texts
+
+EQUAL = 0.995
+"""The part of the transactions in which two constants must be equal to be one variable."""
+NARROW = 0.1
+"""A range whose width scatters less than this part of its start: the width is drawn, not the end."""
+MOST_VARIANTS = 12
+"""The most variants of a statement that differ in texts."""
+COVERED = 0.95
+"""The part of the statements that the variants must cover."""
+MOST_NULL = 0.02
+"""Below this part, NULL is left out."""
+NEW_KEYS = 1_000_000_000
+MOST_INT4 = 2**31 - 1
+RESERVED = {"client_id", "default_seed", "random_seed", "scale"}
+"""Variables that pgbench sets."""
+
+_INTEGER = re.compile(r"-?\d{1,18}")
+_DECIMAL = re.compile(r"-?\d{1,12}\.\d{1,6}")
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d(:?\d\d)?)?")
+_PATTERN = re.compile(r"(\D*?)([1-9]\d{0,17}|0)(\D*)")
+_PLAIN = re.compile(r"[^\[{(<\\]{2,}")
+_TYPED = re.compile(r"\b(date|time|timestamp|timestamptz|timetz|interval|time\s+zone)\s*$", re.IGNORECASE)
+_COMPARED = re.compile(
+    r'"?([A-Za-z_]\w*)"?\s*(?:=|<>|!=|<=|>=|<|>|\+|-|\*|~~\*?|\b(?:i?like|in|any|between)\b)?\s*\(?\s*$', re.IGNORECASE
+)
+_NOT_NAMES = {"and", "or", "not", "between", "in", "any", "like", "ilike", "values", "where", "select", "set", "on", "when"}
+_INSERTED = re.compile(r"\s*insert\s+into\s+[\w.\"]+\s*\(([^()]*)\)\s*values\s*\($", re.IGNORECASE)
+_INSERT = re.compile(r"(?:\s|/\*.*?\*/)*insert\b", re.IGNORECASE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """How a variable stands in SQL."""
+
+    before: str = ""
+    after: str = ""
+    """Text around a number, in the same constant."""
+    expression: str | None = None
+    """An expression of SQL with `{}` for the variable, in place of a constant."""
+
+    def sql(self, name: str, form: Form, *, is_simple: bool) -> str:
+        """Returns the constant; `is_simple` tells whether pgdrive puts values into the text, or sends parameters."""
+        if self.expression is not None:
+            return self.expression.format(f":{name}")
+        if form is Form.NUMBER:
+            return f":{name}"
+        if is_simple:
+            inside = f"{self.before}:{name}{self.after}".replace("'", "''")
+            return f"'{inside}'"
+        if not self.before and not self.after:
+            return f":{name}"
+        parts = [literal(self.before, Form.TEXT), f":{name}", literal(self.after, Form.TEXT)]
+        return "(" + " || ".join(part for part in parts if part != "''") + ")"
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable of the script that later constants may repeat."""
+
+    name: str
+    spelling: Spelling
+    site: Site
+    column: Texts
+    numbers: Integers | None
+    """The values as numbers, if all are."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One of the texts of a statement."""
+
+    sql: str
+    count: int
+
+
+@dataclass(frozen=True)
+class SiteText:
+    """What a script says for one statement."""
+
+    lines: list[str]
+    """Comments and `\\set` lines before it."""
+    variants: list[Variant]
+    """One, or several of which a transaction chooses one."""
+    choice: str | None
+    """The variable that chooses: a number from 1 to the sum of the counts."""
+
+
+@dataclass
+class Variables:
+    """The variables of one script."""
+
+    is_simple: bool
+    """Whether values are put into the text, in the simple protocol."""
+    began: datetime
+    """The start of the capture."""
+    known: list[Variable] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
+    """Names that no variable may have, or that one has."""
+
+    def named(self, wanted: str) -> str:
+        """Returns a name that is not yet used."""
+        name, number = wanted, 2
+        while name in self.names or name in RESERVED or f"{name}_of" in self.names:
+            name, number = f"{wanted}_{number}", number + 1
+        self.names |= {name, f"{name}_of"}
+        return name
+
+    def text(self, site: Site, pieces: Sequence[str]) -> SiteText:
+        """Returns the text of `site`; `pieces` are the SQL around its constants."""
+        lines: list[str] = []
+        constants: list[str | None] = []
+        listed: list[int] = []
+        for index, column in enumerate(site.columns):
+            sql = self._constant(site, index, column, lines)
+            constants.append(sql)
+            if sql is None:
+                listed.append(index)
+        if not listed:
+            return SiteText(lines, [Variant(_joined(pieces, constants), 1)], None)
+        chosen, notes = _variants([site.columns[index] for index in listed])
+        lines += [f"-- {note}" for note in notes]
+        variants = []
+        for values, count in chosen:
+            filled = list(constants)
+            for index, value in zip(listed, values, strict=True):
+                filled[index] = literal(value, site.forms[index])
+            variants.append(Variant(_joined(pieces, filled), count))
+        if len(variants) == 1:
+            return SiteText(lines, variants, None)
+        name = self.named("variant")
+        return SiteText([*lines, f"\\set {name} random(1, {sum(each.count for each in variants)})"], variants, name)
+
+    def _constant(self, site: Site, index: int, column: Texts, lines: list[str]) -> str | None:
+        """Returns the SQL of a constant, and adds what draws it to `lines`; None if its values are listed."""
+        form = site.forms[index]
+        values = set(column)
+        if len(values) == 1 and (form is not Form.PARAMETER or None in values or self.is_simple):
+            return literal(column[0], form)
+        if form is Form.RAW or (form is Form.TEXT and not self.is_simple):
+            return None
+        wanted = _suggested(site, index)
+        if len(values) > 1:
+            same = self._same(site, column)
+            if same is not None:
+                return same.spelling.sql(same.name, form, is_simple=self.is_simple)
+        read = _read_numbers(column)
+        if read is not None:
+            return self._number(site, index, wanted, read, lines)
+        if form is Form.NUMBER or None in values or len(values) <= MOST_VARIANTS:
+            return None
+        return self._text(site, index, wanted, lines)
+
+    def _same(self, site: Site, column: Texts) -> Variable | None:
+        for each in reversed(self.known):
+            theirs = site.aligned(each.column, each.site)
+            if theirs is not None and np.mean(theirs == column) >= EQUAL:
+                return each
+        return None
+
+    def _number(self, site: Site, index: int, wanted: str, read: _Read, lines: list[str]) -> str:
+        form, column = site.forms[index], site.columns[index]
+        name = self.named(wanted)
+        spelling = Spelling()
+        numbers = read.numbers if not read.nulls and read.scale == 1 else None
+        self.known.append(Variable(name, spelling, site, column, numbers))
+        before = next((each for each in self._of(site) if numbers is not None and _is_range(each, numbers)), None)
+        if before is not None and numbers is not None and before.numbers is not None:
+            width = fit(_thinned(numbers - before.numbers))
+            lines.append(f"-- {name}: {before.name} and a width: {_how(width)}")
+            if isinstance(width.distribution, Drawn):
+                lines.append(f"\\set {name} :{before.name} + {width.distribution.expression()}")
+            else:
+                extra = self.named(f"{name}_width")
+                lines += [*width.distribution.lines(extra), f"\\set {name} :{before.name} + :{extra}"]
+        elif is_insert(site.template.pieces[0]) and _are_new_keys(read):
+            low = int(read.numbers.max()) + 1
+            high = MOST_INT4 if low < MOST_INT4 else low + NEW_KEYS
+            lines.append(f"-- {name}: a new key each time, above the captured ones; two may be equal by chance")
+            lines.append(f"\\set {name} {Uniform(low, high).expression()}")
+        else:
+            found = fit(_thinned(read.numbers))
+            lines.append(f"-- {name}: {_how(found, read.scale)}")
+            drawn = found.distribution.lines(name, read.scale)
+            if read.nulls > MOST_NULL and form is Form.NUMBER and self.is_simple:
+                percent = round(read.nulls * 100)
+                lines.append(f"-- {name}: NULL in {percent} %")
+                *drawn, last = drawn
+                head = f"\\set {name} "
+                drawn.append(f"{head}case when random(1, 100) <= {percent} then null else {last.removeprefix(head)} end")
+            elif read.nulls > MOST_NULL:
+                lines.append(f"-- {name}: NULL in {read.nulls:.0%} of the capture, which is left out")
+            lines += drawn
+        shown = spelling.sql(name, form, is_simple=self.is_simple)
+        # "- -5" is no comment, "--5" is
+        return f"({shown})" if form is Form.NUMBER and site.template.pieces[index].endswith("-") else shown
+
+    def _of(self, site: Site) -> Iterator[Variable]:
+        return (each for each in reversed(self.known[:-1]) if each.site is site)
+
+    def _text(self, site: Site, index: int, wanted: str, lines: list[str]) -> str | None:
+        form, column = site.forms[index], site.columns[index]
+        if _TYPED.search(site.template.pieces[index]):
+            return None
+        model = _text_model(column, site.began_us, self.began, is_simple=self.is_simple)
+        if model is None:
+            return None
+        note, spelling, found = model
+        if found is None:
+            lines.append(f"-- {wanted}: {note}")
+            return spelling.expression
+        name = self.named(wanted)
+        lines += [f"-- {name}: {note}: {_how(found)}", *found.distribution.lines(name)]
+        self.known.append(Variable(name, spelling, site, column, None))
+        return spelling.sql(name, form, is_simple=self.is_simple)
+
+
+def is_insert(text: str) -> bool:
+    """Tells whether `text` begins as INSERT does."""
+    return _INSERT.match(text) is not None
+
+
+# ---- numbers ----
+
+
+@dataclass(frozen=True)
+class _Read:
+    numbers: Integers
+    """Whole numbers: the values times `scale`, without NULL."""
+    scale: int
+    nulls: float
+    """The part of the values that is NULL."""
+
+
+def _read_numbers(column: Texts) -> _Read | None:
+    """Returns the numbers of `column`; None if a value is none, or if most are NULL."""
+    present = [value for value in column if value is not None]
+    if len(present) * 2 <= len(column):
+        return None
+    nulls = 1 - len(present) / len(column)
+    if all(map(_INTEGER.fullmatch, present)):
+        return _Read(np.array(present, dtype=np.int64), 1, nulls)
+    if not all(_INTEGER.fullmatch(value) or _DECIMAL.fullmatch(value) for value in present):
+        return None
+    scale = 10 ** max(len(value.partition(".")[2]) for value in present)
+    return _Read(np.array([round(float(value) * scale) for value in present], dtype=np.int64), scale, nulls)
+
+
+def _is_range(before: Variable, numbers: Integers) -> bool:
+    """Tells whether `numbers` are the ends of ranges that begin with `before`."""
+    if before.numbers is None or len(numbers) < ENOUGH:
+        return False
+    width = numbers - before.numbers
+    return bool(width.min() == width.max() or (width.min() >= 0 and width.std() < NARROW * before.numbers.std()))
+
+
+def _are_new_keys(read: _Read) -> bool:
+    """Tells whether every value is a new one, above most before it: statements are in the order of their start."""
+    numbers = read.numbers
+    if read.scale != 1 or len(numbers) < ENOUGH or len(np.unique(numbers)) < len(numbers):
+        return False
+    return float(np.mean(np.diff(numbers) > 0)) > 0.9  # noqa: PLR2004 - sessions overtake each other
+
+
+def _thinned(numbers: Integers) -> Integers:
+    """Returns every k-th of many numbers."""
+    most = 20_000
+    return numbers[:: -(-len(numbers) // most)]
+
+
+def _how(found: Fit, scale: int = 1) -> str:
+    """Describes a fit for a comment."""
+    words = found.distribution.describe(scale)
+    of = f"{found.count:,} values"
+    if np.isnan(found.distance):
+        return f"{words} (only {of}: too few to show more)"
+    if not found.distance:
+        return f"{words} (from {of})"
+    fits = "" if found.distance <= tolerance(found.count) else "; the closest of all, but it does not fit"
+    return f"{words} (from {of}, distance {found.distance:.3f}{fits})"
+
+
+# ---- texts ----
+
+_TextModel = tuple[str, Spelling, Fit | None]
+
+
+def _text_model(column: Texts, at_us: Integers, began: datetime, *, is_simple: bool) -> _TextModel | None:
+    """Returns what draws texts like those of `column`, of which none is NULL; None if nothing does."""
+    for model in (_instants, _dates, _uuids, _numbered, _filled):
+        found = model(column, at_us, began, is_simple)
+        if found is not None:
+            return found
+    return None
+
+
+def _instants(column: Texts, at_us: Integers, began: datetime, is_simple: bool) -> _TextModel | None:
+    del is_simple
+    if not all(map(_INSTANT.fullmatch, column)):
+        return None
+    try:
+        parsed = [datetime.fromisoformat(value) for value in column]
+    except ValueError:
+        return None
+    zoned = parsed[0].tzinfo is not None
+    whens = [each if each.tzinfo is not None else each.replace(tzinfo=UTC) for each in parsed]
+    seconds = np.array([each.timestamp() for each in whens])
+    offsets = seconds - (began.timestamp() + at_us / 1e6)
+    now = "now()" if zoned else "(now() at time zone 'UTC')"
+    if np.ptp(offsets) <= 60:  # noqa: PLR2004 - seconds
+        away = round(float(np.median(offsets)))
+        moved = f"({now} + interval '{away} s')"
+        return f"moves with the time of the statement, {away:+,} s", Spelling(expression=moved), None
+    kind = "timestamptz" if zoned else "timestamp"
+    first = datetime.fromtimestamp(int(seconds.min()), UTC).replace(tzinfo=None)
+    start = f"'{first.isoformat(sep=' ')}{'+00' if zoned else ''}'::{kind}"
+    found = fit(_thinned((seconds - int(seconds.min())).astype(np.int64)))
+    return f"seconds after {first}", Spelling(expression=f"({start} + {{}}::float8 * interval '1 s')"), found
+
+
+def _dates(column: Texts, at_us: Integers, began: datetime, is_simple: bool) -> _TextModel | None:
+    del at_us, began, is_simple
+    if not all(map(_DATE.fullmatch, column)):
+        return None
+    try:
+        days = np.array([date.fromisoformat(value).toordinal() for value in column], dtype=np.int64)
+    except ValueError:
+        return None
+    first = date.fromordinal(int(days.min()))
+    return f"days after {first}", Spelling(expression=f"('{first}'::date + {{}}::int)"), fit(_thinned(days - days.min()))
+
+
+def _uuids(column: Texts, at_us: Integers, began: datetime, is_simple: bool) -> _TextModel | None:
+    del at_us, began
+    if not all(map(_UUID.fullmatch, column)):
+        return None
+    zeros = "00000000-0000-0000-0000-"
+    spelling = Spelling(before=zeros) if is_simple else Spelling(expression=f"('{zeros}' || {{}})::uuid")
+    return f"{len(set(column)):,} UUIDs, of which only the frequencies are kept", spelling, _frequencies(column, 12)
+
+
+def _numbered(column: Texts, at_us: Integers, began: datetime, is_simple: bool) -> _TextModel | None:
+    """A number between two texts: user17@example.org."""
+    del at_us, began
+    first = _PATTERN.fullmatch(column[0])
+    if first is None:
+        return None
+    before, _, after = first.groups()
+    matches = [_PATTERN.fullmatch(value) for value in column]
+    numbers = [each[2] for each in matches if each is not None and (each[1], each[3]) == (before, after)]
+    cannot_end = is_simple and (re.match(r"\w", after) is not None or before.endswith(":"))
+    if len(numbers) < len(column) or cannot_end:
+        return None
+    return f"a number in {before}…{after}", Spelling(before, after), fit(_thinned(np.array(numbers, dtype=np.int64)))
+
+
+def _filled(column: Texts, at_us: Integers, began: datetime, is_simple: bool) -> _TextModel | None:
+    """Texts of the median length that end with a number, as often equal as the captured ones."""
+    del at_us, began, is_simple
+    if not all(map(_PLAIN.fullmatch, column)):
+        return None
+    lengths = [len(value) for value in column]
+    digits = len(str(len(set(column)))) + 1
+    length = int(np.median(lengths))
+    note = f"{len(set(column)):,} texts of {min(lengths):,} to {max(lengths):,} characters, of which the median length "
+    return note + "and the frequencies are kept", Spelling(before="x" * (length - digits)), _frequencies(column, digits)
+
+
+def _frequencies(column: Texts, digits: int) -> Fit:
+    """Fits numbers of `digits` digits that are as often equal as the texts of `column`."""
+    distinct, places = np.unique(column.astype(str), return_inverse=True)
+    low = 10 ** (digits - 1)
+    if len(distinct) == len(column):
+        return Fit(Uniform(low, 10 * low - 1), 0.0, len(column))
+    shuffled = np.random.default_rng(len(distinct)).permutation(len(distinct))
+    return fit(_thinned(low + shuffled[places].astype(np.int64)))
+
+
+# ---- lists of texts ----
+
+
+def _variants(columns: Sequence[Texts]) -> tuple[list[tuple[tuple[Value, ...], int]], list[str]]:
+    """Returns the usual combinations of the values of `columns` with their counts, and what is left out in words."""
+    counted = Counter(zip(*columns, strict=True))
+    count = len(columns[0])
+    common = sorted(counted.items(), key=lambda each: (-each[1], str(each[0])))[:MOST_VARIANTS]
+    covered = sum(times for _, times in common) / count
+    if covered >= COVERED:
+        rest = len(counted) - len(common)
+        return common, [f"{rest:,} rarer variants of the texts are left out"] if rest else []
+    every = sorted(counted, key=str)
+    chosen = [every[place * len(every) // MOST_VARIANTS] for place in range(min(MOST_VARIANTS, len(every)))]
+    note = f"{len(chosen)} of {len(every):,} combinations of the texts, evenly chosen: no distribution stands for them"
+    return [(each, 1) for each in chosen], [note]
+
+
+def _joined(pieces: Sequence[str], constants: Sequence[str | None]) -> str:
+    between = [each for each in constants if each is not None]
+    return "".join(piece + constant for piece, constant in zip(pieces, [*between, ""], strict=True))
+
+
+def _suggested(site: Site, index: int) -> str:
+    """Returns a name for a constant: that of the column that it is compared with, if the text shows one."""
+    pieces = site.template.pieces
+    inserted = _INSERTED.match(pieces[0])
+    if inserted is not None:
+        names = [name.strip(' "\n\t').lower() for name in inserted[1].split(",")]
+        before = "".join(piece + "\0" for piece in pieces[: index + 1])[inserted.end() : -1]
+        place = before.count(",")
+        if place < len(names) and "(" not in before and re.fullmatch(r"[a-z_]\w*", names[place], re.ASCII):
+            return names[place]
+    between = index > 0 and re.fullmatch(r"\s*and\s*", pieces[index], re.IGNORECASE)
+    match = _COMPARED.search(pieces[index - 1 if between else index])
+    name = match[1].lower() if match else ""
+    if not name.isascii() or name in _NOT_NAMES or not name:
+        return "value"
+    return f"{name}_to" if between else name
+
