@@ -55,7 +55,10 @@ def run_experiment(
         price = renting.price if renting is not None else None
         manifest = _manifest(loaded, resources.engine, trials, seed, price).model_copy(update=conditions)
         manifest = manifest.model_copy(update={"stopping": stopping_rule(plan, manifest, trials)})
-        folder = RunFolder.create(parent, manifest, script_files(plan))
+        workload = plan.workload
+        folder = RunFolder.create(
+            parent, manifest, script_files(plan), workload.capture, is_replayed=workload.is_replay
+        )
         with folder.locked():
             resources.guard.watch("the run's folder", folder.path)
             context = RunContext(loaded, folder, resources.engine, resources.home, seed)

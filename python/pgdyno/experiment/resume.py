@@ -26,7 +26,7 @@ from pgdyno.plan.workload import script_files
 from pgdyno.records import Attempt, Manifest, Outcome, TrialRecord
 from pgdyno.report.run_events import Requests
 from pgdyno.report.terminal.progress import LiveView
-from pgdyno.store import RunFolder, changed_script
+from pgdyno.store import RunFolder, changed_capture, changed_script
 from pgdyno.targets import Use
 from pgdyno.units import counted
 
@@ -219,11 +219,19 @@ def _how_to_redo(failed: Sequence[TrialRecord]) -> str:
 
 
 def refuse_changed_scripts(folder: RunFolder, loaded: LoadedPlan, what: str = "resume") -> None:
-    """Raise StoreError if a script file is no longer what the run used; `what` says what cannot be done then."""
+    """Raise StoreError if a script file or a replayed capture is no longer what the run used; `what` says what cannot
+    be done then.
+    """
     changed = changed_script(folder.path, loaded.folder, folder.manifest.scripts or [])
     if changed is not None:
         hint = f"the copy in {folder.path} is what it was: put that back, or begin a new run"
         raise StoreError(f"cannot {what} {folder.name}: {changed}", hint=hint)
+    kept = folder.manifest.capture
+    changed = None if kept is None else changed_capture(loaded.folder, kept)
+    if changed is not None:
+        raise StoreError(
+            f"cannot {what} {folder.name}: {changed}", hint="put the capture back as it was, or begin a new run"
+        )
 
 
 def _begin_attempt(context: RunContext, progress: RunProgress, made_anew: Sequence[TrialRecord]) -> None:

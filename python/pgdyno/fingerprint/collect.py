@@ -20,6 +20,7 @@ from pgdyno.plan.workload import script_files
 from pgdyno.prepare.dataset import Dataset, read_comment, read_stamp
 from pgdyno.programs import Engine
 from pgdyno.records import Fingerprint, Host, HostPrint, ServerFacts, ServerPrint
+from pgdyno.records.capture import CAPTURE_FILE
 from pgdyno.targets import Server
 
 BOOT = frozenset(
@@ -165,6 +166,10 @@ def take_fingerprint(loaded: LoadedPlan, engine: Engine, seed: int, needs: Needs
     """Return what is known before any server runs."""
     resolved = loaded.plan.as_resolved()
     workload = resolved["workload"] | {"files": _script_hashes(loaded)}
+    # a capture is the same wherever it is; what a report compares with changes no load
+    workload.pop("captured", None)
+    if workload.pop("replay", None) is not None:
+        workload["capture"] = _capture_hash(loaded)
     if "replica_load" in resolved:
         workload["replica_load"] = resolved["replica_load"]
     return Fingerprint(
@@ -233,6 +238,15 @@ def _configure(server: Server) -> str | None:
     except psycopg.Error:
         return None
     return row[0] if row else None
+
+
+def _capture_hash(loaded: LoadedPlan) -> str:
+    """Return the SHA-256 of the capture.json of a replay, which describes the statements beside it."""
+    try:
+        return hashlib.sha256((loaded.folder / (loaded.plan.workload.replay or "") / CAPTURE_FILE).read_bytes()).hexdigest()
+    except OSError:
+        # the run folder is about to copy it, and will report the error
+        return ""
 
 
 def _script_hashes(loaded: LoadedPlan) -> dict[str, str]:

@@ -74,6 +74,8 @@ RULES: tuple[tuple[str, Severity, Message], ...] = (
     ("generator", Severity.CONFOUNDER, Message("other-generator", "different locations of the load generator")),
     ("seed", Severity.HARMLESS, Message("other-seed", "different random values of the same distribution")),
     ("workload", Severity.REFUSED, Message("other-workload", "different workloads")),
+    ("workload.capture", Severity.REFUSED, Message("other-capture", "replays of different captures")),
+    ("workload.pace", Severity.REFUSED, Message("other-pace", "replays at different paces")),
     ("reset", Severity.REFUSED, Message("other-reset", "trials start from different states")),
     ("servers.*.version", Severity.CAUTION, Message("other-version", "different server versions")),
     ("servers.*.version_full", Severity.CAUTION, Message("other-build", "different server builds")),
@@ -130,6 +132,8 @@ TOPICS = {
     "host.tuning": "kernel",
     "host.virtualisation": "hypervisor",
     "generator": "placement",
+    "workload.capture": "capture",
+    "workload.pace": "pace",
     "workload.scale": "scale",
     "workload.warehouses": "scale",
     "servers.*.configure": "version",
@@ -202,7 +206,7 @@ MAY_BE_UNKNOWN = frozenset(["numa_nodes", "threads_per_core", "virtualisation", 
 """Fields of a host that may be absent because they are unknown; limits and boot parameters are absent if none is
 set.
 """
-ABSENT_IS_NONE = frozenset(["variables", "files", "options", "replica_load"])
+ABSENT_IS_NONE = frozenset(["capture", "files", "options", "pace", "replica_load", "variables"])
 """Fields of a workload whose absence means that they are not set. Other fields are absent in fingerprints of older
 versions.
 """

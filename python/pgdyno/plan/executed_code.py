@@ -76,6 +76,8 @@ def _all(loaded: LoadedPlan) -> Iterator[tuple[KeyPath, str]]:
         for path in (("sweep", group), *_points(loaded, group)):
             yield from _settings(path, loaded.document.at(path))
     yield from _lua(loaded)
+    if plan.workload.is_replay:
+        yield ("workload", "replay"), "the statements of a capture, which may change or drop what they find"
     yield from _scripts(loaded)
     for number, event in enumerate(plan.event):
         if event.command is not None:
@@ -118,7 +120,7 @@ def _lua(loaded: LoadedPlan) -> Iterator[tuple[KeyPath, str]]:
 
 def _scripts(loaded: LoadedPlan) -> Iterator[tuple[KeyPath, str]]:
     plan = loaded.plan
-    groups = [("workload", [] if plan.workload.is_lua or plan.workload.is_tpcc else plan.workload.scripts)]
+    groups = [("workload", plan.workload.written_scripts)]
     if plan.replica_load is not None:
         groups.append(("replica_load", plan.replica_load.scripts))
     for section, scripts in groups:

@@ -59,9 +59,12 @@ def _without_null(node: dict[str, Any]) -> dict[str, Any]:
 
 
 def _when_extending(schema: dict[str, Any]) -> None:
-    """Requires no keys of a plan that extends another one."""
+    """Requires no keys of a plan that extends another one, and fewer of a replay."""
     required = schema.pop("required")
-    schema["anyOf"] = [{"required": required}, {"required": ["extends"]}]
+    # a replay has its clients and its length from its capture
+    of_replay = [name for name in required if name not in ("sweep", "trial")]
+    replays = {"required": of_replay, "properties": {"workload": {"required": ["replay"]}}}
+    schema["anyOf"] = [{"required": required}, replays, {"required": ["extends"]}]
     schema["definitions"]["Workload"].pop("required", None)
     target = schema["properties"]["target"]
     part = {"not": {"required": ["kind"]}}

@@ -35,6 +35,7 @@ from pgdyno.plan.values import (
     Count,
     Model,
     Name,
+    Pace,
     Positive,
     Rate,
     Repeats,
@@ -72,6 +73,8 @@ BUILTIN_SCRIPTS = ("tpcb-like", "simple-update", "select-only")
 """The engine's scripts, as `pgdrive -b list` prints them."""
 TPCC_SCRIPTS = ("New-Order", "New-Order rolled back", "Payment", "Order-Status", "Delivery", "Stock-Level")
 """The engine's TPC-C transactions, by the names that phases use."""
+REPLAY = "replay"
+"""The name of a replay among scripts: reports show it as the workload."""
 
 
 class Workload(Model):
@@ -103,12 +106,20 @@ class Workload(Model):
     table_size: Annotated[int, Field(ge=1, le=MOST_ROWS)] = 10_000
     """Rows in each table of sbtest."""
     variables: dict[str, Setting] = Field(default_factory=dict)
+    replay: str | None = None
+    """Folder of a capture whose statements every trial repeats; then `dataset` is none by default."""
+    pace: Pace = 1.0
+    """Speed of a replay: 2 is twice as fast as captured, "max" waits for no captured start."""
+    captured: str | None = None
+    """A capture.json that reports compare the load with; by default that of `replay`."""
 
     @model_validator(mode="before")
     @classmethod
     def _in_place_of_scripts(cls, table: object) -> object:
         if not isinstance(table, dict):
             return table
+        if table.get("replay") is not None:
+            return _replaying(table)
         given = [table[key] for key in ("lua", "name") if table.get(key) is not None]
         if table.get("options") and given in ([], ["tpcc"]):
             raise ValueError("options need a Lua script or a sysbench workload, and neither is given")
@@ -135,9 +146,37 @@ class Workload(Model):
         return self.lua is not None or (self.name is not None and not self.is_tpcc)
 
     @property
+    def is_replay(self) -> bool:
+        """Whether the statements are those of a capture."""
+        return self.replay is not None
+
+    @property
+    def pace_words(self) -> str:
+        """The pace as in the plan and on the engine's command line: 1, 2.5, max."""
+        return self.pace if isinstance(self.pace, str) else f"{self.pace:.10g}"
+
+    @property
+    def capture(self) -> str | None:
+        """The folder of the capture that is replayed, or the capture.json to compare with."""
+        return self.replay if self.replay is not None else self.captured
+
+    @property
+    def written_scripts(self) -> list[str]:
+        """The scripts in pgbench's language; none if something else runs the transactions."""
+        return [] if self.is_tpcc or self.is_lua or self.is_replay else self.scripts
+
+    @property
     def size(self) -> int:
         """In the dataset's own unit, unless the sweep sets it."""
         return self.table_size if self.dataset == "sbtest" else self.scale
+
+
+def _replaying(table: dict[str, Any]) -> dict[str, Any]:
+    keys = ("scripts", "lua", "name", "options", "variables", "allow_lua_system", "captured")
+    others = [key for key in keys if table.get(key) not in (None, [REPLAY], {}, False)]
+    if others:
+        raise ValueError(f"a replay sends the statements of its capture; remove {others[0]}, or replay")
+    return {"dataset": "none", **table, "scripts": [REPLAY]}
 
 
 CAPACITY_REPEATS = 3
@@ -440,6 +479,8 @@ class Plan(Model):
         foreign += [] if workload.is_lua else ["lua", "options"]
         foreign += [] if workload.allow_lua_system else ["allow_lua_system"]
         foreign += [] if workload.name is not None else ["name"]
+        foreign += [] if workload.is_replay else ["replay", "pace"]
+        foreign += [] if workload.captured is not None else ["captured"]
         for name in foreign:
             del resolved["workload"][name]
         return resolved

@@ -258,6 +258,8 @@ def _workload(plan: Plan) -> str:
     if plan.workload.is_tpcc:
         return f"workload: TPC-C, profile {plan.workload.profile}, {plan.workload.variant}"
     dataset = "no dataset" if plan.workload.dataset == "none" else f"{plan.workload.dataset}'s tables"
+    if plan.workload.is_replay:
+        return f"workload: replay of {plan.workload.replay} at pace {plan.workload.pace_words}, on {dataset}"
     return f"workload: {', '.join(plan.workload.scripts)} on {dataset}"
 
 
@@ -272,6 +274,8 @@ def total(plan: Plan) -> str:
     needed_s = time_needed_s(plan)
     if needed_s is None:
         each = f"{counted(plan.trial.transactions or 0, 'transaction')} per client, without a time limit"
+        if plan.workload.is_replay:
+            each = "the last statement of its capture"
         lines = [f"{many}; each ends after {each}"]
     else:
         lines = [f"{many}, {format_duration(needed_s)} of measuring, plus {_on_top(plan, trials)}"]

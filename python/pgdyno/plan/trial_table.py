@@ -75,6 +75,8 @@ def trial_length(plan: Plan) -> str:
     if together_s is not None:
         count = len(plan.phase)
         return f"{format_duration(together_s)} in {counted(count, 'phase')}"
+    if trial.duration is None and plan.workload.is_replay:
+        return "whole capture"
     if trial.duration is None:
         return f"{trial.transactions:,} tx/client"
     warmup = f"{format_duration(trial.warmup)} + " if trial.warmup else ""

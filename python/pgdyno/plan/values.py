@@ -151,3 +151,24 @@ Rate = Annotated[float | dict[str, float], BeforeValidator(_ramp_of(False, "500 
 """Transactions per second, or the start and end of a ramp."""
 Count = Annotated[int | dict[str, int], BeforeValidator(_ramp_of(True, "8 or { from = 1, to = 8 }"))]
 """A number of clients, or the start and end of a ramp."""
+
+
+MAX_PACE = "max"
+"""The pace at which a replay waits for no captured start."""
+FASTEST = 1e6
+
+
+def pace(value: object) -> object:
+    """Validates the pace of a replay: a number above 0, or `max`. Raises ValueError."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= FASTEST:
+        return float(value)
+    if value == MAX_PACE:
+        return value
+    raise InvalidValueError("is invalid", 'write a number above 0, such as 2 for twice as fast, or "max"')
+
+
+Pace = Annotated[
+    float | str,
+    BeforeValidator(pace, json_schema_input_type=Annotated[float, Field(gt=0, le=FASTEST)] | Literal["max"]),
+]
+"""How many times as fast as captured, or `max`."""

@@ -58,9 +58,8 @@ def scripts_that_run(plan: Plan) -> set[str]:
 def script_files(plan: Plan) -> list[str]:
     """Returns the files that `plan` names, each once; not those that are installed with sysbench."""
     lua = [plan.workload.lua] if plan.workload.lua is not None and plan.workload.lua.endswith(".lua") else []
-    scripts = [] if plan.workload.is_lua or plan.workload.is_tpcc else plan.workload.scripts
     on_replicas = plan.replica_load.scripts if plan.replica_load is not None else []
-    choices = map(parse_script, [*scripts, *on_replicas])
+    choices = map(parse_script, [*plan.workload.written_scripts, *on_replicas])
     return list(dict.fromkeys([*lua, *(choice.name for choice in choices if not choice.builtin)]))
 
 

@@ -5,6 +5,8 @@ Times are ISO 8601 in UTC; latencies are nanoseconds unless a name says otherwis
 
 from pgdyno.records.base import FORMAT, FailureId, Outcome, Record, Stage
 from pgdyno.records.during_trial import (
+    CapturedWait,
+    ClassLikeness,
     CloudGap,
     CloudRecord,
     CloudReport,
@@ -14,6 +16,7 @@ from pgdyno.records.during_trial import (
     EventRecord,
     LedgerRange,
     LedgerRecord,
+    Likeness,
     ReplicaFigures,
     ReplicaLag,
 )
@@ -37,7 +40,7 @@ from pgdyno.records.machine import (
     ServerPrint,
     TargetRecord,
 )
-from pgdyno.records.manifest import Attempt, BudgetRecord, KeptMessage, KeptScript, Manifest, SearchRecord, StoppingRule
+from pgdyno.records.manifest import Attempt, BudgetRecord, KeptCapture, KeptMessage, KeptScript, Manifest, SearchRecord, StoppingRule
 from pgdyno.records.measured import (
     ErrorCount,
     Failure,
@@ -61,8 +64,10 @@ __all__ = [
     "FORMAT",
     "Attempt",
     "BudgetRecord",
+    "CapturedWait",
     "Check",
     "CheckVerdict",
+    "ClassLikeness",
     "ClockRecord",
     "CloudGap",
     "CloudRecord",
@@ -86,12 +91,14 @@ __all__ = [
     "ImportedClaim",
     "ImportedFile",
     "ImportedLine",
+    "KeptCapture",
     "KeptMessage",
     "KeptScript",
     "Latency",
     "LedgerRange",
     "LedgerRecord",
     "Leftovers",
+    "Likeness",
     "Manifest",
     "Outcome",
     "OverSshRecord",

@@ -145,6 +145,59 @@ class ReplicaLag(Record):
     """None also if there was nothing to replay."""
 
 
+class ClassLikeness(Record):
+    """One class of statements in the capture and in the trial; latencies of None are unknown."""
+
+    number: int
+    """Its number in the capture."""
+    text: str
+    """Its beginning."""
+    captured_calls: int
+    captured_share: float
+    """Share of all statements of the capture."""
+    captured_errors: int
+    captured_p50_us: float | None
+    """Time on the server; for the trial, the time until the client had the whole answer."""
+    captured_p99_us: float | None
+    calls: int
+    share: float
+    """Share of all statements of the trial."""
+    errors: int
+    p50_us: float | None
+    p99_us: float | None
+
+
+class CapturedWait(Record):
+    """Mean sessions in a state while the load was captured."""
+
+    wait: str
+    """`CPU`, else type and event: `Lock:tuple`."""
+    sessions: float
+
+
+class Likeness(Record):
+    """The load of a trial compared with the capture that it repeats or models."""
+
+    captured_calls: int
+    """Statements of the capture."""
+    calls: int
+    """Statements of the trial, with those that failed."""
+    classes: list[ClassLikeness]
+    """Those with the most time in the capture first; at most 100."""
+    classes_left_out: int = 0
+    """How many further classes there are."""
+    largest_difference: float
+    """The largest difference of a share, over all classes."""
+    unlike_class: int | None = None
+    """The number of the class with this difference; None: statements that are in no class of the capture."""
+    outside: int = 0
+    """Statements of the trial that are in no class of the capture."""
+    not_modelled: float = 0.0
+    """Share of the capture's statements whose classes are in no script."""
+    waits: list[CapturedWait] = Field(default_factory=list)
+    """Of the capture; empty if it has no samples. The trial's own are in its table `waits`."""
+
+
 class CloudSource(StrEnum):
     """The source of the figures; the first two are sources in `cloud_series`."""
 

@@ -124,6 +124,17 @@ class KeptScript(Record):
     sha256: str
 
 
+class KeptCapture(Record):
+    """The capture that the load repeats or is compared with; the run folder has a copy of its capture.json."""
+
+    name: str
+    """Its folder, or the file, as in the plan."""
+    sha256: str
+    """Of capture.json."""
+    statements_sha256: str | None = None
+    """Of capture.parquet; None if the run replays nothing."""
+
+
 class StoppingRule(Record):
     """When a run stops that looks at its comparison after every pair; fixed before the first trial."""
 
@@ -215,6 +226,8 @@ class Manifest(Record):
     """The notes of this version's attempts with their ids, in the same order; those of earlier versions have none."""
     scripts: list[KeptScript] | None = None
     """None in manifests of earlier versions."""
+    capture: KeptCapture | None = None
+    """None for a load without a capture."""
     attempts: list[Attempt] = Field(default_factory=list)
     """In order; empty in manifests of earlier versions."""
     preflight: list[Check] = Field(default_factory=list)

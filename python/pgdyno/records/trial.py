@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from pgdyno.records.base import FORMAT, Instant, Outcome, Record
-from pgdyno.records.during_trial import EventRecord, LedgerRecord, ReplicaFigures, ReplicaLag
+from pgdyno.records.during_trial import EventRecord, LedgerRecord, Likeness, ReplicaFigures, ReplicaLag
 from pgdyno.records.imported import Imported
 from pgdyno.records.measured import Failure, Generator, Point, Summary
 from pgdyno.records.probe import ProbeRecord
@@ -168,6 +168,8 @@ class TrialRecord(Record):
     """None without a probe, and in records of earlier versions."""
     way: WayRecord | None = None
     """The network path to the server; None if it was not measured, and in records of earlier versions."""
+    likeness: Likeness | None = None
+    """None for a load without a capture, and if nothing was measured."""
     duet: DuetRecord | None = None
     """None for a trial that ran alone, and in earlier records."""
     imported: Imported | None = None

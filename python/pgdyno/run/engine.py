@@ -36,7 +36,7 @@ def workload_options(workload: Workload, builtin: Sequence[str]) -> list[str]:
     if workload.is_tpcc:
         return ["--workload=tpcc", f"--tpcc-profile={workload.profile}", f"--tpcc-variant={workload.variant}"]
     if not workload.is_lua:
-        return script_options(workload.scripts, builtin)
+        return script_options(workload.written_scripts, builtin)
     what = f"--lua={workload.lua}" if workload.lua is not None else f"--workload={workload.name}"
     allowed = ["--allow-lua-system"] if workload.allow_lua_system else []
     return [what, *allowed, *lua_options(workload.options)]
@@ -125,6 +125,22 @@ def trial_options(plan: Plan, point: Point, seed: int, phases: Path, workers: in
         options += [f"--rate={point.rate!r}"]
     options += _values(plan.workload, point, lua=plan.workload.is_lua)
     return [*options, *_scale(plan, point, lua=plan.workload.is_lua)]
+
+
+def replay_options(
+    plan: Plan, file: Path, seed: int, workers: int | None = None, limit_s: float | None = None
+) -> list[str]:
+    """Returns pgdrive's options for a trial that replays `file`, to its end or for `limit_s` seconds.
+
+    The file has the number of clients, the protocol and the time of each statement.
+    """
+    options = ["--events=-", "--parent-lease", f"--replay={file}", f"--pace={plan.workload.pace_words}"]
+    options += [f"--random-seed={seed}"]
+    if workers is not None:
+        options += [f"--jobs={workers}"]
+    if limit_s is not None:
+        options += [f"--time={limit_s:g}"]
+    return options
 
 
 def replica_options(plan: Plan, point: Point, seed: int, clients: int, rate: float | None) -> list[str]:

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from pgdyno.errors import StoreError
 from pgdyno.messages import Message
 from pgdyno.records import FORMAT, KeptScript, Manifest, TrialRecord
+from pgdyno.store.kept_capture import keep_capture
 from pgdyno.store.safe_files import (
     DAMAGED,
     NO_LINKS,
@@ -154,11 +155,20 @@ class RunFolder:
         return self._manifest
 
     @classmethod
-    def create(cls, parent: Path, manifest: Manifest, scripts: Iterable[str] = ()) -> RunFolder:
+    def create(
+        cls,
+        parent: Path,
+        manifest: Manifest,
+        scripts: Iterable[str] = (),
+        captured: str | None = None,
+        *,
+        is_replayed: bool = False,
+    ) -> RunFolder:
         """Create a folder in `parent`, and `parent` if necessary; `manifest.run` becomes its name.
 
-        `scripts` are files, relative to the manifest's plan_folder, of which copies are kept. The name is the start in
-        UTC, the plan's name and four random digits: `20261120T101500Z-quick-3f9a`. Raises StoreError.
+        `scripts` are files, relative to the manifest's plan_folder, of which copies are kept, and so is
+        the capture.json of `captured` (see `keep_capture`). The name is the start in UTC, the plan's name and four
+        random digits: `20261120T101500Z-quick-3f9a`. Raises StoreError.
         """
         with storing("make a run folder in", parent):
             parent.mkdir(parents=True, exist_ok=True)
@@ -169,8 +179,12 @@ class RunFolder:
             partial.mkdir(0o700)
             try:
                 (partial / TRIALS).mkdir()
-                kept = keep_scripts(partial, Path(manifest.plan_folder or ""), scripts)
-                folder = cls(partial, manifest.model_copy(update={"run": path.name, "scripts": kept}))
+                plan_folder = Path(manifest.plan_folder or "")
+                changes: dict[str, object] = {"run": path.name}
+                changes["scripts"] = keep_scripts(partial, plan_folder, scripts)
+                if captured is not None:
+                    changes["capture"] = keep_capture(partial, plan_folder, captured, is_replayed=is_replayed)
+                folder = cls(partial, manifest.model_copy(update=changes))
                 folder._write_manifest()
                 partial.rename(path)
                 sync(parent)

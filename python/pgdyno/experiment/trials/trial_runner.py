@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from pgdyno.experiment.captured_load import CapturedLoad
 from pgdyno.experiment.earlier_sessions import end_leftovers
 from pgdyno.experiment.generators import GeneratorLostError, Generators
 from pgdyno.experiment.resources import Resources, scripts_of
@@ -93,6 +94,7 @@ class TrialRunner:
         generators: Generators,
         hooks: Hooks,
         resources: Resources,
+        captured: CapturedLoad,
     ) -> None:
         self._context = context
         self._progress = progress
@@ -100,6 +102,7 @@ class TrialRunner:
         self._generators = generators
         self._hooks = hooks
         self._guard = resources.guard
+        self._captured = captured
         self._rental = resources.rental
 
     def run(self, trial: PlannedTrial) -> TrialRecord:
@@ -263,6 +266,7 @@ class TrialRunner:
                 "replication": loaded.standbys.lags,
                 "probe": probed.record if probed else None,
                 "duet": loaded.duet,
+                "likeness": self._captured.likeness(result),
             }
         )
         events = among(result.events, probed.events if probed else [])
@@ -297,7 +301,10 @@ class TrialRunner:
         if plan.phase:
             phases.write_text(phases_toml(plan.phase), encoding="utf-8")
         workers = self._generators.workers_for(trial.point)
-        options = trial_options(plan, trial.point, context.seed + trial.number, phases, workers)
+        seed = context.seed + trial.number
+        options = self._captured.options(seed, workers)
+        if options is None:
+            options = trial_options(plan, trial.point, seed, phases, workers)
         if is_shown:
             self._progress.trial_started(trial, partner=side.partner if side is not None else None)
         vigil = Vigil(server.quiet)

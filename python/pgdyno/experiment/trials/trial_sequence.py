@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from enum import Enum
 
 from pgdyno.errors import ExitCode, PgdynoError, StoreError
+from pgdyno.experiment.captured_load import CapturedLoad
 from pgdyno.experiment.generators import Generators
 from pgdyno.experiment.limits.budget_left import BudgetUsedError, LoadTooLongError
 from pgdyno.experiment.limits.cost_guard import CostGuard
@@ -71,7 +72,10 @@ class Course:
         rule = context.folder.manifest.stopping
         self._looks = None if rule is None else Looks(rule, progress.trials, lambda: load_run(context.folder))
         generators = Generators(context.engine, resources.cluster, context.folder.trials())
-        self._runner = TrialRunner(context, progress, self._servers, generators, self._hooks, resources)
+        self._captured = CapturedLoad(context, progress, resources.guard)
+        self._runner = TrialRunner(
+            context, progress, self._servers, generators, self._hooks, resources, self._captured
+        )
 
     def follow(self, todo: Iterable[PlannedTrial]) -> Finished:
         """Run the trials `todo` in turn, and store each as it ends.
@@ -88,7 +92,8 @@ class Course:
                 if self._alongside is not None:
                     self._progress.note(self._alongside)
                 self._hooks.around_run("before_run")
-                reason = self._run_trials(todo)
+                with self._captured.file():
+                    reason = self._run_trials(todo)
             except (StopRunError, HookError) as stop:
                 if not self._is_complete_without(stop):
                     reason, stopped, hint = stop.reason, stop.message, stop.hint

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from pgdyno.errors import Problem
 from pgdyno.plan.checks.duet import check_duet
 from pgdyno.plan.checks.events import check_events, check_ledger, check_search
+from pgdyno.plan.checks.replay import check_replay
 from pgdyno.plan.checks.reset import check_reset
 from pgdyno.plan.checks.stopping import check_stopping
 from pgdyno.plan.checks.sweep import check_sweep, check_variables
@@ -127,6 +128,7 @@ def _readable(validate: Callable[[object], _M], table: object, *, at: int = 0, n
 def check_sections(sections: Sections, document: Document, folder: Path) -> Iterator[Problem]:
     """Yields all problems of `sections`; script files are relative to `folder`."""
     yield from check_targets(sections.targets, document)
+    yield from check_replay(document)
     if sections.workload is not None:
         yield from _workload(sections.workload, document, folder)
         yield from check_variables(("workload", "variables"), sections.workload.variables, document)
@@ -134,7 +136,7 @@ def check_sections(sections: Sections, document: Document, folder: Path) -> Iter
     if sections.sweep is not None:
         yield from check_sweep(sections.sweep, sections.space, sections.targets, document)
     if sections.trial is not None:
-        yield from _trial(sections.trial, document)
+        yield from _trial(sections.trial, sections.workload, document)
         searches = sections.search is not None
         yield from check_instances(sections.targets, sections.trial, document, searches=searches)
         yield from check_duet(sections.targets, sections.space, sections.trial, sections.reset, document)
@@ -236,7 +238,7 @@ def _workload(workload: Workload, document: Document, folder: Path) -> Iterator[
         return
     yield from _without_tpcc(workload, document)
     if not workload.is_lua:
-        yield from _scripts("workload", workload.scripts, workload.dataset, document, folder)
+        yield from _scripts("workload", workload.written_scripts, workload.dataset, document, folder)
         return
     yield from _protocol(document)
     if workload.variables:
@@ -285,7 +287,7 @@ def _scripts(section: str, scripts: Sequence[str], dataset: str, document: Docum
         elif dataset != "pgbench":
             message = f"{choice.name} needs pgbench's tables, and dataset is {dataset}"
             yield document.problem(path, message, 'set dataset = "pgbench"')
-    if len(choices) == len(scripts) and sum(choice.weight for choice in choices) == 0:
+    if scripts and len(choices) == len(scripts) and sum(choice.weight for choice in choices) == 0:
         yield document.problem((section, "scripts"), "no script has a weight above 0, so nothing would run")
 
 
@@ -314,14 +316,16 @@ def _script_file(name: str, folder: Path, document: Document, path: tuple[str | 
 # ---- trial ----
 
 
-def _trial(trial: TrialSpec, document: Document) -> Iterator[Problem]:
+def _trial(trial: TrialSpec, workload: Workload | None, document: Document) -> Iterator[Problem]:
     if document.data.get("phase"):
         for name in ("duration", "transactions", "warmup"):
             if getattr(trial, name):
                 hint = "remove it; " + ("put a phase with result = false first" if name == "warmup" else _SUM)
                 yield document.problem(("trial", name), "cannot be combined with phases", hint)
         return
-    if trial.duration is None and trial.transactions is None and not _wrong_limit(document):
+    # at the pace "max", a replay ends with its last statement
+    ends = workload is not None and workload.is_replay
+    if trial.duration is None and trial.transactions is None and not ends and not _wrong_limit(document):
         yield document.problem(("trial",), "give either duration or transactions")
     if trial.transactions is not None and trial.warmup > 0:
         yield document.problem(("trial", "warmup"), "needs duration, not transactions")

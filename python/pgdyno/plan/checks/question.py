@@ -10,12 +10,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pgdyno.errors import Problem
+from pgdyno.errors import InvalidValueError, Problem
 from pgdyno.plan.checks.settings import why_unknown
 from pgdyno.plan.checks.stopping import compared_parameters
 from pgdyno.plan.model import BUILTIN_SCRIPTS, Plan
 from pgdyno.plan.reading.plan_document import Document, in_order
 from pgdyno.plan.reading.read_plan import LoadedPlan
+from pgdyno.plan.reading.replayed_capture import read_replayed
 from pgdyno.plan.sweeps.spec import SESSION
 from pgdyno.plan.targets import NetworkTarget
 from pgdyno.plan.workload import phases_s, scripts_that_run
@@ -177,7 +178,17 @@ def _writes(plan: Plan, folder: Path) -> bool:
         return True
     if workload.is_lua:
         return workload.name is not None and workload.name not in READ_ONLY
+    if workload.replay is not None:
+        return _capture_writes(folder / workload.replay)
     return any(_script_writes(name, folder) for name in scripts_that_run(plan))
+
+
+def _capture_writes(folder: Path) -> bool:
+    try:
+        capture = read_replayed(folder)
+    except InvalidValueError:
+        return False
+    return any(_WRITES.search(each.text) is not None for each in capture.statements)
 
 
 def _script_writes(name: str, folder: Path) -> bool:

@@ -19,6 +19,7 @@ from pgdyno.plan.reading.extends import EXTENDS, moved_in_plan, one_form, read_w
 from pgdyno.plan.reading.plan_document import Document, KeyPath, dotted, in_order, split_assignment
 from pgdyno.plan.reading.plan_files import PlanFile, find_plan
 from pgdyno.plan.reading.problems import schema_problems
+from pgdyno.plan.reading.replayed_capture import with_capture
 from pgdyno.units import counted
 
 if TYPE_CHECKING:
@@ -188,6 +189,8 @@ def _validate(source: str, folder: Path, document: Document, known: Sequence[Pro
     if nul:
         # neither the system nor PostgreSQL takes it: no other check has to expect it
         raise PlanError(source, in_order(nul))
+    document, of_capture = with_capture(document, folder)
+    problems += of_capture
     try:
         plan = Plan.model_validate(document.data)
     except ValidationError as error:

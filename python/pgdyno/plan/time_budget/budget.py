@@ -345,7 +345,13 @@ def _about_search(plan: Plan) -> list[Message]:
 
 def _differences(asked: Plan, got: Plan) -> Iterator[Message]:
     before, after = asked.trial, got.trial
-    if after.duration != before.duration:
+    if after.duration != before.duration and before.duration is None and asked.workload.is_replay:
+        yield Message(
+            "replay-shortened",
+            "a replay ends after {now}, even if that is before the end of the capture",
+            now=format_duration(after.duration or 0.0),
+        )
+    elif after.duration != before.duration:
         yield Message(
             "trial-shortened",
             "a trial lasts {now} instead of {was} transactions per client"

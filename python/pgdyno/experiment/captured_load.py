@@ -1,0 +1,70 @@
+"""The capture of a run: its statements as a file for the engine, and how like it each trial's load was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from pgdyno.analyse.likeness import likeness, modelled_statements, replayed_statements
+from pgdyno.capture.replay_file import write_replay_file
+from pgdyno.experiment.limits.disk_guard import DiskGuard
+from pgdyno.experiment.run_context import RunContext
+from pgdyno.experiment.run_progress import RunProgress
+from pgdyno.plan.reading.replayed_capture import TOLERANCE_S, full_length_s
+from pgdyno.records import Likeness
+from pgdyno.records.capture import Capture
+from pgdyno.run import TrialResult
+from pgdyno.run.engine import replay_options
+from pgdyno.store import read_capture_of
+
+REPLAY_FILE = ".replay.jsonl"
+"""In the run folder while the run goes on. It is hidden: listings and copies of the run leave it out."""
+
+
+class CapturedLoad:
+    """Owns the replay file of a run, which is written once, before the first trial, and removed after the last."""
+
+    def __init__(self, context: RunContext, progress: RunProgress, guard: DiskGuard) -> None:
+        """Raises StoreError if the run's copy of capture.json cannot be read."""
+        self._context = context
+        self._progress = progress
+        self._guard = guard
+        self._path = context.folder.path.absolute() / REPLAY_FILE
+        captured = context.plan.workload.capture is not None
+        self._capture: Capture | None = read_capture_of(context.folder.path) if captured else None
+
+    @contextmanager
+    def file(self) -> Iterator[None]:
+        """Keep the replay file for the block, if the plan replays a capture. Raises StoreError, StopRunError."""
+        workload = self._context.plan.workload
+        if workload.replay is None or self._capture is None:
+            yield
+            return
+        self._progress.set_up(f"writing the replay file of {self._capture.calls:,} statements")
+        folder = self._context.loaded.folder / workload.replay
+        try:
+            write_replay_file(folder, self._capture, self._path, lambda _rows: self._guard.check())
+            yield
+        finally:
+            self._path.unlink(missing_ok=True)
+
+    def options(self, seed: int, workers: int | None) -> list[str] | None:
+        """Return the engine's options of a trial; None if the plan replays nothing."""
+        plan = self._context.plan
+        if not plan.workload.is_replay or self._capture is None:
+            return None
+        whole_s, duration_s = full_length_s(self._capture, plan.workload.pace), plan.trial.duration
+        # without a limit, a slow server gets the time that it needs for the last statements
+        is_cut = duration_s is not None and (whole_s is None or duration_s < whole_s - TOLERANCE_S)
+        return replay_options(plan, self._path, seed, workers, duration_s if is_cut else None)
+
+    def likeness(self, result: TrialResult) -> Likeness | None:
+        """Return how like the capture the load of a trial was; None without a capture or figures."""
+        if self._capture is None or result.summary is None:
+            return None
+        start = next(event for event in result.events if event["event"] == "start")
+        end = result.events[-1]
+        if self._context.plan.workload.is_replay:
+            return likeness(self._capture, replayed_statements(end))
+        commands: dict[str, Sequence[int | None]] = getattr(self._capture, "commands", None) or {}
+        return likeness(self._capture, modelled_statements(start, end, commands)) if commands else None

@@ -1,0 +1,80 @@
+"""The capture of a run: its capture.json in the run folder, and whether the capture is still what the run began with.
+
+A run keeps no copy of the statements, which may be many gigabytes, but their checksum.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pgdyno.errors import StoreError
+from pgdyno.messages import Message
+from pgdyno.records import KeptCapture
+from pgdyno.records.capture import CAPTURE_FILE, STATEMENTS_FILE
+from pgdyno.store.safe_files import DAMAGED, parsed, read_record, storing, write_durably
+
+if TYPE_CHECKING:
+    from pgdyno.records.capture import Capture
+
+_AT_ONCE = 1 << 20
+
+
+def keep_capture(run: Path, plan_folder: Path, name: str, *, is_replayed: bool) -> KeptCapture:
+    """Copy a capture.json into the run folder `run`.
+
+    `name`, relative to `plan_folder`, is the file, or the folder of a capture that the run replays. Raises StoreError.
+    """
+    source = plan_folder / name / CAPTURE_FILE if is_replayed else plan_folder / name
+    with storing("read", source):
+        content = source.read_bytes()
+    with storing("write", run / CAPTURE_FILE):
+        write_durably(run / CAPTURE_FILE, content)
+    statements = _checksum(plan_folder / name / STATEMENTS_FILE) if is_replayed else None
+    return KeptCapture(name=name, sha256=hashlib.sha256(content).hexdigest(), statements_sha256=statements)
+
+
+def changed_capture(plan_folder: Path, kept: KeptCapture) -> Message | None:
+    """Return what has changed in a capture that the run replays; None if nothing has, or nothing is replayed."""
+    if kept.statements_sha256 is None:
+        return None
+    folder = plan_folder / kept.name
+    for path, known in ((folder / CAPTURE_FILE, kept.sha256), (folder / STATEMENTS_FILE, kept.statements_sha256)):
+        try:
+            now = _checksum(path)
+        except StoreError as error:
+            return Message("capture-unreadable", "the capture cannot be read any more: {why}", why=error.message)
+        if now != known:
+            return Message("capture-changed", "{file} is not what the run began with", file=str(path))
+    return None
+
+
+def read_capture_of(run: Path) -> Capture | None:
+    """Return the capture of the run folder `run`; None without one. Raises StoreError."""
+    path = run / CAPTURE_FILE
+    if not path.exists() and not path.is_symlink():
+        return None
+    # imported here: most runs have none
+    from pydantic import ValidationError
+
+    from pgdyno.records.capture import Capture
+
+    content = read_record(path)
+    try:
+        parsed(content)
+        return Capture.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        at = ".".join(str(part) for part in first["loc"])
+        raise StoreError(f"cannot read {path}: {at}: {first['msg'].lower()}", hint=DAMAGED) from error
+    except ValueError as error:
+        raise StoreError(f"cannot read {path}: it is not JSON: {error}", hint=DAMAGED) from error
+
+
+def _checksum(path: Path) -> str:
+    found = hashlib.sha256()
+    with storing("read", path), path.open("rb") as file:
+        while some := file.read(_AT_ONCE):
+            found.update(some)
+    return found.hexdigest()
