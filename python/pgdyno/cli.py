@@ -25,6 +25,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "doctor": measurement.doctor,
     "watch": measurement.watch,
     "capture": own_load.capture,
+    "synthesise": own_load.synthesise,
     "import": stored_runs.import_,
     "list": stored_runs.list_,
     "show": stored_runs.show,

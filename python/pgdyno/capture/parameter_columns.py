@@ -1,11 +1,10 @@
-"""What PostgreSQL's parser says of a statement's text: where its parts end, and which columns its parameters concern."""
+"""What PostgreSQL's parser says of a statement: where its parts end, and which columns its parameters concern."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-
 
 _COMPARES = {"=", "<>", "!=", "<", "<=", ">", ">=", "~~", "~~*", "BETWEEN", "BETWEEN SYMMETRIC"}
 
@@ -42,33 +41,33 @@ def parameter_columns(sql: str) -> dict[int, Column]:
     except (pglast.Error, ValueError):
         return {}
     nodes = list(_nodes(statement.stmt))
-    tables = {node.alias.aliasname if node.alias else node.relname: node for node in _of(nodes, "RangeVar")}
-    every = tuple(dict.fromkeys((node.schemaname, node.relname) for node in tables.values()))
+    tables = {node.alias.aliasname if node.alias else node.relname: _table(node) for node in _of(nodes, "RangeVar")}
     found: dict[int, Column] = {}
-
-    def add(column: Any, values: Any) -> None:  # noqa: ANN401 - nodes of the parser
-        fields = [each.sval for each in column.fields if _kind(each) == "String"]
-        if not fields or len(fields) < len(column.fields):
-            return
-        table = tables.get(fields[-2]) if len(fields) > 1 else None
-        of = ((table.schemaname, table.relname),) if table is not None else every
-        for number in _parameters(values):
-            found.setdefault(number, Column(fields[-1], of))
-
     for node in _of(nodes, "A_Expr"):
-        if node.name[-1].sval not in _COMPARES:
-            continue
-        left, right = _plain(node.lexpr), _plain(node.rexpr)
-        if _kind(left) == "ColumnRef":
-            add(left, right)
-        elif _kind(right) == "ColumnRef":
-            add(right, left)
+        if node.name[-1].sval in _COMPARES:
+            left, right = _plain(node.lexpr), _plain(node.rexpr)
+            for reference, values in ((left, right), (right, left)):
+                column = _column(reference, tables)
+                if column is not None:
+                    found |= {number: column for number in _parameters(values) if number not in found}
     for node in _of(nodes, "InsertStmt", "UpdateStmt"):
-        into = ((node.relation.schemaname, node.relation.relname),)
         for name, value in _assigned(node):
-            for number in _parameters(_plain(value)):
-                found.setdefault(number, Column(name, into))
+            column = Column(name, (_table(node.relation),))
+            found |= {number: column for number in _parameters(_plain(value)) if number not in found}
     return found
+
+
+def _table(node: Any) -> tuple[str | None, str]:  # noqa: ANN401 - nodes of the parser
+    return node.schemaname, node.relname
+
+
+def _column(node: Any, tables: dict[str, tuple[str | None, str]]) -> Column | None:  # noqa: ANN401 - likewise
+    """Returns the column that `node` is; None if it is something else."""
+    if _kind(node) != "ColumnRef" or any(_kind(each) != "String" for each in node.fields):
+        return None
+    *qualifiers, name = [each.sval for each in node.fields]
+    table = tables.get(qualifiers[-1]) if qualifiers else None
+    return Column(name, (table,) if table is not None else tuple(dict.fromkeys(tables.values())))
 
 
 def _assigned(node: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - nodes of the parser

@@ -107,3 +107,5 @@ class Capture(Record):
     ended: Ended = Ended.TIME
     notes: list[KeptMessage] = Field(default_factory=list)
     """What the server did not log or show, and what went wrong meanwhile."""
+    commands: dict[str, list[int]] = Field(default_factory=dict)
+    """Of a model: the number of the class of each SQL command, by script."""

@@ -27,10 +27,10 @@ class Arrivals:
 def find_arrivals(statements: CapturedStatements, modelled: int, span_us: int, most_sessions: int) -> Arrivals:
     """Decides whether the load is open or closed, and how many clients it has.
 
-    If sessions mostly went on at once, the server set the pace: a closed loop with as many clients as sessions worked at
-    a time. Otherwise the users did, whose number and pauses a log does not show: transactions arrive at their mean rate
-    as those of independent users do, however fast the server answers. `modelled` is the number of transactions that
-    scripts stand for.
+    If sessions mostly went on at once, the server set the pace: a closed loop, with as many clients as sessions worked
+    at a time. Otherwise the users did, whose number and pauses a log does not show: transactions arrive at their mean
+    rate, as those of independent users do, however fast the server answers. `modelled` is the number of transactions
+    that scripts stand for.
     """
     sessions, busy = statements.busy()
     pauses = statements.pauses()
@@ -38,21 +38,19 @@ def find_arrivals(statements: CapturedStatements, modelled: int, span_us: int, m
         clients = max(1, round(sessions))
         reason = (
             f"{pauses.short:.0%} of the pauses between the transactions of a session were shorter than "
-            f"{SHORTEST_PAUSE_US / 1_000:g} ms, so the server set the pace: {clients} sessions, on average, went on at once"
+            f"{SHORTEST_PAUSE_US / 1_000:g} ms, so the server set the pace: {clients} sessions, on "
+            "average, went on at once"
         )
         return Arrivals(clients, None, reason)
     rate = modelled / (span_us / 1e6)
     clients = max(1, most_sessions, math.ceil(HEADROOM * busy))
+    paused = "" if pauses is None else f" for {pauses.median_us / 1_000:,.0f} ms (median)"
     reason = (
-        f"sessions paused between transactions{_median(pauses.median_us) if pauses is not None else ''}, so their users set "
-        f"the pace: the mean rate of {modelled:,} transactions in {span_us / 1e6:,.0f} s. At most {most_sessions:,} "
-        f"sessions were open, of which {busy:.2f} were in a transaction on average"
+        f"sessions paused between transactions{paused}, so their users set the pace: the mean rate of {modelled:,} "
+        f"transactions in {span_us / 1e6:,.0f} s. At most {most_sessions:,} sessions were open; {busy:.2f} were "
+        "in a transaction on average"
     )
     return Arrivals(clients, float(f"{rate:.4g}"), reason)
-
-
-def _median(pause_us: float) -> str:
-    return f" for {pause_us / 1_000:,.0f} ms (median)"
 
 
 def arrivals_of_totals(calls: int, total_us: float, span_us: int, most_sessions: int) -> Arrivals:

@@ -32,6 +32,9 @@ _DEFAULTS = {
     "json": "{}",
     "jsonb": "{}",
 }
+_TYPES = """
+    SELECT /* pgdyno */ pg_catalog.format_type(o, NULL) FROM unnest(%s::oid[]) WITH ORDINALITY AS u (o, n) ORDER BY n
+"""
 _STATISTICS = """
     SELECT /* pgdyno */ s.n_distinct::float8, s.most_common_vals::text::text[], s.most_common_freqs::float8[],
            s.histogram_bounds::text::text[]
@@ -113,8 +116,7 @@ def _parameter_types(connection: Connection, text: str) -> list[str]:
         raise Refused(prepared.get_error_message().strip().splitlines()[0])
     described = connection.pgconn.describe_prepared(b"")
     oids = [described.param_type(place) for place in range(described.nparams)]
-    query = "SELECT /* pgdyno */ pg_catalog.format_type(o, NULL) FROM unnest(%s::oid[]) WITH ORDINALITY AS u (o, n) ORDER BY n"
-    return [str(row[0]) for row in connection.execute(query, [oids])]
+    return [str(row[0]) for row in connection.execute(_TYPES, [oids])]
 
 
 def _drawn(
@@ -125,7 +127,10 @@ def _drawn(
         return None
     drawn = _values(found, rng, is_whole=type_.removesuffix("[]") in _WHOLE, is_new=is_new)
     if drawn is not None and type_.endswith("[]"):
-        some = ["{" + '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"' + "}" for value in drawn[:MOST_ARRAYS]]
+        some = [
+            "{" + '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"' + "}"
+            for value in drawn[:MOST_ARRAYS]
+        ]
         drawn[:] = (some * (DRAWN // len(some) + 1))[:DRAWN]
     return drawn
 
@@ -160,4 +165,3 @@ def _values(of: ColumnStatistics, rng: np.random.Generator, *, is_whole: bool, i
         drawn[DRAWN - rest :] = rng.choice(np.array(of.bounds, dtype=object), rest)
     rng.shuffle(drawn)
     return drawn
-

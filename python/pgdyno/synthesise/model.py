@@ -34,7 +34,10 @@ class Model:
 
 
 def model_log(folder: Path, capture: Capture, least: float) -> Model:
-    """Makes a model of a capture of a log. Raises UsageError if it has nothing to model, StoreError if it is damaged."""
+    """Makes a model of a capture of a log.
+
+    Raises UsageError if it has nothing to model, StoreError if it is damaged.
+    """
     texts = [each.text for each in capture.statements]
     with CapturedStatements.open(folder / STATEMENTS_FILE, len(texts)) as statements:
         classes = statements.classes(capture.statements, least)
@@ -55,7 +58,9 @@ def model_log(folder: Path, capture: Capture, least: float) -> Model:
         most = max(len(site.forms) for each in sampled for site in each.sites)
         notes = []
         if protocol != "simple" and most > MOST_PARAMETERS:
-            notes.append(f"a statement has {most:,} constants, more than a script can send as parameters: protocol simple")
+            notes.append(
+                f"a statement has {most:,} constants, more than a script can send as parameters: protocol simple"
+            )
             protocol = "simple"
         scripts = [
             write_script(

@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-import numpy as np
-
 from pgdyno.capture.parameter_columns import statement_ends
 from pgdyno.synthesise.constants import Template
-from pgdyno.synthesise.distributions import fit
+from pgdyno.synthesise.fitting import fit
 from pgdyno.synthesise.sites import SampledClass, Site
 from pgdyno.synthesise.transactions import Kind, Loop, statement_kind
 from pgdyno.synthesise.variables import SiteText, Variables

@@ -120,9 +120,7 @@ def read_sites(
     return SampledClass(of, [_site(of, place, gathered[place]) for place in sorted(gathered)], counts, sampled)
 
 
-def _read(
-    sequence: Sequence_, rows: Sequence[Row], readers: dict[int, ConstantReader]
-) -> list[_Read] | None:
+def _read(sequence: Sequence_, rows: Sequence[Row], readers: dict[int, ConstantReader]) -> list[_Read] | None:
     elements, counts = fold(sequence)
     places = []
     ended_us: int | None = None

@@ -219,7 +219,7 @@ class CapturedStatements:
         weight: Callable[[TransactionClass], int] = (lambda each: each.us) if total_us else lambda each: each.statements
         whole = total_us or sum(each.statements for each in classes.values())
         ordered = sorted(classes.values(), key=lambda each: (-weight(each), each.sequences[0]))
-        kept = []
+        kept: list[TransactionClass] = []
         for each in ordered:
             if weight(each) < least * whole:
                 leave(Left.RARE, each.count, each.us)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -11,7 +12,8 @@ from datetime import UTC, date, datetime
 import numpy as np
 
 from pgdyno.synthesise.constants import Form, Value, literal
-from pgdyno.synthesise.distributions import ENOUGH, Drawn, Fit, Integers, Uniform, fit, tolerance
+from pgdyno.synthesise.distributions import Drawn, Integers, Uniform
+from pgdyno.synthesise.fitting import ENOUGH, Fit, fit, tolerance
 from pgdyno.synthesise.sites import Site, Texts
 
 EQUAL = 0.995
@@ -24,6 +26,8 @@ COVERED = 0.95
 """The part of the statements that the variants must cover."""
 MOST_NULL = 0.02
 """Below this part, NULL is left out."""
+RISING = 0.9
+"""The correlation of keys with their order from which they are taken to be new ones."""
 NEW_KEYS = 1_000_000_000
 MOST_INT4 = 2**31 - 1
 RESERVED = {"client_id", "default_seed", "random_seed", "scale"}
@@ -40,7 +44,22 @@ _TYPED = re.compile(r"\b(date|time|timestamp|timestamptz|timetz|interval|time\s+
 _COMPARED = re.compile(
     r'"?([A-Za-z_]\w*)"?\s*(?:=|<>|!=|<=|>=|<|>|\+|-|\*|~~\*?|\b(?:i?like|in|any|between)\b)?\s*\(?\s*$', re.IGNORECASE
 )
-_NOT_NAMES = {"and", "or", "not", "between", "in", "any", "like", "ilike", "values", "where", "select", "set", "on", "when"}
+_NOT_NAMES = {
+    "and",
+    "or",
+    "not",
+    "between",
+    "in",
+    "any",
+    "like",
+    "ilike",
+    "values",
+    "where",
+    "select",
+    "set",
+    "on",
+    "when",
+}
 _INSERTED = re.compile(r"\s*insert\s+into\s+[\w.\"]+\s*\(([^()]*)\)\s*values\s*\($", re.IGNORECASE)
 _INSERT = re.compile(r"(?:\s|/\*.*?\*/)*insert\b", re.IGNORECASE | re.DOTALL)
 
@@ -145,7 +164,9 @@ class Variables:
         if len(variants) == 1:
             return SiteText(lines, variants, None)
         name = self.named("variant")
-        return SiteText([*lines, f"\\set {name} random(1, {sum(each.count for each in variants)})"], variants, name)
+        lines.append(f"-- {name}: which of {len(variants)} texts, as often as captured")
+        lines.append(f"\\set {name} random(1, {sum(each.count for each in variants)})")
+        return SiteText(lines, variants, name)
 
     def _constant(self, site: Site, index: int, column: Texts, lines: list[str]) -> str | None:
         """Returns the SQL of a constant, and adds what draws it to `lines`; None if its values are listed."""
@@ -203,7 +224,9 @@ class Variables:
                 lines.append(f"-- {name}: NULL in {percent} %")
                 *drawn, last = drawn
                 head = f"\\set {name} "
-                drawn.append(f"{head}case when random(1, 100) <= {percent} then null else {last.removeprefix(head)} end")
+                drawn.append(
+                    f"{head}case when random(1, 100) <= {percent} then null else {last.removeprefix(head)} end"
+                )
             elif read.nulls > MOST_NULL:
                 lines.append(f"-- {name}: NULL in {read.nulls:.0%} of the capture, which is left out")
             lines += drawn
@@ -275,7 +298,8 @@ def _are_new_keys(read: _Read) -> bool:
     numbers = read.numbers
     if read.scale != 1 or len(numbers) < ENOUGH or len(np.unique(numbers)) < len(numbers):
         return False
-    return float(np.mean(np.diff(numbers) > 0)) > 0.9  # noqa: PLR2004 - sessions overtake each other
+    # they rise, though sessions overtake each other
+    return float(np.corrcoef(numbers, np.arange(len(numbers)))[0, 1]) > RISING
 
 
 def _thinned(numbers: Integers) -> Integers:
@@ -323,9 +347,9 @@ def _instants(column: Texts, at_us: Integers, began: datetime, is_simple: bool) 
     seconds = np.array([each.timestamp() for each in whens])
     offsets = seconds - (began.timestamp() + at_us / 1e6)
     now = "now()" if zoned else "(now() at time zone 'UTC')"
-    if np.ptp(offsets) <= 60:  # noqa: PLR2004 - seconds
+    if np.ptp(offsets) <= 60:
         away = round(float(np.median(offsets)))
-        moved = f"({now} + interval '{away} s')"
+        moved = f"({now} + interval '{away} s')" if away else now
         return f"moves with the time of the statement, {away:+,} s", Spelling(expression=moved), None
     kind = "timestamptz" if zoned else "timestamp"
     first = datetime.fromtimestamp(int(seconds.min()), UTC).replace(tzinfo=None)
@@ -343,7 +367,11 @@ def _dates(column: Texts, at_us: Integers, began: datetime, is_simple: bool) -> 
     except ValueError:
         return None
     first = date.fromordinal(int(days.min()))
-    return f"days after {first}", Spelling(expression=f"('{first}'::date + {{}}::int)"), fit(_thinned(days - days.min()))
+    return (
+        f"days after {first}",
+        Spelling(expression=f"('{first}'::date + {{}}::int)"),
+        fit(_thinned(days - days.min())),
+    )
 
 
 def _uuids(column: Texts, at_us: Integers, began: datetime, is_simple: bool) -> _TextModel | None:
@@ -376,7 +404,7 @@ def _filled(column: Texts, at_us: Integers, began: datetime, is_simple: bool) ->
     if not all(map(_PLAIN.fullmatch, column)):
         return None
     lengths = [len(value) for value in column]
-    digits = len(str(len(set(column)))) + 1
+    digits = len(str(len(set(column)))) + 2
     length = int(np.median(lengths))
     note = f"{len(set(column)):,} texts of {min(lengths):,} to {max(lengths):,} characters, of which the median length "
     return note + "and the frequencies are kept", Spelling(before="x" * (length - digits)), _frequencies(column, digits)
@@ -388,8 +416,21 @@ def _frequencies(column: Texts, digits: int) -> Fit:
     low = 10 ** (digits - 1)
     if len(distinct) == len(column):
         return Fit(Uniform(low, 10 * low - 1), 0.0, len(column))
-    shuffled = np.random.default_rng(len(distinct)).permutation(len(distinct))
-    return fit(_thinned(low + shuffled[places].astype(np.int64)))
+    size = _different(len(distinct), len(column))
+    chosen = np.random.default_rng(len(distinct)).permutation(size)[: len(distinct)]
+    return fit(_thinned(low + chosen[places].astype(np.int64)))
+
+
+def _different(seen: int, count: int) -> int:
+    """Returns how many texts there are, of which `count` even draws showed `seen`; at most ten times as many."""
+    low, high = seen, 10 * seen
+    while low < high:
+        middle = (low + high) // 2
+        if middle * -math.expm1(count * math.log1p(-1 / middle)) < seen:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 # ---- lists of texts ----
@@ -431,4 +472,3 @@ def _suggested(site: Site, index: int) -> str:
     if not name.isascii() or name in _NOT_NAMES or not name:
         return "value"
     return f"{name}_to" if between else name
-

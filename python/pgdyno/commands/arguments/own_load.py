@@ -1,4 +1,4 @@
-"""`pgdyno capture`: arguments in."""
+"""`pgdyno capture` and `synthesise`: arguments in, one function a command."""
 
 from __future__ import annotations
 
@@ -60,3 +60,31 @@ def capture(
     from pgdyno.commands.capture import capture as record
 
     record(Wanted(folder, dsn, log or [], ssh, time, statements, values, prefix, database, most, quiet, json))
+
+
+def synthesise(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of a capture.")],
+    into: Annotated[
+        Path | None, typer.Option("--into", metavar="DIR", help="New folder for the model.  [default: FOLDER-model]")
+    ] = None,
+    least: Annotated[
+        float, typer.Option("--least", metavar="PERCENT", min=0, max=100, help="Leave out rarer transactions.")
+    ] = 0.1,
+    dsn: Annotated[
+        str | None,
+        typer.Option(
+            "--dsn", metavar="DSN", help="Database whose statistics give values to a capture of pg_stat_statements."
+        ),
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help='Print {"folder": path, "scripts": [...], "left_out": [...], ...}.')
+    ] = False,
+) -> None:
+    """Make a load like a captured one, of any size.
+
+    Writes an ordinary plan: a script for each kind of transaction, with its weight and with values that are drawn as
+    the captured ones were; clients and rate. --least is a share of the time on the server.
+    """
+    from pgdyno.commands.synthesise import synthesise as model
+
+    model(folder, into, least / 100, dsn, json=json)

@@ -1,0 +1,94 @@
+"""`pgdyno synthesise`."""
+
+from __future__ import annotations
+
+import getpass
+import json as json_module
+import sys
+from pathlib import Path
+
+from pgdyno.capture.folder import PLAN_FILE, read_capture, refuse_existing
+from pgdyno.capture.server_session import reach_server
+from pgdyno.console import Console
+from pgdyno.errors import UsageError
+from pgdyno.records.capture import Capture, Source
+from pgdyno.synthesise.model import Model, model_log, model_statistics
+from pgdyno.synthesise.model_folder import left_share, write_model
+
+FORMAT = 1
+"""The version of the JSON output."""
+
+
+def synthesise(folder: Path, into: Path | None, least: float, dsn: str | None, *, json: bool) -> None:
+    """Makes a model of the capture in `folder`, and prints what it has.
+
+    `least` is the part of the time below which a class of transactions is left out. Raises UsageError, TargetError,
+    StoreError.
+    """
+    capture = read_capture(folder)
+    into = into or folder.resolve().with_name(f"{folder.resolve().name}-model")
+    refuse_existing(into)
+    if not capture.calls or capture.span_us <= 0:
+        raise UsageError(f"{folder} has no statements", hint="capture while the application runs")
+    model = _model(folder, capture, least, dsn)
+    write_model(into, model, folder.resolve())
+    if json:
+        print(json_module.dumps(_document(into, model), ensure_ascii=False))
+    else:
+        _show(into, model)
+
+
+def _model(folder: Path, capture: Capture, least: float, dsn: str | None) -> Model:
+    if capture.source is Source.LOG:
+        if dsn is not None:
+            raise UsageError("--dsn is for captures of pg_stat_statements: a log has the values", hint="remove --dsn")
+        return model_log(folder, capture, least)
+    if dsn is None:
+        message = f"{folder} comes from pg_stat_statements, which has no values"
+        raise UsageError(message, hint="name the database, or a copy of it: --dsn; its statistics give them")
+    server = reach_server(dsn, _ask if sys.stdin is not None and sys.stdin.isatty() else None)
+    connection = server.connect()
+    try:
+        return model_statistics(folder, capture, least, connection)
+    finally:
+        connection.close()
+
+
+def _show(into: Path, model: Model) -> None:
+    console = Console(soft_wrap=True)
+    of = "time on the server" if any(each.total_us for each in model.capture.statements) else "statements"
+    console.print(f"{into}/ stands for {model.modelled:.1%} of the {of}:")
+    width = max(len(script.name) for script in model.scripts)
+    for script in model.scripts:
+        console.print(f"  {script.name:<{width}}  {script.summary}")
+    for each in model.left:
+        console.print(f"left out: {each.count:,} transactions, {left_share(each, model.capture):.2%} of the time")
+        console.print(f"  {each.reason.value}")
+    for note in model.notes:
+        console.print(f"note: {note}")
+    arrivals = model.arrivals
+    loop = f"open loop, {arrivals.rate:g} transactions/s" if arrivals.rate is not None else "closed loop"
+    console.print(f"{loop}, clients: {arrivals.clients}, protocol: {model.protocol}")
+    console.print(f"Run it:  name a copy of the database in {into / PLAN_FILE}, then")
+    console.print(f"         pgdyno run {into / PLAN_FILE}")
+
+
+def _document(into: Path, model: Model) -> dict[str, object]:
+    return {
+        "format": FORMAT,
+        "folder": str(into),
+        "modelled": model.modelled,
+        "clients": model.arrivals.clients,
+        "rate": model.arrivals.rate,
+        "protocol": model.protocol,
+        "scripts": [{"name": script.name, "weight": script.weight} for script in model.scripts],
+        "left_out": [
+            {"reason": each.reason.name.lower().replace("_", "-"), "message": each.reason.value, "count": each.count}
+            for each in model.left
+        ],
+        "notes": model.notes,
+    }
+
+
+def _ask() -> str:
+    return getpass.getpass("Password: ")

@@ -1,0 +1,228 @@
+"""Which distribution of whole numbers fits a sample.
+
+A distribution fits if two distances stay below a tolerance: the Kolmogorov-Smirnov distance between the values of the
+sample and those that the distribution draws, and the same distance between how often the most frequent, the second most
+frequent, … value occurs. The second one finds hot keys, wherever among the values they are. The tolerance is 0.02, the
+largest error in the share of any range of values or of hot keys, and what chance adds in samples of that size (the 1 %
+level of the two-sample test).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import optimize
+
+from pgdyno.synthesise.distributions import (
+    Constant,
+    Distribution,
+    Exponential,
+    Histogram,
+    Integers,
+    Normal,
+    ScatteredZipf,
+    Uniform,
+    Weighted,
+    Zipf,
+    sum_of_powers,
+)
+
+TOLERANCE = 0.02
+LEVEL_1_PERCENT = 1.63
+"""The coefficient of the two-sample Kolmogorov-Smirnov test at the level of 1 %."""
+MOST_LISTED = 20
+"""The most values of a weighted list."""
+BUCKETS = 20
+"""Buckets of a histogram."""
+ENOUGH = 50
+"""The fewest values that show a shape."""
+PER_LISTED = 3
+"""Values of a sample for each value of a weighted list."""
+FREQUENT = 10
+"""How often a value must occur so that its place among the most frequent ones is not chance."""
+DRAWN = 20_000
+"""Values that are drawn from a distribution, to compare it with a sample."""
+_SEED = 20_170_117
+"""The same capture gives the same model."""
+MOST_EXPONENT = 5.0
+"""Above, nearly all values are the first one."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A distribution, and how far from the sample it is."""
+
+    distribution: Distribution
+    distance: float
+    """The larger of the two distances; 0 for constants and weighted lists."""
+    count: int
+    """Values of the sample."""
+
+
+def fit(sample: Integers) -> Fit:
+    """Returns the simplest distribution that fits `sample`, which has at least one value.
+
+    That is the first of a constant, a uniform range and a weighted list that fits; else the closest of an exponential,
+    a normal, a Zipf and a scattered Zipf distribution that fits; else a histogram.
+    """
+    values, counts = np.unique(sample, return_counts=True)
+    if len(values) == 1:
+        return Fit(Constant(int(values[0])), 0.0, len(sample))
+    listed = Weighted(tuple(map(int, values)), tuple(map(int, counts)))
+    if len(sample) < ENOUGH:
+        few = len(values) <= MOST_LISTED and len(sample) >= PER_LISTED * len(values)
+        return Fit(listed, 0.0, len(sample)) if few else Fit(_uniform(sample), float("nan"), len(sample))
+    uniform = _judged(_uniform(sample), sample)
+    if uniform.distance <= tolerance(len(sample)):
+        return uniform
+    if len(values) <= MOST_LISTED:
+        return Fit(listed, 0.0, len(sample))
+    fits = [_judged(each, sample) for each in _shaped(sample, counts)]
+    best = min(fits, key=lambda each: each.distance)
+    if best.distance <= tolerance(len(sample)):
+        return best
+    histogram = _judged(_histogram(sample), sample)
+    return min(histogram, best, key=lambda each: each.distance)
+
+
+def tolerance(count: int) -> float:
+    """The largest distance of a distribution that fits a sample of `count` values."""
+    return TOLERANCE + LEVEL_1_PERCENT * math.sqrt(1 / count + 1 / min(count, DRAWN))
+
+
+def _judged(distribution: Distribution, sample: Integers) -> Fit:
+    rng = np.random.default_rng(_SEED)
+    drawn = distribution.draw(rng, DRAWN)
+    by_frequency = _frequency_distance(sample, distribution.draw(rng, min(len(sample), DRAWN)))
+    if isinstance(distribution, ScatteredZipf):
+        by_value = _scatter_distance(sample, distribution)
+    else:
+        by_value = _value_distance(sample, drawn)
+    return Fit(distribution, max(by_frequency, by_value), len(sample))
+
+
+def _value_distance(one: Integers, other: Integers) -> float:
+    every = np.union1d(one, other)
+    parts = (np.searchsorted(np.sort(each), every, side="right") / len(each) for each in (one, other))
+    return float(np.max(np.abs(next(parts) - next(parts))))
+
+
+def _scatter_distance(sample: Integers, scattered: ScatteredZipf) -> float:
+    """How far the different values of `sample` are from being scattered over the range, beyond chance.
+
+    There are fewer of them than values, so chance adds more.
+    """
+    different = np.unique(sample)
+    rng = np.random.default_rng(_SEED)
+    distance = _value_distance(different, Uniform(scattered.low, scattered.high).draw(rng, DRAWN))
+    return max(0.0, distance - tolerance(len(different)) + tolerance(len(sample)))
+
+
+def _frequency_distance(one: Integers, other: Integers) -> float:
+    shares = []
+    for each in (one[: len(other)], other):
+        counts = np.sort(np.unique(each, return_counts=True)[1])[::-1]
+        shares.append(np.cumsum(counts) / len(each))
+    longest = max(map(len, shares))
+    padded = [np.pad(each, (0, longest - len(each)), constant_values=1.0) for each in shares]
+    return float(np.max(np.abs(padded[0] - padded[1])))
+
+
+def _uniform(sample: Integers) -> Uniform:
+    low, high = int(sample.min()), int(sample.max())
+    # beyond its ends, a uniform sample lacks about a gap; a seventh of a thousandth of samples lacks seven
+    reach = int(7 * (high - low) / max(len(sample) - 1, 1))
+    return Uniform(_round_below(low, reach), _round_above(high, reach))
+
+
+def _round_below(value: int, reach: int) -> int:
+    """The roundest number from `value - reach` to `value`; 1 and 0 before all others."""
+    if value - reach <= 1 <= value:
+        return 1
+    return -_round_above(-value, reach)
+
+
+def _round_above(value: int, reach: int) -> int:
+    """The roundest number from `value` to `value + reach`."""
+    unit = 1
+    while value + reach >= -(-value // (unit * 10)) * unit * 10 and unit <= abs(value) + reach:
+        unit *= 10
+    return -(-value // unit) * unit
+
+
+def _shaped(sample: Integers, counts: Integers) -> Iterator[Distribution]:
+    bounds = _uniform(sample)
+    low, high = bounds.low, bounds.high
+    mean, deviation = float(sample.mean()), float(sample.std())
+    for falling in (True, False):
+        parameter = _exponential_parameter((mean - low if falling else high - mean) / (high - low))
+        if parameter is not None:
+            yield Exponential(low, high, parameter, falling)
+        yield _zipf(sample, low, high, falling)
+    half = min(mean - int(sample.min()), int(sample.max()) - mean)
+    if half >= 2 * deviation:
+        yield Normal(round(mean - half), round(mean + half), half / deviation)
+    scattered = _scattered(np.sort(counts)[::-1], low, high)
+    if scattered is not None:
+        yield scattered
+
+
+def _exponential_parameter(mean: float) -> float | None:
+    """The parameter for which an exponential on [0, 1], cut at 1, has this mean; None if it does not fall."""
+
+    def excess(parameter: float) -> float:
+        return 1 / parameter - 1 / math.expm1(parameter) - mean
+
+    steepest = 500.0
+    if not excess(steepest) < 0 < excess(0.01):
+        return None
+    return float(optimize.brentq(excess, 0.01, steepest))
+
+
+def _zipf(sample: Integers, low: int, high: int, falling: bool) -> Zipf:
+    ranks = (sample - low if falling else high - sample) + 1.0
+    return Zipf(low, high, _exponent(float(np.log(ranks).mean()), high - low + 1), falling)
+
+
+def _exponent(mean_log_rank: float, count: int) -> float:
+    """The most likely exponent of `count` ranks."""
+
+    def unlikelihood(exponent: float) -> float:
+        return exponent * mean_log_rank + math.log(sum_of_powers(count, exponent))
+
+    return float(optimize.minimize_scalar(unlikelihood, bounds=(0.01, MOST_EXPONENT), method="bounded").x)
+
+
+def _scattered(counts: Integers, low: int, high: int) -> ScatteredZipf | None:
+    """The Zipf distribution whose most frequent keys occur as often as `counts` says, most frequent first.
+
+    The exponent is the most likely one of the frequent keys, because the order of the others is chance; the number of
+    keys is the one with which these have the share that they have.
+    """
+    frequent = int((counts >= FREQUENT).sum())
+    size = high - low + 1
+    if frequent < 5:
+        return None
+    head = counts[:frequent]
+    mean_log_rank = float((head * np.log(np.arange(1, frequent + 1))).sum() / head.sum())
+    exponent = _exponent(mean_log_rank, frequent)
+    wanted = sum_of_powers(frequent, exponent) * counts.sum() / head.sum()
+    fewest, most = len(counts), max(size, len(counts))
+    while fewest < most:
+        middle = (fewest + most) // 2
+        if sum_of_powers(middle, exponent) < wanted:
+            fewest = middle + 1
+        else:
+            most = middle
+    return ScatteredZipf(low, max(high, low + fewest - 1), fewest, exponent)
+
+
+def _histogram(sample: Integers) -> Histogram:
+    ordered = np.sort(sample)
+    edges = [round(place * len(ordered) / BUCKETS) for place in range(BUCKETS + 1)]
+    pairs = itertools.pairwise(edges)
+    return Histogram(tuple((int(ordered[first]), int(ordered[last - 1])) for first, last in pairs))
