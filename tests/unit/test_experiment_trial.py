@@ -41,6 +41,7 @@ def test_a_trial_without_a_generator_is_repeated_and_its_dataset_not_trusted(mon
         "generators": None,
         "hooks": None,
         "resources": SimpleNamespace(guard=None, rental=None),
+        "captured": None,
     }
     assert TrialRunner(**fakes).run(TRIAL) is STORED
     assert done == ["abandon 0007-a", "forget a", "trial 7 runs again: generator 2 of 3 (b) was lost"]

@@ -91,6 +91,7 @@ def likeness(capture: Capture, statements: Iterable[MeasuredStatement]) -> Liken
     order = sorted(compared, key=lambda each: _weight(capture.statements[each.number]), reverse=True)
     return Likeness(
         captured_calls=captured,
+        captured_per_s=captured / capture.span_us * 1e6 if capture.span_us else None,
         calls=measured,
         classes=order[:MOST_CLASSES],
         classes_left_out=len(order[MOST_CLASSES:]),

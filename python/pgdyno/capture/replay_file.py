@@ -29,6 +29,7 @@ _AT_ONCE = 4096
 _WITH_TEXT = "kind IN ('simple', 'extended')"
 _DAMAGED = "write the capture again with pgdyno capture"
 
+_TO_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _Line = dict[str, Any]
 _Text = tuple[str, int]
 """A text and its class."""
@@ -64,6 +65,8 @@ def _opened(statements: Path, into: Path) -> duckdb.DuckDBPyConnection:
         "temp_directory": str(into.with_name(f"{into.name}.spilled")),
     }
     connection = duckdb.connect(config=config)
+    # a long query would draw one where Python runs a command or a notebook
+    connection.execute("SET enable_progress_bar = false")
     connection.execute(f"CREATE VIEW captured AS FROM read_parquet({quoted(str(statements))})")
     return connection
 
@@ -101,14 +104,18 @@ def _write(
 
 
 def _put(file: BinaryIO, line: _Line) -> None:
-    file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+    file.write(_TO_JSON(line).encode() + b"\n")
 
 
 def _shared_texts(connection: duckdb.DuckDBPyConnection) -> dict[_Text, int]:
     """Return the texts that occur more than once, with their numbers."""
     found = connection.execute(
-        f"""SELECT sql, statement FROM captured WHERE {_WITH_TEXT}
-        GROUP BY sql, statement HAVING count(*) > 1 ORDER BY count(*) DESC, sql LIMIT {MOST_SHARED}"""  # noqa: S608
+        # of texts that occur once, only a hash is kept
+        f"""WITH often AS (
+            SELECT hash(sql, statement) AS key, count(*) AS uses FROM captured WHERE {_WITH_TEXT}
+            GROUP BY key HAVING uses > 1 ORDER BY uses DESC, key LIMIT {MOST_SHARED})
+        SELECT sql, statement FROM captured JOIN often ON hash(sql, statement) = key WHERE {_WITH_TEXT}
+        GROUP BY sql, statement HAVING count(*) > 1 ORDER BY count(*) DESC, sql"""  # noqa: S608
     )
     shared: dict[_Text, int] = {}
     size = 0
@@ -160,9 +167,7 @@ def _session_lines(
                 line |= {"name": name} if name else {}
                 line["params"] = parameters or []
             line |= {
-                key: value
-                for key, value in (("us", us), ("error", sqlstate), ("rows", affected))
-                if value is not None
+                key: value for key, value in (("us", us), ("error", sqlstate), ("rows", affected)) if value is not None
             }
             if transaction is not None and transaction == block:
                 line["block"] = True

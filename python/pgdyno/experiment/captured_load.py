@@ -62,8 +62,7 @@ class CapturedLoad:
         """Return how like the capture the load of a trial was; None without a capture or figures."""
         if self._capture is None or result.summary is None:
             return None
-        start = next(event for event in result.events if event["event"] == "start")
-        end = result.events[-1]
+        start, end = (next(each for each in result.events if each["event"] == name) for name in ("start", "end"))
         if self._context.plan.workload.is_replay:
             return likeness(self._capture, replayed_statements(end))
         commands: dict[str, Sequence[int | None]] = getattr(self._capture, "commands", None) or {}

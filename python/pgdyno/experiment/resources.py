@@ -103,8 +103,7 @@ def open_resources(
     use = use or Use(loaded.plan.name)
     engine = find_engine()
     # this comes first: a script with an error must not cost rented servers
-    if not loaded.plan.workload.is_replay:
-        check_scripts(engine, scripts_of(loaded), loaded.source, loaded.folder, execute=True)
+    check_scripts(engine, scripts_of(loaded), loaded.source, loaded.folder, execute=True)
     if loaded.plan.replica_load is not None:
         beside = script_options(loaded.plan.replica_load.scripts, BUILTIN_SCRIPTS)
         check_scripts(engine, beside, loaded.source, loaded.folder, "replica_load.scripts")

@@ -243,7 +243,9 @@ def _configure(server: Server) -> str | None:
 def _capture_hash(loaded: LoadedPlan) -> str:
     """Return the SHA-256 of the capture.json of a replay, which describes the statements beside it."""
     try:
-        return hashlib.sha256((loaded.folder / (loaded.plan.workload.replay or "") / CAPTURE_FILE).read_bytes()).hexdigest()
+        return hashlib.sha256(
+            (loaded.folder / (loaded.plan.workload.replay or "") / CAPTURE_FILE).read_bytes()
+        ).hexdigest()
     except OSError:
         # the run folder is about to copy it, and will report the error
         return ""

@@ -40,7 +40,16 @@ from pgdyno.records.machine import (
     ServerPrint,
     TargetRecord,
 )
-from pgdyno.records.manifest import Attempt, BudgetRecord, KeptCapture, KeptMessage, KeptScript, Manifest, SearchRecord, StoppingRule
+from pgdyno.records.manifest import (
+    Attempt,
+    BudgetRecord,
+    KeptCapture,
+    KeptMessage,
+    KeptScript,
+    Manifest,
+    SearchRecord,
+    StoppingRule,
+)
 from pgdyno.records.measured import (
     ErrorCount,
     Failure,
@@ -49,6 +58,7 @@ from pgdyno.records.measured import (
     Latency,
     PhaseFigures,
     Point,
+    ReplayFigures,
     ScriptSummary,
     StatementCounts,
     Summary,
@@ -111,6 +121,7 @@ __all__ = [
     "ProbeRecord",
     "Record",
     "RentRecord",
+    "ReplayFigures",
     "ReplicaFigures",
     "ReplicaLag",
     "ScriptSummary",

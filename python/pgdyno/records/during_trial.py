@@ -180,6 +180,8 @@ class Likeness(Record):
 
     captured_calls: int
     """Statements of the capture."""
+    captured_per_s: float | None
+    """Statements of the capture a second."""
     calls: int
     """Statements of the trial, with those that failed."""
     classes: list[ClassLikeness]

@@ -57,6 +57,37 @@ class TpccFigures(Record):
     types: list[TpccType]
 
 
+class ReplayFigures(Record):
+    """What a replay counts besides transactions."""
+
+    statements: int
+    """Statements of the capture."""
+    done: int
+    """Those that were sent and answered, also with an error."""
+    not_started: int
+    """Those that the end of the trial came before."""
+    disagreements: dict[str, int]
+    """Statements whose result differs from the captured one, by kind: `failed`, `succeeded`, `other-error`,
+    `other-rows`, `canceled`, `copy-without-data`.
+    """
+    late_10ms: int
+    """Statements that began over 10 ms after their intended start; 0 at the pace `max`."""
+    late_p50_ns: int | None
+    late_p99_ns: int | None
+    """How late statements began; None at the pace `max`."""
+    late_max_ns: int | None
+
+    @property
+    def disagreed(self) -> int:
+        """Return the number of statements whose result differs."""
+        return sum(self.disagreements.values())
+
+    @property
+    def late_share(self) -> float:
+        """Return the share of statements that began over 10 ms late."""
+        return self.late_10ms / self.done if self.done else 0.0
+
+
 class Point(Record):
     """One combination of the sweep's parameters."""
 
@@ -170,6 +201,8 @@ class Summary(Record):
     statements: StatementCounts | None = None
     """Only for sysbench's scripts and workloads."""
     tpcc: TpccFigures | None = None
+    replay: ReplayFigures | None = None
+    """Only for a replay."""
     phases: list[PhaseFigures] = Field(default_factory=list)
     """In order; empty without phases, and in records of earlier versions."""
 

@@ -62,6 +62,9 @@ def check_scripts(
     With `execute`, a Lua script's top level and init() also run, which declare its options and commands. Raises
     PlanError with the engine's message, which has file, line and column.
     """
+    if not options:
+        # a replay has no scripts
+        return
     command = [str(engine.path), "--check=execute" if execute else "--check", *options]
     done = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8", errors="replace", check=False)
     if done.returncode != 0:

@@ -73,9 +73,7 @@ class Course:
         self._looks = None if rule is None else Looks(rule, progress.trials, lambda: load_run(context.folder))
         generators = Generators(context.engine, resources.cluster, context.folder.trials())
         self._captured = CapturedLoad(context, progress, resources.guard)
-        self._runner = TrialRunner(
-            context, progress, self._servers, generators, self._hooks, resources, self._captured
-        )
+        self._runner = TrialRunner(context, progress, self._servers, generators, self._hooks, resources, self._captured)
 
     def follow(self, todo: Iterable[PlannedTrial]) -> Finished:
         """Run the trials `todo` in turn, and store each as it ends.

@@ -15,7 +15,6 @@ from pydantic import TypeAdapter, ValidationError
 from pgdyno.errors import Problem
 from pgdyno.plan.checks.duet import check_duet
 from pgdyno.plan.checks.events import check_events, check_ledger, check_search
-from pgdyno.plan.checks.replay import check_replay
 from pgdyno.plan.checks.reset import check_reset
 from pgdyno.plan.checks.stopping import check_stopping
 from pgdyno.plan.checks.sweep import check_sweep, check_variables
@@ -128,7 +127,6 @@ def _readable(validate: Callable[[object], _M], table: object, *, at: int = 0, n
 def check_sections(sections: Sections, document: Document, folder: Path) -> Iterator[Problem]:
     """Yields all problems of `sections`; script files are relative to `folder`."""
     yield from check_targets(sections.targets, document)
-    yield from check_replay(document)
     if sections.workload is not None:
         yield from _workload(sections.workload, document, folder)
         yield from check_variables(("workload", "variables"), sections.workload.variables, document)

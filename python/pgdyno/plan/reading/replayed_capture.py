@@ -1,4 +1,4 @@
-"""What a plan takes from the capture that it replays: its clients, and the length of a trial."""
+"""What a plan takes from the capture that it replays: its clients, its rate, and the length of a trial."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def with_capture(document: Document, folder: Path) -> tuple[Document, Sequence[P
         capture = read_replayed(folder / workload["replay"])
     except InvalidValueError as error:
         # what it would fill in is not missing, too
-        return _filled(document, 1, 1.0), [document.problem(path, error.message, error.hint)]
+        return _filled(document, 1, 1.0, None), [document.problem(path, error.message, error.hint)]
     length_s = full_length_s(capture, pace)
     problems = []
     clients, most = document.at(("sweep", "clients")), capture.most_sessions
@@ -107,7 +107,8 @@ def with_capture(document: Document, folder: Path) -> tuple[Document, Sequence[P
     if duration_s is not None and length_s is not None and duration_s > length_s + TOLERANCE_S:
         message = f"is longer than the capture at this pace, {format_duration(length_s)}"
         problems.append(document.problem(("trial", "duration"), message, "remove it, or make it shorter"))
-    return _filled(document, most, length_s), problems
+    rate = None if length_s is None or not capture.transactions else capture.transactions / length_s
+    return _filled(document, most, length_s, rate), problems
 
 
 def _unreadable(document: Document, folder: Path) -> Sequence[Problem]:
@@ -138,13 +139,15 @@ def _duration_s(given: object) -> float | None:
         return None  # the schema reports it
 
 
-def _filled(document: Document, clients: int, length_s: float | None) -> Document:
+def _filled(document: Document, clients: int, length_s: float | None, rate: float | None) -> Document:
     data: dict[str, Any] = copy.deepcopy(dict(document.data))
     sweep, trial = data.setdefault("sweep", {}), data.setdefault("trial", {})
     if isinstance(sweep, dict):
         sweep.setdefault("clients", [clients])
+        if rate is not None:
+            # the captured times make it an open loop: reports compare latencies, not throughput
+            sweep.setdefault("rate", [float(f"{rate:.4g}")])
     is_limited = isinstance(trial, dict) and bool({"duration", "transactions"} & trial.keys())
     if isinstance(trial, dict) and length_s is not None and not is_limited and not data.get("phase"):
         trial["duration"] = f"{max(length_s, TOLERANCE_S):.6f}s"
     return replace(document, data=data)
-

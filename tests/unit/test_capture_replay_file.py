@@ -1,0 +1,140 @@
+"""The replay file of a capture: its lines, their order, and memory that does not grow with the statements."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from pgdyno.capture.replay_file import write_replay_file
+from pgdyno.errors import StoreError
+from pgdyno.records.capture import StatementClass
+from tests.unit.capture_sample import ROWS, capture, write_capture
+
+Line = dict[str, Any]
+
+
+def lines_of(folder: Path) -> list[Line]:
+    write_replay_file(folder, capture(), folder / "load.jsonl")
+    return [json.loads(line) for line in (folder / "load.jsonl").read_text().splitlines()]
+
+
+def test_a_file_has_a_head_classes_shared_texts_then_sessions(tmp_path: Path) -> None:
+    assert lines_of(write_capture(tmp_path)) == [
+        {
+            "format": "pgdyno-replay",
+            "version": 1,
+            "sessions": 2,
+            "most_sessions": 2,
+            "statements": 5,
+            "span_us": 600_000_000,
+        },
+        {"class": 0, "sql": "SELECT a FROM t WHERE b = $1"},
+        {"class": 1, "sql": "BEGIN"},
+        {"class": 2, "sql": "UPDATE t SET a = $1"},
+        {"class": 3, "sql": "COMMIT"},
+        {"text": 0, "of": 0, "sql": "SELECT a FROM t WHERE b = $1"},
+        {"session": 0, "at_us": 100, "until_us": 2000},
+        {"at_us": 150, "of": 1, "sql": "BEGIN", "us": 20, "rows": 0},
+        {"at_us": 170, "text": 0, "name": "s1", "params": ["5"], "us": 812, "rows": 1, "block": True},
+        {"at_us": 1100, "of": 2, "sql": "UPDATE t SET a = 'é\"\\'", "us": 90, "error": "23505", "block": True},
+        {"at_us": 1300, "of": 3, "sql": "COMMIT", "us": 30, "rows": 0, "block": True},
+        {"end": 2000},
+        {"session": 1, "at_us": 900, "until_us": 5000},
+        {"at_us": 950, "text": 0, "params": [None], "us": 788},
+        {"end": 5000},
+    ]
+    assert [path.name for path in tmp_path.glob("*.spilled*")] == []
+
+
+def test_the_file_says_what_the_capture_does(tmp_path: Path) -> None:
+    # back to rows: what the engine reads is what the capture has
+    texts: dict[int, Line] = {}
+    found, session, transaction, seq = [], -1, 0, 0
+    for line in lines_of(write_capture(tmp_path))[1:]:
+        if "class" in line:
+            continue
+        if "session" in line:
+            session, seq, transaction, ended_us = line["session"], 0, 0, line["until_us"]
+            found.append((session, seq, line["at_us"], "connect", None, None, None))
+        elif "end" in line:
+            assert line["end"] == ended_us
+            found.append((session, seq + 1, line["end"], "disconnect", None, None, None))
+        elif "at_us" in line:
+            seq += 1
+            text = texts[line["text"]] if "text" in line else line
+            kind = "extended" if "params" in line else "simple"
+            found.append((session, seq, line["at_us"], kind, text["of"], text["sql"], line.get("params")))
+        else:
+            texts[line["text"]] = line
+    assert found == [(row[0], row[1], row[2], row[4], row[5], row[6], row[8]) for row in ROWS]
+
+
+def test_rows_out_of_order_are_refused_and_nothing_is_left(tmp_path: Path) -> None:
+    folder = write_capture(tmp_path, [*ROWS[6:], *ROWS[:6]])
+    with pytest.raises(StoreError, match="its sessions are not in order"):
+        write_replay_file(folder, capture(), folder / "load.jsonl")
+    folder = write_capture(tmp_path, [ROWS[0], ROWS[3], ROWS[2], ROWS[5]])
+    with pytest.raises(StoreError, match="session 0 is not in order"):
+        write_replay_file(folder, capture(), folder / "load.jsonl")
+    folder = write_capture(tmp_path)
+    with pytest.raises(StoreError, match=r"classes that capture\.json lacks"):
+        write_replay_file(folder, capture(statements=[StatementClass(text="a", calls=1)]), folder / "load.jsonl")
+    with duckdb.connect() as connection:
+        connection.execute(f"COPY (SELECT 1 AS one) TO '{folder / 'capture.parquet'}' (FORMAT parquet)")
+    with pytest.raises(StoreError, match=r"cannot replay .*capture\.parquet: Binder Error"):
+        write_replay_file(folder, capture(), folder / "load.jsonl")
+    assert sorted(path.name for path in folder.iterdir()) == ["capture.json", "capture.parquet"]
+
+
+def test_a_file_that_cannot_be_completed_is_removed(tmp_path: Path) -> None:
+    def is_full(_rows: int) -> None:
+        raise StoreError("the disk is full")
+
+    folder = write_capture(tmp_path)
+    with pytest.raises(StoreError, match="the disk is full"):
+        write_replay_file(folder, capture(), folder / "load.jsonl", is_full)
+    assert not (folder / "load.jsonl").exists()
+
+
+_WRITE = """
+import resource, sys
+from pathlib import Path
+from pgdyno.capture.replay_file import write_replay_file
+from tests.unit.capture_sample import capture
+folder = Path(sys.argv[1])
+write_replay_file(folder, capture(), folder / "load.jsonl")
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_memory_does_not_grow_with_the_statements(tmp_path: Path) -> None:
+    def peak_kb(statements: int) -> int:
+        folder = tmp_path / str(statements)
+        write_capture(folder)
+        with duckdb.connect() as connection:
+            # every text is another one, and has 400 bytes
+            connection.execute(
+                f"""COPY (
+                    SELECT (i // 1000)::INTEGER AS session, (i % 1000)::INTEGER AS seq, i AS at_us, 5::BIGINT AS us,
+                           'simple' AS kind, 0 AS statement, repeat('x', 390) || i AS sql, NULL::VARCHAR AS name,
+                           NULL::VARCHAR[] AS parameters, NULL::INTEGER AS transaction, NULL::VARCHAR AS sqlstate,
+                           1::BIGINT AS rows, NULL::BIGINT AS lock_wait_us
+                    FROM range({statements}) AS r(i)
+                ) TO '{folder / "capture.parquet"}' (FORMAT parquet)"""
+            )
+        command = [sys.executable, "-c", _WRITE, str(folder)]
+        root = Path(__file__).parents[2]
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+        with (folder / "load.jsonl").open() as file:
+            assert sum(1 for _ in file) == 5 + statements + 2 * (statements // 1000)
+        return int(done.stdout)
+
+    few, many = peak_kb(50_000), peak_kb(400_000)
+    # the statements of the second are 160 MB
+    assert many < few + 80_000

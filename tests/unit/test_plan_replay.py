@@ -1,0 +1,175 @@
+"""Plans that replay a capture, or compare their load with one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import PlanError
+from pgdyno.plan import load_plan, planned_trials, time_needed_s
+from pgdyno.plan.model import Plan
+from pgdyno.plan.plan_output import show_json, total
+from pgdyno.plan.reading.read_plan import LoadedPlan
+from pgdyno.plan.time_budget.time_and_disk import needed_s
+from pgdyno.run.engine import replay_options, workload_options
+from tests.unit.capture_sample import write_capture
+
+HEAD = """\
+name = "shop"
+[target.pg18]
+kind = "embedded"
+version = "18"
+[workload]
+replay = "."
+"""
+
+
+def loaded(folder: Path, more: str = "", *overrides: str) -> LoadedPlan:
+    if not (folder / "capture.json").exists():
+        write_capture(folder)
+    path = folder / "plan.toml"
+    path.write_text(HEAD + more)
+    return load_plan(path, overrides)
+
+
+def problems(folder: Path, more: str, *overrides: str) -> list[str]:
+    with pytest.raises(PlanError) as caught:
+        loaded(folder, more, *overrides)
+    return [f"{each.path}: {each.message}" for each in caught.value.problems]
+
+
+def test_clients_length_and_rate_come_from_the_capture(tmp_path: Path) -> None:
+    plan = loaded(tmp_path).plan
+    assert (plan.workload.dataset, plan.workload.pace, plan.workload.scripts) == ("none", 1.0, ["replay"])
+    assert plan.trial.duration == 600
+    (trial,) = planned_trials(plan)
+    assert trial.point.clients == 2
+    assert trial.point.rate == 0.003333
+    assert time_needed_s(plan) == 600
+    again = Plan.from_resolved(plan.as_resolved())
+    assert again.workload == plan.workload
+    assert workload_options(plan.workload, ()) == []
+
+
+def test_the_pace_divides_the_length(tmp_path: Path) -> None:
+    plan = loaded(tmp_path, "pace = 4\n").plan
+    assert plan.trial.duration == 150
+    assert replay_options(plan, Path("/r"), 7, 2) == [
+        "--events=-",
+        "--parent-lease",
+        "--replay=/r",
+        "--pace=4",
+        "--random-seed=7",
+        "--jobs=2",
+    ]
+    assert "--time=10" in replay_options(plan, Path("/r"), 7, 2, 10.0)
+
+
+def test_at_the_highest_pace_the_server_decides_the_length(tmp_path: Path) -> None:
+    of = loaded(tmp_path, 'pace = "max"\n')
+    assert of.plan.trial.duration is None
+    assert planned_trials(of.plan)[0].point.rate is None
+    assert needed_s(of.plan, of.plan.points()) is None
+    assert "the last statement of its capture" in total(of.plan)
+    assert '"pace": "max"' in show_json(of)
+
+
+def test_a_replay_may_be_cut(tmp_path: Path) -> None:
+    assert loaded(tmp_path, "", "trial.duration=5m").plan.trial.duration == 300
+
+
+def test_settings_are_swept(tmp_path: Path) -> None:
+    plan = loaded(tmp_path, '[sweep]\nsettings.work_mem = ["4MB", "64MB"]\n').plan
+    assert [trial.point.clients for trial in planned_trials(plan)] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ('scripts = ["select-only"]\n', "workload: a replay sends the statements of its capture; remove scripts"),
+        ('lua = "a.lua"\n', "workload: a replay sends the statements of its capture; remove lua"),
+        ('name = "tpcc"\n', "workload: a replay sends the statements of its capture; remove name"),
+        ('captured = "capture.json"\n', "workload: a replay sends the statements of its capture; remove captured"),
+        ("variables = { a = 1 }\n", "workload: a replay sends the statements of its capture; remove variables"),
+        ("pace = 0\n", "workload.pace: is invalid"),
+        ('pace = "fast"\n', "workload.pace: is invalid"),
+        ("pace = true\n", "workload.pace: is invalid"),
+        ("[sweep]\nclients = 4\n", "sweep.clients: a replay has as many clients as the capture had sessions"),
+        ("[sweep]\nrate = 100\n", "sweep.rate: cannot be combined with workload.replay: a replay has the times"),
+        ('[sweep]\nprotocol = "prepared"\n', "sweep.protocol: cannot be combined with workload.replay"),
+        ("[sweep]\nvariables.a = [1]\n", "sweep.variables: cannot be combined with workload.replay"),
+        ("[[sweep.points]]\nclients = 2\n", "sweep.points: cannot be combined with workload.replay"),
+        ('[trial]\nduration = "11m"\n', "trial.duration: is longer than the capture at this pace, 10m"),
+        ('[trial]\nwarmup = "1s"\n', "trial.warmup: cannot be combined with workload.replay: a warm-up would"),
+        ("[trial]\ntransactions = 5\n", "trial.transactions: cannot be combined with workload.replay"),
+        ("[trial]\nledger = true\n", "trial.ledger: cannot be combined with workload.replay"),
+        ("[trial]\nmax_errors = 3\n", "trial.max_errors: cannot be combined with workload.replay"),
+        ('[[phase]]\nname = "a"\nduration = "5s"\n', "phase: cannot be combined with workload.replay"),
+        ('[search]\nfind = "peak"\n', "search: cannot be combined with workload.replay"),
+    ],
+)
+def test_what_a_replay_excludes_is_named(tmp_path: Path, more: str, message: str) -> None:
+    found = problems(tmp_path, more)
+    assert any(each.startswith(message) for each in found), found
+
+
+def test_several_generators_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    write_capture(tmp_path)
+    path.write_text('generators = ["10.0.0.1", "10.0.0.2"]\n' + HEAD)
+    with pytest.raises(PlanError) as caught:
+        load_plan(path)
+    assert any("one engine replays all sessions" in each.message for each in caught.value.problems)
+
+
+def test_a_pace_needs_a_replay(tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    path.write_text(
+        HEAD.replace('replay = "."', 'scripts = ["select-only"]\npace = 2')
+        + '[sweep]\nclients = 1\n[trial]\nduration = "1s"\n'
+    )
+    with pytest.raises(PlanError) as caught:
+        load_plan(path)
+    assert [each.message for each in caught.value.problems] == ["is the speed of a replay"]
+
+
+def test_a_capture_must_be_complete_and_readable(tmp_path: Path) -> None:
+    assert problems_of(tmp_path / "none") == [f"workload.replay: there is no {tmp_path / 'none' / 'capture.json'}"]
+    write_capture(tmp_path / "cut")
+    cut = tmp_path / "cut" / "capture.parquet"
+    cut.write_bytes(cut.read_bytes()[:-10])
+    assert problems_of(tmp_path / "cut") == [f"workload.replay: {cut} is cut off or not a Parquet file"]
+    cut.unlink()
+    assert problems_of(tmp_path / "cut") == [
+        f"workload.replay: {tmp_path / 'cut'} is incomplete: it has no capture.parquet"
+    ]
+    (tmp_path / "cut" / "capture.json").write_text('{"format": 1')
+    assert "is damaged" in problems_of(tmp_path / "cut")[0]
+    write_capture(tmp_path / "views", source="pg_stat_statements")
+    assert "which has no single statements to replay" in problems_of(tmp_path / "views")[0]
+    write_capture(tmp_path / "newer", format=2)
+    assert "is of format 2" in problems_of(tmp_path / "newer")[0]
+    write_capture(tmp_path / "empty", rows=(), calls=0, most_sessions=0)
+    assert "has no statements" in problems_of(tmp_path / "empty")[0]
+
+
+def problems_of(folder: Path) -> list[str]:
+    folder.mkdir(exist_ok=True)
+    path = folder / "plan.toml"
+    path.write_text(HEAD)
+    with pytest.raises(PlanError) as caught:
+        load_plan(path)
+    return [f"{each.path}: {each.message}" for each in caught.value.problems]
+
+
+def test_a_load_may_be_compared_with_a_capture(tmp_path: Path) -> None:
+    write_capture(tmp_path)
+    path = tmp_path / "plan.toml"
+    rest = '[sweep]\nclients = 1\n[trial]\nduration = "1s"\n'
+    path.write_text(HEAD.replace('replay = "."', 'scripts = ["select-only"]\ncaptured = "capture.json"') + rest)
+    assert load_plan(path).plan.workload.capture == "capture.json"
+    path.write_text(HEAD.replace('replay = "."', 'scripts = ["select-only"]\ncaptured = "other.json"') + rest)
+    with pytest.raises(PlanError) as caught:
+        load_plan(path)
+    assert [each.message for each in caught.value.problems] == [f"there is no {tmp_path / 'other.json'}"]
