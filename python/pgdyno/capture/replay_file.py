@@ -160,15 +160,7 @@ def _session_lines(
             before_us = at_us
             if kind in ("connect", "disconnect"):
                 continue
-            line: _Line = {"at_us": at_us}
-            known = shared.get((text, of))
-            line |= {"of": of, "sql": text} if known is None else {"text": known}
-            if kind == "extended":
-                line |= {"name": name} if name else {}
-                line["params"] = parameters or []
-            line |= {
-                key: value for key, value in (("us", us), ("error", sqlstate), ("rows", affected)) if value is not None
-            }
+            line = _statement_line(shared, at_us, us, kind, of, text, name, parameters, sqlstate, affected)
             if transaction is not None and transaction == block:
                 line["block"] = True
             block = transaction
@@ -177,3 +169,25 @@ def _session_lines(
         at_rows(rows)
     if session is not None:
         yield {"end": int(bounds["last"][place])}
+
+
+def _statement_line(
+    shared: dict[_Text, int],
+    at_us: int,
+    us: int | None,
+    kind: str,
+    of: int,
+    text: str,
+    name: str | None,
+    parameters: list[str | None] | None,
+    sqlstate: str | None,
+    rows: int | None,
+) -> _Line:
+    known = shared.get((text, of))
+    line: _Line = {"at_us": at_us}
+    line |= {"of": of, "sql": text} if known is None else {"text": known}
+    if kind == "extended":
+        line |= {"name": name} if name else {}
+        line["params"] = parameters or []
+    reported = (("us", us), ("error", sqlstate), ("rows", rows))
+    return line | {key: value for key, value in reported if value is not None}
