@@ -88,7 +88,7 @@ _JOINED = f"""
 """
 _STORE = f"""
 INSERT INTO event_log
-SELECT ({{file}} << {FILE_BITS}) + line, logged_us, key, pid, started, process_number, database, kind, us, name,
+SELECT ({{file}}::BIGINT << {FILE_BITS}) + line, logged_us, key, pid, started, process_number, database, kind, us, name,
        CASE WHEN form IS NOT NULL THEN template END, {{sql}}, {{parameters}}, sqlstate, lock_us, rows, {{reason}}
 FROM statement {{joins}}
 """
