@@ -29,7 +29,7 @@ def prices_of(manifest: Manifest) -> PriceList | None:
 class Price(BaseModel):
     """The cost of a target's throughput at one point."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     total: float
     """Over the whole period."""

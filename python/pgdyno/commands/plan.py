@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from rich.table import Table
-
 from pgdyno.commands.support.expected_noise import (
     ExpectedNoise,
     expected_noise,
@@ -153,6 +151,9 @@ def schema() -> None:
 
 def list_catalogue() -> None:
     """Prints the plans in the catalogue."""
+    # plans are checked more often than listed, and need no tables
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False, show_header=True, header_style="bold")
     table.add_column("plan", no_wrap=True)
     table.add_column("what it measures")

@@ -52,7 +52,7 @@ WORDS = frozenset({"target", "workload", "protocol", "connections", "checkpoints
 class _About(BaseModel):
     """Base: immutable; refuses unknown keys."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
 
 class Price(_About):

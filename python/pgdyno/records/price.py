@@ -50,7 +50,7 @@ def _limit(text: str) -> str:
 class _Part(BaseModel):
     """Base: immutable; refuses unknown keys."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     amount: float = Field(ge=0)
     """Per unit, in the file's currency."""
@@ -82,7 +82,7 @@ class Monthly(_Part):
 class Costs(BaseModel):
     """All costs of one target."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     purchase: tuple[Purchase, ...] = ()
     subscription: tuple[Subscription, ...] = ()
@@ -102,7 +102,7 @@ class Costs(BaseModel):
 class PriceList(BaseModel):
     """A price file: the costs of each target, the period, the date, and exclusions."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     currency: str
     date: date

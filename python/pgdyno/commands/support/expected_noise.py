@@ -13,7 +13,7 @@ from pgdyno.plan import Plan
 from pgdyno.plan.checks.question import compares_arms
 from pgdyno.plan.workload import trial_s
 from pgdyno.records import Host, Manifest
-from pgdyno.store import RunFolder, load_run, newest_first
+from pgdyno.store import RunFolder, newest_first
 from pgdyno.units import counted, format_duration
 
 if TYPE_CHECKING:
@@ -47,8 +47,9 @@ def expected_noise(plan: Plan, runs: Path) -> ExpectedNoise | None:
             folder = RunFolder.open(path)
             if not _is_like(folder.manifest, plan, here):
                 continue
-            # numpy: a first plan is checked without it
+            # numpy and DuckDB: a first plan is checked without them
             from pgdyno.analyse.noise_grade import grade_like
+            from pgdyno.store import load_run
 
             grade = grade_like(load_run(folder), repeats, compares=compares)
         except PgdynoError:

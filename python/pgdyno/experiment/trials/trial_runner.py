@@ -46,9 +46,10 @@ from pgdyno.records import (
     TrialRecord,
     WayRecord,
 )
-from pgdyno.run import HookError, Interval, TrialResult, phases_toml, run_trial
+from pgdyno.run import HookError, Interval, TrialResult, phases_toml
 from pgdyno.run.engine import trial_options
 from pgdyno.run.process import Event, among
+from pgdyno.run.run_trial import run_trial
 from pgdyno.run.silent_server import Vigil
 from pgdyno.store import TrialWriter
 from pgdyno.targets import Server
