@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import signal
@@ -18,8 +19,12 @@ from playwright.sync_api import Browser, Dialog, Page, expect
 
 from pgdyno.errors import ExitCode
 from pgdyno.live.app import Access, make_app
+from pgdyno.live.run_journal import JournalView
 from pgdyno.live.server.web_server import Address, config_of, url_of
 from pgdyno.report.charts.svg import FONT_SIZE
+from pgdyno.report.run_events import GridTrial, Looked, RunBegan
+from pgdyno.report.terminal.progress import QuietView
+from pgdyno.store import RunFolder
 from pgdyno.targets import Home
 from tests.browser.conftest import serious
 from tests.forked import PGDYNO
@@ -27,6 +32,7 @@ from tests.postgres.conftest import fresh_home, home, installed, scratch, warm_h
 from tests.postgres.live_run import PATIENCE_S, PLAN, live_run, servers_beside
 from tests.postgres.runs import environment
 from tests.unit.archive_sample import run_of
+from tests.unit.store_sample import sample_manifest
 
 __all__ = ["fresh_home", "home", "installed", "scratch", "warm_home"]
 
@@ -196,3 +202,23 @@ def test_the_archive_behind_a_token(browser: Browser, tmp_path: Path, monkeypatc
         expect(page.locator(".cue")).to_have_text("More columns: scroll right")
         page.set_viewport_size({"width": 1280, "height": 900})
         expect(page.locator(".cue")).to_have_count(0)
+
+
+def test_the_interval_of_a_comparison_has_axes(browser: Browser, tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, sample_manifest())
+    with (folder.path / ".lock").open("w") as lock, JournalView(QuietView()) as view:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        view.event(RunBegan(folder.path, [GridTrial(1, "0001-a-c2", "a", 2)]))
+        for pairs in range(6, 10):
+            half = 0.3 / pairs
+            view.event(Looked("b", "a", NAME, "throughput", pairs, 20, 0.05, 0.05 - half, 0.05 + half, 0.02, None))
+        with served(tmp_path, Access("the-token")) as url, looked_at(browser, 400) as page:
+            page.goto(f"{url}/enter#the-token")
+            expect(page.locator("h1")).to_have_text("1 run")
+            page.goto(f"{url}/live/{folder.name}")
+            expect(page.locator(".look")).to_be_visible()
+            # the last half of the looks fits: 5 % and 0.3 / 8 around it
+            assert page.locator(".look-y span").all_text_contents() == ["+8.8 %", "0", "\u22128.8 %"]
+            assert page.locator(".look-x span").all_text_contents() == ["6 pairs", "20 pairs"]
+            expect(page.locator("#looks")).to_contain_text("Grey: differences within ±2 %, which count as none.")
+            seen_in_both_lights(page)

@@ -127,17 +127,30 @@
     words.textContent = `${of.arm} vs ${of.base} at ${of.point}: ${percent(last.change)} ${of.metric} (${percent(last.low)} to ${percent(last.high)}), ${last.pairs} of at most ${of.most} pairs${of.verdict ? `: ${of.verdict}` : ", not decided yet"}`;
     // the first intervals are wide: an axis from them would hide the later ones
     const reach = Math.max(3 * of.margin, ...of.looks.slice(-Math.ceil(of.looks.length / 2)).flatMap((each) => [Math.abs(each.low), Math.abs(each.high)]));
-    const x = (pairs) => 100 * pairs / of.most, y = (ratio) => 50 - 48 * Math.max(-1, Math.min(1, ratio / reach));
+    const least = of.looks[0].pairs;
+    const x = (pairs) => of.most > least ? 100 * (pairs - least) / (of.most - least) : 50, y = (ratio) => 50 - 48 * Math.max(-1, Math.min(1, ratio / reach));
     const corners = [...of.looks.map((each) => [each.pairs, each.high]), ...of.looks.slice().reverse().map((each) => [each.pairs, each.low])];
     const path = (points) => points.map(([pairs, ratio]) => `${x(pairs)},${y(ratio)}`).join(" ");
     const picture = drawn("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none", class: "look", role: "img", "aria-label": words.textContent });
     picture.append(
       drawn("rect", { x: 0, width: 100, y: y(of.margin), height: y(-of.margin) - y(of.margin), class: "margin" }),
+      drawn("line", { x1: 0, x2: 100, y1: y(0), y2: y(0), class: "zero" }),
       drawn("polygon", { points: path(corners), class: "band" }),
       drawn("polyline", { points: path(of.looks.map((each) => [each.pairs, each.change])), class: "middle" }),
       drawn("line", { x1: x(last.pairs), x2: x(last.pairs), y1: y(last.low), y2: y(last.high), class: "middle" }),
     );
-    box.append(words, picture);
+    const plot = document.createElement("div"), margin = document.createElement("p");
+    plot.className = "look-plot";
+    plot.append(labels("look-y", [percent(reach), "0", percent(-reach)]), picture, labels("look-x", [`${least} pairs`, `${of.most} pairs`]));
+    margin.className = "about small";
+    margin.textContent = `Grey: differences within ±${figure(100 * of.margin, 2)} %, which count as none.`;
+    box.append(words, plot, margin);
+    return box;
+  }
+  function labels(kind, texts) {
+    const box = document.createElement("div");
+    box.className = kind;
+    box.append(...texts.map((text) => { const each = document.createElement("span"); each.textContent = text; return each; }));
     return box;
   }
   function drawn(kind, attributes) {
