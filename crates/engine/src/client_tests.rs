@@ -103,6 +103,7 @@ mod pacing;
 mod preparing;
 mod reconnect;
 mod shutdown;
+mod steps;
 
 fn twice(script: &str, mode: QueryMode) -> Spec {
     spec(

@@ -194,11 +194,18 @@ impl Client {
             "client {} got an error in command {number} (SQL) of script {}; {error}",
             self.id, self.transaction.script
         );
-        self.session.set_error(Some(error));
-        let consequence = Consequence::Failed;
-        let note = self.error_note(String::new(), vec![line], consequence, now, shared);
-        shared.notes.push(note);
-        self.session.take_error();
+        let has_failed = self
+            .transaction
+            .driver()
+            .is_some_and(|driver| driver.failed.is_some());
+        // what the server refuses because of the first error needs no report of its own
+        if !(has_failed && error.sqlstate() == SqlState::IN_FAILED_SQL_TRANSACTION) {
+            self.session.set_error(Some(error));
+            let consequence = Consequence::Failed;
+            let note = self.error_note(String::new(), vec![line], consequence, now, shared);
+            shared.notes.push(note);
+            self.session.take_error();
+        }
         if let Some(driver) = self.transaction.driver_mut() {
             driver.failed.get_or_insert(ending);
         }
