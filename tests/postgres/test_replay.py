@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from pgdyno.targets import Server
@@ -229,7 +227,7 @@ def test_an_interrupted_replay_leaves_no_statement_running(table: Server, tmp_pa
         sample.session(0, S, simple(0, "BEGIN"), simple(0, "SELECT pg_sleep(1800)", block=True), simple(1, "COMMIT"))
     sample.session(500 * S, 600 * S, simple(500 * S, "SELECT 1"))
     file, events = sample.write(tmp_path / "replay.jsonl"), tmp_path / "events.jsonl"
-    with closing(psycopg.connect(table.dsn, autocommit=True)) as observer:
+    with table.connect() as observer:
         load = Load(table.environment(), observer, f"--replay={file}", f"--events={events}", f"--io={io}")
         load.await_active(3)
         load.stop(signal.SIGINT)
@@ -305,7 +303,7 @@ def test_a_file_that_is_not_complete_is_refused_before_the_load(server: Server, 
     path = sample.write(tmp_path / "whole.jsonl")
     for text, message in [
         ("", f"{path}: the file is empty"),
-        (path.read_text()[:-12], f"{path}:5: the file ends in the midst of session 0"),
+        (path.read_text()[:-12], f"{path}:6: the file ends in the midst of session 0"),
         (path.read_text().replace('"version": 1', '"version": 9'), f"{path}:1: version 9 of the format"),
     ]:
         path.write_text(text)
