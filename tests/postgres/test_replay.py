@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from pgdyno.targets import Server
-from tests.postgres.replay_sample import Sample, prepared, replay, simple
+from tests.postgres.replay_sample import Sample, Statement, prepared, replay, simple
 from tests.postgres.test_abandoned_statements import Load
 from tests.postgres.test_pgdrive import value
 
@@ -118,7 +118,7 @@ def test_errors_end_nothing_and_are_compared_with_the_capture(table: Server, tmp
 
 
 @pytest.mark.parametrize("make", [simple, prepared])
-def test_copy_gets_the_captured_rows_or_none(table: Server, tmp_path: Path, make: type[simple]) -> None:
+def test_copy_gets_the_captured_rows_or_none(table: Server, tmp_path: Path, make: Callable[..., Statement]) -> None:
     copy = "COPY replayed (session, n) FROM STDIN"
     rows = [f"1\t{n}" for n in range(1000)]
     sample = Sample()

@@ -102,7 +102,7 @@ pub enum Sessions {
     Kept,
     /// For one transaction.
     PerTransaction,
-    /// As long as the client's driver says.
+    /// As long as the client's driver says. The number of workers is fixed then.
     Driven,
 }
 

@@ -33,7 +33,7 @@ pub struct SessionDriver {
     /// When the current statement was sent, and whether its answer is awaited.
     sent_at: Nanos,
     awaits: bool,
-    /// When the answer before it was complete, or the session was opened.
+    /// When the answer before it was complete; 0 for the first of a session.
     free_at: Nanos,
     /// The longest wait for the current answer.
     patience: Nanos,
@@ -89,7 +89,7 @@ impl Driver for SessionDriver {
                 Stage::Opening if is_connected => {
                     session.stage = Stage::Open;
                     session.opened_at = now;
-                    self.free_at = now;
+                    self.free_at = 0;
                     self.tally().sessions_begun += 1;
                 }
                 Stage::Opening => {

@@ -74,7 +74,7 @@ pub(super) fn pace(text: &str) -> Result<Pace, Failure> {
         return Ok(Pace::Max);
     }
     match text.parse::<f64>() {
-        Ok(factor) if factor >= 1.0 / MOST && factor <= MOST => Ok(Pace::Factor(factor)),
+        Ok(factor) if (1.0 / MOST..=MOST).contains(&factor) => Ok(Pace::Factor(factor)),
         _ => Err(
             Failure::new(format!("invalid argument of --pace: \"{text}\"")).hint(
                 "Give a factor, such as 2 for twice as fast as captured, or \"max\" for no pauses.",

@@ -94,8 +94,8 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     .not_in_replays("the file has its own statements"),
     row(
         "replay",
-        "replay a captured load: the sessions of a replay file,\n\
-         at their times",
+        "replay a captured load: the sessions of a replay\n\
+         file, at their times",
     )
     .takes("FILE")
     .text(|given| &mut given.replay.path)
