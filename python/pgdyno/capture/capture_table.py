@@ -14,9 +14,10 @@ from pgdyno.capture.left_out import Losses
 from pgdyno.capture.log_statements import Templates
 from pgdyno.capture.parser import ParsedText, parse
 from pgdyno.capture.sessions import EARLY_US
-from pgdyno.errors import StoreError
+from pgdyno.errors import UsageError
 from pgdyno.records.capture import Capture, Source, StatementClass, Values
 from pgdyno.store.parquet import quoted
+from pgdyno.units import counted
 
 _AT_ONCE = 1000
 _GROUP_BYTES, _GROUP_ROWS = 16 << 20, 122_880
@@ -62,12 +63,12 @@ WINDOW upto AS (PARTITION BY session ORDER BY place ROWS UNBOUNDED PRECEDING),
 _NO_BEGIN = "SELECT count(*), min(place) FROM in_block WHERE has_no_begin"
 _NUMBERED = """
 CREATE TABLE session_number AS
-SELECT session, row_number() OVER (ORDER BY connected, session) - 1 AS number, connected, ended
+SELECT session, row_number() OVER (ORDER BY connected, first_place) - 1 AS number, connected, ended
 FROM (
-    SELECT session, greatest(least(coalesce(connected, started, first), first, coalesce(ended, first)),
+    SELECT session, first_place, greatest(least(coalesce(connected, started, first), first, coalesce(ended, first)),
                              getvariable('began')) AS connected,
            greatest(coalesce(ended, last), last, getvariable('began')) AS ended
-    FROM (SELECT session, connected, started, coalesce(ended, last_at) AS ended, first_at FROM log_session
+    FROM (SELECT session, first_place, connected, started, coalesce(ended, last_at) AS ended, first_at FROM log_session
           WHERE {chosen} AND (statements > 0 OR connected IS NOT NULL))
     LEFT JOIN (SELECT session, min(began) AS first, max(began + coalesce(us, 0)) AS last FROM in_block
                WHERE reason IS NULL GROUP BY session) USING (session)
@@ -137,7 +138,7 @@ FROM output
 """
 _MOST = """
 SELECT max(open) FROM (
-    SELECT sum(CASE kind WHEN 'connect' THEN 1 ELSE -1 END) OVER (ORDER BY at_us, kind DESC ROWS UNBOUNDED PRECEDING)
+    SELECT sum(CASE kind WHEN 'connect' THEN 1 ELSE -1 END) OVER (ORDER BY at_us, kind ROWS UNBOUNDED PRECEDING)
         AS open
     FROM output WHERE kind IN ('connect', 'disconnect')
 )
@@ -158,7 +159,7 @@ def write_table(
 ) -> Capture:
     """Writes the statements of `captured` to `path`, and returns what they are.
 
-    Raises StoreError if there are none.
+    Raises UsageError if there are none.
     """
     began = _one(connection, "SELECT min(logged_us) FROM stream")[0]
     connection.execute("SET VARIABLE began = $1", [began])
@@ -257,14 +258,14 @@ def _numbered_by_calls(connection: duckdb.DuckDBPyConnection, parsed: list[Parse
     return classes
 
 
-def _nothing(connection: duckdb.DuckDBPyConnection) -> StoreError:
+def _nothing(connection: duckdb.DuckDBPyConnection) -> UsageError:
     durations = _one(connection, "SELECT count(*) FROM stream WHERE kind = 'duration'")[0]
     if durations:
-        return StoreError(
-            f"the log has {durations:,} times of statements without their texts: log_duration does not log these",
+        return UsageError(
+            f"the log has {counted(durations, 'time of a statement without its text', 'times without statements')}",
             hint="capture again with log_min_duration_statement = 0 and log_duration = off",
         )
-    return StoreError(
+    return UsageError(
         "the log has no statement that can be replayed",
         hint="set log_min_duration_statement = 0 and lc_messages = 'C' on the server, and capture again",
     )

@@ -8,6 +8,7 @@ import duckdb
 
 from pgdyno.capture.log_files import NEWLINE, PART, RETURN, Block, LogFile, LogFormat
 from pgdyno.capture.log_prefix import MOST_HEADER
+from pgdyno.records.capture import UNKNOWN_SQLSTATE
 from pgdyno.store.parquet import quoted
 
 _CSV_COLUMNS = (
@@ -21,8 +22,6 @@ _JSON_KEYS = {
     "vxid": "vxid", "severity": "error_severity", "sqlstate": "state_code", "message": "message", "detail": "detail",
     "query": "statement", "backend": "backend_type", "leader": "leader_pid",
 }  # fmt: skip
-UNKNOWN_SQLSTATE = "?????"
-"""Of an error in a log that does not say which."""
 _ZONES_H = {
     "UTC": 0, "GMT": 0, "Z": 0, "WET": 0, "BST": 1, "IST": 5.5, "WEST": 1, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3,
     "MSK": 3, "SAST": 2, "PKT": 5, "HKT": 8, "SGT": 8, "JST": 9, "KST": 9, "AWST": 8, "ACST": 9.5, "AEST": 10,
@@ -134,6 +133,6 @@ def _epoch_us(stamp: str) -> str:
     return f"""
         CASE WHEN {stamp}[5] = '-' THEN
             epoch_us(TRY_CAST(CASE WHEN {stamp}[20] = '.' THEN {stamp}[:23] ELSE {stamp}[:19] END AS TIMESTAMP))
-            - (CASE {zone} {known} ELSE {numeric} END) * 1000000
+            - (CASE {zone} {known} ELSE {numeric} END)::BIGINT * 1000000
         ELSE round(TRY_CAST({stamp} AS DOUBLE) * 1e6)::BIGINT END
     """

@@ -7,6 +7,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -27,8 +28,8 @@ PLACE_MARK = "\x1f"
 NEWLINE, PART, RETURN = "\x01", "\x02", "\x03"
 """Stand for a newline within an entry, the beginning of another part of it, and a carriage return."""
 
-_STAMP = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
-_CSV_START = rf'{_STAMP}\.\d{{3}} [^ ,"\n]{{1,40}},(?:"(?:[^"]|"")*")?,(?:"(?:[^"]|"")*")?,\d*,'
+_TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}"
+_CSV_START = rf'{_TIME} [^ ,"\n]{{1,40}},(?:"(?:[^"]|"")*")?,(?:"(?:[^"]|"")*")?,\d*,'
 _JSON_START = r'\{"timestamp":'
 
 
@@ -96,15 +97,15 @@ def log_files(paths: Sequence[Path], prefix: str | None) -> list[LogFile]:
 
 
 def _recognised(path: Path, given: LinePrefix | None) -> LogFile | None:
-    with open_log(path) as file, storing("read", path):
+    with storing("read", path), open_log(path) as (file, _):
         head = file.read(_HEAD_BYTES).decode("utf-8", "replace").replace("\0", "")
     size = path.stat().st_size
     if not head.strip():
         return None
-    csv_start = re.search(rf"^({_STAMP}){_CSV_START.removeprefix(_STAMP)}", head, re.MULTILINE)
+    csv_start = re.search(f"^({_TIME}){_CSV_START.removeprefix(_TIME)}", head, re.MULTILINE)
     if csv_start:
         return LogFile(path, size, LogFormat.CSV, None, csv_start[1])
-    json_start = re.search(rf'^{_JSON_START}"({_STAMP})', head, re.MULTILINE)
+    json_start = re.search(rf'^{_JSON_START}"({_TIME})', head, re.MULTILINE)
     if json_start:
         return LogFile(path, size, LogFormat.JSON, None, json_start[1])
     prefix = given or recognised(head)
@@ -127,18 +128,21 @@ def _unknown(path: Path, head: str, given: LinePrefix | None) -> UsageError:
     )
 
 
-def open_log(path: Path) -> BinaryIO:
-    """Opens a log, and decompresses it if its name ends in .gz. Raises UsageError unless it is a file; StoreError."""
-    with storing("read", path):
-        # opening a pipe would wait for its writer
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+@contextmanager
+def open_log(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """Opens a log: its content, which is decompressed if its name ends in .gz, and the file itself.
+
+    Raises UsageError unless it is a file, OSError.
+    """
+    # opening a pipe would wait for its writer
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         kind = "a folder" if path.is_dir() else "not a file"
         hint = f"name its files: {path}/*.csv" if path.is_dir() else "copy its content to a file first"
         raise UsageError(f"cannot read {path}: it is {kind}", hint=hint)
-    file = open(handle, "rb")  # noqa: PTH123, SIM115 - of what is open already; the caller closes it
-    return cast("BinaryIO", gzip.GzipFile(fileobj=file)) if path.suffix == ".gz" else file
+    with open(handle, "rb") as file:  # noqa: PTH123 - of what is open already
+        yield (cast("BinaryIO", gzip.GzipFile(fileobj=file)) if path.suffix == ".gz" else file), file
 
 
 # ---- their entries ----
@@ -146,11 +150,10 @@ def open_log(path: Path) -> BinaryIO:
 
 def blocks(log: LogFile, losses: Losses) -> Iterator[Block]:
     """Yields the entries of `log`; what cannot be read is added to `losses`. Raises StoreError."""
-    with open_log(log.path) as file, storing("read", log.path):
+    with storing("read", log.path), open_log(log.path) as (file, raw):
         for line, data, is_rest in _runs(file, re.compile(log.start.encode()), log, losses):
             text = _decoded(data, log, line, losses)
             entries = _entries(text, log, line, is_rest, losses)
-            raw = getattr(file, "fileobj", None) or file
             yield Block("\n".join(entries), len(entries), line, raw.tell())
 
 

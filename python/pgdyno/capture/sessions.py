@@ -6,6 +6,7 @@ import duckdb
 
 from pgdyno.capture.left_out import FILE_BITS
 from pgdyno.errors import StoreError, UsageError
+from pgdyno.units import counted
 
 STEP_BACK_US = 5_000_000
 """A log whose times go back by more has a clock that was set; lines of several processes are out of order by less."""
@@ -158,7 +159,7 @@ def choose_database(connection: duckdb.DuckDBPyConnection, wanted: str | None) -
     if wanted is not None and names and wanted not in names:
         raise UsageError(f"the log has no statement in the database {wanted}", hint=f"it has: {', '.join(names)}")
     if wanted is None and len(found) > 1:
-        listed = ", ".join(f"{name} ({count:,} statements)" for name, count in found)
+        listed = ", ".join(f"{name} ({counted(count, 'statement')})" for name, count in found)
         raise UsageError(f"the log has statements in several databases: {listed}", hint="choose one with --database")
     return wanted or (names[0] if names else None)
 

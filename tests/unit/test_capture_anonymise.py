@@ -1,0 +1,142 @@
+"""The anonymiser: equal length, equal kind, distinct values, and nothing of the original."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+import uuid
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgdyno.capture.anonymise import Anonymiser
+
+ANY = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+ONE = Anonymiser(b"a key of a test!")
+
+
+@given(ANY)
+def test_a_value_keeps_its_length_in_characters_and_bytes(text: str) -> None:
+    found = ONE.value(text)
+    if not text.startswith(("{", "[")):
+        assert len(found) == len(text)
+        assert len(found.encode()) == len(text.encode())
+
+
+@given(ANY, ANY)
+def test_different_values_stay_different_and_equal_ones_equal(one: str, other: str) -> None:
+    assert (ONE.value(one) == ONE.value(other)) == (one == other) or "\\x" in one.lower() + other.lower()
+
+
+@given(st.text("abc", min_size=1, max_size=3), st.text("abc", min_size=1, max_size=3))
+def test_short_values_never_collide(one: str, other: str) -> None:
+    assert (ONE.value(one) == ONE.value(other)) == (one == other)
+
+
+@given(st.from_regex(r"[a-z]{4,8} [A-Z][a-z]{6,12}@[a-z]{8}\.[a-z]{3}", fullmatch=True))
+def test_nothing_of_a_text_remains_but_its_form(text: str) -> None:
+    found = ONE.value(text)
+    assert re.sub("[a-z]", "a", re.sub("[A-Z]", "A", found)) == re.sub("[a-z]", "a", re.sub("[A-Z]", "A", text))
+    for word in re.findall(r"[A-Za-z]{6,}", text):
+        assert word not in found
+
+
+@given(st.from_regex(r"[Ѐ-ӿ一-鿿가-힣é]{6,20}", fullmatch=True))
+def test_letters_beyond_ascii_are_replaced_too(text: str) -> None:
+    assert ONE.value(text) != text
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "", "0", "42", "-17", "3.25", "1e6", "t", "false", "TRUE", "2026-11-23", "2026-11-23 18:00:01.5+01",
+        "2026-11-23T18:00:01Z", "18:30", "3 days", "1 mon 2 days 03:04:05", "infinity", "NaN", "day", "UTC",
+        "{1,2,NULL}", "[1,10)", '["2026-01-01","2026-02-01")', "%", "%_%", "...",
+    ],
+)  # fmt: skip
+def test_numbers_booleans_dates_and_punctuation_stay(value: str) -> None:
+    assert ONE.value(value) == value
+
+
+@given(st.uuids())
+def test_a_uuid_becomes_a_uuid(value: uuid.UUID) -> None:
+    found = ONE.value(str(value))
+    assert uuid.UUID(found) != value
+    assert ONE.value(str(value).upper()) == found
+
+
+@given(st.ip_addresses(v=4))
+def test_an_address_becomes_an_address(value: ipaddress.IPv4Address) -> None:
+    assert str(ipaddress.ip_address(ONE.value(str(value)))) == ONE.value(str(value))
+
+
+@given(st.integers(10**9, 2**63 - 1))
+def test_a_large_number_fits_into_the_same_type(value: int) -> None:
+    found = int(ONE.value(str(value)))
+    assert len(str(found)) == len(str(value))
+    assert (found < 2**31) == (value < 2**31)
+    assert found < 2**63
+
+
+@given(st.text("0123456789", min_size=10, max_size=30))
+def test_digits_stay_digits(value: str) -> None:
+    assert re.fullmatch(r"\d+", ONE.value("0" + value))
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-1000, 1000) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def _shape(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _shape(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_shape(each) for each in value]
+    return len(value) if isinstance(value, str) and value[:1] not in ("{", "[") else type(value)
+
+
+@given(st.dictionaries(st.text(max_size=5), VALUES, max_size=3))
+def test_json_keeps_its_keys_and_numbers_and_stays_json(value: dict[str, object]) -> None:
+    found = json.loads(ONE.value(json.dumps(value)))
+    assert _shape(found) == _shape(value)
+    assert json.loads(ONE.value('{"name": "Erika Mustermann", "age": 42}'))["age"] == 42
+    assert "Erika" not in ONE.value('{"name": "Erika Mustermann", "age": 42}')
+
+
+@given(ANY)
+def test_a_literal_stays_a_literal(text: str) -> None:
+    literal = "'" + text.replace("'", "''") + "'"
+    found = ONE.literal(literal)
+    assert re.fullmatch(r"'(?:[^']|'')*'", found)
+    assert found[1:-1].replace("''", "'") == ONE.value(text)
+
+
+@pytest.mark.parametrize(
+    ("literal", "pattern"),
+    [
+        (r"E'caf\u00e9\n\'x\''", r"E'(?:[^'\\]|''|\\\\)*'"),
+        (r"e'\x41\101\\'", r"e'[^'\\]{2}\\\\'"),
+        ("B'0101'", "B'0101'"),
+        ("X'1FAB'", "X'[0-9a-f]{4}'"),
+        ("N'name'", "N'[a-z]{4}'"),
+        (r"U&'d\0061t\+000061'", r"U&'\w{4}'"),
+        (r"'\xdeadbeef'", r"'\\x[0-9a-f]{8}'"),
+    ],
+)
+def test_other_forms_of_literals_stay_what_they_are(literal: str, pattern: str) -> None:
+    found = ONE.literal(literal)
+    assert re.fullmatch(pattern, found), found
+    assert found == literal or literal[0] != "B"
+
+
+def test_a_key_is_drawn_for_each_capture() -> None:
+    assert Anonymiser().value("Erika Mustermann") != Anonymiser().value("Erika Mustermann")
+
+
+def test_a_pattern_of_like_keeps_its_wildcards() -> None:
+    assert re.fullmatch(r"%[a-z]{4}\\_[a-z]{3}_%", ONE.value(r"%abcd\_efg_%"))
