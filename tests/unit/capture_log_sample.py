@@ -147,7 +147,7 @@ def captured(folder: Path, *logs: str | bytes, options: Options = KEPT, suffix: 
 
 
 def rows_of(folder: Path) -> list[dict[str, Any]]:
-    table = duckdb.sql(f"SELECT * FROM read_parquet('{folder / STATEMENTS_FILE}')")
+    table = duckdb.read_parquet(str(folder / STATEMENTS_FILE))
     return [dict(zip(table.columns, row, strict=True)) for row in table.fetchall()]
 
 

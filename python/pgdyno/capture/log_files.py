@@ -6,6 +6,7 @@ import gzip
 import os
 import re
 import stat
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ BLOCK_BYTES = 8 << 20
 """Read at once."""
 LONGEST_BYTES = 16 << 20
 """An entry that is longer is left out: each may be in memory several times."""
-_HEAD_BYTES = 1 << 20
+_HEAD_BYTES, _PIECE_BYTES = 1 << 20, 1 << 16
 PLACE_MARK = "\x1f"
 """Between the line's number and the entry in the files that DuckDB reads; logs do not use it."""
 NEWLINE, PART, RETURN = "\x01", "\x02", "\x03"
@@ -31,6 +32,10 @@ NEWLINE, PART, RETURN = "\x01", "\x02", "\x03"
 _TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}"
 _CSV_START = rf'{_TIME} [^ ,"\n]{{1,40}},(?:"(?:[^"]|"")*")?,(?:"(?:[^"]|"")*")?,\d*,'
 _JSON_START = r'\{"timestamp":'
+
+
+_CUT_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
+"""What reading a compressed file raises that was cut or damaged."""
 
 
 class LogFormat(StrEnum):
@@ -98,7 +103,7 @@ def log_files(paths: Sequence[Path], prefix: str | None) -> list[LogFile]:
 
 def _recognised(path: Path, given: LinePrefix | None) -> LogFile | None:
     with storing("read", path), open_log(path) as (file, _):
-        head = file.read(_HEAD_BYTES).decode("utf-8", "replace").replace("\0", "")
+        head = _read(file, _HEAD_BYTES)[0].decode("utf-8", "replace").replace("\0", "")
     size = path.stat().st_size
     if not head.strip():
         return None
@@ -162,7 +167,11 @@ def _runs(file: BinaryIO, start: re.Pattern[bytes], log: LogFile, losses: Losses
     an entry that was left out.
     """
     rest, line, is_rest = b"", 1, False
-    while chunk := _chunk(file, log, line, losses):
+    is_whole = True
+    while is_whole:
+        chunk, is_whole = _read(file, BLOCK_BYTES)
+        if not chunk:
+            break
         rest += chunk
         at = _last_start(rest, start)
         if at > 0:
@@ -174,17 +183,21 @@ def _runs(file: BinaryIO, start: re.Pattern[bytes], log: LogFile, losses: Losses
             # its last line may be the beginning of another entry
             end = max(rest.rfind(b"\n") + 1, len(rest) - BLOCK_BYTES)
             line, rest, is_rest = line + rest.count(b"\n", 0, end), rest[end:], True
+    if not is_whole:
+        losses.add("cut", log.path, line + rest.count(b"\n"))
     if rest:
         yield line, rest, is_rest
 
 
-def _chunk(file: BinaryIO, log: LogFile, line: int, losses: Losses) -> bytes:
+def _read(file: BinaryIO, size: int) -> tuple[bytes, bool]:
+    """Returns up to `size` bytes, and whether the file could be decompressed up to their end."""
+    data = bytearray()
     try:
-        return file.read(BLOCK_BYTES)
-    except (EOFError, gzip.BadGzipFile):
-        # a compressed file that was cut
-        losses.add("cut", log.path, line)
-        return b""
+        while len(data) < size and (part := file.read(min(size - len(data), _PIECE_BYTES))):
+            data += part
+    except _CUT_GZIP:
+        return bytes(data), False
+    return bytes(data), True
 
 
 def _last_start(data: bytes, start: re.Pattern[bytes]) -> int:

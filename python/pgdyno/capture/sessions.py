@@ -54,7 +54,7 @@ CREATE TABLE log_session AS
 SELECT session, any_value(key) AS key, any_value(pid) AS pid, max(started) AS started,
        max(process_number) FILTER (process_number IS NOT NULL) AS process_number,
        arg_max(database, place) FILTER (database IS NOT NULL) AS database,
-       min(place) AS first_place, max(place) FILTER (kind <> 'disconnect') AS last_place,
+       min(place) AS first_place,
        min(logged_us) AS first_at, max(logged_us) FILTER (kind <> 'disconnect') AS last_at,
        min(logged_us) FILTER (kind IN ('received', 'connect')) AS connected,
        max(logged_us) FILTER (kind = 'disconnect') AS ended,
@@ -63,11 +63,10 @@ FROM stream GROUP BY session
 """
 _TWO_SERVERS = """
 SELECT pid, before, first_place FROM (
-    SELECT pid, first_place, first_at, lag(last_place) OVER turn AS last_before, lag(last_at) OVER turn AS at_before,
-           lag(first_place) OVER turn AS before
-    FROM log_session WHERE {owner} IS NOT NULL AND last_place IS NOT NULL
-    WINDOW turn AS (PARTITION BY {owner} ORDER BY first_place)
-) WHERE last_before > first_place AND at_before > first_at + {overlap} ORDER BY first_place LIMIT 1
+    SELECT pid, first_place, first_at, lag(last_at) OVER turn AS at_before, lag(first_place) OVER turn AS before
+    FROM log_session WHERE {owner} IS NOT NULL AND last_at IS NOT NULL
+    WINDOW turn AS (PARTITION BY {owner} ORDER BY first_at)
+) WHERE at_before > first_at + {overlap} ORDER BY first_place LIMIT 1
 """
 
 # ---- the lines of one statement ----

@@ -1,0 +1,275 @@
+"""Logs that were cut, damaged or mixed: what is left out is counted with its place, and nothing stays behind."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import pgdyno.capture.logs
+from pgdyno.capture import log_files
+from pgdyno.capture.left_out import sentence
+from pgdyno.capture.logs import Options, capture_logs
+from pgdyno.errors import PgdynoError, StoreError, UsageError
+from tests.unit.capture_log_sample import KEPT, Entry, captured, csvlog, done, error, jsonlog, stderr
+
+THREE = [done("SELECT 1"), done("SELECT 'two\n2'"), done("SELECT 3")]
+PREFIX = "{stamp} [{pid}] {user}@{database} "
+WRITERS: dict[str, Callable[[list[Entry]], str]] = {
+    "csvlog": csvlog,
+    "jsonlog": jsonlog,
+    "stderr": lambda entries: stderr(entries, PREFIX),
+}
+formats = pytest.mark.parametrize("format_", WRITERS)
+
+
+# ---- cut ----
+
+
+@formats
+def test_a_log_that_begins_and_ends_in_the_midst_of_a_line(format_: str, tmp_path: Path) -> None:
+    log = WRITERS[format_]([done("SELECT 'first\nof\nall'"), *THREE, done("SELECT 'last'")])
+    found = captured(tmp_path, log[60 : -12 if format_ == "stderr" else -60])
+    assert found.texts[:3] == ["SELECT 1", "SELECT 'two\n2'", "SELECT 3"]
+    # the last line of a log of text looks whole
+    assert len(found.texts) == (4 if format_ == "stderr" else 3)
+    assert found.left_out["cut"] == (1 if format_ == "stderr" else 2, "1")
+
+
+@formats
+def test_half_a_line_within_a_log_loses_that_line_alone(format_: str, tmp_path: Path) -> None:
+    writer = WRITERS[format_]
+    half = writer([done("SELECT 'lost'")])[:-40]
+    found = captured(tmp_path, writer(THREE) + half + "\n" + writer([done("SELECT 4", ms=9)]))
+    assert [text for text in found.texts if "los" not in text] == [
+        "SELECT 1",
+        "SELECT 'two\n2'",
+        "SELECT 3",
+        "SELECT 4",
+    ]
+    if format_ != "stderr":
+        assert found.left_out == {"cut": (1, "5" if format_ == "csvlog" else "4")}
+
+
+def test_a_compressed_log_that_was_cut(tmp_path: Path) -> None:
+    entries = [done(f"SELECT '{os.urandom(30).hex()}'") for _ in range(2000)]
+    whole = gzip.compress(csvlog(entries).encode())
+    found = captured(tmp_path, whole[: len(whole) // 2], suffix=".gz")
+    assert 0 < found.capture.calls < 2000
+    assert found.left_out["cut"][0] >= 1
+
+
+def test_a_statement_without_its_duration_at_the_end_of_a_log(tmp_path: Path) -> None:
+    log = [Entry("statement: SELECT 1"), Entry("duration: 1.000 ms"), Entry("statement: SELECT 2")]
+    assert [row["us"] for row in captured(tmp_path, csvlog(log)).statements] == [1000, None]
+
+
+def test_a_statement_that_began_long_before_the_log_is_left_out(tmp_path: Path) -> None:
+    log = [done("SELECT 1"), done("SELECT pg_sleep(60)", 60_000, pid=5), done("SELECT 2", 900, pid=6)]
+    found = captured(tmp_path, csvlog(log))
+    assert sorted(found.texts) == ["SELECT 1", "SELECT 2"]
+    assert found.left_out == {"began-before": (1, "2")}
+
+
+# ---- damaged ----
+
+
+@formats
+def test_nul_bytes_and_other_bytes_that_are_no_text(format_: str, tmp_path: Path) -> None:
+    log = WRITERS[format_](THREE).encode()
+    first, second, rest = log.partition(b"SELECT 3")
+    found = captured(tmp_path, first.replace(b"two", b"t\0w\xffo") + b"\0\0\0".join([second, b""]) + rest)
+    assert found.texts == ["SELECT 1", "SELECT 'tw\ufffdo\n2'", "SELECT 3"]
+    assert found.left_out["not-utf8"] == (1, "2")
+    assert found.left_out["nul-bytes"][0] == 2
+
+
+@formats
+def test_lines_of_windows(format_: str, tmp_path: Path) -> None:
+    found = captured(tmp_path, WRITERS[format_]([done("SELECT 1"), done("SELECT 2")]).replace("\n", "\r\n"))
+    assert found.texts == ["SELECT 1", "SELECT 2"]
+
+
+@formats
+def test_strange_characters_in_statements(format_: str, tmp_path: Path) -> None:
+    sql = "SELECT 'a\tb\\n\x01\x02\x03\x1b\u2028\U0001f600', \"Ü\", 'c;--\u00a0'"
+    found = captured(tmp_path, WRITERS[format_]([done(sql), done("SELECT 1")]))
+    expected = sql if format_ != "stderr" else sql.translate({1: " ", 2: " ", 3: " "})
+    assert found.texts == [expected, "SELECT 1"]
+
+
+@formats
+def test_an_entry_of_many_megabytes_is_left_out_and_the_next_ones_are_not(
+    format_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_files, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(log_files, "LONGEST_BYTES", 5000)
+    entries = [
+        done("SELECT 1"),
+        done(f"SELECT '{'x' * 20_000}'"),
+        done("SELECT '" + "lines\n" * 4_000 + "'"),
+        done(f"SELECT '{'y' * 3000}'"),
+        done("SELECT 4"),
+    ]
+    found = captured(tmp_path, WRITERS[format_](entries))
+    assert found.texts == ["SELECT 1", f"SELECT '{'y' * 3000}'", "SELECT 4"]
+    assert found.left_out == {"too-long": (2, "2")}
+
+
+@formats
+def test_small_blocks_give_the_same_statements(format_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    query = "SELECT $1"
+    entries = []
+    for number in range(200):
+        value = f"Parameters: $1 = '{number}'"
+        entries += [
+            done(f"SELECT '{number}\n'", ms=number),
+            Entry(f"duration: 0.1 ms  bind <unnamed>: {query}", value, ms=number),
+            Entry(f"duration: 0.1 ms  execute <unnamed>: {query}", value, ms=number),
+        ]
+    monkeypatch.setattr(log_files, "BLOCK_BYTES", 700)
+    found = captured(tmp_path, WRITERS[format_](entries))
+    assert found.texts == [each for number in range(200) for each in (f"SELECT '{number}\n'", query)]
+    assert [row["parameters"] for row in found.statements][1::2] == [[str(number)] for number in range(200)]
+
+
+def test_lines_of_other_programs_in_a_log_of_text_are_no_part_of_statements(tmp_path: Path) -> None:
+    log = stderr([done("SELECT 1"), done("SELECT 2")], PREFIX).replace("SELECT 1\n", "SELECT 1\ncp: no space left\n")
+    assert captured(tmp_path, log).texts == ["SELECT 1", "SELECT 2"]
+
+
+def test_a_statement_that_holds_lines_of_a_log_is_one_statement_or_left_out(tmp_path: Path) -> None:
+    inner = csvlog([done("DROP TABLE users")]).replace("'", "''")
+    for number, (format_, writer) in enumerate(WRITERS.items()):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        sql = f"INSERT INTO lines VALUES ('x\n{inner}')"
+        found = captured(folder, writer([done("SELECT 1"), done(sql), done("SELECT 2")]))
+        assert found.texts in (["SELECT 1", sql, "SELECT 2"], ["SELECT 1", "SELECT 2"]), format_
+
+
+# ---- mixed ----
+
+
+def test_two_servers_in_one_log_are_an_error(tmp_path: Path) -> None:
+    mixed = [done("SELECT 1", ms=0), done("SELECT 2", started=50, ms=1000)]
+    mixed += [done("SELECT 3", ms=2500), done("SELECT 4", started=50, ms=3500)]
+    with pytest.raises(StoreError, match=r"two servers: process 100 has two sessions at once, at .*:1 and .*:2"):
+        captured(tmp_path, csvlog(mixed))
+
+
+def test_two_servers_are_known_by_their_backends_too(tmp_path: Path) -> None:
+    ours = [done(f"SELECT {number}", ms=1000 * number) for number in range(4)]
+    theirs = [done(f"SELECT {number}", pid=77, ms=1000 * number + 500) for number in range(4)]
+    with pytest.raises(StoreError, match="two servers: backend has two sessions at once") as caught:
+        captured(tmp_path, csvlog(ours), csvlog(theirs))
+    assert caught.value.hint == "capture the log of each server by itself"
+
+
+def test_a_clock_that_is_set_back_moves_nothing_back(tmp_path: Path) -> None:
+    times = [0, 60_000, 1_000, 2_000, 500, 90_000]
+    found = captured(tmp_path, csvlog([done(f"SELECT {ms}", ms=ms) for ms in times]))
+    # the step of 1.5 s is one that lines of several processes may have
+    assert [row["at_us"] // 1_000_000 for row in found.statements] == [0, 59, 59, 60, 60, 148]
+    assert found.left_out == {"clock-set-back": (1, "3")}
+
+
+def test_logs_of_two_formats_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"0\.log \(csvlog\) and .*1\.log \(jsonlog\) differ in format"):
+        captured(tmp_path, csvlog(THREE), jsonlog(THREE))
+
+
+# ---- no logs ----
+
+
+def test_an_empty_file_is_skipped_and_only_empty_files_are_an_error(tmp_path: Path) -> None:
+    assert captured(tmp_path, "", csvlog(THREE)).capture.calls == 3
+    other = tmp_path / "other"
+    other.mkdir()
+    with pytest.raises(UsageError, match=r"nothing to capture: .*0\.log is empty"):
+        captured(other, " \n")
+    assert [each.name for each in other.iterdir()] == ["0.log"]
+
+
+def test_what_is_no_log_is_an_error_with_its_place(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"0\.log:2: this is no csvlog, no jsonlog, and no log with a usual") as caught:
+        captured(tmp_path, "\nDear server,\nplease work.\n")
+    assert "--prefix" in (caught.value.hint or "")
+
+
+def test_folders_pipes_and_missing_files_are_errors(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    for path, words in (
+        (tmp_path, "it is a folder"),
+        (fifo, "it is not a file"),
+        (tmp_path / "none", "no such file"),
+        (Path("/dev/null"), "it is not a file"),
+    ):
+        with pytest.raises(PgdynoError, match=words):
+            capture_logs([path], tmp_path / "capture", Options())
+    assert not (tmp_path / "capture").exists()
+
+
+def test_a_log_without_statements_says_what_to_set(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="the log has no statement that can be replayed") as caught:
+        captured(tmp_path, csvlog([Entry("checkpoint starting: time", database="", backend="checkpointer")]))
+    assert "lc_messages = 'C'" in (caught.value.hint or "")
+
+
+# ---- nothing is left behind ----
+
+
+def test_a_capture_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **_more: object) -> None:
+        raise KeyboardInterrupt
+
+    log = tmp_path / "log"
+    log.write_text(csvlog(THREE))
+    existing = tmp_path / "existing"
+    existing.mkdir()
+    for error_, step in ((KeyboardInterrupt, "find_sessions"), (KeyboardInterrupt, "write_table")):
+        monkeypatch.setattr(pgdyno.capture.logs, step, interrupted)
+        for into in (tmp_path / "capture", existing):
+            with pytest.raises(error_):
+                capture_logs([log], into, KEPT)
+        monkeypatch.undo()
+    assert not (tmp_path / "capture").exists()
+    assert list(existing.iterdir()) == []
+
+
+def test_an_interrupt_while_reading_ends_the_threads(tmp_path: Path) -> None:
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    log = tmp_path / "log"
+    log.write_text(csvlog(THREE))
+    with pytest.raises(KeyboardInterrupt):
+        capture_logs([log], tmp_path / "capture", KEPT, interrupt)
+    assert not (tmp_path / "capture").exists()
+    assert [each.name for each in threading.enumerate() if each.name.startswith("capture")] == []
+
+
+def test_a_full_disk_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise duckdb.IOException("IO Error: Could not write file: No space left on device")
+
+    monkeypatch.setattr(pgdyno.capture.logs, "write_table", full)
+    with pytest.raises(StoreError, match="No space left on device") as caught:
+        captured(tmp_path, csvlog(THREE))
+    assert "--into" in (caught.value.hint or "")
+    assert not (tmp_path / "capture").exists()
+
+
+def test_each_reason_has_a_sentence(tmp_path: Path) -> None:
+    log = [error("x" * 10, "42601"), done("COPY t FROM STDIN"), done("SELECT 1")]
+    found = captured(tmp_path, csvlog(log))
+    assert [sentence(each.reason) for each in found.capture.left_out] == [
+        "COPY from the client: a log does not have its rows"
+    ]
+    assert sentence("of-a-later-version") == "of-a-later-version"
