@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import json
+import shutil
 import signal
 import subprocess
+import tempfile
 import threading
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from pgdyno.capture import recording as recordings
-from pgdyno.capture.recording import Recording
-from pgdyno.capture.server_check import ServerLog, check_server_log
-from pgdyno.capture.server_files import LocalFiles, SqlFiles
-from pgdyno.capture.server_log import LogCopy
-from pgdyno.capture.server_session import CapturedServer, reach_server
-from pgdyno.capture.statement_statistics import StatementStatistics
-from pgdyno.capture.wait_samples import WaitSamples
-from pgdyno.errors import ExitCode, TargetError, UsageError
+from pgdyno.capture.server.recording import Recording
+from pgdyno.capture.server.server_check import ServerLog, check_server_log
+from pgdyno.capture.server.server_files import LocalFiles, SqlFiles
+from pgdyno.capture.server.server_log import LogCopy
+from pgdyno.capture.server.server_session import CapturedServer, reach_server
+from pgdyno.capture.server.server_settings import Setting, remedy
+from pgdyno.capture.server.statement_statistics import StatementStatistics
+from pgdyno.capture.server.wait_samples import WaitSamples
+from pgdyno.errors import ExitCode, UsageError
 from pgdyno.records.capture import Ended
 from pgdyno.targets import Home, SilentProgress
 from pgdyno.targets.cluster.installation import Installation
@@ -43,18 +43,18 @@ BIG = 1 << 40
 
 
 @pytest.fixture(scope="module")
-def logging_server(installed: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnServer]:
+def logging_server(installed: Installation) -> Iterator[OwnServer]:
     """A server that logs what a capture needs; tests restore what they change."""
-    with running(installed, tmp_path_factory.mktemp("logging", numbered=True), LOGGING) as server:
+    with running(installed, LOGGING) as server:
         yield server
 
 
 @contextmanager
-def running(installation: Installation, folder: Path, configuration: str) -> Iterator[OwnServer]:
+def running(installation: Installation, configuration: str) -> Iterator[OwnServer]:
+    """Runs a server with a database `shop`."""
     # pytest's own folders are closed to the user that runs servers
-    for each in (folder, *folder.parents):
-        if each.is_relative_to("/tmp") and each != Path("/tmp"):
-            each.chmod(0o755)
+    folder = Path(tempfile.mkdtemp(prefix="pgdyno-test-", dir="/tmp"))
+    folder.chmod(0o755)
     server = OwnServer.make(installation, folder / "server")
     server.configure(configuration)
     server.start()
@@ -65,6 +65,7 @@ def running(installation: Installation, folder: Path, configuration: str) -> Ite
     finally:
         if server.is_running():
             server.stop("immediate")
+        shutil.rmtree(folder)
 
 
 def dsn(server: OwnServer, user: str = "postgres") -> str:
@@ -127,7 +128,10 @@ def until_settings(server: OwnServer, expected: dict[str, str]) -> None:
         ({"log_min_duration_statement": "250ms"}, "log_min_duration_statement = 250ms: it has slower statements only"),
         ({"log_parameter_max_length": "5"}, "log_parameter_max_length = 5B: values of parameters are cut or missing"),
         ({"log_min_messages": "panic"}, "log_min_messages = panic: it has neither statements nor errors"),
-        ({"log_destination": "stderr"}, "log_destination = stderr: log_line_prefix lacks the time (%m), session (%c) or"),
+        (
+            {"log_destination": "stderr"},
+            "log_destination = stderr: log_line_prefix lacks the time (%m), session (%c) or",
+        ),
         ({"log_destination": "syslog"}, "log_destination = syslog: the log goes elsewhere"),
         (
             {"log_destination": "stderr", "log_line_prefix": "%m [%p] %d ", "log_error_verbosity": "terse"},
@@ -152,10 +156,9 @@ def test_the_remedy_of_a_setting_makes_the_capture_possible_and_is_undone(
     apply(logging_server, to_set)
 
     def is_fit() -> bool:
-        try:
+        with suppress(UsageError):
             return bool(checked(logging_server).format)
-        except UsageError:
-            return False
+        return False
 
     wait_until(is_fit)
     apply(logging_server, to_restore)
@@ -166,8 +169,8 @@ def test_the_remedy_of_a_setting_makes_the_capture_possible_and_is_undone(
     until_settings(logging_server, good)
 
 
-def test_without_a_collector_the_remedy_restarts_the_server(installed: Installation, scratch: Path) -> None:
-    with running(installed, scratch, "") as server:
+def test_without_a_collector_the_remedy_restarts_the_server(installed: Installation) -> None:
+    with running(installed, "") as server:
         before = settings(server)
         error = refused(server)
         for each in ("logging_collector = off", "log_min_duration_statement = -1", "log_destination = stderr"):
@@ -182,9 +185,7 @@ def test_without_a_collector_the_remedy_restarts_the_server(installed: Installat
         assert settings(server) == before
 
 
-def test_a_setting_of_the_command_line_is_not_set_by_alter_system(logging_server: OwnServer) -> None:
-    from pgdyno.capture.server_settings import Setting, remedy
-
+def test_a_setting_of_the_command_line_is_not_set_by_alter_system() -> None:
     line = Setting("log_min_duration_statement", "-1", "-1", source="command line")
     to_set, to_restore = statements(remedy([(line, "0")]))
     assert to_set[0].startswith("-- log_min_duration_statement is on the server's command line")
@@ -209,12 +210,10 @@ def test_every_way_to_log_all_statements_will_do(logging_server: OwnServer, ways
         connection.execute("SELECT pg_reload_conf()")
 
     def has_file() -> bool:
-        try:
+        # the collector opens the file of another format a moment later
+        with suppress(UsageError):
             return bool(checked(logging_server).statements)
-        except UsageError as error:
-            # the collector opens the file of another format a moment later
-            assert "yet" in error.message, error.message
-            return False
+        return False
 
     wait_until(lambda: settings(logging_server) != good)
     wait_until(has_file)
@@ -246,12 +245,11 @@ def test_a_role_without_rights_gets_what_grants_them(logging_server: OwnServer, 
     assert 'the role "the reader" may not read files through SQL' in error.message
     to_set, to_restore = statements(error.hint)
     apply(logging_server, to_set)
-    log = checked(logging_server, "'the reader'")
-    copied = LogCopy(SqlFiles(reached(logging_server, "'the reader'"), log.directory, log.pattern), tmp_path / "a", BIG)
-    copied.begin()
-    with application(logging_server) as connection:
-        connection.execute("SELECT 'readable'")
-    wait_until(lambda: copied.step(last=False) and b"readable" in b"".join(map(Path.read_bytes, copied.copies)))
+    with copying(logging_server, tmp_path, user="'the reader'") as copied:
+        copied.begin()
+        with application(logging_server) as connection:
+            connection.execute("SELECT 'readable'")
+        wait_until(lambda: copied.step(last=False) and b"readable" in text(copied))
     apply(logging_server, to_restore)
     assert "may not" in refused(logging_server, "'the reader'").message
     with logging_server.connect() as connection:
@@ -261,13 +259,24 @@ def test_a_role_without_rights_gets_what_grants_them(logging_server: OwnServer, 
 # ---- reading the log ----
 
 
-def copy_of(server: OwnServer, folder: Path, most: int = BIG) -> LogCopy:
-    log = checked(server)
-    return LogCopy(SqlFiles(reached(server), log.directory, log.pattern), folder, most)
+@contextmanager
+def copying(server: OwnServer, folder: Path, most: int = BIG, user: str = "postgres") -> Iterator[LogCopy]:
+    log = checked(server, user)
+    files = SqlFiles(reached(server, user), log.directory, log.pattern)
+    try:
+        yield LogCopy(files, folder / "copies", most)
+    finally:
+        files.close()
 
 
 def text(copied: LogCopy) -> bytes:
     return b"".join(path.read_bytes() for path in copied.copies)
+
+
+def rotate(server: OwnServer) -> None:
+    before = log_of(server)
+    # the name has the second in it: another file only in another second
+    wait_until(lambda: server.value("SELECT pg_rotate_logfile()") and log_of(server) != before)
 
 
 def log_of(server: OwnServer) -> Path:
@@ -275,13 +284,13 @@ def log_of(server: OwnServer) -> Path:
 
 
 def test_the_log_read_through_sql_is_the_file(logging_server: OwnServer, tmp_path: Path) -> None:
-    with application(logging_server) as connection:
+    with application(logging_server) as connection, copying(logging_server, tmp_path) as copied:
         connection.execute("SELECT 'before'")
-        copied = copy_of(logging_server, tmp_path / "copies")
+        wait_until(lambda: b"'before'" in log_of(logging_server).read_bytes())
         copied.begin()
         file = log_of(logging_server)
         connection.execute("SELECT 'after', %s", ["x" * 9_000_000])
-        connection.execute("SELECT 'a line\nand\ttext – 日本'")
+        connection.execute("SELECT 'a line\nand\ttext, 日本'")
         wait_until(lambda: copied.step(last=False) and "日本".encode() in text(copied))
     (copy,) = copied.copies
     assert (copy.name, copy.stat().st_mode & 0o777) == (file.name, 0o600)
@@ -295,14 +304,11 @@ def test_the_log_read_through_sql_is_the_file(logging_server: OwnServer, tmp_pat
 
 
 def test_a_rotation_loses_nothing(logging_server: OwnServer, tmp_path: Path) -> None:
-    copied = copy_of(logging_server, tmp_path / "copies")
-    copied.begin()
-    with application(logging_server) as connection:
+    with application(logging_server) as connection, copying(logging_server, tmp_path) as copied:
+        copied.begin()
         for number in range(3):
             connection.execute(f"SELECT 'statement {number}'".encode())
-            before = log_of(logging_server)
-            # the name has the second in it: another file only in another second
-            wait_until(lambda: logging_server.value("SELECT pg_rotate_logfile()") and log_of(logging_server) != before)
+            rotate(logging_server)
         connection.execute("SELECT 'the end'")
         wait_until(lambda: copied.step(last=False) and b"the end" in text(copied))
     assert len(copied.copies) == 4
@@ -326,21 +332,17 @@ def test_a_file_that_is_truncated_is_read_from_its_beginning(tmp_path: Path) -> 
 
 
 def test_the_limit_ends_a_capture(logging_server: OwnServer, tmp_path: Path) -> None:
-    copied = copy_of(logging_server, tmp_path / "copies", most=1000)
-    recording = Recording(copied, None, 3600)
-    recording.start()
-    with application(logging_server) as connection:
+    with application(logging_server) as connection, copying(logging_server, tmp_path, most=1000) as copied:
+        recording = Recording(copied, None, 3600)
+        recording.start()
         connection.execute("SELECT %s", ["x" * 2000])
-    recording.wait(lambda _: None)
+        recording.wait(lambda _: None)
     assert recording.ended is Ended.LIMIT
     assert copied.copied_bytes == len(text(copied)) == 1000
 
 
-def test_a_server_that_is_killed_and_comes_back_loses_nothing(
-    installed: Installation, scratch: Path, tmp_path: Path
-) -> None:
-    with running(installed, scratch, LOGGING) as server:
-        copied = copy_of(server, tmp_path / "copies")
+def test_a_server_that_is_killed_and_comes_back_loses_nothing(installed: Installation, tmp_path: Path) -> None:
+    with running(installed, LOGGING) as server, copying(server, tmp_path) as copied:
         samples = WaitSamples(reached(server))
         recording = Recording(copied, samples, 3600)
         recording.start()
@@ -356,15 +358,13 @@ def test_a_server_that_is_killed_and_comes_back_loses_nothing(
         wait_until(lambda: samples.now != "")
         recording.stop()
         assert (recording.ended, recording.lost) == (Ended.INTERRUPTED, None)
+        samples.close()
         content = text(copied)
         assert content.count(b"before the crash") == content.count(b"after the crash") == 1
 
 
-def test_a_server_that_stays_away_leaves_what_was_read(
-    installed: Installation, scratch: Path, tmp_path: Path
-) -> None:
-    with running(installed, scratch, LOGGING) as server:
-        copied = copy_of(server, tmp_path / "copies")
+def test_a_server_that_stays_away_leaves_what_was_read(installed: Installation, tmp_path: Path) -> None:
+    with running(installed, LOGGING) as server, copying(server, tmp_path) as copied:
         recording = Recording(copied, None, 3600)
         recording.start()
         with application(server) as connection:
@@ -413,11 +413,9 @@ def test_a_role_that_sees_no_other_sessions_samples_none(logging_server: OwnServ
 
 
 @pytest.fixture(scope="module", params=["13", "18"])
-def counting_server(
-    request: pytest.FixtureRequest, home: Home, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[OwnServer]:
+def counting_server(request: pytest.FixtureRequest, home: Home) -> Iterator[OwnServer]:
     installation = find_embedded(EmbeddedTarget(kind="embedded", version=request.param), home, SilentProgress())
-    with running(installation, tmp_path_factory.mktemp("counting"), "") as server:
+    with running(installation, "") as server:
         yield server
 
 

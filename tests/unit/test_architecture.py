@@ -198,6 +198,7 @@ ONE_EACH = ("audit/rules",)
 """Folders with a module per rule, which registers itself: their number grows, and each is found by its name."""
 
 SAME_SUBJECT = {
+    "capture": "the command, and its record",
     "cloud_metrics": "their tables, and their section of the report",
     "comparison": "its figures, its sentences, and its section",
     "dips": "their figures, and their section",

@@ -195,8 +195,8 @@ def _replay(capture: Capture) -> Iterator[str]:
         "## Replay it",
         "",
         (
-            f"1. Restore the database as it was when the capture began, {_when(capture.began)}, on a server that nobody "
-            "else uses: from a base backup with point-in-time recovery, from a snapshot, or from a dump of that time. "
+            f"1. Restore the database as it was when the capture began, {_when(capture.began)}, on a server that "
+            "nobody else uses: from a base backup with point-in-time recovery, from a snapshot, or from a dump. "
             "Statements find other rows, or none, in another state. A replay writes: restore the copy before each one."
         ),
         f"2. Name that server in `{PLAN_FILE}`: `dsn`.",
@@ -206,8 +206,8 @@ def _replay(capture: Capture) -> Iterator[str]:
         yield from (
             "",
             (
-                "Text was replaced, so a statement that looks for text finds no rows in a copy of the real database. For "
-                "the rows that the application found, capture again with `--values kept`."
+                "Text was replaced, so a statement that looks for text finds no rows in a copy of the real database. "
+                "For the rows that the application found, capture again with `--values kept`."
             ),
         )
 

@@ -33,6 +33,10 @@ _REASONS = {
         Message("nul-bytes", "lines with NUL bytes, which were removed"),
         Message("not-utf8", "lines that are not UTF-8: the bytes were replaced"),
         Message("clock-set-back", "times at which the server's clock was set back: later times were corrected"),
+        Message("statistics-dropped", "entries of pg_stat_statements that were evicted or reset: they lost counts"),
+        Message("text-unknown", "statements whose text is not known any more, or is longer than 100,000 characters"),
+        Message("text-hidden", "statements whose text the role may not see"),
+        Message("text-with-constants", "commands with constants: pg_stat_statements does not replace them"),
         Message("no-begin", "transactions whose BEGIN is not in the log: it was cut, or the server logs a sample"),
     )
 }

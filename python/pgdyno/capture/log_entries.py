@@ -21,6 +21,7 @@ _JSON_KEYS = {
     "stamp": "timestamp", "database": "dbname", "pid": "pid", "key": "session_id", "started": "session_start",
     "vxid": "vxid", "severity": "error_severity", "sqlstate": "state_code", "message": "message", "detail": "detail",
     "query": "statement", "backend": "backend_type", "leader": "leader_pid",
+    "application": "application_name",
 }  # fmt: skip
 _ZONES_H = {
     "UTC": 0, "GMT": 0, "Z": 0, "WET": 0, "BST": 1, "IST": 5.5, "WEST": 1, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3,
@@ -69,7 +70,7 @@ def _common(log: LogFile, source: str) -> str:
         SELECT line::BIGINT AS line, {_epoch_us("stamp")} AS logged_us, nullif(database, '[unknown]') AS database,
                TRY_CAST(trim(pid) AS BIGINT) AS pid, nullif(key, '') AS key, {_epoch_us("started")} AS started,
                TRY_CAST(split_part(vxid, '/', 1) AS BIGINT) AS process_number, severity, sqlstate, message, detail,
-               query, backend, nullif(leader, '') AS leader
+               query, backend, nullif(leader, '') AS leader, application
         FROM ({inner}) WHERE logged_us IS NOT NULL AND message IS NOT NULL AND TRY_CAST(line AS BIGINT) IS NOT NULL
     """
 
@@ -101,7 +102,8 @@ def _stderr(log: LogFile, source: str) -> str:
                coalesce({have.get("sqlstate", "NULL")}, nullif({code}, ''), {quoted(UNKNOWN_SQLSTATE)}) AS sqlstate,
                {_unmarked(f"CASE WHEN {code} = '' THEN parts[1] ELSE substr(parts[1], 8) END")} AS message,
                {_unmarked(_part("DETAIL"))} AS detail, {_unmarked(_part("STATEMENT"))} AS query,
-               {have.get("backend", "NULL")} AS backend, {have.get("leader", "NULL")} AS leader
+               {have.get("backend", "NULL")} AS backend, {have.get("leader", "NULL")} AS leader,
+               {have.get("application", "NULL")} AS application
         FROM (
             SELECT line, head, head.severity AS severity,
                    string_split(substr(text, length(head.header) + 1), '{PART}') AS parts

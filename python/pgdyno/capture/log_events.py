@@ -34,6 +34,9 @@ class Kind(StrEnum):
     DISCONNECT = "disconnect"
 
 
+OWN_SESSIONS = "pgdyno capture"
+"""Application name of the sessions of a capture, whose statements are no part of it."""
+_OWN = "own"
 _PARAMETER = r"\$[0-9]+ = (NULL|''(?:[^'']|'''')*'')"
 
 _EVENTS = rf"""
@@ -86,6 +89,7 @@ SELECT line, logged_us, coalesce(key, pid::VARCHAR) AS key, pid, started, proces
        END AS lock_us,
        CASE WHEN kind = '{Kind.PLAN}' THEN {{plan_rows}} END AS rows,
        CASE WHEN is_helper THEN CASE WHEN backend = 'walsender' THEN 'replication' ELSE 'background' END
+            WHEN application = '{OWN_SESSIONS}' THEN '{_OWN}'
             WHEN starts_with(tail, 'execute fetch from ') THEN 'portal-fetch'
             WHEN starts_with(tail, 'fastpath function call: ') THEN 'function-call'
             WHEN starts_with(message, 'received replication command: ') THEN 'replication'
@@ -103,9 +107,11 @@ _PLAN_ROWS = r"""
     WHEN NOT regexp_matches(tail, '\n *(?:Insert|Update|Delete|Merge) on [^\n]*\(cost=')
         THEN TRY_CAST(regexp_extract(tail, '\(actual (?:time=[0-9.]+ )?rows=([0-9]+)', 1) AS BIGINT) END
 """
-_LEFT = """
+_LEFT = f"""
 SELECT reason, count(*), min(line) FROM event
-WHERE reason NOT IN ('connection', 'portal-fetch', 'function-call') OR kind IN ('sent', 'done') GROUP BY reason
+WHERE reason <> '{_OWN}'
+  AND (reason NOT IN ('connection', 'portal-fetch', 'function-call') OR kind IN ('sent', 'done'))
+GROUP BY reason
 """
 
 

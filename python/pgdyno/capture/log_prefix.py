@@ -64,7 +64,7 @@ _ESCAPES = {
 }
 _GROUPS = {
     "t": "stamp", "m": "stamp", "n": "stamp", "p": "pid", "c": "key", "d": "database", "u": "role", "e": "sqlstate",
-    "s": "started", "v": "vxid", "b": "backend", "P": "leader",
+    "s": "started", "v": "vxid", "b": "backend", "P": "leader", "a": "application",
 }  # fmt: skip
 _ESCAPE = re.compile(r"%(-?\d*)([a-zA-Z%])")
 SEVERITIES = "LOG|ERROR|FATAL|PANIC|WARNING|NOTICE|INFO|DEBUG[1-5]?"

@@ -15,14 +15,14 @@ from pathlib import Path
 
 from pgdyno.capture.folder import ENDINGS, PLAN_FILE, new_folder, refuse_existing, write_capture
 from pgdyno.capture.left_out import sentence
-from pgdyno.capture.logs import Options, capture_logs
-from pgdyno.capture.recording import Recording
-from pgdyno.capture.server_check import ServerLog, check_server_log
-from pgdyno.capture.server_files import LocalFiles, LogFiles, SqlFiles, SshFiles
-from pgdyno.capture.server_log import LogCopy
-from pgdyno.capture.server_session import CapturedServer, reach_server
-from pgdyno.capture.statement_statistics import StatementStatistics
-from pgdyno.capture.wait_samples import WaitSamples
+from pgdyno.capture.logs import Options, Progress, capture_logs
+from pgdyno.capture.server.recording import Recording
+from pgdyno.capture.server.server_check import ServerLog, check_server_log
+from pgdyno.capture.server.server_files import LocalFiles, LogFiles, SqlFiles, SshFiles
+from pgdyno.capture.server.server_log import LogCopy
+from pgdyno.capture.server.server_session import CapturedServer, reach_server
+from pgdyno.capture.server.statement_statistics import StatementStatistics
+from pgdyno.capture.server.wait_samples import WaitSamples
 from pgdyno.console import Console
 from pgdyno.errors import UsageError
 from pgdyno.messages import Message, message_json
@@ -34,6 +34,7 @@ from pgdyno.units import counted, duration_words, format_size, parse_bytes, pars
 FORMAT = 1
 """The version of the JSON output."""
 DEFAULT_TIME = "10m"
+PROGRESS_S = 10.0
 SPOOL = ".log"
 """The folder of copied logs, while a capture lasts."""
 
@@ -151,7 +152,7 @@ def _of_files(wanted: Wanted) -> None:
             say(f"copying {format_size(sum(sizes.values()))} of log from {wanted.ssh}")
             copy.step(last=True)
             paths = copy.copies
-        _write(wanted, capture_logs(paths, wanted.folder, _options(wanted), say))
+        _write(wanted, capture_logs(paths, wanted.folder, _options(wanted), _shares(say)))
 
 
 def _of_server_log(wanted: Wanted, server: CapturedServer) -> None:
@@ -172,7 +173,7 @@ def _of_server_log(wanted: Wanted, server: CapturedServer) -> None:
         def write() -> None:
             options = _options(wanted, prefix=log.prefix, database=server.database)
             say(f"reading {copy.progress()}")
-            found = capture_logs(copy.copies, wanted.folder, options, say)
+            found = capture_logs(copy.copies, wanted.folder, options, _shares(say))
             notes = [*log.notes, *_notes(samples, recording)]
             if copy.truncated:
                 template = "a log file was truncated while it was read: up to a second of it is missing"
@@ -351,6 +352,21 @@ def _progress(wanted: Wanted) -> Callable[[str], None]:
             console.print(f"{time.strftime('%H:%M:%S')}  {text}")
 
     return say
+
+
+def _shares(say: Callable[[str], None]) -> Callable[[Progress], None]:
+    """Returns what reports how much of a log was read, every ten seconds."""
+    next_s = time.monotonic() + PROGRESS_S
+
+    def report(progress: Progress) -> None:
+        nonlocal next_s
+        if time.monotonic() >= next_s and progress.total_bytes:
+            next_s = time.monotonic() + PROGRESS_S
+            share = progress.read_bytes / progress.total_bytes
+            entries = counted(progress.entries, "entry", "entries")
+            say(f"read {share:.0%} of {format_size(progress.total_bytes)}, {entries}")
+
+    return report
 
 
 def _ask() -> str:

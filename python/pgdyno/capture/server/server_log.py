@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from pgdyno.capture.server_files import PIECE_BYTES, LogFiles
+from pgdyno.capture.server.server_files import PIECE_BYTES, LogFiles
 from pgdyno.store.safe_files import storing
 from pgdyno.units import format_size
 
@@ -81,7 +81,7 @@ class LogCopy:
             copy = self._folder / (name if not (self._folder / name).exists() else f"{len(self.copies) + 1}-{name}")
             self._copy_of[path] = copy
             self.copies.append(copy)
-        with storing("write", copy), open(copy, "ab", opener=_own) as file:  # noqa: PTH123 - for the opener
+        with storing("write", copy), open(copy, "ab", opener=_own) as file:
             file.write(piece)
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import psycopg
 
-from pgdyno.capture.server_session import NAME, CapturedServer, Connection
+from pgdyno.capture.log_events import OWN_SESSIONS
+from pgdyno.capture.server.server_session import CapturedServer, Connection
 from pgdyno.errors import TargetError
 from pgdyno.records.capture import Wait
 from pgdyno.targets.response_limits import answering
@@ -84,6 +85,6 @@ class WaitSamples:
         assert self._connection is not None
         try:
             with answering(self._connection):
-                return list(self._connection.execute(query, {"name": NAME}).fetchall())
+                return list(self._connection.execute(query, {"name": OWN_SESSIONS}).fetchall())
         except psycopg.Error as error:
             raise TargetError(f"cannot read the sessions of the server: {str(error).strip()}") from error

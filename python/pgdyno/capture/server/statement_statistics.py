@@ -11,8 +11,8 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from pgdyno.capture.server_session import CapturedServer, Connection
-from pgdyno.capture.server_settings import Setting, read_settings, remedy
+from pgdyno.capture.server.server_session import CapturedServer, Connection
+from pgdyno.capture.server.server_settings import Setting, read_settings, remedy
 from pgdyno.errors import TargetError, UsageError
 from pgdyno.messages import Message
 from pgdyno.records.capture import LeftOut, StatementClass

@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 
 import psycopg
 
-from pgdyno.capture.server_session import CapturedServer, Connection
+from pgdyno.capture.server.server_session import CapturedServer, Connection
 from pgdyno.errors import TargetError, UsageError
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.remote import RemoteError

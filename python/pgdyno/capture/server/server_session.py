@@ -9,13 +9,12 @@ from typing import Any
 
 import psycopg
 
+from pgdyno.capture.log_events import OWN_SESSIONS
 from pgdyno.errors import TargetError
 from pgdyno.targets.connection import Address, TolerantText, given_parameters
 from pgdyno.targets.response_limits import answering
 
 Connection = psycopg.Connection[tuple[Any, ...]]
-NAME = "pgdyno capture"
-"""Application name of these sessions."""
 OLDEST_MAJOR = 13
 _UNLOGGED = (
     "log_statement = 'none'",
@@ -38,8 +37,8 @@ class CapturedServer:
     major: int
 
     def connect(self, *, as_others: bool = False) -> Connection:
-        """Opens a session on the database; with `as_others`, its settings are those of any session. Raises TargetError."""
-        connection = self.address.connect(self.database, application_name=NAME)
+        """Opens a session on the database; with `as_others`, with the settings of any session. Raises TargetError."""
+        connection = self.address.connect(self.database, application_name=OWN_SESSIONS)
         for name in ("text", "name"):
             connection.adapters.register_loader(name, TolerantText)
         try:
@@ -69,14 +68,14 @@ def reach_server(dsn: str, ask_password: Callable[[], str] | None) -> CapturedSe
     given.pop("application_name", None)
     address = Address(given, password)
     try:
-        connection = address.connect(dbname, application_name=NAME)
+        connection = address.connect(dbname, application_name=OWN_SESSIONS)
     except TargetError as error:
         cause = error.__cause__
         wants = isinstance(cause, psycopg.OperationalError) and cause.pgconn is not None and cause.pgconn.needs_password
         if not wants or ask_password is None:
             raise
         address.password = ask_password()
-        connection = address.connect(dbname, application_name=NAME)
+        connection = address.connect(dbname, application_name=OWN_SESSIONS)
     with connection, answering(connection):
         major = connection.info.server_version // 10000
         version = (connection.info.parameter_status("server_version") or "").split()

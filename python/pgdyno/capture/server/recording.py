@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from pgdyno.capture.wait_samples import WaitSamples
+from pgdyno.capture.server.wait_samples import WaitSamples
 from pgdyno.errors import TargetError
 from pgdyno.records.capture import Ended
 

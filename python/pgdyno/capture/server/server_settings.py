@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pgdyno.capture.server_session import Connection
+from pgdyno.capture.server.server_session import Connection
 
 _SETTINGS = """
     SELECT /* pgdyno */ name, setting, pg_catalog.current_setting(name), context = 'postmaster', source,

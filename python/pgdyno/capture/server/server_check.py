@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import psycopg
 
-from pgdyno.capture.server_session import CapturedServer, Connection
-from pgdyno.capture.server_settings import Setting, read_settings, remedy
+from pgdyno.capture.server.server_session import CapturedServer, Connection
+from pgdyno.capture.server.server_settings import Setting, read_settings, remedy
 from pgdyno.errors import TargetError, UsageError
 from pgdyno.messages import Message
 from pgdyno.targets.response_limits import answering
@@ -95,12 +95,12 @@ def check_server_log(server: CapturedServer, *, through_sql: bool, files_given: 
     with server.connect(as_others=True) as connection:
         try:
             with answering(connection):
-                return _checked(connection, server, through_sql=through_sql, files_given=files_given)
+                return _checked(connection, through_sql=through_sql, files_given=files_given)
         except psycopg.Error as error:
             raise TargetError(f"cannot check what the server logs: {str(error).strip()}") from error
 
 
-def _checked(connection: Connection, server: CapturedServer, *, through_sql: bool, files_given: bool) -> ServerLog:
+def _checked(connection: Connection, *, through_sql: bool, files_given: bool) -> ServerLog:
     settings = read_settings(connection, (*_STATEMENTS, *_CONTENTS, *_PLACES))
     found = list(lacks(settings, files_given=files_given))
     grants, revokes, refusals = ([], [], []) if files_given else _rights(connection, through_sql=through_sql)
