@@ -38,6 +38,7 @@ logging_collector = on
 log_destination = 'csvlog'
 log_min_duration_statement = 0
 log_filename = 'postgresql-%Y-%m-%d_%H%M%S.log'
+log_rotation_size = 0
 """
 BIG = 1 << 40
 
@@ -460,7 +461,10 @@ def test_statistics_are_what_ran_and_each_remedy_works(counting_server: OwnServe
     # another database does not count
     server.value("SELECT count(*) FROM pg_class WHERE relname = 'elsewhere'")
     statistics.step(last=True)
-    assert counted_by(statistics) == {
+    found = counted_by(statistics)
+    # PostgreSQL 18 replaces this constant, too
+    assert found.pop("SET application_name = $1", (1, 0)) == (1, 0)
+    assert found == {
         "INSERT INTO item VALUES ($1, $2)": (7, 7),
         "SELECT count(*) FROM item WHERE id = $1": (5, 5),
         "SELECT id FROM item": (1, 7),

@@ -39,7 +39,7 @@ _SETTINGS = (
     "pg_stat_statements.track_utility",
 )
 _ENTRIES = """
-    SELECT /* pgdyno */ userid::bigint, queryid, {toplevel}, calls, rows, total_exec_time
+    SELECT /* pgdyno */ userid::bigint, queryid, {toplevel}, calls, rows, total_exec_time, {since}
     FROM {schema}.pg_stat_statements(false)
     WHERE dbid = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())
 """
@@ -53,7 +53,8 @@ _TRANSACTIONS = """
     SELECT /* pgdyno */ pg_catalog.clock_timestamp(), xact_commit + xact_rollback
     FROM pg_catalog.pg_stat_database WHERE datname = pg_catalog.current_database()
 """
-_EVICTED = "SELECT /* pgdyno */ dealloc, stats_reset FROM {schema}.pg_stat_statements_info"
+_RESET = "(SELECT stats_reset FROM {schema}.pg_stat_statements_info)"
+"""When all entries began again; since PostgreSQL 17, each has its own time."""
 _PLANNED = re.compile(
     r"(?:\s|/\*.*?\*/|--[^\n]*\n)*(?:\(\s*)*(?:select|insert|update|delete|merge|with|values|table)\b",
     re.IGNORECASE | re.DOTALL,
@@ -67,6 +68,14 @@ class _Counts:
     calls: int = 0
     rows: int = 0
     total_ms: float = 0.0
+    since: datetime | None = None
+    """When it began to count, as far as the server says."""
+
+    def continues(self, before: _Counts) -> bool:
+        """Whether nothing reset the entry since it was `before`."""
+        if self.since != before.since or self.calls < before.calls or self.total_ms < before.total_ms:
+            return False
+        return self.calls > before.calls or self.total_ms == before.total_ms
 
 
 class StatementStatistics:
@@ -112,10 +121,10 @@ class StatementStatistics:
         """Adds what happened since the last reading. Raises TargetError."""
         now = self._entries()
         for key, counts in now.items():
-            before = self._before.get(key, _Counts())
-            if counts.calls < before.calls:
-                # the entry began again: what it counted before the reading is lost
-                self._dropped += 1
+            before = self._before.get(key)
+            if before is None or not counts.continues(before):
+                # an entry that began again lost what it counted before the reset
+                self._dropped += before is not None
                 before = _Counts()
             if counts.calls > before.calls:
                 total = self._counts.setdefault(key[1], _Counts())
@@ -165,10 +174,13 @@ class StatementStatistics:
 
     def _entries(self) -> dict[_Key, _Counts]:
         toplevel = "toplevel" if self._server.major >= 14 else "true"
-        query = sql.SQL(_ENTRIES).format(toplevel=sql.SQL(toplevel), schema=self._schema)
+        since = "stats_since" if self._server.major >= 17 else _RESET if self._server.major >= 14 else "NULL"
+        query = sql.SQL(_ENTRIES).format(
+            toplevel=sql.SQL(toplevel), since=sql.SQL(since).format(schema=self._schema), schema=self._schema
+        )
         return {
-            (int(user), int(query_id), True): _Counts(int(calls), int(rows), float(total_ms))
-            for user, query_id, top, calls, rows, total_ms in self._ask(query)
+            (int(user), int(query_id), True): _Counts(int(calls), int(rows), float(total_ms), since)
+            for user, query_id, top, calls, rows, total_ms, since in self._ask(query)
             if top and query_id is not None
         }
 
