@@ -495,21 +495,25 @@ def test_statistics_are_what_ran_and_each_remedy_works(counting_server: OwnServe
 
 
 def test_an_interrupted_capture_keeps_what_it_has(logging_server: OwnServer, home: Home, tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [PGDYNO, "capture", dsn(logging_server), "--for", "1h", "--into", "shop"],
-        cwd=tmp_path, env=environment(home), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    said = tmp_path / "stderr"
+    with said.open("w") as stderr:
+        process = subprocess.Popen(
+            [PGDYNO, "capture", dsn(logging_server), "--for", "1h", "--into", "shop"],
+            cwd=tmp_path, env=environment(home), stdout=subprocess.PIPE, stderr=stderr, text=True,
+        )  # fmt: skip
     try:
-        wait_until(lambda: (tmp_path / "shop" / ".log").exists() or process.poll() is not None)
+        wait_until(lambda: "recording" in said.read_text() or process.poll() is not None)
         with application(logging_server) as connection:
             for number in range(10):
                 connection.execute(f"SELECT {number}".encode())
         copies = tmp_path / "shop" / ".log"
         wait_until(lambda: any(b"SELECT 9" in path.read_bytes() for path in copies.glob("*")))
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=PATIENCE_S)
+        out, _ = process.communicate(timeout=PATIENCE_S)
     finally:
         process.kill()
+        process.communicate()
+    err = said.read_text()
     assert process.returncode == ExitCode.INTERRUPTED, err
     assert "interrupted: keeping what was recorded" in err
     assert "the server logs every statement (log_min_duration_statement = 0) as csvlog" in err

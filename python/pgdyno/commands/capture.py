@@ -187,8 +187,7 @@ def _of_server_log(wanted: Wanted, server: CapturedServer) -> None:
             }
             _write(wanted, found.model_copy(update=update))
 
-        say(f"the server logs every statement ({log.statements}) as {log.format}")
-        _record(recording, say, write)
+        _record(recording, f"the server logs every statement ({log.statements}) as {log.format}", say, write)
 
 
 def _log_files(wanted: Wanted, server: CapturedServer, log: ServerLog) -> LogFiles:
@@ -228,12 +227,13 @@ def _of_statistics(wanted: Wanted, server: CapturedServer) -> None:
             )
             _write(wanted, found)
 
-        _record(recording, say, write)
+        _record(recording, "pg_stat_statements is read every 10 s", say, write)
 
 
-def _record(recording: Recording, say: Callable[[str], None], write: Callable[[], None]) -> None:
-    """Records, and calls `write` after the recording, also after an interrupted one."""
+def _record(recording: Recording, what: str, say: Callable[[str], None], write: Callable[[], None]) -> None:
+    """Records `what`, and calls `write` after the recording, also after an interrupted one."""
     recording.start()
+    say(f"{what}; recording, Ctrl-C ends it")
     try:
         recording.wait(say)
     except (KeyboardInterrupt, SystemExit):
