@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from pgdyno.capture.folder import PLAN_FILE, read_capture, refuse_existing
-from pgdyno.capture.server_session import reach_server
+from pgdyno.capture.server.server_session import reach_server
 from pgdyno.console import Console
 from pgdyno.errors import UsageError
 from pgdyno.records.capture import Capture, Source

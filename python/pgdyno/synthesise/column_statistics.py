@@ -10,7 +10,7 @@ import numpy as np
 import psycopg
 
 from pgdyno.capture.parameter_columns import Column, parameter_columns
-from pgdyno.capture.server_session import Connection
+from pgdyno.capture.server.server_session import Connection
 from pgdyno.records.capture import StatementClass
 from pgdyno.synthesise.constants import PLACE, Form, Template
 from pgdyno.synthesise.sites import SampledClass, Site, Texts

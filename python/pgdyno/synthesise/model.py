@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.capture.server_session import Connection
+from pgdyno.capture.server.server_session import Connection
 from pgdyno.errors import UsageError
 from pgdyno.records.capture import STATEMENTS_FILE, Capture
 from pgdyno.synthesise.arrivals import Arrivals, arrivals_of_totals, find_arrivals
