@@ -141,7 +141,7 @@ class Normal(Drawn):
     def describe(self, scale: int = 1) -> str:
         deviation = (self.high - self.low) / (2 * self.parameter)
         middle = _number((self.low + self.high) / 2, scale)
-        return f"normal around {middle}, standard deviation {_number(deviation, scale)}"
+        return f"normal around {middle}, standard deviation {deviation / scale:.4g}"
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ ENOUGH = 50
 PER_LISTED = 3
 """Values of a sample for each value of a weighted list."""
 FREQUENT = 10
-"""How often a value must occur so that its place among the most frequent ones is not chance."""
+"""How often the most frequent value must occur to be a hot key."""
 DRAWN = 20_000
 """Values that are drawn from a distribution, to compare it with a sample."""
 _SEED = 20_170_117
@@ -66,8 +66,8 @@ class Fit:
 def fit(sample: Integers) -> Fit:
     """Returns the simplest distribution that fits `sample`, which has at least one value.
 
-    That is the first of a constant, a uniform range and a weighted list that fits; else the closest of an exponential,
-    a normal, a Zipf and a scattered Zipf distribution that fits; else a histogram.
+    That is the first that fits of: a constant; a uniform range; a weighted list; the closest of an exponential, a
+    normal and a Zipf distribution; a scattered Zipf distribution; a histogram. If none fits, it is the closest.
     """
     values, counts = np.unique(sample, return_counts=True)
     if len(values) == 1:
@@ -81,12 +81,14 @@ def fit(sample: Integers) -> Fit:
         return uniform
     if len(values) <= MOST_LISTED:
         return Fit(listed, 0.0, len(sample))
-    fits = [_judged(each, sample) for each in _shaped(sample, counts)]
-    best = min(fits, key=lambda each: each.distance)
-    if best.distance <= tolerance(len(sample)):
-        return best
-    histogram = _judged(_histogram(sample), sample)
-    return min(histogram, best, key=lambda each: each.distance)
+    closest = []
+    for candidates in (_shaped(sample), _scattered(sample, counts), [_histogram(sample)]):
+        best = min((_judged(each, sample) for each in candidates), key=lambda each: each.distance, default=None)
+        if best is not None:
+            if best.distance <= tolerance(len(sample)):
+                return best
+            closest.append(best)
+    return min(closest, key=lambda each: each.distance)
 
 
 def tolerance(count: int) -> float:
@@ -154,7 +156,7 @@ def _round_above(value: int, reach: int) -> int:
     return -(-value // unit) * unit
 
 
-def _shaped(sample: Integers, counts: Integers) -> Iterator[Distribution]:
+def _shaped(sample: Integers) -> Iterator[Distribution]:
     bounds = _uniform(sample)
     low, high = bounds.low, bounds.high
     mean, deviation = float(sample.mean()), float(sample.std())
@@ -166,9 +168,14 @@ def _shaped(sample: Integers, counts: Integers) -> Iterator[Distribution]:
     half = min(mean - int(sample.min()), int(sample.max()) - mean)
     if half >= 2 * deviation:
         yield Normal(round(mean - half), round(mean + half), half / deviation)
-    scattered = _scattered(np.sort(counts)[::-1], low, high)
-    if scattered is not None:
-        yield scattered
+
+
+def _scattered(sample: Integers, counts: Integers) -> Iterator[Distribution]:
+    """Zipf distributions over all values of the range, and over as many as were seen; none without hot keys."""
+    if counts.max() >= FREQUENT:
+        bounds = _uniform(sample)
+        for keys in (bounds.high - bounds.low + 1, len(counts)):
+            yield _scattered_over(keys, sample, bounds)
 
 
 def _exponential_parameter(mean: float) -> float | None:
@@ -197,28 +204,15 @@ def _exponent(mean_log_rank: float, count: int) -> float:
     return float(optimize.minimize_scalar(unlikelihood, bounds=(0.01, MOST_EXPONENT), method="bounded").x)
 
 
-def _scattered(counts: Integers, low: int, high: int) -> ScatteredZipf | None:
-    """The Zipf distribution whose most frequent keys occur as often as `counts` says, most frequent first.
+def _scattered_over(keys: int, sample: Integers, bounds: Uniform) -> ScatteredZipf:
+    """The Zipf distribution over `keys` values of the range whose frequencies are closest to those of `sample`."""
 
-    The exponent is the most likely one of the frequent keys, because the order of the others is chance; the number of
-    keys is the one with which these have the share that they have.
-    """
-    frequent = int((counts >= FREQUENT).sum())
-    size = high - low + 1
-    if frequent < 5:
-        return None
-    head = counts[:frequent]
-    mean_log_rank = float((head * np.log(np.arange(1, frequent + 1))).sum() / head.sum())
-    exponent = _exponent(mean_log_rank, frequent)
-    wanted = sum_of_powers(frequent, exponent) * counts.sum() / head.sum()
-    fewest, most = len(counts), max(size, len(counts))
-    while fewest < most:
-        middle = (fewest + most) // 2
-        if sum_of_powers(middle, exponent) < wanted:
-            fewest = middle + 1
-        else:
-            most = middle
-    return ScatteredZipf(low, max(high, low + fewest - 1), fewest, exponent)
+    def distance(exponent: float) -> float:
+        drawn = ScatteredZipf(bounds.low, bounds.high, keys, exponent).draw(np.random.default_rng(_SEED), len(sample))
+        return _frequency_distance(sample, drawn)
+
+    found = optimize.minimize_scalar(distance, bounds=(0.1, 3.0), method="bounded", options={"xatol": 0.005})
+    return ScatteredZipf(bounds.low, bounds.high, keys, float(found.x))
 
 
 def _histogram(sample: Integers) -> Histogram:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgdyno.synthesise.constants import ConstantReader, Constants, Form, Template
-from pgdyno.synthesise.transactions import Loop, Row, Sequence_, TransactionClass, fold
+from pgdyno.synthesise.transactions import Element, Loop, Row, Sequence_, TransactionClass, numbers, repeats
 
 Texts = NDArray[np.object_]
 Numbers = NDArray[np.int64]
@@ -91,7 +91,8 @@ def read_sites(
     usual text count. Returns None if there are none.
     """
     readers = {number: ConstantReader(texts[number]) for sequence in of.sequences for number in sequence}
-    read = [each for each in (_read(sequence, rows, readers) for sequence, rows in transactions) if each is not None]
+    found = (_read(sequence, of.elements, rows, readers) for sequence, rows in transactions)
+    read = [each for each in found if each is not None]
     shapes: dict[_Place, Counter[tuple[Template, tuple[Form, ...]]]] = {}
     for places in read:
         for each in places:
@@ -120,14 +121,14 @@ def read_sites(
     return SampledClass(of, [_site(of, place, gathered[place]) for place in sorted(gathered)], counts, sampled)
 
 
-def _read(sequence: Sequence_, rows: Sequence[Row], readers: dict[int, ConstantReader]) -> list[_Read] | None:
-    elements, counts = fold(sequence)
+def _read(
+    sequence: Sequence_, elements: Sequence[Element], rows: Sequence[Row], readers: dict[int, ConstantReader]
+) -> list[_Read] | None:
     places = []
     ended_us: int | None = None
     at = 0
-    for element, (each, count) in enumerate(zip(elements, counts, strict=True)):
-        body = each.body if isinstance(each, Loop) else (each.number,)
-        for number, offset in [(number, offset) for _ in range(count) for offset, number in enumerate(body)]:
+    for element, (each, count) in enumerate(zip(elements, repeats(sequence, elements), strict=True)):
+        for offset, number in list(enumerate(numbers(each))) * count:
             row = rows[at]
             constants = readers[number].read(row.sql, row.parameters)
             if constants is None:
@@ -152,7 +153,7 @@ def _site(of: TransactionClass, place: _Place, statements: _Statements) -> Site:
         element=element,
         offset=offset,
         is_looped=isinstance(each, Loop),
-        number=each.body[offset] if isinstance(each, Loop) else each.number,
+        number=numbers(each)[offset],
         template=first.template,
         forms=first.forms,
         columns=tuple(columns),

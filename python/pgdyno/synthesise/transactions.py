@@ -84,6 +84,42 @@ def fold(statements: Sequence_) -> tuple[tuple[Element, ...], tuple[int, ...]]:
     return tuple(elements), tuple(counts)
 
 
+def repeats(sequence: Sequence_, elements: Sequence[Element]) -> list[int]:
+    """Returns how often each of `elements` occurs in `sequence`, which consists of them; 1 unless it is a loop."""
+    counts = []
+    at = 0
+    for each in elements:
+        body, count = numbers(each), 1
+        while isinstance(each, Loop) and sequence[at + count * len(body) : at + (count + 1) * len(body)] == body:
+            count += 1
+        counts.append(count)
+        at += count * len(body)
+    return counts
+
+
+def merge(classes: dict[tuple[Element, ...], TransactionClass]) -> list[TransactionClass]:
+    """Merges classes whose loops all run once, and so are none, with those whose loops run more often."""
+    merged = dict(classes)
+    for elements, into in classes.items():
+        once = tuple(Statement(number) for each in elements for number in numbers(each))
+        found = merged.get(once)
+        if once == elements or found is None:
+            continue
+        del merged[once]
+        into.sequences += found.sequences
+        into.count, into.us, into.statements = (
+            into.count + found.count,
+            into.us + found.us,
+            into.statements + found.statements,
+        )
+    return list(merged.values())
+
+
+def numbers(element: Element) -> Sequence_:
+    """Returns the classes of the statements of an element."""
+    return element.body if isinstance(element, Loop) else (element.number,)
+
+
 @dataclass
 class TransactionClass:
     """Transactions with the same folded sequence."""
@@ -218,7 +254,7 @@ class CapturedStatements:
             found.statements += count * len(sequence)
         weight: Callable[[TransactionClass], int] = (lambda each: each.us) if total_us else lambda each: each.statements
         whole = total_us or sum(each.statements for each in classes.values())
-        ordered = sorted(classes.values(), key=lambda each: (-weight(each), each.sequences[0]))
+        ordered = sorted(merge(classes), key=lambda each: (-weight(each), each.sequences[0]))
         kept: list[TransactionClass] = []
         for each in ordered:
             if weight(each) < least * whole:
