@@ -1,4 +1,4 @@
-"""What PostgreSQL's parser says of a statement: where its parts end, and which columns its parameters concern."""
+"""What PostgreSQL's parser says of the parts of a statement, and of the columns that its parameters concern."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class Column:
     """Schema and name of the tables that it may be of: one if the statement says so."""
 
 
-def statement_ends(sql: str) -> list[int]:
-    """Returns where each statement of `sql` but the last one ends, in characters."""
+def separators(sql: str) -> list[int]:
+    """Returns the places of the semicolons between the statements of `sql`."""
     import pglast
 
     try:
         slices = pglast.split(sql, with_parser=False, only_slices=True)
     except pglast.Error:
         return []
-    return [each.stop for each in slices[:-1]]
+    return [sql.index(";", each.stop) for each in slices[:-1]]
 
 
 def parameter_columns(sql: str) -> dict[int, Column]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from pgdyno.capture.parameter_columns import statement_ends
+from pgdyno.capture.parameter_columns import separators
 from pgdyno.synthesise.constants import Template
 from pgdyno.synthesise.fitting import fit
 from pgdyno.synthesise.sites import SampledClass, Site
@@ -149,9 +149,8 @@ def output_pieces(template: Template) -> list[str]:
     pieces = list(template.pieces)
     if any(";" in piece for piece in pieces):
         text = "".join(f"{piece}${place}" for place, piece in enumerate(pieces, 1))[: -len(f"${len(pieces)}")]
-        for end in reversed(statement_ends(text)):
-            if text[end : end + 1] == ";":
-                text = f"{text[:end]}\\;{text[end + 1 :]}"
+        for place in reversed(separators(text)):
+            text = f"{text[:place]}\\{text[place:]}"
         pieces = list(Template.of(text).pieces)
     pieces[-1] = pieces[-1].rstrip().removesuffix(";").rstrip()
     if "--" in pieces[-1].rpartition("\n")[2]:

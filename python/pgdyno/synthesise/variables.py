@@ -230,9 +230,7 @@ class Variables:
             elif read.nulls > MOST_NULL:
                 lines.append(f"-- {name}: NULL in {read.nulls:.0%} of the capture, which is left out")
             lines += drawn
-        shown = spelling.sql(name, form, is_simple=self.is_simple)
-        # "- -5" is no comment, "--5" is
-        return f"({shown})" if form is Form.NUMBER and site.template.pieces[index].endswith("-") else shown
+        return spelling.sql(name, form, is_simple=self.is_simple)
 
     def _of(self, site: Site) -> Iterator[Variable]:
         return (each for each in reversed(self.known[:-1]) if each.site is site)

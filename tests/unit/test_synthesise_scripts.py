@@ -1,0 +1,412 @@
+"""Scripts of captures whose transactions, values and times are known."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pgdyno.programs import find_engine
+from pgdyno.records.capture import CAPTURE_FILE, STATEMENTS_FILE, Capture
+from pgdyno.synthesise.constants import ConstantReader, Form, literal
+from pgdyno.synthesise.model import Model, model_log
+from pgdyno.synthesise.model_folder import plan_text, readme_text
+from pgdyno.synthesise.transactions import Left, Loop, Statement, fold, repeats
+from tests.captured_load import CapturedLoad
+from tests.forked import run_pgdyno
+
+RNG_SEED = 20261123
+TPCB = (
+    "BEGIN;",
+    "UPDATE pgbench_accounts SET abalance = abalance + {delta} WHERE aid = {aid};",
+    "SELECT abalance FROM pgbench_accounts WHERE aid = {aid};",
+    "UPDATE pgbench_tellers SET tbalance = tbalance + {delta} WHERE tid = {tid};",
+    "UPDATE pgbench_branches SET bbalance = bbalance + {delta} WHERE bid = {bid};",
+    "INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES ({tid}, {bid}, {aid}, {delta}, now());",
+    "END;",
+)
+
+
+def modelled(load: CapturedLoad, tmp_path: Path, least: float = 0.001) -> Model:
+    """The model of `load`, whose scripts pgdrive accepts."""
+    folder = load.write(tmp_path / "load")
+    model = model_log(folder, load.capture(), least)
+    for script in model.scripts:
+        path = tmp_path / script.name
+        path.write_text(script.text)
+        command = [str(find_engine().path), "--check", f"--protocol={model.protocol}", f"--file={path}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{done.stderr}\n{script.text}"
+        assert len(script.commands) == sum(line.endswith(";") for line in commands(script.text))
+    return model
+
+
+def commands(text: str) -> Iterator[str]:
+    return (line for line in text.splitlines() if line)
+
+
+def of_one(statement: Callable[[np.random.Generator, int], str], tmp_path: Path, count: int = 600) -> str:
+    """The script of a load of one statement, 100 ms apart, without its head."""
+    rng, load = np.random.default_rng(RNG_SEED), CapturedLoad()
+    for number in range(count):
+        load.add(0, number * 100_000, statement(rng, number))
+    (script,) = modelled(load, tmp_path).scripts
+    return script.text.split("\n\n", 1)[1]
+
+
+def tpcb(count: int = 1_000) -> CapturedLoad:
+    rng, load = np.random.default_rng(RNG_SEED), CapturedLoad()
+    at = [0] * 4
+    for number in range(count):
+        values = {
+            "aid": rng.integers(1, 1_000_001),
+            "bid": rng.integers(1, 11),
+            "tid": rng.integers(1, 101),
+            "delta": rng.integers(-5_000, 5_001),
+        }
+        session = number % 4
+        at[session] = 100 + load.add(session, at[session], *(each.format(**values) for each in TPCB))
+    return load
+
+
+def test_tpcb_comes_back_as_one_script_of_four_variables(tmp_path: Path) -> None:
+    model = modelled(tpcb(), tmp_path)
+    (script,) = model.scripts
+    drawn = dict(re.findall(r"^\\set (\w+) (.*)$", script.text, re.MULTILINE))
+    assert drawn == {
+        "abalance": "random(-5000, 5000)",
+        "aid": "random(1, 1000000)",
+        "tid": "random(1, 100)",
+        "bid": "random(1, 10)",
+    }
+    statements = [line for line in commands(script.text) if not line.startswith(("\\", "--"))]
+    written = {name: f":{name}" for name in ("aid", "bid", "tid")} | {"delta": ":abalance"}
+    assert statements == [each.format(**written) for each in TPCB]
+    assert script.weight == 1_000
+    assert script.commands == list(range(7))
+    assert (model.arrivals.clients, model.arrivals.rate, model.modelled) == (4, None, 1.0)
+
+
+def test_the_same_capture_gives_the_same_model(tmp_path: Path) -> None:
+    load = tpcb(200)
+    for each in ("first", "again"):
+        (tmp_path / each).mkdir()
+    assert modelled(load, tmp_path / "first") == modelled(load, tmp_path / "again")
+
+
+def test_repeats_are_a_loop_and_those_that_ran_once_belong_to_it(tmp_path: Path) -> None:
+    rng, load = np.random.default_rng(RNG_SEED), CapturedLoad()
+    for number in range(600):
+        lines = [
+            each
+            for _ in range(rng.integers(1, 6))
+            for item in [rng.integers(1, 1_000)]
+            for each in (f"SELECT price FROM item WHERE id = {item}", f"UPDATE stock SET n = n - 1 WHERE id = {item}")
+        ]
+        load.add(
+            0, number * 10_000, "BEGIN", f"SELECT * FROM customer WHERE id = {rng.integers(1, 99)}", *lines, "COMMIT"
+        )
+    (script,) = modelled(load, tmp_path).scripts
+    assert "\\set repeats random(1, 5)\n" in script.text
+    assert script.text.count("SELECT price FROM item WHERE id = :id_2;") == 5
+    assert script.text.count("UPDATE stock SET n = n - 1 WHERE id = :id_2;") == 5
+    assert [int(each) for each in re.findall(r"^\\if :repeats >= (\d)$", script.text, re.MULTILINE)] == [2, 3, 4, 5]
+
+
+def test_long_loops_are_written_as_often_as_they_ran_on_average(tmp_path: Path) -> None:
+    load = CapturedLoad()
+    for number in range(100):
+        inserts = [f"INSERT INTO t (a) VALUES ({each % 7})" for each in range(10 + 1_000 * (number % 2))]
+        load.add(0, number * 1_000_000, "BEGIN", *inserts, "COMMIT")
+    (script,) = modelled(load, tmp_path).scripts
+    assert script.text.count("INSERT INTO t") == 510
+
+
+def test_a_range_keeps_its_width(tmp_path: Path) -> None:
+    def statement(rng: np.random.Generator, _: int) -> str:
+        first = rng.integers(1, 90_000)
+        return f"SELECT c FROM sbtest WHERE id BETWEEN {first} AND {first + 99}"
+
+    text = of_one(statement, tmp_path)
+    assert "\\set id random(1, 90000)\n" in text
+    assert "\\set id_to :id + 99\n" in text
+    assert text.endswith("SELECT c FROM sbtest WHERE id BETWEEN :id AND :id_to;\n")
+
+
+def test_few_texts_are_variants_of_the_statement(tmp_path: Path) -> None:
+    text = of_one(lambda rng, _: f"SELECT * FROM t WHERE s = '{rng.choice(['its', 'b:c'], p=[0.7, 0.3])}'", tmp_path)
+    assert re.search(r"^\\if :variant <= 4\d\d$", text, re.MULTILINE)
+    # pgdrive would take :c for a variable
+    assert "s = E'b\\x3ac';" in text
+
+
+def test_texts_with_a_number_in_them_keep_its_distribution(tmp_path: Path) -> None:
+    text = of_one(lambda rng, _: f"SELECT * FROM u WHERE mail = 'user{rng.integers(1, 501)}@example.org'", tmp_path)
+    assert "\\set mail random(1, 500)\n" in text
+    assert text.endswith("WHERE mail = 'user:mail@example.org';\n")
+
+
+def test_other_texts_keep_their_length_and_how_many_there_are(tmp_path: Path) -> None:
+    def statement(rng: np.random.Generator, _: int) -> str:
+        return (
+            f"SELECT * FROM u WHERE name = '{'ab' * 8}{chr(97 + rng.integers(0, 26))}{chr(97 + rng.integers(0, 10))}'"
+        )
+
+    text = of_one(statement, tmp_path, 3_000)
+    low, high = map(int, re.findall(r"\\set name random\((\d+), (\d+)\)", text)[0])
+    assert 250 <= high - low <= 275
+    (filler,) = re.findall(r"name = '(x+):name'", text)
+    assert len(filler) + len(str(low)) == 18
+
+
+def test_new_keys_are_above_the_captured_ones(tmp_path: Path) -> None:
+    text = of_one(lambda _, number: f"INSERT INTO ev (id, n) VALUES ({1_000 + number}, 1)", tmp_path)
+    assert "\\set id random(1600, 2147483647)\n" in text
+
+
+def test_times_that_move_with_the_capture_stay_relative_to_now(tmp_path: Path) -> None:
+    def statement(_: np.random.Generator, number: int) -> str:
+        return f"SELECT * FROM ev WHERE at > '2026-11-23 11:{number // 600:02}:{number // 10 % 60:02}+00'"
+
+    text = of_one(statement, tmp_path)
+    assert text.endswith("at > (now() + interval '-3600 s');\n")
+
+
+def test_dates_are_drawn_from_their_range(tmp_path: Path) -> None:
+    text = of_one(lambda rng, _: f"SELECT * FROM ev WHERE day = '2025-03-{rng.integers(1, 32):02}'", tmp_path)
+    assert "\\set day random(0, 30)\n" in text
+    assert text.endswith("day = ('2025-03-01'::date + :day::int);\n")
+
+
+def test_a_typed_constant_stays_one(tmp_path: Path) -> None:
+    text = of_one(lambda rng, _: f"SELECT date '2025-01-{rng.integers(1, 29):02}'", tmp_path)
+    assert text.count("SELECT date '2025-01-") == 12
+
+
+def test_nulls_and_decimals(tmp_path: Path) -> None:
+    def statement(rng: np.random.Generator, _: int) -> str:
+        price = "NULL" if rng.random() < 0.25 else f"{rng.integers(100, 99_999) / 100:.2f}"
+        return f"UPDATE item SET price = {price} WHERE id = 5"
+
+    text = of_one(statement, tmp_path)
+    assert re.search(
+        r"\\set price case when random\(1, 100\) <= 2\d then null else \(random\(\d+, \d+\)\) / 100.0", text
+    )
+    assert text.endswith("SET price = :price WHERE id = 5;\n")
+
+
+def test_negative_values_are_drawn_with_their_sign(tmp_path: Path) -> None:
+    text = of_one(lambda rng, _: f"UPDATE t SET a = a - {rng.integers(-500, 501)} WHERE b = -3", tmp_path)
+    assert "\\set a random(-500, 500)\n" in text
+    assert text.endswith("SET a = a - :a WHERE b = -3;\n")
+
+
+def test_parameters_are_sent_as_such(tmp_path: Path) -> None:
+    rng, load = np.random.default_rng(RNG_SEED), CapturedLoad()
+    sql = "SELECT * FROM t WHERE id = $1 AND name = $2 LIMIT $3"
+    for number in range(500):
+        values = [str(rng.integers(1, 1_001)), f"n{rng.integers(10, 99)}", "10"]
+        load.add(0, number * 50_000, sql, parameters=[values], name="s1")
+    model = modelled(load, tmp_path)
+    assert model.protocol == "prepared"
+    text = model.scripts[0].text
+    assert "\\set limit 10\n" in text
+    assert text.endswith("WHERE id = :id AND name = ('n' || :name) LIMIT :limit;\n")
+
+
+def test_several_statements_in_one_message_stay_together(tmp_path: Path) -> None:
+    text = of_one(lambda rng, _: f"SELECT ';' -- a\n; SELECT {rng.integers(1, 1_000)};", tmp_path)
+    assert text.endswith("SELECT ';' -- a\n\\; SELECT :value;\n")
+
+
+def test_pauses_within_transactions_are_kept(tmp_path: Path) -> None:
+    load = CapturedLoad()
+    for number in range(100):
+        load.add(0, number * 1_000_000, "BEGIN", "SELECT 1", "COMMIT", us=500, apart_us=20_500)
+    (script,) = modelled(load, tmp_path).scripts
+    assert script.text.count("\\sleep 20000 us\n") == 2
+
+
+@pytest.mark.parametrize(
+    ("statements", "reason"),
+    [
+        (("BEGIN", "SELECT 2"), Left.CUT),
+        (("COMMIT",), Left.CUT),
+        (("EXECUTE q(1)",), Left.SESSION_STATE),
+        (("COPY t FROM STDIN",), Left.COPY),
+        (("CREATE TABLE t ()",), Left.DEFINES),
+        (("BEGIN", "/* x */ vacuum", "COMMIT"), Left.DEFINES),
+        (("SELECT 2",), Left.RARE),
+    ],
+)
+def test_what_no_script_can_have_is_left_out(statements: tuple[str, ...], reason: Left, tmp_path: Path) -> None:
+    load = tpcb(300)
+    load.add(9, 0, *statements, us=1)
+    model = modelled(load, tmp_path)
+    assert [(each.reason, each.count) for each in model.left] == [(reason, 1)]
+    assert reason.value in readme_text(model, tmp_path)
+
+
+def test_failed_transactions_are_left_out(tmp_path: Path) -> None:
+    load = tpcb(300)
+    load.add(9, 0, "BEGIN", "SELECT 1", "ROLLBACK", failed=1)
+    assert [(each.reason, each.count) for each in modelled(load, tmp_path).left] == [(Left.FAILED, 1)]
+
+
+def test_at_most_forty_scripts_are_written(tmp_path: Path) -> None:
+    load = CapturedLoad()
+    for number in range(50):
+        load.add(0, number * 10_000, f"SELECT c{number} FROM t", us=1_000 + number)
+    model = modelled(load, tmp_path)
+    assert len(model.scripts) == 40
+    assert [(each.reason, each.count) for each in model.left] == [(Left.MANY, 10)]
+    assert "SELECT c49 FROM t;" in model.scripts[0].text
+
+
+def test_sessions_that_pause_are_an_open_load(tmp_path: Path) -> None:
+    load = CapturedLoad()
+    for number in range(1_000):
+        load.add(number % 5, number * 20_000, f"SELECT {number}", us=2_000)
+    model = modelled(load, tmp_path)
+    assert (model.arrivals.clients, model.arrivals.rate) == (5, 50.05)
+    assert "\nrate = 50.05\n" in plan_text("x", model)
+
+
+def test_without_times_statements_count(tmp_path: Path) -> None:
+    load = CapturedLoad()
+    for number in range(200):
+        load.add(0, number * 20_000, f"SELECT {number} FROM t", us=None)
+    model = modelled(load, tmp_path)
+    assert model.modelled == 1.0
+    assert len(model.scripts) == 1
+
+
+# ---- folding, constants ----
+
+
+def test_the_loop_that_covers_most_wins() -> None:
+    elements, counts = fold((1, 2, 3, 2, 3, 2, 3, 4, 4))
+    assert elements == (Statement(1), Loop((2, 3)), Loop((4,)))
+    assert counts == (1, 3, 2)
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=40).map(tuple))
+def test_a_folded_sequence_unfolds(sequence: tuple[int, ...]) -> None:
+    elements, counts = fold(sequence)
+    bodies = [each.body if isinstance(each, Loop) else (each.number,) for each in elements]
+    assert tuple(number for body, count in zip(bodies, counts, strict=True) for number in body * count) == sequence
+    assert repeats(sequence, elements) == list(counts)
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")), min_size=1, max_size=4))
+@settings(deadline=None)
+def test_constants_are_read_as_they_were_written(texts: list[str]) -> None:
+    sql = "SELECT * FROM t WHERE " + " AND ".join(f"a = {literal(each, Form.TEXT)}" for each in texts)
+    found = ConstantReader("SELECT * FROM t WHERE " + " AND ".join(f"a = ${place}" for place, _ in enumerate(texts, 1)))
+    read = found.read(sql, ())
+    assert read is not None
+    # a text with a colon is written with escapes
+    plain = [place for place, form in enumerate(read.forms) if form is Form.TEXT]
+    assert [read.values[place] for place in plain] == [texts[place] for place in plain]
+
+
+@pytest.mark.parametrize(
+    ("sql", "values"),
+    [
+        ("select -5, +3, 1.5e3", ("-5", "3", "1.5e3")),
+        ("select 0x1F, true, NULL", ("0x1f", "true", None)),
+        ("select E'a\\'b', $$x$$, B'01'", ("E'a\\'b'", "$$x$$", "B'01'")),
+        ("select 'a''b' , '' , ';';", ("a'b", "", ";")),
+    ],
+)
+def test_all_kinds_of_constants(sql: str, values: tuple[str | None, ...]) -> None:
+    read = ConstantReader("select $1, $2, $3").read(sql.replace(" ,", ","), ())
+    assert read is not None
+    assert read.values == values
+
+
+# ---- the command ----
+
+
+def synthesise(*words: str, at: Path) -> subprocess.CompletedProcess[str]:
+    return run_pgdyno(["synthesise", *words], cwd=at, env=dict(os.environ))
+
+
+def test_the_command_writes_a_plan(tmp_path: Path) -> None:
+    tpcb(200).write(tmp_path / "shop")
+    done = synthesise("shop", at=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "01-update-pgbench_accounts.sql  200 of 200 transactions (100.0%)" in done.stdout
+    made = tmp_path / "shop-model"
+    assert {each.name for each in made.iterdir()} == {
+        *("plan.toml", "README.md", CAPTURE_FILE),
+        "01-update-pgbench_accounts.sql",
+    }
+    capture = Capture.model_validate_json((made / CAPTURE_FILE).read_text())
+    assert capture.commands == {"01-update-pgbench_accounts.sql": list(range(7))}
+    done = run_pgdyno(["plan", "check", "shop-model/plan.toml"], cwd=tmp_path, env=dict(os.environ))
+    assert done.returncode == 0, done.stderr
+
+
+def cut(folder: Path) -> None:
+    parquet = folder / STATEMENTS_FILE
+    parquet.write_bytes(parquet.read_bytes()[:-9])
+
+
+def foreign(folder: Path) -> None:
+    """Has statements of classes that capture.json does not name."""
+    path = folder / CAPTURE_FILE
+    capture = Capture.model_validate_json(path.read_text())
+    path.write_text(capture.model_copy(update={"statements": capture.statements[:2]}).model_dump_json())
+
+
+def nothing(folder: Path) -> None:
+    path = folder / CAPTURE_FILE
+    capture = Capture.model_validate_json(path.read_text())
+    path.write_text(capture.model_copy(update={"calls": 0}).model_dump_json())
+
+
+@pytest.mark.parametrize(
+    ("damage", "code", "message"),
+    [
+        (lambda folder: (folder / CAPTURE_FILE).unlink(), 2, "is no capture"),
+        (lambda folder: (folder / STATEMENTS_FILE).unlink(), 6, STATEMENTS_FILE),
+        (lambda folder: (folder / STATEMENTS_FILE).write_bytes(b"x" * 100), 6, "cannot read"),
+        (cut, 6, "cannot read"),
+        (foreign, 6, "a class that capture.json does not have"),
+        (nothing, 2, "has no statements"),
+        (lambda folder: (folder.parent / "shop-model" / "x").mkdir(parents=True), 2, "exists and is not empty"),
+    ],
+)
+def test_bad_folders_are_refused_with_a_reason(
+    damage: Callable[[Path], object], code: int, message: str, tmp_path: Path
+) -> None:
+    damage(tpcb(50).write(tmp_path / "shop"))
+    done = synthesise("shop", at=tmp_path)
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
+    assert message in done.stderr
+    assert not (tmp_path / "shop-model" / "plan.toml").exists()
+
+
+def test_statistics_need_a_database(tmp_path: Path) -> None:
+    folder = tpcb(50).write(tmp_path / "shop")
+    path = folder / CAPTURE_FILE
+    path.write_text(path.read_text().replace('"source":"log"', '"source":"pg_stat_statements"'))
+    done = synthesise("shop", at=tmp_path)
+    assert done.returncode == 2
+    assert "--dsn" in done.stderr
+
+
+def test_the_samples_are_sorted_as_a_capture_is() -> None:
+    rows = tpcb(50).rows
+    for session in range(4):
+        times = [int(str(row["at_us"])) for row in rows if row["session"] == session]
+        assert all(one <= other for one, other in pairwise(times))
