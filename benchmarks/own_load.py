@@ -27,8 +27,8 @@ from pgdyno.capture.logs import Options, capture_logs
 from pgdyno.capture.parser import parse
 from pgdyno.records.capture import Capture, Values
 from pgdyno.run import find_engine
-from pgdyno.synthesise.model import Model, model_log
 from pgdyno.synthesise.model_folder import write_model
+from pgdyno.synthesise.modelled_load import Model, model_log
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from pgdyno.programs import find_engine
 from pgdyno.records.capture import CAPTURE_FILE, STATEMENTS_FILE, Capture
 from pgdyno.synthesise.constants import ConstantReader, Form, literal
-from pgdyno.synthesise.model import Model, model_log
 from pgdyno.synthesise.model_folder import plan_text, readme_text
+from pgdyno.synthesise.modelled_load import Model, model_log
 from pgdyno.synthesise.transactions import Left, Loop, Statement, fold, repeats
 from tests.captured_load import CapturedLoad
 from tests.forked import run_pgdyno

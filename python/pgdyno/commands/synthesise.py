@@ -12,8 +12,8 @@ from pgdyno.capture.server.server_session import reach_server
 from pgdyno.console import Console
 from pgdyno.errors import UsageError
 from pgdyno.records.capture import Capture, Source
-from pgdyno.synthesise.model import Model, model_log, model_statistics
 from pgdyno.synthesise.model_folder import left_share, write_model
+from pgdyno.synthesise.modelled_load import Model, model_log, model_statistics
 
 FORMAT = 1
 """The version of the JSON output."""

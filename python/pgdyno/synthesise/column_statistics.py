@@ -15,17 +15,19 @@ from pgdyno.records.capture import StatementClass
 from pgdyno.synthesise.constants import PLACE, Form, Template
 from pgdyno.synthesise.sites import SampledClass, Site, Texts
 from pgdyno.synthesise.transactions import Kind, Statement, TransactionClass, statement_kind
-from pgdyno.synthesise.variables import is_insert
+from pgdyno.synthesise.variables import MOST_VARIANTS, is_insert
 
 DRAWN = 2_000
 """Values of a column that stand for its statistics."""
-MOST_ARRAYS = 10
 _UNIQUE = -1.0
 """n_distinct of a column in which every value is another."""
 _WHOLE = {"smallint", "integer", "bigint"}
+_NUMBERS = {*_WHOLE, "numeric", "real", "double precision", "oid"}
+_TEXTS = {"text", "character varying", "character", "name"}
+_TIMES = {"date", "timestamp without time zone", "timestamp with time zone"}
 _DEFAULTS = {
-    **dict.fromkeys((*_WHOLE, "numeric", "real", "double precision", "oid"), "1"),
-    **dict.fromkeys(("text", "character varying", "character", "name"), "x"),
+    **dict.fromkeys(_NUMBERS, "1"),
+    **dict.fromkeys(_TEXTS, "x"),
     "boolean": "true",
     "uuid": "00000000-0000-0000-0000-000000000000",
     "interval": "1 day",
@@ -73,9 +75,13 @@ def read_statement(
     for place, type_ in enumerate(types, 1):
         drawn = _drawn(connection, columns.get(place), type_, rng, is_new=is_insert(of.text))
         if drawn is None:
-            value = _DEFAULTS.get(type_, began.isoformat() if type_.startswith(("date", "timestamp")) else None)
+            value = _default(type_, began)
             notes.append(f"${place}: no column with statistics is compared with it, so it is always {value or 'NULL'}")
             drawn = np.full(DRAWN, value, dtype=object)
+        if type_ not in {*_NUMBERS, *_TEXTS, *_TIMES, "uuid"}:
+            # no expression stands for values of other types, so some of them do
+            some = list(dict.fromkeys(drawn))[:MOST_VARIANTS]
+            drawn = np.array((some * DRAWN)[:DRAWN], dtype=object)
         values[place] = drawn
     template = Template.of(of.text)
     places = [int(each[1:]) for each in PLACE.findall(of.text)]
@@ -119,6 +125,12 @@ def _parameter_types(connection: Connection, text: str) -> list[str]:
     return [str(row[0]) for row in connection.execute(_TYPES, [oids])]
 
 
+def _default(type_: str, began: datetime) -> str | None:
+    if type_.endswith("[]"):
+        return "{}"
+    return began.isoformat() if type_ in _TIMES else _DEFAULTS.get(type_)
+
+
 def _drawn(
     connection: Connection, column: Column | None, type_: str, rng: np.random.Generator, *, is_new: bool
 ) -> Texts | None:
@@ -127,11 +139,8 @@ def _drawn(
         return None
     drawn = _values(found, rng, is_whole=type_.removesuffix("[]") in _WHOLE, is_new=is_new)
     if drawn is not None and type_.endswith("[]"):
-        some = [
-            "{" + '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"' + "}"
-            for value in drawn[:MOST_ARRAYS]
-        ]
-        drawn[:] = (some * (DRAWN // len(some) + 1))[:DRAWN]
+        escaped = (str(value).replace("\\", "\\\\").replace('"', '\\"') for value in drawn)
+        drawn[:] = [f'{{"{value}"}}' for value in escaped]
     return drawn
 
 

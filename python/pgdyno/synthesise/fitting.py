@@ -99,15 +99,15 @@ def tolerance(count: int) -> float:
 def _judged(distribution: Distribution, sample: Integers) -> Fit:
     rng = np.random.default_rng(_SEED)
     drawn = distribution.draw(rng, DRAWN)
-    by_frequency = _frequency_distance(sample, distribution.draw(rng, min(len(sample), DRAWN)))
+    by_frequency = frequency_distance(sample, distribution.draw(rng, min(len(sample), DRAWN)))
     if isinstance(distribution, ScatteredZipf):
         by_value = _scatter_distance(sample, distribution)
     else:
-        by_value = _value_distance(sample, drawn)
+        by_value = value_distance(sample, drawn)
     return Fit(distribution, max(by_frequency, by_value), len(sample))
 
 
-def _value_distance(one: Integers, other: Integers) -> float:
+def value_distance(one: Integers, other: Integers) -> float:
     every = np.union1d(one, other)
     parts = (np.searchsorted(np.sort(each), every, side="right") / len(each) for each in (one, other))
     return float(np.max(np.abs(next(parts) - next(parts))))
@@ -120,11 +120,11 @@ def _scatter_distance(sample: Integers, scattered: ScatteredZipf) -> float:
     """
     different = np.unique(sample)
     rng = np.random.default_rng(_SEED)
-    distance = _value_distance(different, Uniform(scattered.low, scattered.high).draw(rng, DRAWN))
+    distance = value_distance(different, Uniform(scattered.low, scattered.high).draw(rng, DRAWN))
     return max(0.0, distance - tolerance(len(different)) + tolerance(len(sample)))
 
 
-def _frequency_distance(one: Integers, other: Integers) -> float:
+def frequency_distance(one: Integers, other: Integers) -> float:
     shares = []
     for each in (one[: len(other)], other):
         counts = np.sort(np.unique(each, return_counts=True)[1])[::-1]
@@ -209,7 +209,7 @@ def _scattered_over(keys: int, sample: Integers, bounds: Uniform) -> ScatteredZi
 
     def distance(exponent: float) -> float:
         drawn = ScatteredZipf(bounds.low, bounds.high, keys, exponent).draw(np.random.default_rng(_SEED), len(sample))
-        return _frequency_distance(sample, drawn)
+        return frequency_distance(sample, drawn)
 
     found = optimize.minimize_scalar(distance, bounds=(0.1, 3.0), method="bounded", options={"xatol": 0.005})
     return ScatteredZipf(bounds.low, bounds.high, keys, float(found.x))

@@ -13,7 +13,7 @@ from pgdyno.capture.folder import PLAN_FILE, README_FILE, new_folder
 from pgdyno.plan.values import LONGEST_NAME
 from pgdyno.records.capture import CAPTURE_FILE, Capture, Values
 from pgdyno.store.safe_files import replace_durably, storing
-from pgdyno.synthesise.model import Model
+from pgdyno.synthesise.modelled_load import Model
 from pgdyno.synthesise.transactions import LeftTransactions
 from pgdyno.terminal import visible
 

@@ -24,6 +24,7 @@ MOST_VARIANTS = 12
 """The most variants of a statement that differ in texts."""
 COVERED = 0.95
 """The part of the statements that the variants must cover."""
+MOST_DECIMALS = 6
 MOST_NULL = 0.02
 """Below this part, NULL is left out."""
 RISING = 0.9
@@ -33,13 +34,15 @@ MOST_INT4 = 2**31 - 1
 RESERVED = {"client_id", "default_seed", "random_seed", "scale"}
 """Variables that pgbench sets."""
 
-_INTEGER = re.compile(r"-?\d{1,18}")
-_DECIMAL = re.compile(r"-?\d{1,12}\.\d{1,6}")
+# a text with leading zeros is another one without them
+_INTEGER = re.compile(r"-?(?:0|[1-9]\d{0,17})")
+_DECIMAL = re.compile(r"-?(?:0|[1-9]\d{0,11})\.\d+")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d(:?\d\d)?)?")
 _PATTERN = re.compile(r"(\D*?)([1-9]\d{0,17}|0)(\D*)")
-_PLAIN = re.compile(r"[^\[{(<\\]{2,}")
+# with letters, as numbers, times and addresses of other types have none; no array, range, JSON or XML
+_PLAIN = re.compile(r"(?=.*[A-Za-z])[^\[{(<\\]{2,}", re.DOTALL)
 _TYPED = re.compile(r"\b(date|time|timestamp|timestamptz|timetz|interval|time\s+zone)\s*$", re.IGNORECASE)
 _COMPARED = re.compile(
     r'"?([A-Za-z_]\w*)"?\s*(?:=|<>|!=|<=|>=|<|>|\+|-|\*|~~\*?|\b(?:i?like|in|any|between)\b)?\s*\(?\s*$', re.IGNORECASE
@@ -279,13 +282,13 @@ def _read_numbers(column: Texts) -> _Read | None:
         return _Read(np.array(present, dtype=np.int64), 1, nulls)
     if not all(_INTEGER.fullmatch(value) or _DECIMAL.fullmatch(value) for value in present):
         return None
-    scale = 10 ** max(len(value.partition(".")[2]) for value in present)
+    scale = 10 ** min(MOST_DECIMALS, max(len(value.partition(".")[2].rstrip("0")) for value in present))
     return _Read(np.array([round(float(value) * scale) for value in present], dtype=np.int64), scale, nulls)
 
 
 def _is_range(before: Variable, numbers: Integers) -> bool:
     """Tells whether `numbers` are the ends of ranges that begin with `before`."""
-    if before.numbers is None or len(numbers) < ENOUGH:
+    if before.numbers is None or len(numbers) < ENOUGH or not np.ptp(before.numbers):
         return False
     width = numbers - before.numbers
     return bool(width.min() == width.max() or (width.min() >= 0 and width.std() < NARROW * before.numbers.std()))
@@ -391,7 +394,7 @@ def _numbered(column: Texts, at_us: Integers, began: datetime, is_simple: bool) 
     matches = [_PATTERN.fullmatch(value) for value in column]
     numbers = [each[2] for each in matches if each is not None and (each[1], each[3]) == (before, after)]
     cannot_end = is_simple and (re.match(r"\w", after) is not None or before.endswith(":"))
-    if len(numbers) < len(column) or cannot_end:
+    if len(numbers) < len(column) or cannot_end or _PLAIN.fullmatch(column[0]) is None:
         return None
     return f"a number in {before}…{after}", Spelling(before, after), fit(_thinned(np.array(numbers, dtype=np.int64)))
 

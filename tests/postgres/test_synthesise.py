@@ -1,0 +1,200 @@
+"""Models of captured loads on real servers: the values that pgdrive draws, and loads that are captured and modelled."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pgdyno.records.capture import CAPTURE_FILE, Capture, Source, StatementClass, Values
+from pgdyno.run import find_engine
+from pgdyno.store import RunFolder, list_runs
+from pgdyno.synthesise.distributions import (
+    Distribution,
+    Exponential,
+    Histogram,
+    Normal,
+    ScatteredZipf,
+    Uniform,
+    Weighted,
+    Zipf,
+)
+from pgdyno.synthesise.fitting import fit, frequency_distance, tolerance, value_distance
+from pgdyno.targets import Home, Server, SilentProgress, open_target
+from pgdyno.targets.embedded.schema import EmbeddedTarget
+from tests.captured_load import BEGAN
+from tests.postgres.conftest import FAST
+from tests.postgres.runs import pgdyno
+
+DRAWN = 3_000
+DISTRIBUTIONS: dict[str, Distribution] = {
+    "uniform": Uniform(-5_000, 5_000),
+    "exponential": Exponential(1, 1_000, 5.0),
+    "mirrored": Exponential(1, 1_000, 5.0, falling=False),
+    "normal": Normal(100, 900, 3.0),
+    "zipf": Zipf(1, 100_000, 1.3),
+    "flat": Zipf(11, 50_000, 0.7),
+    "rising": Zipf(1, 1_000, 0.95, falling=False),
+    "scattered": ScatteredZipf(1, 100_000, 100_000, 1.1),
+    "listed": Weighted((3, 5, 8), (6, 3, 1)),
+    "histogram": Histogram(((1, 10), (11, 500), (9_000, 9_100))),
+}
+SHARE = 0.01
+
+
+SEED = "--random-seed=4711"
+
+
+def drive(server: Server, *options: str) -> None:
+    command = [str(find_engine().path), "-n", *options]
+    done = subprocess.run(
+        command, env={**os.environ, **server.environment()}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_pgdrive_draws_what_a_model_says(server: Server, tmp_path: Path) -> None:
+    script = tmp_path / "draw.sql"
+    lines = [line for name, each in DISTRIBUTIONS.items() for line in each.lines(name)]
+    script.write_text("\n".join([*lines, f"INSERT INTO drawn VALUES ({', '.join(map(':{}'.format, DISTRIBUTIONS))});"]))
+    columns = ", ".join(f"{name} bigint" for name in DISTRIBUTIONS)
+    with server.connect() as connection:
+        connection.execute(f"CREATE TABLE drawn ({columns})".encode())
+        drive(server, SEED, f"--file={script}", f"--transactions={DRAWN}")
+        rows = np.array(connection.execute("SELECT * FROM drawn").fetchall(), dtype=np.int64)
+        connection.execute("DROP TABLE drawn")
+    rng = np.random.default_rng(1)
+    for (name, each), values in zip(DISTRIBUTIONS.items(), rows.T, strict=True):
+        expected = each.draw(rng, DRAWN)
+        assert frequency_distance(values, expected) < tolerance(DRAWN), name
+        if isinstance(each, ScatteredZipf):
+            assert (values.min() >= 1, values.max() <= 100_000) == (True, True)
+            found = fit(values).distribution
+            assert isinstance(found, ScatteredZipf)
+            assert abs(found.exponent - each.exponent) < 0.05
+        else:
+            assert value_distance(values, expected) < tolerance(DRAWN), name
+
+
+@pytest.fixture(scope="module")
+def logging(home: Home) -> Iterator[Server]:
+    """A server with pgbench's tables that logs every statement."""
+    spec = EmbeddedTarget(kind="embedded", version="18", settings={**FAST, "log_min_duration_statement": "0"})
+    with open_target("logging", spec, home=home, progress=SilentProgress()) as server:
+        drive(server, "-i", "-q", "-s", "1")
+        yield server
+
+
+def captured(server: Server, home: Home, tmp_path: Path, *options: str) -> Path:
+    """The capture of a load of pgdrive."""
+    before = server.log_size()
+    drive(server, SEED, *options)
+    with server.log_path.open("rb") as log:
+        log.seek(before)
+        (tmp_path / "server.log").write_bytes(log.read())
+    done = pgdyno(home, tmp_path, "capture", "--log", "server.log", "--values", "kept", "--into", "shop")
+    assert done.returncode == 0, done.stderr
+    return tmp_path / "shop"
+
+
+def test_a_known_mix_is_captured_modelled_and_run(logging: Server, warm_home: Home, tmp_path: Path) -> None:
+    (tmp_path / "look.sql").write_text(
+        "\\set aid random_zipfian(1, 100000, 1.3)\nSELECT abalance FROM pgbench_accounts WHERE aid = :aid;\n"
+    )
+    (tmp_path / "range.sql").write_text(
+        "\\set first random(1, 99900)\n\\set last :first + 99\n"
+        "SELECT sum(abalance) FROM pgbench_accounts WHERE aid BETWEEN :first AND :last;\n"
+    )
+    mix = ["--builtin=tpcb-like@2", f"--file={tmp_path / 'look.sql'}@5", f"--file={tmp_path / 'range.sql'}@3"]
+    captured(logging, warm_home, tmp_path, *mix, "--client=4", "--transactions=1500", "--protocol=prepared")
+    done = pgdyno(warm_home, tmp_path, "synthesise", "shop", "--least", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    made = json.loads(done.stdout)
+    assert sum(script["weight"] for script in made["scripts"]) == 6_000
+    assert len(made["scripts"]) == 3
+    assert (made["modelled"] > 0.95, made["protocol"]) == (True, "prepared")
+    texts = {path.name: path.read_text() for path in (tmp_path / "shop-model").glob("*.sql")}
+    (tpcb,) = [text for text in texts.values() if "pgbench_history" in text]
+    assert "\\set abalance random(-5000, 5000)\n" in tpcb
+    assert "\\set aid random(1, 100000)\n" in tpcb
+    assert "\\set tid random(1, 10)\n" in tpcb
+    (look,) = [text for text in texts.values() if "Zipf" in text]
+    (exponent,) = re.findall(r"random_zipfian\(1, \d+, ([\d.]+)\)", look)
+    assert abs(float(exponent) - 1.3) < 0.05
+    (ranged,) = [text for text in texts.values() if "BETWEEN" in text]
+    assert "\\set aid_to :aid + 99\n" in ranged
+    dsn = f"host={logging.host} port={logging.port} user={logging.user} dbname=postgres"
+    plan = "shop-model/plan.toml"
+    done = pgdyno(
+        *(warm_home, tmp_path, "run", plan, "--set", f"target.copy.dsn={dsn}"),
+        *("--set", f"target.copy.database={logging.environment()['PGDATABASE']}", "--set", "trial.warmup=0s"),
+        *("--set", "trial.duration=6s", "--set", "trial.seed=1", "--quiet"),
+    )
+    assert done.returncode == 0, done.stderr
+    (entry,) = list_runs(tmp_path / "pgdyno-runs")
+    (trial,) = RunFolder.open(entry.path).trials()
+    likeness = trial.likeness
+    assert likeness is not None
+    assert likeness.outside == 0
+    assert all(each.calls for each in likeness.classes if each.captured_share > SHARE)
+    # as many transactions as a slow machine makes in 6 s decide by chance: five standard deviations of a share
+    chance = 5 * (0.25 / max(1, likeness.calls / 4)) ** 0.5
+    assert likeness.largest_difference is not None
+    assert likeness.largest_difference < SHARE + chance
+
+
+def test_statistics_give_the_values_of_pg_stat_statements(logging: Server, warm_home: Home, tmp_path: Path) -> None:
+    texts = [
+        "SELECT abalance FROM pgbench_accounts WHERE aid = $1",
+        "UPDATE pgbench_tellers SET tbalance = tbalance + $1 WHERE tid = $2",
+        "SELECT n FROM kinds WHERE kind = $1 AND tags && $2 AND price > $3 AND day = $4 LIMIT $5",
+        "INSERT INTO kinds (id, kind, price) VALUES ($1, $2, $3)",
+        "BEGIN",
+        "SELECT * FROM gone WHERE a = $1",
+    ]
+    with logging.connect() as connection:
+        connection.execute(
+            """
+            CREATE TABLE kinds AS SELECT id, CASE WHEN id % 10 < 7 THEN 'open' ELSE 'closed' END AS kind, 1 AS n,
+                   ARRAY[id % 3] AS tags, (id % 900 + 100) / 100.0 AS price, date '2025-01-01' + id % 300 AS day
+            FROM generate_series(1, 5000) AS id
+            """
+        )
+        connection.execute("ANALYZE")
+    classes = [StatementClass(text=text, calls=100, total_us=1e6) for text in texts]
+    capture = Capture(
+        source=Source.STATEMENTS,
+        values=Values.UNKNOWN,
+        began=BEGAN,
+        span_us=60_000_000,
+        calls=600,
+        most_sessions=3,
+        statements=classes,
+    )
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / CAPTURE_FILE).write_text(capture.model_dump_json())
+    dsn = f"host={logging.host} port={logging.port} user={logging.user} dbname={logging.environment()['PGDATABASE']}"
+    done = pgdyno(warm_home, tmp_path, "synthesise", "shop", "--dsn", dsn)
+    assert done.returncode == 0, done.stderr
+    assert 'relation "gone" does not exist' in done.stdout
+    made = {path.name: path.read_text() for path in sorted((tmp_path / "shop-model").glob("*.sql"))}
+    assert list(made) == [
+        "01-select-pgbench_accounts.sql",
+        "02-update-pgbench_tellers.sql",
+        "03-select-kinds.sql",
+        "04-insert-kinds.sql",
+    ]
+    assert "\\set aid random(1, 100000)\n" in made["01-select-pgbench_accounts.sql"]
+    assert "\\set tid random(1, 10)\n" in made["02-update-pgbench_tellers.sql"]
+    assert "kind = 'open'" in made["03-select-kinds.sql"]
+    assert "\\set id random(5001, 2147483647)\n" in made["04-insert-kinds.sql"]
+    files = [f"--file={tmp_path / 'shop-model' / name}" for name in made]
+    drive(logging, *files, "--transactions=200", "--protocol=extended")
+    with logging.connect() as connection:
+        connection.execute("DROP TABLE kinds")
