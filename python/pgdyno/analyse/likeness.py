@@ -129,7 +129,7 @@ def _compared(
 
 
 def _percentiles_us(measured: Sequence[MeasuredStatement]) -> tuple[float | None, float | None]:
-    """Return p50 and p99 of several statements together: their histograms are merged, percentiles are never averaged."""
+    """Return p50 and p99 of statements together: histograms are merged, percentiles are never averaged."""
     some = [each for each in measured if each.succeeded]
     if len(some) == 1:
         return _us(some[0].p50_ns), _us(some[0].p99_ns)

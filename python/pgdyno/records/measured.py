@@ -57,37 +57,6 @@ class TpccFigures(Record):
     types: list[TpccType]
 
 
-class ReplayFigures(Record):
-    """What a replay counts besides transactions."""
-
-    statements: int
-    """Statements of the capture."""
-    done: int
-    """Those that were sent and answered, also with an error."""
-    not_started: int
-    """Those that the end of the trial came before."""
-    disagreements: dict[str, int]
-    """Statements whose result differs from the captured one, by kind: `failed`, `succeeded`, `other-error`,
-    `other-rows`, `canceled`, `copy-without-data`.
-    """
-    late_10ms: int
-    """Statements that began over 10 ms after their intended start; 0 at the pace `max`."""
-    late_p50_ns: int | None
-    late_p99_ns: int | None
-    """How late statements began; None at the pace `max`."""
-    late_max_ns: int | None
-
-    @property
-    def disagreed(self) -> int:
-        """Return the number of statements whose result differs."""
-        return sum(self.disagreements.values())
-
-    @property
-    def late_share(self) -> float:
-        """Return the share of statements that began over 10 ms late."""
-        return self.late_10ms / self.done if self.done else 0.0
-
-
 class Point(Record):
     """One combination of the sweep's parameters."""
 
@@ -136,6 +105,39 @@ class Latency(Record):
     p999: int | None = None
     p9999: int | None = None
     max: int | None = None
+
+
+class ReplayFigures(Record):
+    """What a replay counts besides transactions."""
+
+    sessions: int
+    """Sessions of the capture."""
+    sessions_begun: int
+    sessions_lost: int
+    """Those whose connection was lost before their last statement."""
+    statements: int
+    """Statements of the capture."""
+    done: int
+    """Those that were sent and answered, also with an error."""
+    not_started: int
+    """Those that the end of the trial, or of their session, came before."""
+    disagreements: dict[str, int]
+    """Statements whose result differs from the captured one, by kind: `new_errors`, `missing_errors`,
+    `other_errors`, `in_failed_transaction`, `different_rows`, `cancelled_waits`.
+    """
+    copies_without_data: int = 0
+    """COPY FROM STDIN whose rows the capture does not have."""
+    lateness_ns: Latency | None = None
+    """How long after their intended start statements began; None at the pace `max`, which intends none."""
+    within_1ms: float | None = None
+    """Share of the statements that began within 1 ms of their intended start."""
+    delayed_by_answer: int = 0
+    """Statements that were due while the answer before them in their session was not complete: the server's doing."""
+
+    @property
+    def disagreed(self) -> int:
+        """Return the number of statements whose result differs."""
+        return sum(self.disagreements.values())
 
 
 class ScriptSummary(Record):

@@ -24,6 +24,7 @@ from pgdyno.report.digest import Digest, Extras, notes
 from pgdyno.report.report_tables import PointRow, parameter_heading, point_rows, table_lines
 from pgdyno.report.sections.comparison import settling
 from pgdyno.report.sections.key_figures import noise_number, peak_numbers
+from pgdyno.report.sections.own_load import load_lines, own_loads, short_table
 from pgdyno.report.sections.validity import rule_name
 from pgdyno.report.sentences import conditions
 from pgdyno.report.terminal.text_drawing import set_cell, wrapped
@@ -39,9 +40,12 @@ CSV_HEADER = (
     "p999_ms", "p9999_ms", "latency_max_ms", "measured_s", "scheduled", "succeeded", "failed", "skipped",
     "in_flight", "retried", "retries", "clients_aborted", "trial", "started_at", "ended_at", "run", "server_version",
     "failure", "rate", "settings", "variables", "instance", "duet_partner", "duet_tps_ratio",
+    "largest_share_difference", "disagreements", "not_started", "late_p99_ms",
 )  # fmt: skip
 """A test compares this list with `docs/reference/csv.md`."""
 
+CLASSES = 10
+"""Classes of statements of a load from a capture."""
 COLUMNS = 80
 """Width for which Markdown is padded; beyond it, cells are not padded."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -88,6 +92,12 @@ def _trial_row(trial: TrialRecord) -> dict[str, Any]:
     }
     if trial.duet is not None:
         row |= {"duet_partner": trial.duet.partner, "duet_tps_ratio": trial.duet.tps_ratio}
+    if trial.likeness is not None:
+        row["largest_share_difference"] = trial.likeness.largest_difference
+    if summary is not None and summary.replay is not None:
+        replay = summary.replay
+        row |= {"disagreements": replay.disagreed, "not_started": replay.not_started}
+        row["late_p99_ms"] = replay.lateness_ns.p99 / 1e6 if replay.lateness_ns and replay.lateness_ns.p99 else None
     if summary is not None:
         names = ("tps", "measured_s", "scheduled", "succeeded", "failed", "skipped", "in_flight", "retried", "retries")
         row |= {name: getattr(summary, name) for name in (*names, "clients_aborted")}
@@ -256,6 +266,7 @@ def markdown_of(of: Digest, extras: Extras) -> str:
     if said.table is not None:
         blocks.append([f"    {line}" for line in table_lines(said.table, COLUMNS - 4)])
     blocks.append(_paragraph(escaped(conditions(of))))
+    blocks += _own_load(of)
     told = peak_numbers(of, of.best, extras) if of.best is not None and shows_peak(of, said) else []
     told += [noise_number(noise_grade(of, said.chief))] if of.points else []
     blocks.append([line for each in told for line in _number(each.name, each.figure, each.unit, each.about)])
@@ -268,6 +279,15 @@ def markdown_of(of: Digest, extras: Extras) -> str:
         blocks.append([f"    {line}".rstrip() for line in table])
     blocks.append(points_markdown(of).rstrip("\n").split("\n"))
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def _own_load(of: Digest) -> Iterator[Sequence[str]]:
+    """Yield how like its capture the load was, and the classes with the most time."""
+    loads = own_loads(of)
+    if loads:
+        yield [line for each in load_lines(of) for line in wrapped(f"- {sentence_of(escaped(each))}", COLUMNS, "  ")]
+        table = short_table(loads, COLUMNS - 4, CLASSES)
+        yield [escaped(table.caption), "", *(f"    {line}" for line in table_lines(table, COLUMNS - 4))]
 
 
 def _number(name: str, figure: str, unit: str, about: str) -> list[str]:

@@ -103,7 +103,8 @@ def report_content(of: Digest, location: str, extras: Extras) -> Content:
         **_about(of, extras),
     }
     filled = filled_sections(of, extras)
-    absent = [*_absent(of, content), *(each.section.absence(extras) for each in filled if not each.blocks)]
+    absences = [each.section.absence(extras) for each in filled if not each.blocks]
+    absent = [*_absent(of, content), *(each for each in absences if each)]
     listed = [each for each in filled if each.blocks]
     return {**content, "listed": listed, "proof": _proof(of, content), "absent": absent}
 
@@ -329,12 +330,13 @@ def _query(location: str) -> str:
 def _sections(context: Content) -> list[tuple[str, str]]:
     """Return links to the sections of this page."""
     sections = [
+        *((each.section.id, each.section.link(), True) for each in context["listed"] if each.section.is_first),
         ("comparison", gettext("Comparison"), context["comparisons"] or context["published"]),
         ("validity", gettext("Validity"), context["validity"] or context["notes"] or context["unfinished"]),
         ("points", gettext("Points"), context["rows"]),
         ("spectrum-h", gettext("Latency"), context["spectrum"] or context["heats"]),
         ("time-h", gettext("Second by second"), context["trials"]),
-        *((each.section.id, each.section.link(), True) for each in context["listed"]),
+        *((each.section.id, each.section.link(), True) for each in context["listed"] if not each.section.is_first),
         ("setup", gettext("Set-up"), True),
     ]
     return [(at, name) for at, name, there in sections if there]

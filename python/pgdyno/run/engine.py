@@ -11,7 +11,7 @@ from typing import Any
 from pgdyno.errors import PlanError, Problem
 from pgdyno.plan.model import PhaseSpec, Plan, Workload
 from pgdyno.programs import ENGINE, Engine
-from pgdyno.records import Point, StatementCounts, TpccFigures, TpccType
+from pgdyno.records import Point, ReplayFigures, StatementCounts, TpccFigures, TpccType
 
 ENDLESS_S = 30 * 24 * 3600
 """Longer than any trial."""
@@ -187,6 +187,14 @@ def statement_counts(end: dict[str, Any]) -> StatementCounts | None:
     if counts is None or end.get("tpcc") is not None:
         return None
     return StatementCounts(**{name: counts[name] for name in StatementCounts.model_fields})
+
+
+def replay_figures(end: dict[str, Any]) -> ReplayFigures | None:
+    """Returns the figures of a replay; None for other workloads."""
+    figures = end.get("replay")
+    if figures is None:
+        return None
+    return ReplayFigures(**{name: figures[name] for name in ReplayFigures.model_fields if name in figures})
 
 
 def tpcc_figures(end: dict[str, Any]) -> TpccFigures | None:

@@ -35,9 +35,11 @@ class Section:
     blocks: Callable[[Digest, Extras], Sequence[Block]]
     """Reports leave the section out if it has no blocks."""
     absence: Callable[[Extras], str]
-    """The sentence that replaces a section without blocks, under "Not in this report"."""
+    """The sentence that replaces a section without blocks, under "Not in this report"; empty for none."""
     on_second_page: bool = False
     """Whether the PDF shows it on its second page; otherwise in the appendix."""
+    is_first: bool = False
+    """Whether it follows the answer directly."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,17 @@
-"""The sections between "Second by second" and "Set-up", in the order of the report: one line each."""
+"""The sections that reports show as they are, in their order: one line each.
+
+"Your load" comes first, directly after the answer; the others stand between "Second by second" and "Set-up".
+"""
 
 from __future__ import annotations
 
 from pgdyno.report.digest import Digest, Extras
-from pgdyno.report.sections import cost, statement_tables
-from pgdyno.report.sections.section import FilledSection, Section
+from pgdyno.report.report_tables import Table
+from pgdyno.report.sections import cost, own_load, statement_tables
+from pgdyno.report.sections.section import FilledSection, FoldedTable, Section
 
 SECTIONS: tuple[Section, ...] = (
+    own_load.SECTION,
     statement_tables.SECTION,
     cost.SECTION,
 )
@@ -14,4 +19,10 @@ SECTIONS: tuple[Section, ...] = (
 
 def filled_sections(of: Digest, extras: Extras) -> list[FilledSection]:
     """Return every section, also those without blocks."""
-    return [FilledSection(section, section.blocks(of, extras)) for section in SECTIONS]
+    filled = [FilledSection(section, section.blocks(of, extras)) for section in SECTIONS]
+    load, statements, *others = filled
+    if not load.blocks:
+        return filled
+    # a page with both would have more than eight sections, and both are about statements
+    tables = [FoldedTable(each.caption, each) for each in statements.blocks if isinstance(each, Table)]
+    return [FilledSection(load.section, [*load.blocks, *tables]), *others]

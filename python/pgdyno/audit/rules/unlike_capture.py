@@ -1,0 +1,120 @@
+"""Reports loads that differ from the capture that they repeat or model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pgdyno.audit.finding import Evidence, Rule, RuleFinding, Severity
+from pgdyno.audit.subject import Sample, Subject
+from pgdyno.messages import Message
+
+MOST_DIFFERENCE = 0.01
+"""Of a share: one point."""
+LATE_MS = 10.0
+BUSY = 0.5
+"""Share of the late statements that waited for the answer before them: from there on, the server made them late."""
+
+
+def _check(subject: Subject) -> Iterator[RuleFinding]:
+    compared = [sample for sample in subject.samples if sample.trial.likeness is not None]
+    yield from _shares([sample for sample in compared if _difference(sample) > MOST_DIFFERENCE])
+    yield from _late([sample for sample in subject.samples if _is_late(sample)])
+    yield from _disagreements([sample for sample in subject.samples if _disagreed(sample)])
+
+
+def _shares(samples: list[Sample]) -> Iterator[RuleFinding]:
+    if samples:
+        yield RuleFinding(
+            Severity.CAUTION,
+            Message(
+                "unlike-capture-shares",
+                "the share of a class of statements differs from the capture by {points:.1f} points in {trials} trial",
+                "the share of a class of statements differs from the capture by up to {points:.1f} points in {trials} "
+                "trials",
+                points=100 * max(map(_difference, samples)),
+                trials=len(samples),
+            ),
+            [sample.number for sample in samples],
+            [
+                Evidence(at=sample.at(), figures={"largest_share_difference": round(_difference(sample), 4)})
+                for sample in samples
+            ],
+            "look at the table of statements: a script or a part of the capture is missing",
+        )
+
+
+def _late(samples: list[Sample]) -> Iterator[RuleFinding]:
+    if samples:
+        yield RuleFinding(
+            Severity.CAUTION,
+            Message(
+                "unlike-capture-late",
+                "over 1 % of the statements began over 10 ms late in {trials} trial although the server had answered: "
+                "the generator did not keep the captured times",
+                "over 1 % of the statements began over 10 ms late in {trials} trials although the server had answered: "
+                "the generator did not keep the captured times",
+                trials=len(samples),
+            ),
+            [sample.number for sample in samples],
+            [Evidence(at=sample.at(), figures={"late_p99_ms": round(_late_p99_ms(sample), 3)}) for sample in samples],
+            "give the generator more cores, or another host, or replay at a lower pace",
+        )
+
+
+def _disagreements(samples: list[Sample]) -> Iterator[RuleFinding]:
+    if samples:
+        yield RuleFinding(
+            Severity.CAUTION,
+            Message(
+                "unlike-capture-results",
+                "{count} statements of a replay had another result than captured, in {trials} trial: the data may be "
+                "another state of the database",
+                "up to {count} statements of a replay had another result than captured, in {trials} trials: the data "
+                "may be another state of the database",
+                count=max(map(_disagreed, samples)),
+                trials=len(samples),
+            ),
+            [sample.number for sample in samples],
+            [Evidence(at=sample.at(), figures={**_kinds(sample)}) for sample in samples],
+            "restore the database as it was when the capture began, before each trial",
+        )
+
+
+def _difference(sample: Sample) -> float:
+    return sample.trial.likeness.largest_difference if sample.trial.likeness is not None else 0.0
+
+
+def _late_p99_ms(sample: Sample) -> float:
+    replay = sample.summary.replay
+    p99 = replay.lateness_ns.p99 if replay is not None and replay.lateness_ns is not None else None
+    return (p99 or 0) / 1e6
+
+
+def _is_late(sample: Sample) -> bool:
+    """Return whether over 1 % of the starts were late, and most of them not because the server was busy."""
+    replay = sample.summary.replay
+    if replay is None or _late_p99_ms(sample) <= LATE_MS:
+        return False
+    late = (1 - (replay.within_1ms or 0.0)) * replay.done
+    return replay.delayed_by_answer < BUSY * late
+
+
+def _disagreed(sample: Sample) -> int:
+    return sample.summary.replay.disagreed if sample.summary.replay is not None else 0
+
+
+def _kinds(sample: Sample) -> dict[str, float]:
+    replay = sample.summary.replay
+    return {kind: count for kind, count in replay.disagreements.items() if count} if replay is not None else {}
+
+
+RULE = Rule(
+    "unlike-capture",
+    "a replay, or a load that models a capture: a class of statements whose share differs by over one point; a replay "
+    "of which over 1 % of the statements began over 10 ms late, unless most late ones waited for an answer of the "
+    "server; statements with another result than captured",
+    Severity.CAUTION,
+    "docs/design/own-load.md",
+    _check,
+    place=45,
+)

@@ -1,0 +1,278 @@
+"""How like the capture the load was: shares, times and errors of each class of statements, waits, disagreements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pgdyno.records import Likeness, ReplayFigures, Summary, TrialRecord
+from pgdyno.report import numbers
+from pgdyno.report.digest import Digest, Extras
+from pgdyno.report.report_tables import Table
+from pgdyno.report.sections.section import Block, FoldedTable, Section
+from pgdyno.report.translation import gettext, gettext_each, gettext_noop, listed, ngettext
+from pgdyno.store.probe_queries import ProbeAverages
+
+MOST_CLASSES = 15
+"""Classes that the page shows at once."""
+MOST_COMPARED = 3
+"""Series that share a table with the capture."""
+TEXT = 100
+LIKE = 0.01
+"""The largest difference of a share that counts as like the capture: one point."""
+LATE_MS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class OwnLoad:
+    """The trial of a series whose load came nearest to the capture's rate."""
+
+    name: str
+    """The series, as the report names it."""
+    trial: TrialRecord
+    likeness: Likeness
+    summary: Summary
+
+    @property
+    def per_s(self) -> float | None:
+        """Return the statements a second of the trial."""
+        return self.likeness.calls / self.summary.measured_s if self.summary.measured_s else None
+
+
+def own_loads(of: Digest) -> list[OwnLoad]:
+    """Return a trial of each series with a load from a capture: of several at other rates, the nearest to its rate."""
+    found: dict[str, list[OwnLoad]] = {}
+    for trial in of.run.trials:
+        if trial.likeness is not None and trial.summary is not None and trial.likeness.calls:
+            name = of.trial_name(trial)
+            found.setdefault(name, []).append(OwnLoad(name, trial, trial.likeness, trial.summary))
+    return [min(loads, key=_distance) for loads in found.values()]
+
+
+def _distance(of: OwnLoad) -> float:
+    captured = of.likeness.captured_per_s
+    return abs(math.log(of.per_s / captured)) if of.per_s and captured else 0.0
+
+
+def load_lines(of: Digest) -> list[str]:
+    """Return in a sentence or two for each series how like the capture its load was."""
+    loads = own_loads(of)
+    return [line for each in loads for line in _lines(each, several=len(loads) > 1)]
+
+
+def _lines(of: OwnLoad, *, several: bool) -> Iterator[str]:
+    def named(text: str) -> str:
+        return gettext("{name}: {text}", name=of.name, text=text) if several else text
+
+    yield named(_shares(of.likeness))
+    if of.summary.replay is not None:
+        yield from map(named, _replayed(of.summary.replay))
+
+
+def _shares(of: Likeness) -> str:
+    points = numbers.rounded(100 * of.largest_difference, 2)
+    if of.largest_difference <= LIKE:
+        return ngettext(
+            "the load is like the capture: the share of its {count} class of statements differs by {points} points",
+            "the load is like the capture: the shares of its {count} classes of statements differ by at most {points} "
+            "points",
+            len(of.classes) + of.classes_left_out,
+            points=points,
+        )
+    if of.unlike_class is None:
+        share = numbers.rounded(100 * of.outside / of.calls if of.calls else 0.0, 2)
+        return gettext(
+            "the load is not like the capture: {share} % of its statements are in none of the capture's classes",
+            share=share,
+        )
+    worst = next((each for each in of.classes if each.number == of.unlike_class), None)
+    return gettext(
+        "the load is not like the capture: the share of {statement} differs by {points} points",
+        statement=cut(worst.text, 40) if worst is not None else gettext("class {number}", number=of.unlike_class),
+        points=points,
+    )
+
+
+KINDS = {
+    "new_errors": gettext_noop("{count} new errors"),
+    "missing_errors": gettext_noop("{count} errors that did not happen again"),
+    "other_errors": gettext_noop("{count} other errors"),
+    "in_failed_transaction": gettext_noop("{count} in a transaction that had failed"),
+    "different_rows": gettext_noop("{count} other numbers of rows"),
+    "cancelled_waits": gettext_noop("{count} waits that were cancelled"),
+}
+
+
+def _replayed(of: ReplayFigures) -> Iterator[str]:
+    if of.disagreed:
+        kinds = [
+            gettext(KINDS.get(kind, "{count} " + kind), count=f"{count:,}")
+            for kind, count in of.disagreements.items()
+            if count
+        ]
+        yield gettext(
+            "{count} of {statements} statements disagree with the capture: {kinds}",
+            count=f"{of.disagreed:,}",
+            statements=f"{of.done:,}",
+            kinds=listed(kinds),
+        )
+    else:
+        yield gettext(
+            "all {statements} statements had the result that was captured, as far as the capture knows it",
+            statements=f"{of.done:,}",
+        )
+    if of.lateness_ns is not None:
+        yield gettext(
+            "{share} % of the statements began within 1 ms of their time, and 99 % within {late} ms",
+            share=numbers.rounded(100 * (of.within_1ms or 0.0)),
+            late=numbers.ms(of.lateness_ns.p99),
+        )
+    if of.not_started or of.sessions_lost:
+        yield gettext(
+            "{count} of {statements} statements were not started, and {sessions} sessions lost their connection",
+            count=f"{of.not_started:,}",
+            statements=f"{of.statements:,}",
+            sessions=f"{of.sessions_lost:,}",
+        )
+    if of.copies_without_data:
+        yield gettext(
+            "{count} COPY FROM STDIN had no rows: a log does not have them", count=f"{of.copies_without_data:,}"
+        )
+
+
+# ---- tables ----
+
+
+def class_table(loads: Sequence[OwnLoad], most: int | None = None) -> Table:
+    """Return the classes with the most time in the capture, and their figures in each of `loads`."""
+    first = loads[0].likeness
+    found = [{each.number: each for each in load.likeness.classes} for load in loads]
+    rows = []
+    for captured in first.classes[:most]:
+        same = [each.get(captured.number) for each in found]
+        rows.append(
+            (
+                cut(captured.text, TEXT),
+                _percent(captured.captured_share),
+                *(_percent(each.share if each else None) for each in same),
+                _ms(captured.captured_p50_us),
+                *(_ms(each.p50_us if each else None) for each in same),
+                _ms(captured.captured_p99_us),
+                *(_ms(each.p99_us if each else None) for each in same),
+                f"{captured.captured_errors:,}",
+                *(numbers.whole(each.errors if each else None) for each in same),
+            )
+        )
+    caption = gettext(
+        "Statements by their time in the capture. The capture has times on the server; the trial has what the client "
+        "waited, network included"
+    )
+    return Table(caption, (gettext("statement"), *_headings(loads)), tuple(rows))
+
+
+def _headings(loads: Sequence[OwnLoad]) -> Iterator[str]:
+    names = [each.name for each in loads] if len(loads) > 1 else [gettext("trial")]
+    for unit in gettext_each("share, %", "p50, ms", "p99, ms", "errors"):
+        for column in (gettext("captured"), *names):
+            yield gettext("{name}: {unit}", name=column, unit=unit)
+
+
+def waits_table(loads: Sequence[OwnLoad], seen: dict[int, ProbeAverages]) -> Table | None:
+    """Return the mean active sessions by wait; None if the capture or every trial has no samples."""
+    captured = {each.wait: each.sessions for each in loads[0].likeness.waits}
+    measured = [_waits(seen.get(load.trial.number)) for load in loads]
+    if not captured or not any(measured):
+        return None
+    names = sorted(
+        {*captured, *(wait for each in measured for wait in each)}, key=lambda wait: -captured.get(wait, 0.0)
+    )
+    rows = tuple(
+        (wait, _sessions(captured.get(wait, 0.0)), *(_sessions(each.get(wait, 0.0)) for each in measured))
+        for wait in names
+    )
+    caption = gettext("Mean active sessions by what they waited for, in the capture and in the trial")
+    shown = [each.name for each in loads] if len(loads) > 1 else [gettext("trial")]
+    return Table(caption, (gettext("wait"), gettext("captured"), *shown), rows)
+
+
+def _waits(of: ProbeAverages | None) -> dict[str, float]:
+    return {f"{kind}:{name}" if name else kind: sessions for kind, name, sessions in of.waits} if of is not None else {}
+
+
+def short_table(loads: Sequence[OwnLoad], width: int, most: int) -> Table:
+    """Return the same classes for a terminal of `width` columns: the figures of a cell stand one after the other."""
+    shown = loads[:2]
+    found = [{each.number: each for each in load.likeness.classes} for load in shown]
+    rows = []
+    for captured in shown[0].likeness.classes[:most]:
+        same = [each[captured.number] for each in found if captured.number in each]
+        rows.append(
+            (
+                captured.text,
+                _joined([_percent(captured.captured_share), *(_percent(each.share) for each in same)]),
+                _joined([_ms(captured.captured_p50_us), *(_ms(each.p50_us) for each in same)]),
+                _joined([_ms(captured.captured_p99_us), *(_ms(each.p99_us) for each in same)]),
+            )
+        )
+    names = [each.name for each in shown] if len(shown) > 1 else [gettext("trial")]
+    caption = gettext("Your load: {columns}", columns=_joined([gettext("captured"), *names]))
+    headings = gettext_each("statement", "share, %", "p50, ms", "p99, ms")
+    figures = sum(max(len(row[at]) for row in (headings, *rows)) + 2 for at in range(1, len(headings)))
+    room = max(width - figures, 12)
+    return Table(caption, headings, tuple((cut(row[0], room), *row[1:]) for row in rows))
+
+
+def _joined(cells: Sequence[str]) -> str:
+    return " / ".join(cells)
+
+
+def cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def _percent(share: float | None) -> str:
+    return numbers.NOTHING if share is None else f"{100 * share:.2f}"
+
+
+def _ms(value_us: float | None) -> str:
+    return numbers.NOTHING if value_us is None else numbers.rounded(value_us / 1e3)
+
+
+def _sessions(value: float) -> str:
+    return f"{value:.2f}"
+
+
+def _blocks(of: Digest, extras: Extras) -> list[Block]:
+    loads = own_loads(of)
+    if not loads:
+        return []
+    lines = [f"{line[:1].upper()}{line[1:]}." for line in load_lines(of)]
+    together = loads[:MOST_COMPARED]
+    blocks: list[Block] = [*lines, class_table(together, MOST_CLASSES)]
+    waits = waits_table(together, dict(extras.limits))
+    if waits is not None:
+        blocks.append(waits)
+    if len(loads[0].likeness.classes) > MOST_CLASSES:
+        blocks.append(FoldedTable(gettext("All classes of statements"), class_table(together)))
+    for at in range(MOST_COMPARED, len(loads), MOST_COMPARED):
+        some = loads[at : at + MOST_COMPARED]
+        title = gettext("The same of {series}", series=listed([each.name for each in some]))
+        blocks.append(FoldedTable(title, class_table(some)))
+    return blocks
+
+
+def is_compared(of: Digest) -> bool:
+    """Return whether the load of the run has a capture."""
+    return bool(own_loads(of))
+
+
+SECTION = Section(
+    "load",
+    title=lambda: gettext("Your load"),
+    link=lambda: gettext("Your load"),
+    blocks=_blocks,
+    absence=lambda _: "",
+    on_second_page=True,
+    is_first=True,
+)
