@@ -11,7 +11,7 @@ from pgdyno.report import numbers
 from pgdyno.report.digest import Digest, Extras
 from pgdyno.report.report_tables import Table
 from pgdyno.report.sections.section import Block, FoldedTable, Section
-from pgdyno.report.translation import gettext, gettext_each, gettext_noop, listed, ngettext
+from pgdyno.report.translation import gettext, gettext_each, gettext_noop, listed, ngettext, sentence
 from pgdyno.store.probe_queries import ProbeAverages
 
 MOST_CLASSES = 15
@@ -247,7 +247,7 @@ def _blocks(of: Digest, extras: Extras) -> list[Block]:
     loads = own_loads(of)
     if not loads:
         return []
-    lines = [f"{line[:1].upper()}{line[1:]}." for line in load_lines(of)]
+    lines = [sentence(line) for line in load_lines(of)]
     together = loads[:MOST_COMPARED]
     blocks: list[Block] = [*lines, class_table(together, MOST_CLASSES)]
     waits = waits_table(together, dict(extras.limits))

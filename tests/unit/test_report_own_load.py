@@ -1,0 +1,170 @@
+"""The section "Your load" of a report, and the audit of loads from a capture."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+import pytest
+
+from pgdyno.analyse.likeness import likeness, replayed_statements
+from pgdyno.audit import audit
+from pgdyno.audit.finding import Finding
+from pgdyno.records import Latency, ReplayFigures, TrialRecord
+from pgdyno.report.digest import Extras, digest
+from pgdyno.report.export import markdown_of, to_csv, to_json
+from pgdyno.report.html import report_content
+from pgdyno.report.sections.own_load import load_lines, own_loads
+from pgdyno.report.terminal.run_report import report_lines
+from pgdyno.report.translation import Language, use_language
+from pgdyno.store.probe_queries import ProbeAverages
+from tests.unit.audit_sample import FakeRun, changed, own
+from tests.unit.capture_sample import capture
+from tests.unit.report_sample import SampleRun, add_trial, manifest, render_html
+from tests.unit.test_analyse_likeness import end_of, statement
+
+AGREED = {
+    "new_errors": 0,
+    "missing_errors": 0,
+    "other_errors": 0,
+    "in_failed_transaction": 0,
+    "different_rows": 0,
+    "cancelled_waits": 0,
+}
+
+
+def figures(**changes: Any) -> ReplayFigures:  # noqa: ANN401 - fields of any type
+    of: dict[str, Any] = {
+        "sessions": 2,
+        "sessions_begun": 2,
+        "sessions_lost": 0,
+        "statements": 5,
+        "done": 5,
+        "not_started": 0,
+        "disagreements": AGREED,
+        "lateness_ns": Latency(p50=20_000, p99=900_000, max=2_000_000),
+        "within_1ms": 0.995,
+    }
+    return ReplayFigures(**{**of, **changes})
+
+
+LIKE = end_of([statement(0, 2), statement(1, 1), statement(2, 0, failures=1), statement(3, 1)])
+UNLIKE = end_of([statement(0, 2), statement(1, 1), statement(3, 1)])
+
+
+def replayed(trial: TrialRecord, end: dict[str, object], **changes: Any) -> dict[str, Any]:  # noqa: ANN401 - likewise
+    assert trial.summary is not None
+    summary = trial.summary.model_copy(update={"replay": figures(**changes)})
+    return {"likeness": likeness(capture(), replayed_statements(end)), "summary": summary}
+
+
+def sample(end: dict[str, object] = LIKE, targets: tuple[str, ...] = ("pg15", "pg18"), **changes: Any) -> SampleRun:  # noqa: ANN401
+    run = SampleRun(manifest(targets, trials_planned=len(targets)))
+    for name in targets:
+        add_trial(run, name, 2, 100.0, 900, seconds=4)
+    run.trials = [trial.model_copy(update=replayed(trial, end, **changes)) for trial in run.trials]
+    return run
+
+
+def test_the_load_is_the_first_section_and_has_its_tables() -> None:
+    run = sample()
+    seen = {
+        1: ProbeAverages(1, "a", None, None, [("CPU", "", 0.4), ("Lock", "tuple", 0.1)], None, None, None),
+        2: ProbeAverages(2, "b", None, None, [("IO", "WalSync", 0.2)], None, None, None),
+    }
+    content = report_content(digest(run), "/runs/a", Extras(limits=seen))
+    (load,) = [each for each in content["listed"] if each.section.is_first]
+    texts = [block for block in load.blocks if isinstance(block, str)]
+    assert texts[0] == (
+        "pg15: the load is like the capture: the shares of its 4 classes of statements differ by at most 0 points."
+    )
+    classes, waits = load.shown[len(texts) :]
+    assert classes.headings[:4] == ("statement", "captured: share, %", "pg15: share, %", "pg18: share, %")
+    assert classes.rows[0][:4] == ("SELECT a FROM t WHERE b = $1", "40.00", "40.00", "40.00")
+    assert waits.rows == (
+        ("CPU", "0.50", "0.40", "0.00"),
+        ("Lock:tuple", "0.25", "0.10", "0.00"),
+        ("IO:WalSync", "0.00", "0.00", "0.20"),
+    )
+    page = render_html(run, "/runs/a")
+    assert page.index('id="load"') < page.index('id="validity"' if 'id="validity"' in page else 'id="points"')
+    # the first link of the page
+    assert page.index('href="#load"') < page.index('href="#points"')
+    assert page.count("<li><a href=") <= 8
+
+
+def test_a_report_without_a_capture_has_no_such_section() -> None:
+    run = SampleRun(manifest())
+    add_trial(run, "pg18", 2, 100.0, 900, seconds=4)
+    assert 'id="load"' not in render_html(run, "/runs/a")
+    assert load_lines(digest(run)) == []
+
+
+def test_terminal_fits_80_columns() -> None:
+    of = digest(sample())
+    lines = [line.plain for line in report_lines(of, 80)]
+    assert max(map(len, lines)) <= 80
+    first = next(at for at, line in enumerate(lines) if "is like the capture" in line)
+    assert any(line.startswith("statement ") and "share, %" in line for line in lines[first:])
+    assert first < next(at for at, line in enumerate(lines) if line.split()[:2] == ["target", "clients"])
+
+
+def test_markdown_csv_and_json_have_it() -> None:
+    of = digest(sample())
+    assert "is like the capture" in markdown_of(of, Extras())
+    row = next(csv.DictReader(io.StringIO(to_csv(of.run))))
+    assert (row["largest_share_difference"], row["disagreements"], row["late_p99_ms"]) == ("0", "0", "0.9")
+    assert '"largest_difference": 0.0' in to_json(of, Extras())
+
+
+def test_differences_and_disagreements_are_named() -> None:
+    many = AGREED | {"new_errors": 3, "different_rows": 1}
+    run = sample(UNLIKE, ("pg18",), disagreements=many, not_started=7, sessions_lost=1, copies_without_data=2)
+    text = "\n".join(load_lines(digest(run)))
+    assert "the load is not like the capture: the share of UPDATE t SET a = $1 differs by 20 points" in text
+    assert "4 of 5 statements disagree with the capture: 3 new errors and 1 other numbers of rows" in text
+    assert "7 of 5 statements were not started, and 1 sessions lost their connection" in text
+    assert "2 COPY FROM STDIN had no rows" in text
+
+
+@pytest.mark.parametrize("language", [each for each in Language if each is not Language.ENGLISH])
+def test_the_texts_are_translated(language: Language) -> None:
+    of = digest(sample(UNLIKE, ("pg18",), disagreements=AGREED | {"new_errors": 3}))
+    with use_language(language):
+        text = "\n".join(load_lines(of))
+    assert "capture" not in text
+    assert own_loads(of)
+
+
+def findings(run: FakeRun) -> list[Finding]:
+    return [each for each in audit(run) if each.rule == "unlike-capture"]
+
+
+def test_a_load_like_its_capture_has_no_finding() -> None:
+    assert findings(own()) == []
+    assert findings(changed(own(), lambda trial: replayed(trial, LIKE))) == []
+
+
+def test_the_audit_names_trials_that_are_unlike_their_capture() -> None:
+    late = {"lateness_ns": Latency(p99=11_000_000), "within_1ms": 0.9, "done": 100, "statements": 100}
+
+    def change(trial: TrialRecord) -> dict[str, Any]:
+        if trial.number == 2:
+            return replayed(trial, UNLIKE)
+        if trial.number == 3:
+            return replayed(trial, LIKE, **late)
+        if trial.number == 4:
+            # the server was busy: most late statements waited for an answer
+            return replayed(trial, LIKE, **late, delayed_by_answer=9)
+        if trial.number == 5:
+            return replayed(trial, LIKE, disagreements=AGREED | {"missing_errors": 6})
+        return replayed(trial, LIKE)
+
+    found = {each.id: each for each in findings(changed(own(), change))}
+    assert {name: each.trials for name, each in found.items()} == {
+        "unlike-capture-shares": [2],
+        "unlike-capture-late": [3],
+        "unlike-capture-results": [5],
+    }
+    assert found["unlike-capture-results"].evidence[0].figures == {"missing_errors": 6}
