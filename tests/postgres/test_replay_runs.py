@@ -1,0 +1,186 @@
+"""A load is logged by a real server, captured from its log, and replayed through a plan: it is the same load again.
+
+The replay is logged, too, and captured again: both captures must say the same.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from pgdyno.errors import ExitCode
+from pgdyno.records import Outcome, TrialRecord
+from pgdyno.store import RunFolder, read_capture_of
+from pgdyno.targets import Home
+from tests.postgres.runs import pgdyno, the_run
+
+PREFIX = "%m:%r:%u@%d:[%p]:%l:%e:%s:%v:%x:%c:%q%a:"
+LOGGED = f"""\
+log_min_duration_statement = 0
+log_connections = "on"
+log_disconnections = "on"
+log_line_prefix = "{PREFIX}"
+fsync = "off"
+"""
+LOAD = """\
+name = "original"
+[target.pg18]
+kind = "embedded"
+version = "18"
+[target.pg18.settings]
+{logged}[workload]
+scripts = ["mix.sql"]
+dataset = "pgbench"
+[sweep]
+clients = 3
+protocol = "{protocol}"
+[trial]
+transactions = 20
+[hooks]
+after_trial = {hook}
+[probe]
+enabled = false
+"""
+MIX = """\
+\\set aid random(1, 100000 * :scale)
+\\set delta random(-5000, 5000)
+BEGIN;
+UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = :aid;
+SELECT abalance FROM pgbench_accounts WHERE aid = :aid;
+UPDATE pgbench_branches SET bbalance = bbalance + :delta WHERE bid = 1;
+END;
+SELECT count(*) FROM pgbench_tellers WHERE tbalance > :delta;
+INSERT INTO pgbench_history (tid, bid, aid, delta, filler) VALUES (:client_id, 1, :aid, :delta, 'it''s {{"é"}}');
+"""
+REPLAY = """\
+name = "again"
+[target.pg18]
+kind = "embedded"
+version = "18"
+[target.pg18.settings]
+{logged}[workload]
+replay = "shop"
+dataset = "pgbench"
+[hooks]
+after_trial = {hook}
+"""
+TABLES = """\
+import pathlib, sys, psycopg
+with psycopg.connect("") as connection:
+    hashes = [
+        connection.execute(f"SELECT count(*), sum(hashtext(t::text)::numeric) FROM ({query}) AS t").fetchone()
+        for query in (
+            "SELECT aid, bid, abalance FROM pgbench_accounts",
+            "SELECT bid, bbalance FROM pgbench_branches",
+            "SELECT tid, bid, aid, delta, filler FROM pgbench_history",
+        )
+    ]
+pathlib.Path(sys.argv[1]).write_text(repr(hashes))
+"""
+"""Hashes of the tables: the load only adds to balances, and so commutes."""
+
+
+def write_plan(tmp_path: Path, name: str, text: str, **values: str) -> None:
+    """Write the plan `name`, whose hook puts the hashes of its tables into `name`.hashes."""
+    (tmp_path / "tables.py").write_text(TABLES)
+    hook = json.dumps([sys.executable, str(tmp_path / "tables.py"), str(tmp_path / f"{name}.hashes")])
+    (tmp_path / f"{name}.toml").write_text(text.format(logged=LOGGED, hook=hook, **values))
+
+
+def sessions_of(folder: Path) -> dict[int, list[tuple[Any, ...]]]:
+    """Return the statements of each session in their order, with their values, but without times and numbers."""
+    with duckdb.connect() as connection:
+        rows = connection.execute(
+            "SELECT session, kind, sql, parameters, transaction IS NOT NULL, sqlstate, rows "
+            f"FROM '{folder / 'capture.parquet'}' WHERE sql IS NOT NULL ORDER BY session, seq"
+        ).fetchall()
+    found: dict[int, list[tuple[Any, ...]]] = {}
+    for session, kind, sql, parameters, *rest in rows:
+        found.setdefault(session, []).append((kind, sql, tuple(parameters or ()), *rest))
+    return found
+
+
+def captured(home: Home, tmp_path: Path, run: RunFolder, into: str) -> dict[int, list[tuple[Any, ...]]]:
+    """Capture the log of the run's only trial into the folder `into`."""
+    (log,) = run.path.glob("trials/*/log/server.log")
+    options = ("--prefix", PREFIX, "--database", "pgdyno", "--values", "kept")
+    done = pgdyno(home, tmp_path, "capture", "--log", str(log), "--into", into, *options)
+    assert done.returncode == ExitCode.OK, done.stderr
+    return sessions_of(tmp_path / into)
+
+
+def of_load(sessions: dict[int, list[tuple[Any, ...]]]) -> list[list[tuple[Any, ...]]]:
+    """Return the sessions of the load, without those that prepare and check the dataset; by their content."""
+    return sorted((each for each in sessions.values() if any("tbalance >" in row[1] for row in each)), key=repr)
+
+
+@pytest.mark.parametrize("protocol", ["simple", "prepared"])
+def test_a_captured_load_is_the_same_load_again(warm_home: Home, tmp_path: Path, protocol: str) -> None:
+    (tmp_path / "mix.sql").write_text(MIX.replace("{{", "{").replace("}}", "}"))
+    write_plan(tmp_path, "original", LOAD, protocol=protocol)
+    done = pgdyno(warm_home, tmp_path, "run", "original.toml")
+    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+    original = captured(warm_home, tmp_path, the_run(tmp_path), "all")
+    load = of_load(original)
+    assert len(load) == 3
+
+    # the sessions that prepared the dataset are no part of the load
+    only(tmp_path / "all", tmp_path / "shop", "tbalance >")
+    write_plan(tmp_path, "again", REPLAY)
+    done = pgdyno(warm_home, tmp_path, "run", "again.toml", "--runs", "replays")
+    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+    folder = RunFolder.open(next((tmp_path / "replays").iterdir()))
+    (trial,) = folder.trials()
+    assert trial.outcome is Outcome.FINISHED, trial.failure
+    agrees(trial, statements=sum(map(len, load)))
+    assert (tmp_path / "again.hashes").read_text() == (tmp_path / "original.hashes").read_text()
+
+    replayed = of_load(captured(warm_home, tmp_path, folder, "replayed"))
+    assert replayed == load
+    assert not list(folder.path.glob(".replay*"))
+    kept = read_capture_of(folder.path)
+    assert kept is not None
+    assert kept.calls == sum(map(len, load))
+
+
+def agrees(trial: TrialRecord, statements: int) -> None:
+    assert trial.summary is not None
+    replay = trial.summary.replay
+    assert replay is not None
+    assert replay.disagreed == 0, replay
+    assert (replay.statements, replay.done, replay.not_started, replay.sessions_lost) == (statements, statements, 0, 0)
+    assert trial.likeness is not None
+    assert trial.likeness.calls == statements
+    assert trial.likeness.largest_difference == 0
+
+
+def only(source: Path, into: Path, text: str) -> None:
+    """Write a capture of those sessions of `source` that sent a statement with `text`."""
+    into.mkdir()
+    rows = f"""
+        FROM '{source / "capture.parquet"}' AS c
+        WHERE session IN (SELECT session FROM '{source / "capture.parquet"}' WHERE contains(sql, '{text}'))"""
+    capture = json.loads((source / "capture.json").read_text())
+    with duckdb.connect() as connection:
+        connection.execute(
+            f"""COPY (
+                SELECT c.* REPLACE ((dense_rank() OVER (ORDER BY session) - 1)::INTEGER AS session,
+                                    at_us - (SELECT min(at_us) {rows}) AS at_us) {rows} ORDER BY session, seq
+            ) TO '{into / "capture.parquet"}' (FORMAT parquet)"""
+        )
+        written = f"'{into / 'capture.parquet'}'"
+        calls = dict(connection.execute(f"SELECT statement, count(*) FROM {written} GROUP BY 1").fetchall())
+        found = connection.execute(
+            f"SELECT count(DISTINCT session), max(at_us), count(statement) FROM {written}"
+        ).fetchone()
+    assert found is not None
+    for number, each in enumerate(capture["statements"]):
+        each["calls"] = calls.get(number, 0)
+    sessions, span_us, statements = found
+    capture |= {"sessions": sessions, "most_sessions": sessions, "span_us": span_us, "calls": statements}
+    (into / "capture.json").write_text(json.dumps(capture))
