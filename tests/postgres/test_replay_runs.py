@@ -6,6 +6,7 @@ The replay is logged, too, and captured again: both captures must say the same.
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from pgdyno.records import Outcome, TrialRecord
 from pgdyno.store import RunFolder, read_capture_of
 from pgdyno.targets import Home
 from tests.postgres.runs import pgdyno, the_run
+from tests.unit.capture_sample import write_capture
 
 PREFIX = "%m:%r:%u@%d:[%p]:%l:%e:%s:%v:%x:%c:%q%a:"
 LOGGED = f"""\
@@ -184,3 +186,63 @@ def only(source: Path, into: Path, text: str) -> None:
     sessions, span_us, statements = found
     capture |= {"sessions": sessions, "most_sessions": sessions, "span_us": span_us, "calls": statements}
     (into / "capture.json").write_text(json.dumps(capture))
+
+
+PLAN = """\
+name = "compared"
+[target.a]
+kind = "embedded"
+version = "18"
+settings.fsync = "off"
+[workload]
+replay = "shop"
+[trial]
+repeats = 2
+[probe]
+enabled = false
+"""
+
+
+def test_a_run_keeps_its_capture_and_is_resumed_and_compared_only_with_the_same(
+    warm_home: Home, tmp_path: Path
+) -> None:
+    shop = write_capture(tmp_path / "shop", span_us=5000, transactions=2)
+    (tmp_path / "plan.toml").write_text(PLAN)
+    done = pgdyno(warm_home, tmp_path, "run", "plan.toml")
+    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+    run = the_run(tmp_path)
+    (first, second) = run.trials()
+    # there is no table t: errors are disagreements, and no failures of the trial
+    assert first.outcome is Outcome.FINISHED
+    assert first.summary is not None
+    assert first.summary.replay is not None
+    assert first.summary.replay.disagreements["new_errors"] > 0
+    assert first.duration_s == 0.005
+    assert run.manifest.capture is not None
+    assert run.manifest.capture.name == "shop"
+
+    shown = pgdyno(warm_home, tmp_path, "show", run.path.name)
+    assert "statements disagree with the capture" in shown.stdout
+    audited = pgdyno(warm_home, tmp_path, "audit", run.path.name)
+    assert "unlike-capture" in audited.stdout
+    reported = pgdyno(warm_home, tmp_path, "report", run.path.name)
+    assert reported.returncode == ExitCode.OK, reported.stderr
+    assert 'id="load"' in (run.path / "report.html").read_text()
+
+    shutil.rmtree(run.path / "trials" / second.slug)
+    content = (shop / "capture.parquet").read_bytes()
+    (shop / "capture.parquet").write_bytes(content[:4] + b"?" + content[5:])
+    done = pgdyno(warm_home, tmp_path, "run", "--resume", str(run.path))
+    assert done.returncode == ExitCode.STORE
+    assert f"{shop / 'capture.parquet'} is not what the run began with" in done.stderr
+    (shop / "capture.parquet").write_bytes(content)
+    done = pgdyno(warm_home, tmp_path, "run", "--resume", str(run.path))
+    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+    assert len(the_run(tmp_path).trials()) == 2
+
+    done = pgdyno(warm_home, tmp_path, "run", "plan.toml", "--runs", "faster", "--set", "workload.pace=2")
+    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+    (faster,) = (tmp_path / "faster").iterdir()
+    done = pgdyno(warm_home, tmp_path, "compare", str(run.path), str(faster))
+    assert "replays at different paces" in done.stdout + done.stderr
+    assert done.returncode != ExitCode.OK
