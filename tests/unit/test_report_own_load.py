@@ -123,8 +123,8 @@ def test_differences_and_disagreements_are_named() -> None:
     run = sample(UNLIKE, ("pg18",), disagreements=many, not_started=7, sessions_lost=1, copies_without_data=2)
     text = "\n".join(load_lines(digest(run)))
     assert "the load is not like the capture: the share of UPDATE t SET a = $1 differs by 20 points" in text
-    assert "4 of 5 statements disagree with the capture: 3 new errors and 1 other numbers of rows" in text
-    assert "7 of 5 statements were not started, and 1 sessions lost their connection" in text
+    assert "4 of 5 statements disagree with the capture (new errors 3, other numbers of rows 1)" in text
+    assert "7 of 5 statements were not started; connections lost: 1" in text
     assert "2 COPY FROM STDIN had no rows" in text
 
 

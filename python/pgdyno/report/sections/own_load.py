@@ -95,27 +95,23 @@ def _shares(of: Likeness) -> str:
 
 
 KINDS = {
-    "new_errors": gettext_noop("{count} new errors"),
-    "missing_errors": gettext_noop("{count} errors that did not happen again"),
-    "other_errors": gettext_noop("{count} other errors"),
-    "in_failed_transaction": gettext_noop("{count} in a transaction that had failed"),
-    "different_rows": gettext_noop("{count} other numbers of rows"),
-    "cancelled_waits": gettext_noop("{count} waits that were cancelled"),
+    "new_errors": gettext_noop("new errors"),
+    "missing_errors": gettext_noop("errors that did not happen again"),
+    "other_errors": gettext_noop("other errors"),
+    "in_failed_transaction": gettext_noop("statements in a failed transaction"),
+    "different_rows": gettext_noop("other numbers of rows"),
+    "cancelled_waits": gettext_noop("cancelled waits"),
 }
 
 
 def _replayed(of: ReplayFigures) -> Iterator[str]:
     if of.disagreed:
-        kinds = [
-            gettext(KINDS.get(kind, "{count} " + kind), count=f"{count:,}")
-            for kind, count in of.disagreements.items()
-            if count
-        ]
+        kinds = [f"{gettext(KINDS.get(kind, kind))} {count:,}" for kind, count in of.disagreements.items() if count]
         yield gettext(
-            "{count} of {statements} statements disagree with the capture: {kinds}",
+            "{count} of {statements} statements disagree with the capture ({kinds})",
             count=f"{of.disagreed:,}",
             statements=f"{of.done:,}",
-            kinds=listed(kinds),
+            kinds=gettext(", ").join(kinds),
         )
     else:
         yield gettext(
@@ -130,7 +126,7 @@ def _replayed(of: ReplayFigures) -> Iterator[str]:
         )
     if of.not_started or of.sessions_lost:
         yield gettext(
-            "{count} of {statements} statements were not started, and {sessions} sessions lost their connection",
+            "{count} of {statements} statements were not started; connections lost: {sessions}",
             count=f"{of.not_started:,}",
             statements=f"{of.statements:,}",
             sessions=f"{of.sessions_lost:,}",
@@ -165,15 +161,15 @@ def class_table(loads: Sequence[OwnLoad], most: int | None = None) -> Table:
             )
         )
     caption = gettext(
-        "Statements by their time in the capture. The capture has times on the server; the trial has what the client "
-        "waited, network included"
+        "Statements, those with the most time in the capture first. Captured times are those on the server; times of "
+        "the trial are what the client waited, network included"
     )
     return Table(caption, (gettext("statement"), *_headings(loads)), tuple(rows))
 
 
 def _headings(loads: Sequence[OwnLoad]) -> Iterator[str]:
     names = [each.name for each in loads] if len(loads) > 1 else [gettext("trial")]
-    for unit in gettext_each("share, %", "p50, ms", "p99, ms", "errors"):
+    for unit in (gettext("share, %"), "p50, ms", "p99, ms", gettext("errors")):
         for column in (gettext("captured"), *names):
             yield gettext("{name}: {unit}", name=column, unit=unit)
 
@@ -217,7 +213,7 @@ def short_table(loads: Sequence[OwnLoad], width: int, most: int) -> Table:
         )
     names = [each.name for each in shown] if len(shown) > 1 else [gettext("trial")]
     caption = gettext("Your load: {columns}", columns=_joined([gettext("captured"), *names]))
-    headings = gettext_each("statement", "share, %", "p50, ms", "p99, ms")
+    headings = (*gettext_each("statement", "share, %"), "p50, ms", "p99, ms")
     figures = sum(max(len(row[at]) for row in (headings, *rows)) + 2 for at in range(1, len(headings)))
     room = max(width - figures, 12)
     return Table(caption, headings, tuple((cut(row[0], room), *row[1:]) for row in rows))
