@@ -53,17 +53,19 @@ LIKE = end_of([statement(0, 2), statement(1, 1), statement(2, 0, failures=1), st
 UNLIKE = end_of([statement(0, 2), statement(1, 1), statement(3, 1)])
 
 
-def replayed(trial: TrialRecord, end: dict[str, object], **changes: Any) -> dict[str, Any]:  # noqa: ANN401 - likewise
-    assert trial.summary is not None
-    summary = trial.summary.model_copy(update={"replay": figures(**changes)})
-    return {"likeness": likeness(capture(), replayed_statements(end)), "summary": summary}
+def replayed(end: dict[str, object], **changes: Any) -> dict[str, Any]:  # noqa: ANN401 - likewise
+    return {"likeness": likeness(capture(), replayed_statements(end)), "summary": {"replay": figures(**changes)}}
 
 
 def sample(end: dict[str, object] = LIKE, targets: tuple[str, ...] = ("pg15", "pg18"), **changes: Any) -> SampleRun:  # noqa: ANN401
     run = SampleRun(manifest(targets, trials_planned=len(targets)))
     for name in targets:
         add_trial(run, name, 2, 100.0, 900, seconds=4)
-    run.trials = [trial.model_copy(update=replayed(trial, end, **changes)) for trial in run.trials]
+    for at, trial in enumerate(run.trials):
+        assert trial.summary is not None
+        fields = replayed(end, **changes)
+        fields["summary"] = trial.summary.model_copy(update=fields["summary"])
+        run.trials[at] = trial.model_copy(update=fields)
     return run
 
 
@@ -143,7 +145,7 @@ def findings(run: FakeRun) -> list[Finding]:
 
 def test_a_load_like_its_capture_has_no_finding() -> None:
     assert findings(own()) == []
-    assert findings(changed(own(), lambda trial: replayed(trial, LIKE))) == []
+    assert findings(changed(own(), lambda _: replayed(LIKE))) == []
 
 
 def test_the_audit_names_trials_that_are_unlike_their_capture() -> None:
@@ -151,15 +153,15 @@ def test_the_audit_names_trials_that_are_unlike_their_capture() -> None:
 
     def change(trial: TrialRecord) -> dict[str, Any]:
         if trial.number == 2:
-            return replayed(trial, UNLIKE)
+            return replayed(UNLIKE)
         if trial.number == 3:
-            return replayed(trial, LIKE, **late)
+            return replayed(LIKE, **late)
         if trial.number == 4:
             # the server was busy: most late statements waited for an answer
-            return replayed(trial, LIKE, **late, delayed_by_answer=9)
+            return replayed(LIKE, **late, delayed_by_answer=9)
         if trial.number == 5:
-            return replayed(trial, LIKE, disagreements=AGREED | {"missing_errors": 6})
-        return replayed(trial, LIKE)
+            return replayed(LIKE, disagreements=AGREED | {"missing_errors": 6})
+        return replayed(LIKE)
 
     found = {each.id: each for each in findings(changed(own(), change))}
     assert {name: each.trials for name, each in found.items()} == {
