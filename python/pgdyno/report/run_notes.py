@@ -83,11 +83,17 @@ def _ledger(ledger: LedgerRecord) -> str:
         unknown = {"count": f"{ledger.unknown:,}", "committed": f"{ledger.unknown_present:,}"}
         parts.append(gettext("{count} without an answer, {committed} of them committed", **unknown))
     if ledger.refused_present:
-        parts.append(gettext("{count} reported as failed are present", count=f"{ledger.refused_present:,}"))
+        parts.append(
+            ngettext(
+                "{count:,} reported as failed is present",
+                "{count:,} reported as failed are present",
+                ledger.refused_present,
+            )
+        )
     if ledger.duplicates:
-        parts.append(gettext("{count} are present twice", count=f"{ledger.duplicates:,}"))
+        parts.append(ngettext("{count:,} is present twice", "{count:,} are present twice", ledger.duplicates))
     if ledger.strange:
-        parts.append(gettext("{count} rows are from no client", count=f"{ledger.strange:,}"))
+        parts.append(ngettext("{count:,} row is from no client", "{count:,} rows are from no client", ledger.strange))
     return gettext("; ").join(parts)
 
 

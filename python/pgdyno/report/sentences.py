@@ -95,8 +95,13 @@ def _parameter(name: str, value: float | str) -> str:
 
 def _length(trial: TrialRecord) -> str:
     if trial.duration_s is None:
-        many = format_significant(trial.transactions or 0)
-        length = gettext("trials of {count} transactions per client", count=many)
+        number = trial.transactions or 0
+        length = ngettext(
+            "trials of one transaction per client",
+            "trials of {many} transactions per client",
+            number,
+            many=format_significant(number),
+        )
     else:
         length = gettext("trials of {duration}", duration=duration_words(trial.duration_s))
     warmup = duration_words(trial.warmup_s)

@@ -369,7 +369,12 @@ def _differences(asked: Plan, got: Plan) -> Iterator[Message]:
         )
     if after.repeats != before.repeats:
         yield Message(
-            "repeats-reduced", "{now} repeats instead of {was}", now=str(after.repeats), was=str(before.repeats)
+            "repeats-reduced",
+            "{now} repeat instead of {was}",
+            "{now} repeats instead of {was}",
+            count=after.most_repeats,
+            now=str(after.repeats),
+            was=str(before.repeats),
         )
         if before.margin != after.margin:
             yield Message(

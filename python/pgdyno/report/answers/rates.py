@@ -9,7 +9,7 @@ from pgdyno.analyse.summary import PointSummary
 from pgdyno.report import numbers
 from pgdyno.report.digest import Digest
 from pgdyno.report.report_tables import Table
-from pgdyno.report.translation import gettext, gettext_each, listed
+from pgdyno.report.translation import gettext, gettext_each, listed, ngettext
 
 NAMED_AT_MOST = 4
 """Rates that one sentence names individually."""
@@ -85,7 +85,12 @@ def kept_up(of: Digest) -> Iterator[str]:
             )
         if len(others) > NAMED_AT_MOST:
             more = len(others) - NAMED_AT_MOST
-            yield gettext("{name} does not keep up with {count} further rates", name=name, count=more)
+            yield ngettext(
+                "{name} does not keep up with {count:,} further rate",
+                "{name} does not keep up with {count:,} further rates",
+                more,
+                name=name,
+            )
 
 
 def unserved(of: Digest) -> Iterator[str]:

@@ -22,7 +22,7 @@ from pgdyno.report.charts.svg import (
     text,
     text_width,
 )
-from pgdyno.report.translation import gettext, gettext_noop
+from pgdyno.report.translation import gettext, gettext_noop, ngettext
 
 COLUMNS = 75
 LEVELS = 6
@@ -85,9 +85,10 @@ def _cells(shares: NDArray[np.float64], level: int, x: Sequence[float], y: Seque
 
 
 def _description(heat: Heatmap) -> str:
-    return gettext(
-        "{count} transactions by second and latency, logarithmic, from {low} to {high} ms.",
-        count=f"{int(heat.counts.sum()):,}",
+    return ngettext(
+        "{count:,} transaction by second and latency, logarithmic, from {low} to {high} ms.",
+        "{count:,} transactions by second and latency, logarithmic, from {low} to {high} ms.",
+        int(heat.counts.sum()),
         low=f"{heat.edges_ns[0] / 1e6:.3g}",
         high=f"{heat.edges_ns[-1] / 1e6:.3g}",
     )

@@ -36,7 +36,12 @@ def _validity(content: Content) -> Iterator[Block]:
     validity = content["validity"]
     if validity is not None:
         yield heading(gettext("Validity"))
-        summary = gettext("{summary}; n = {count} trials.", summary=validity.summary, count=len(content["trials"]))
+        summary = ngettext(
+            "{summary}; n = {count:,} trial.",
+            "{summary}; n = {count:,} trials.",
+            len(content["trials"]),
+            summary=validity.summary,
+        )
         yield line(summary, "quiet")
         notes = ngettext("{count:,} note", "{count:,} notes", len(validity.notes))
         unchecked = gettext("{count} not checked", count=len(validity.unchecked))
