@@ -95,8 +95,8 @@ NOT_ONE = {
     ". The chart shows the first {count} points",
     "; dashed: {count} processors",
     (
-        "two new runs of about {count} trials per point, analysed without these, would reach a verdict with a chance of "
-        "80 %"
+        "two new runs of about {count} trials per point, analysed without these, would reach a verdict with a "
+        "chance of 80 %"
     ),
     "a new run of about {count} pairs, analysed without these, would reach a verdict with a chance of 80 %",
     "a new run with about {count} instances of each target would reach a verdict with a chance of 80 %",
@@ -106,8 +106,8 @@ OF_SCRIPTS = {
     "{count} further comparisons: {command} has all.",
     "{count} further points: choose their trials above.",
     (
-        "{count} further trials have only throughput and p99: waits, processors, disks and WAL are shown for the median "
-        "trial of each point, and for the trials with the deepest dips."
+        "{count} further trials have only throughput and p99: waits, processors, disks and WAL are shown for the "
+        "median trial of each point, and for the trials with the deepest dips."
     ),
 }
 """Texts of pages that have a limit of dozens, so that one more is rare, in a form that scripts or markup fill."""

@@ -1,0 +1,44 @@
+"""A wheel built from the source distribution has the same files as one built from a clone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tarfile
+import zipfile
+from pathlib import Path
+
+import third_party
+
+ROOT = Path(__file__).parents[2]
+UV = ROOT / ".venv" / "bin" / "uv"
+WITHOUT_BUILD = '#!/bin/sh\n[ "$1" = build ] || exec cargo "$@"\n'
+"""A cargo that compiles nothing: another test builds a wheel with its programs."""
+
+
+def wheel_files(source: Path, folder: Path, environment: dict[str, str]) -> dict[str, int]:
+    """Returns the sizes of the files in a wheel of the project in `source`."""
+    subprocess.run([UV, "build", "--quiet", "--wheel", f"--out-dir={folder}"], cwd=source, env=environment, check=True)
+    (wheel,) = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        return {each.filename: each.file_size for each in archive.infolist()}
+
+
+def test_the_source_distribution_has_everything_that_a_wheel_is_built_from(tmp_path: Path) -> None:
+    programs = tmp_path / "target" / "release"
+    programs.mkdir(parents=True)
+    for program in third_party.PROGRAMS:
+        (programs / program).write_text("#!/bin/sh\n")
+    cargo = tmp_path / "cargo"
+    cargo.write_text(WITHOUT_BUILD)
+    cargo.chmod(0o755)
+    environment = {**os.environ, "CARGO": str(cargo), "CARGO_TARGET_DIR": str(tmp_path / "target")}
+    subprocess.run([UV, "build", "--quiet", "--sdist", f"--out-dir={tmp_path}"], cwd=ROOT, check=True)
+    (source,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(source) as archive:
+        archive.extractall(tmp_path, filter="data")
+    unpacked = tmp_path / source.name.removesuffix(".tar.gz")
+    here = wheel_files(ROOT, tmp_path / "from-clone", environment)
+    there = wheel_files(unpacked, tmp_path / "from-source", environment)
+    assert there == here
+    assert f"pgdyno/{third_party.NAME}" in there
