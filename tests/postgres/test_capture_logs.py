@@ -1,0 +1,161 @@
+"""Captures of what a real PostgreSQL logs: every statement that was sent, in the order of its session."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from pgdyno.capture.logs import Options, capture_logs
+from pgdyno.records.capture import UNKNOWN_SQLSTATE, Capture, Values
+from pgdyno.targets.cluster.installation import Installation
+from tests.postgres.own_servers import OwnServer
+from tests.unit.capture_sample import rows_of
+from tests.waiting import wait_until
+
+LOGGING = """
+logging_collector = on
+log_directory = 'log'
+log_filename = 'pg.log'
+log_destination = 'csvlog, jsonlog, stderr'
+log_line_prefix = '%m [%p] %q%u@%d '
+log_connections = on
+log_disconnections = on
+log_lock_waits = on
+deadlock_timeout = 20ms
+"""
+DURATIONS = "log_min_duration_statement = 0\n"
+STATEMENTS = "log_statement = all\nlog_duration = on\n"
+SESSIONS = 3
+FILES = ("pg.csv", "pg.json", "pg.log")
+
+Sent = tuple[str, list[str | None] | None, str | None]
+"""Text, parameters and error of a statement."""
+
+
+@dataclass
+class Session:
+    """A session, and what it sent."""
+
+    number: int
+    sent: list[Sent] = field(default_factory=list)
+
+    def run(self, connection: psycopg.Connection[Any], sql: str, *values: object, sqlstate: str | None = None) -> None:
+        """Sends `sql`: with `values` in the extended protocol, with `$1` for the first of them."""
+        found = None
+        try:
+            connection.execute(sql.replace("$1", "%s").replace("$2", "%s").encode(), values or None)
+        except psycopg.Error as error:
+            found = error.sqlstate
+        assert found == sqlstate
+        parameters = [None if each is None else str(each) for each in values]
+        self.sent.append((sql, parameters if values else None, sqlstate))
+
+
+def _work(server: OwnServer, session: Session) -> None:
+    with server.connect() as connection:
+        number = session.number
+        session.run(connection, f"SELECT 'session {number}'")
+        for turn in range(8):
+            # psycopg prepares a statement that it has sent five times
+            session.run(connection, "SELECT * FROM t WHERE a = $1 AND b IS DISTINCT FROM $2", turn, None)
+        session.run(connection, "SELECT 'a\n\tb''c', \"b\" FROM t /* x\n*/ -- y\nWHERE a < 0")
+        session.run(connection, "INSERT INTO t VALUES ($1, $2)", 1000 + number, "it's \"ü\", $1 = 'x'\n")
+        session.run(connection, "INSERT INTO t VALUES ($1, $2)", 1000 + number, "again", sqlstate="23505")
+        session.run(connection, "SELEKT 1", sqlstate="42601")
+        session.run(connection, "BEGIN")
+        session.run(connection, f"UPDATE t SET b = '{number}' WHERE a = {1000 + number}")
+        session.run(connection, "SAVEPOINT one")
+        session.run(connection, "SELECT 1/0", sqlstate="22012")
+        session.run(connection, "ROLLBACK TO SAVEPOINT one")
+        # psycopg's own, after each rollback
+        session.sent.append(("DEALLOCATE ALL", None, None))
+        session.run(connection, "DECLARE c CURSOR FOR SELECT generate_series(1, 9)")
+        session.run(connection, "FETCH 3 FROM c")
+        session.run(connection, "COMMIT")
+        session.run(connection, "BEGIN; SELECT 1; COMMIT")
+
+
+@pytest.fixture(params=[DURATIONS, STATEMENTS], ids=["durations", "statements"])
+def logging(installed: Installation, scratch: Path, request: pytest.FixtureRequest) -> Iterator[OwnServer]:
+    server = OwnServer.make(installed, scratch / "server")
+    server.configure(LOGGING)
+    server.start()
+    try:
+        with server.connect() as connection:
+            connection.execute("CREATE TABLE t (a int PRIMARY KEY, b text)")
+        # the log of the load alone: the file is new after the restart
+        server.stop()
+        shutil.rmtree(server.data / "log")
+        server.configure(request.param)
+        server.start()
+        yield server
+    finally:
+        if server.is_running():
+            server.stop()
+
+
+def _captured(server: OwnServer, folder: Path, name: str) -> tuple[Capture, list[list[dict[str, Any]]]]:
+    """Returns the capture of a file of the log, and the rows of each session."""
+    log, into = folder / name, folder / f"{name}.capture"
+    shutil.copy(server.data / "log" / name, log)
+    capture = capture_logs([log], into, Options(values=Values.KEPT))
+    rows = rows_of(into)
+    return capture, [[row for row in rows if row["session"] == number] for number in range(capture.sessions)]
+
+
+def _sent(rows: Sequence[dict[str, Any]]) -> list[Sent]:
+    return [(row["sql"], row["parameters"], row["sqlstate"]) for row in rows if row["sql"] is not None]
+
+
+def test_every_statement_is_captured_in_the_order_of_its_session(logging: OwnServer, tmp_path: Path) -> None:
+    sessions = [Session(number) for number in range(SESSIONS)]
+    threads = [threading.Thread(target=_work, args=(logging, each)) for each in sessions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    logging.stop()
+    for name in FILES:
+        capture, found = _captured(logging, tmp_path, name)
+        assert (capture.sessions, capture.database) == (SESSIONS, "postgres")
+        assert capture.server_version == logging.installation.version
+        found.sort(key=lambda rows: str(rows[1]["sql"]))
+        for rows, session in zip(found, sessions, strict=True):
+            expected = session.sent
+            if name == "pg.log":
+                expected = [(*each[:2], UNKNOWN_SQLSTATE if each[2] else None) for each in expected]
+            assert _sent(rows) == expected
+            assert [rows[0]["kind"], rows[-1]["kind"]] == ["connect", "disconnect"]
+            assert [row["at_us"] for row in rows] == sorted(row["at_us"] for row in rows)
+            blocks = [row["sql"] for row in rows if row["transaction"] is not None]
+            assert (blocks[0], blocks[-1], len(blocks)) == ("BEGIN", "COMMIT", 9)
+            for row in rows[1:-1]:
+                assert (row["us"] is None) == (row["sqlstate"] is not None), row["sql"]
+        assert capture.calls == sum(len(each.sent) for each in sessions)
+        assert {each.reason for each in capture.left_out} <= {"background", "other-lines"}
+
+
+def test_a_wait_for_a_lock_is_captured(logging: OwnServer, tmp_path: Path) -> None:
+    with logging.connect() as one, logging.connect() as other:
+        one.execute("INSERT INTO t VALUES (1, 'x')")
+        one.execute("BEGIN")
+        one.execute("UPDATE t SET b = 'y' WHERE a = 1")
+        thread = threading.Thread(target=lambda: other.execute("UPDATE t SET b = 'z' WHERE a = 1"))
+        thread.start()
+        log = logging.data / "log" / "pg.log"
+        wait_until(lambda: "still waiting for ShareLock" in log.read_text())
+        one.execute("COMMIT")
+        thread.join()
+    logging.stop()
+    for name in FILES:
+        _, found = _captured(logging, tmp_path, name)
+        waited = {row["sql"]: row["lock_wait_us"] for rows in found for row in rows if row["lock_wait_us"] is not None}
+        assert list(waited) == ["UPDATE t SET b = 'z' WHERE a = 1"]
+        assert waited["UPDATE t SET b = 'z' WHERE a = 1"] >= 20_000

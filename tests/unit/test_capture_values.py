@@ -1,0 +1,175 @@
+"""Values in statements: what a capture replaces, keeps and leaves out."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pgdyno.capture.logs import Options
+from pgdyno.capture.parser import normalise, require_parser
+from pgdyno.capture.sql_constants import MARK, SPLIT, TOKENS
+from pgdyno.errors import UsageError
+from pgdyno.records.capture import STATEMENTS_FILE, Values
+from tests.unit.capture_sample import KEPT, Captured, Entry, captured, csvlog, done, error
+
+ANONYMISED = Options()
+
+
+def _anonymised(folder: Path, *statements: str | Entry) -> Captured:
+    log = [done(each) if isinstance(each, str) else each for each in statements]
+    return captured(folder, csvlog(log), options=ANONYMISED)
+
+
+def test_text_is_replaced_and_all_else_stays(tmp_path: Path) -> None:
+    found = _anonymised(
+        tmp_path,
+        "SELECT * FROM \"people's\" WHERE name = 'Erika' AND born > '1990-01-01' AND id = '42' AND x = 17.5",
+        Entry("duration: 1.0 ms  execute a: SELECT $1, $2, $3", "Parameters: $1 = 'Erika', $2 = '7', $3 = NULL"),
+        "SELECT 'Erika''s', E'Erika\\n', 'Otto '",
+    )
+    first, second, third = found.statements
+    match = re.fullmatch(
+        r"SELECT \* FROM \"people's\" WHERE name = '([A-Z][a-z]{4})' AND born > '1990-01-01' AND id = '42'"
+        r" AND x = 17\.5",
+        first["sql"],
+    )
+    assert match is not None
+    assert second["parameters"] == [match[1], "7", None]
+    assert re.fullmatch(r"SELECT '[A-Z][a-z]{4}''[a-z]', E'[A-Z][a-z]{4}\n', '[A-Z][a-z]{3} '", third["sql"])
+    assert found.capture.values is Values.ANONYMISED
+
+
+def test_nothing_that_was_replaced_is_in_the_folder(tmp_path: Path) -> None:
+    secret = "Mustermannhausen"
+    found = _anonymised(
+        tmp_path,
+        f"SELECT '{secret}' -- {secret}",
+        f"/* {secret} */ SELECT a FROM t /* {secret}\n*/",
+        error(f"SELEKT '{secret}'", "42601"),
+        f"SELECT $${secret}$$",
+        f"DO 'BEGIN {secret}; END'",
+        f"SELECT 'a\\'{secret}'",
+        f"SELECT '{secret}",
+        f"SELECT '{json.dumps({'name': secret})}'::jsonb",
+        Entry("duration: 1.0 ms  execute a: SELECT $1", f"Parameters: $1 = '{secret}'"),
+        Entry("duration: 1.0 ms  bind a: SELECT $1", f"Parameters: $1 = '{secret}'"),
+        error("SELECT $1", "22012"),
+    )
+    assert secret not in found.capture.model_dump_json()
+    assert secret not in str(found.rows)
+    assert secret.encode() not in (tmp_path / "capture" / STATEMENTS_FILE).read_bytes()
+    assert found.left_out["code"][0] == 2
+    assert found.texts[:2] == [found.texts[0], "  SELECT a FROM t  "]
+
+
+def test_statements_that_cannot_be_anonymised_are_counted(tmp_path: Path) -> None:
+    found = _anonymised(
+        tmp_path,
+        "SELECT 1",
+        "DO $$BEGIN END$$",
+        "CREATE OR REPLACE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+        "SELECT 'it\\'s'",
+        "SELECT /* a /* b */ c */ 1",
+    )
+    assert found.texts == ["SELECT 1"]
+    assert found.left_out == {"code": (2, "2"), "not-anonymised": (2, "4")}
+
+
+CREDENTIALS = [
+    "CREATE ROLE a PASSWORD 'geheim'",
+    "ALTER USER a WITH ENCRYPTED PASSWORD 'md5abc'",
+    "SELECT 1; alter role a password 'geheim'",
+    "CREATE SUBSCRIPTION s CONNECTION 'host=a password=geheim' PUBLICATION p",
+    "CREATE SERVER s FOREIGN DATA WRAPPER f OPTIONS (password 'geheim')",
+    "CREATE USER MAPPING FOR a SERVER s OPTIONS (user 'a', password 'geheim')",
+    "SELECT * FROM dblink('host=a password=geheim', 'SELECT 1')",
+    "SELECT dblink_connect('postgresql://a:geheim@host/db')",
+    "DO $$BEGIN PERFORM dblink('password=geheim'); END$$",
+]
+
+
+@pytest.mark.parametrize("options", [KEPT, ANONYMISED], ids=lambda each: each.values.value)
+def test_credentials_are_left_out_even_when_values_are_kept(options: Options, tmp_path: Path) -> None:
+    log = [done(each) for each in CREDENTIALS]
+    log += [
+        error("ALTER USER a PASSWORD 'geheim'", "42704"),
+        Entry("duration: 1.0 ms  execute a: SELECT dblink($1, 'x')", "Parameters: $1 = 'password=geheim'"),
+        done("SELECT password FROM users WHERE password = 'a'"),
+    ]
+    found = captured(tmp_path, csvlog(log), options=options)
+    assert len(found.texts) == 1
+    assert "geheim" not in str(found.rows) + found.capture.model_dump_json()
+    assert found.left_out["credentials"] == (len(CREDENTIALS) + 2, "1")
+
+
+def test_copy_of_the_client_and_of_files_is_left_out(tmp_path: Path) -> None:
+    log = [
+        "COPY t (a, b) FROM STDIN",
+        "COPY t FROM '/tmp/x'",
+        "COPY t TO PROGRAM 'curl -u a:geheim http://x'",
+        "COPY (SELECT 1) TO STDOUT",
+        "SELECT 1",
+    ]
+    found = captured(tmp_path, csvlog([done(each) for each in log]))
+    assert found.texts == log[3:]
+    assert found.left_out == {"copy-data": (1, "1"), "copy-file": (2, "2")}
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SET search_path = 'app', 'public'",
+        "SET LOCAL TIME ZONE 'Europe/Berlin'",
+        "SELECT nextval('orders_id_seq'), 'orders'::regclass, d -> 'key' ->> 'other'",
+        "SELECT date_trunc('fortnight', now()) AT TIME ZONE 'Europe/Berlin', now() - INTERVAL 'P1D'",
+        "SELECT set_config('app.tenant', '17', true), current_setting('app.tenant')",
+    ],
+)
+def test_constants_that_are_no_data_stay(sql: str, tmp_path: Path) -> None:
+    assert _anonymised(tmp_path, sql).texts == [sql]
+
+
+def test_settings_of_an_application_are_data(tmp_path: Path) -> None:
+    found = _anonymised(tmp_path, "SET app.mail = 'erika@example.com'", "SELECT set_config('app.mail', 'Erika', true)")
+    assert re.fullmatch(r"SET app\.mail = '[a-z]{5}@[a-z]{7}\.[a-z]{3}'", found.texts[0])
+    assert "Erika" not in found.texts[1]
+
+
+def test_statements_stay_of_one_class(tmp_path: Path) -> None:
+    log = [done("SELECT a FROM t WHERE b = 'x' -- one"), done("SELECT a FROM t WHERE b = 'yy'")]
+    (found,) = captured(tmp_path, csvlog(log), options=ANONYMISED).capture.statements
+    assert (found.calls, normalise(found.text)) == (2, found.text)
+
+
+PIECES = st.sampled_from(
+    ["SELECT ", "a1, ", '"A ""b"', "$1", "$12 ", "'x'", "'it''s'", "E'\\'' ", "N'n'", "$$a'b$$", "$t$c$t$", "-- d\n",
+     "/* e */", "17", "3.5e7", " = ", "+", "::text ", "(", ")", ";", "\n", "date'2026-01-01'", "x.y"],
+)  # fmt: skip
+
+
+@given(st.lists(PIECES, max_size=12))
+@settings(max_examples=200)
+def test_a_template_and_its_tokens_give_the_statement_again(pieces: list[str]) -> None:
+    sql = "".join(pieces)
+    template = re.sub(SPLIT, lambda match: (match[1] or "") + MARK, sql)
+    tokens = re.findall(TOKENS, sql)
+    parts = template.split(MARK)
+    assert len(parts) == len(tokens) + 1
+    again = "".join(
+        part + ("" if token[0] == '"' or re.fullmatch(r"\$\d+", token) else token)
+        for part, token in zip(parts, [*tokens, '"'], strict=True)
+    )
+    assert again == sql
+
+
+def test_without_the_parser_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pglast", None)
+    with pytest.raises(UsageError) as caught:
+        require_parser()
+    assert caught.value.hint == "pip install 'pgdyno[capture]'"
