@@ -16,7 +16,7 @@ from pgdyno.capture.logs import Options, capture_logs
 from pgdyno.records.capture import UNKNOWN_SQLSTATE, Capture, Values
 from pgdyno.targets.cluster.installation import Installation
 from tests.postgres.own_servers import OwnServer
-from tests.unit.capture_sample import rows_of
+from tests.unit.capture_log_sample import rows_of
 from tests.waiting import wait_until
 
 LOGGING = """

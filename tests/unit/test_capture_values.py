@@ -16,7 +16,7 @@ from pgdyno.capture.parser import normalise, require_parser
 from pgdyno.capture.sql_constants import MARK, SPLIT, TOKENS
 from pgdyno.errors import UsageError
 from pgdyno.records.capture import STATEMENTS_FILE, Values
-from tests.unit.capture_sample import KEPT, Captured, Entry, captured, csvlog, done, error
+from tests.unit.capture_log_sample import KEPT, Captured, Entry, captured, csvlog, done, error
 
 ANONYMISED = Options()
 

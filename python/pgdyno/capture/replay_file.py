@@ -79,7 +79,7 @@ def _write(
     at_rows: Callable[[int], None],
 ) -> None:
     counted = connection.execute(
-        f"SELECT count(*) FILTER ({_WITH_TEXT}), count(DISTINCT session), max(statement) FROM captured"  # noqa: S608
+        f"SELECT count(*) FILTER ({_WITH_TEXT}), count(DISTINCT session), max(statement) FROM captured"
     ).fetchone()
     assert counted is not None
     count, sessions, last_class = counted
@@ -115,7 +115,7 @@ def _shared_texts(connection: duckdb.DuckDBPyConnection) -> dict[_Text, int]:
             SELECT hash(sql, statement) AS key, count(*) AS uses FROM captured WHERE {_WITH_TEXT}
             GROUP BY key HAVING uses > 1 ORDER BY uses DESC, key LIMIT {MOST_SHARED})
         SELECT sql, statement FROM captured JOIN often ON hash(sql, statement) = key WHERE {_WITH_TEXT}
-        GROUP BY sql, statement HAVING count(*) > 1 ORDER BY count(*) DESC, sql"""  # noqa: S608
+        GROUP BY sql, statement HAVING count(*) > 1 ORDER BY count(*) DESC, sql"""
     )
     shared: dict[_Text, int] = {}
     size = 0
