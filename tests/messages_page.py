@@ -48,6 +48,7 @@ SECTIONS = {
     "importers": "Imports: what was assumed, and why a line is not a result",
     "fingerprint": "How two fingerprints differ",
     "report": "Notes of a report",
+    "capture": "Captures: what was left out, and what a server did not log or show",
     "commands": "Comparisons, gates and prices",
 }
 """Titles of sections, by package; a test holds that no package with messages is missing."""

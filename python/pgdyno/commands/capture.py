@@ -25,7 +25,7 @@ from pgdyno.capture.server.statement_statistics import StatementStatistics
 from pgdyno.capture.server.wait_samples import WaitSamples
 from pgdyno.console import Console
 from pgdyno.errors import UsageError
-from pgdyno.messages import Message, message_json
+from pgdyno.messages import message_json
 from pgdyno.plan.hosts import SshSpec, generators
 from pgdyno.records.capture import Capture, Source, Values
 from pgdyno.records.manifest import KeptMessage
@@ -174,11 +174,7 @@ def _of_server_log(wanted: Wanted, server: CapturedServer) -> None:
             options = _options(wanted, prefix=log.prefix, database=server.database)
             say(f"reading {copy.progress()}")
             found = capture_logs(copy.copies, wanted.folder, options, _shares(say))
-            notes = [*log.notes, *_notes(samples, recording)]
-            if copy.truncated:
-                template = "a log file was truncated while it was read: up to a second of it is missing"
-                plural = "log files were truncated {count} times while they were read: up to a second each is missing"
-                notes.append(Message("log-truncated", template, plural, count=copy.truncated))
+            notes = [*log.notes, *copy.notes(), *samples.notes(), *recording.notes()]
             update = {
                 "server_version": server.version,
                 "waits": samples.waits(),
@@ -208,7 +204,7 @@ def _of_statistics(wanted: Wanted, server: CapturedServer) -> None:
 
         def write() -> None:
             classes, left_out = statistics.classes()
-            notes = [*statistics.notes, *_notes(samples, recording)]
+            notes = [*samples.notes(), *recording.notes()]
             found = Capture(
                 source=Source.STATEMENTS,
                 values=Values.UNKNOWN,
@@ -243,14 +239,6 @@ def _record(recording: Recording, what: str, say: Callable[[str], None], write: 
         write()
         raise
     write()
-
-
-def _notes(samples: WaitSamples, recording: Recording) -> Iterator[Message]:
-    if not samples.may_see:
-        text = "the role may not see what other sessions wait for: grant it pg_monitor"
-        yield Message("capture-without-waits", text)
-    if recording.lost is not None:
-        yield Message("capture-server-lost", "the server was not back in time: {reason}", reason=recording.lost)
 
 
 @contextmanager

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from pgdyno.capture.server.wait_samples import WaitSamples
 from pgdyno.errors import TargetError
+from pgdyno.messages import Message
 from pgdyno.records.capture import Ended
 
 EVERY_S = 1.0
@@ -72,6 +73,11 @@ class Recording:
         """Ends the recording before its time, after a last step. Raises what the recording raised."""
         self._stop.set()
         self.wait(lambda _: None)
+
+    def notes(self) -> Iterator[Message]:
+        """Yields why the recording has less than it should have."""
+        if self.lost is not None:
+            yield Message("capture-server-lost", "the server was not back in time: {reason}", reason=self.lost)
 
     def _progress(self) -> str:
         if self.lost is not None:

@@ -115,8 +115,14 @@ def _checked(connection: Connection, *, through_sql: bool, files_given: bool) ->
         )
     notes = [lack.message for lack in found]
     for role, name in connection.execute(_ROLES, [[*_STATEMENTS, *_CONTENTS]]).fetchall():
-        template = "{role} has a value of its own for {setting}, which may keep statements out of the log"
-        notes.append(Message("log-setting-of-role", template, role=role, setting=name))
+        notes.append(
+            Message(
+                "log-setting-of-role",
+                "{role} has a value of its own for {setting}, which may keep statements out of the log",
+                role=role,
+                setting=name,
+            )
+        )
     form = log_format(settings)
     if not files_given and _current(connection, form) is None:
         hint = "wait for its next message, or name the files: --log"

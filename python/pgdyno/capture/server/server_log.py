@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from pgdyno.capture.server.server_files import PIECE_BYTES, LogFiles
+from pgdyno.messages import Message
 from pgdyno.store.safe_files import storing
 from pgdyno.units import format_size
 
@@ -57,6 +59,16 @@ class LogCopy:
     def progress(self) -> str:
         """Returns what was copied, for a line of progress."""
         return f"{format_size(self.copied_bytes)} of log"
+
+    def notes(self) -> Iterator[Message]:
+        """Yields what may be missing."""
+        if self.truncated:
+            yield Message(
+                "log-truncated",
+                "a log file was truncated while it was read: up to a second of it is missing",
+                "log files were truncated {count} times while they were read: up to a second each is missing",
+                count=self.truncated,
+            )
 
     def _copy(self, path: str, size: int) -> bool:
         at = self._ends.get(path, 0)

@@ -14,7 +14,6 @@ from psycopg import sql
 from pgdyno.capture.server.server_session import CapturedServer, Connection
 from pgdyno.capture.server.server_settings import Setting, read_settings, remedy
 from pgdyno.errors import TargetError, UsageError
-from pgdyno.messages import Message
 from pgdyno.records.capture import LeftOut, StatementClass
 from pgdyno.targets.response_limits import answering
 from pgdyno.units import counted
@@ -87,7 +86,6 @@ class StatementStatistics:
         self.ended: datetime
         """The server's clock at the first and at the last reading."""
         self.transactions = 0
-        self.notes: list[Message] = []
         self._server = server
         self._connection: Connection = server.connect()
         try:

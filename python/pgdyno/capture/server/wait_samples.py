@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import psycopg
@@ -10,6 +11,7 @@ import psycopg
 from pgdyno.capture.log_events import OWN_SESSIONS
 from pgdyno.capture.server.server_session import CapturedServer, Connection
 from pgdyno.errors import TargetError
+from pgdyno.messages import Message
 from pgdyno.records.capture import Wait
 from pgdyno.targets.response_limits import answering
 
@@ -74,6 +76,11 @@ class WaitSamples:
         """Returns the mean numbers of sessions, the largest first."""
         means = {wait: count / self._count for wait, count in self._sessions.most_common()}
         return [Wait(wait=wait, sessions=round(mean, 4)) for wait, mean in means.items() if mean >= LEAST_SHARE]
+
+    def notes(self) -> Iterator[Message]:
+        """Yields why there are no waits."""
+        if not self.may_see:
+            yield Message("capture-without-waits", "the role may not see other sessions' waits: grant it pg_monitor")
 
     def close(self) -> None:
         """Ends the session."""
