@@ -65,7 +65,7 @@ MAY_IMPORT = {
     "watch": {"report", "run", "targets"},
     "metrics": {"analyse", "report", "run", "store"},
     "capture": {"plan", "remote", "store", "targets"},
-    "synthesise": {"capture", "plan"},
+    "synthesise": {"capture", "plan", "store"},
 }
 
 ONLY_IN = {

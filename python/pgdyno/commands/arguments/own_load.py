@@ -85,6 +85,6 @@ def synthesise(
     Writes an ordinary plan: a script for each kind of transaction, with its weight and with values that are drawn as
     the captured ones were; clients and rate. --least is a share of the time on the server.
     """
-    from pgdyno.commands.synthesise import synthesise as model
+    from pgdyno.commands.own_load.synthesise import synthesise as model
 
     model(folder, into, least / 100, dsn, json=json)

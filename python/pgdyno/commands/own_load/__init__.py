@@ -1,0 +1,1 @@
+"""`pgdyno capture` and `synthesise`: a load of your own."""
