@@ -32,6 +32,7 @@ from pgdyno.synthesise.model_folder import write_model
 from pgdyno.synthesise.modelled_load import Model, model_log
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
+from pgdyno.units import counted
 
 RESULT = Path(__file__).parent / "results" / "own_load.json"
 SCRIPTS = Path(__file__).parent / "scripts" / "own_load"
@@ -214,7 +215,9 @@ def main() -> None:
 
 def _print(name: str, model: Model, rows: Sequence[Statement]) -> None:
     rate = "closed loop" if model.arrivals.rate is None else f"{model.arrivals.rate:g}/s"
-    print(f"\n{name}: {len(model.scripts)} scripts, {model.arrivals.clients} clients, {rate}, {model.protocol}")
+    print(
+        f"\n{name}: {counted(len(model.scripts), 'script')}, {counted(model.arrivals.clients, 'client')}, {rate}, {model.protocol}"
+    )
     print(f"{'share':>8} {'model':>8} {'p50':>6} {'p99':>6} {'(noise':>7} {'p99)':>6}")
     for row in rows:
         print(

@@ -19,6 +19,7 @@ from pgdyno.records.capture import CAPTURE_FILE, STATEMENTS_FILE, Capture
 from pgdyno.synthesise.constants import ConstantReader, Form, literal
 from pgdyno.synthesise.model_folder import plan_text, readme_text
 from pgdyno.synthesise.modelled_load import Model, model_log
+from pgdyno.synthesise.scripts import has_command
 from pgdyno.synthesise.transactions import Left, Loop, Statement, fold, repeats
 from tests.captured_load import CapturedLoad
 from tests.forked import run_pgdyno
@@ -259,6 +260,37 @@ def test_failed_transactions_are_left_out(tmp_path: Path) -> None:
     load = tpcb(300)
     load.add(9, 0, "BEGIN", "SELECT 1", "ROLLBACK", failed=1)
     assert [(each.reason, each.count) for each in modelled(load, tmp_path).left] == [(Left.FAILED, 1)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "runs"),
+    [
+        ("SELECT 1 \\shell touch x", True),
+        ("SELECT ' $1 '\n\\setshell v touch x", True),
+        ("SELECT '\\shell', E'\\'\\shell', $$\\shell$$, \"\\x\" -- \\shell\n /* \\shell */", False),
+        ("SELECT 1 \\; SELECT 2", False),
+    ],
+)
+def test_commands_of_pgdrive_are_found(sql: str, runs: bool) -> None:
+    assert has_command(sql) is runs
+
+
+def test_a_forged_capture_runs_no_command(tmp_path: Path) -> None:
+    load = tpcb(100)
+    sql = "SELECT ' '\\shell touch x' '"
+    load.add(9, 0, sql)
+    folder = load.write(tmp_path / "load")
+    # a text that no parser makes: what is quoted in the capture is not in the script
+    capture = load.capture()
+    classes = [each.model_copy(update={"text": each.text.replace(sql, "SELECT ' $1 '")}) for each in capture.statements]
+    model = model_log(folder, capture.model_copy(update={"statements": classes}), 0.0)
+    assert not any("shell" in script.text for script in model.scripts)
+    assert [each.reason for each in model.left] == [Left.UNREADABLE]
+
+
+def test_texts_in_comments_stay_on_their_line(tmp_path: Path) -> None:
+    text = of_one(lambda rng, _: f"SELECT 'a\n\\shell touch x {rng.integers(1, 900)}'", tmp_path)
+    assert not any(line.startswith("\\shell") for line in re.sub("'[^']*'", "", text).splitlines())
 
 
 def test_at_most_forty_scripts_are_written(tmp_path: Path) -> None:

@@ -11,8 +11,15 @@ from pgdyno.records.capture import STATEMENTS_FILE, Capture
 from pgdyno.synthesise.arrivals import Arrivals, arrivals_of_totals, find_arrivals
 from pgdyno.synthesise.column_statistics import Refused, is_statement, read_statement
 from pgdyno.synthesise.scripts import MOST_PARAMETERS, Script, Share, write_script
-from pgdyno.synthesise.sites import SampledClass, read_sites
-from pgdyno.synthesise.transactions import MOST_SCRIPTS, CapturedStatements, Left, LeftTransactions
+from pgdyno.synthesise.sites import read_sites
+from pgdyno.synthesise.transactions import (
+    MOST_SCRIPTS,
+    CapturedStatements,
+    Left,
+    LeftTransactions,
+    TransactionClass,
+    summed,
+)
 
 _EMPTY_HINT = "capture while the application runs"
 
@@ -43,41 +50,36 @@ def model_log(folder: Path, capture: Capture, least: float) -> Model:
         classes = statements.classes(capture.statements, least)
         if not classes.count:
             raise UsageError(f"{folder} has no statements", hint=_EMPTY_HINT)
-        left = list(classes.left)
-        sampled: list[SampledClass] = []
-        for each in classes.kept:
-            found = read_sites(each, statements.sample(each), texts)
-            if found is None:
-                left.append(LeftTransactions(Left.UNREADABLE, each.count, each.us))
-            else:
-                sampled.append(found)
-        if not sampled:
-            reasons = "; ".join(f"{each.count:,}: {each.reason.value}" for each in left)
-            raise UsageError(f"none of the transactions in {folder} can be in a script", hint=reasons)
         protocol = statements.protocols().most_common(1)[0][0]
-        most = max(len(site.forms) for each in sampled for site in each.sites)
+        sampled = [(each, read_sites(each, statements.sample(each), texts)) for each in classes.kept]
+        most = max((len(site.forms) for _, found in sampled if found for site in found.sites), default=0)
         notes = []
         if protocol != "simple" and most > MOST_PARAMETERS:
             notes.append(
                 f"a statement has {most:,} constants, more than a script can send as parameters: protocol simple"
             )
             protocol = "simple"
-        scripts = [
-            write_script(
-                each,
-                ordinal,
-                Share(each.of.count, classes.count, each.of.us / classes.us if classes.us else None),
-                texts,
-                capture.began,
-                is_simple=protocol == "simple",
-            )
-            for ordinal, each in enumerate(sampled, 1)
-        ]
-        transactions = sum(each.of.count for each in sampled)
+        left = list(classes.left)
+        written: list[tuple[TransactionClass, Script]] = []
+        for each, found in sampled:
+            share = Share(each.count, classes.count, each.us / classes.us if classes.us else None)
+            of = len(written) + 1
+            script = None
+            if found is not None:
+                script = write_script(found, of, share, texts, capture.began, is_simple=protocol == "simple")
+            if script is None:
+                left.append(LeftTransactions(Left.UNREADABLE, each.count, each.us))
+            else:
+                written.append((each, script))
+        if not written:
+            reasons = "; ".join(f"{each.count:,}: {each.reason.value}" for each in left)
+            raise UsageError(f"none of the transactions in {folder} can be in a script", hint=reasons)
+        transactions = sum(each.count for each, _ in written)
         arrivals = find_arrivals(statements, transactions, capture.span_us, capture.most_sessions)
+    scripts = [script for _, script in written]
     whole = classes.us or capture.calls
-    modelled = sum(each.of.us if classes.us else each.of.statements for each in sampled) / whole
-    return Model(_with_commands(capture, scripts), scripts, arrivals, protocol, left, modelled, notes)
+    modelled = sum(each.us if classes.us else each.statements for each, _ in written) / whole
+    return Model(_with_commands(capture, scripts), scripts, arrivals, protocol, summed(left), modelled, notes)
 
 
 def model_statistics(folder: Path, capture: Capture, least: float, connection: Connection) -> Model:
@@ -85,19 +87,17 @@ def model_statistics(folder: Path, capture: Capture, least: float, connection: C
 
     Raises UsageError if it has nothing to model.
     """
-    calls = capture.calls
     total_us = sum(each.total_us or 0.0 for each in capture.statements)
     weights = [each.total_us or 0.0 if total_us else float(each.calls) for each in capture.statements]
     whole = sum(weights)
-    order = sorted(range(len(weights)), key=lambda number: (-weights[number], number))
-    left: dict[Left, list[int]] = {}
+    texts = [each.text for each in capture.statements]
     scripts: list[Script] = []
+    left: list[LeftTransactions] = []
     notes: list[str] = []
     modelled = 0.0
-    texts = [each.text for each in capture.statements]
-    for number in order:
+    for number in sorted(range(len(weights)), key=lambda number: (-weights[number], number)):
         each = capture.statements[number]
-        reason = None
+        reason: Left | None = None
         if not is_statement(each.text):
             reason = Left.COMMAND
         elif weights[number] < least * whole:
@@ -105,26 +105,27 @@ def model_statistics(folder: Path, capture: Capture, least: float, connection: C
         elif len(scripts) == MOST_SCRIPTS:
             reason = Left.MANY
         else:
+            share = Share(each.calls, capture.calls, (each.total_us or 0.0) / total_us if total_us else None)
             try:
                 sampled, without = read_statement(connection, number, each, capture.began)
             except Refused as refused:
                 reason = Left.REFUSED
                 notes.append(f"left out, because {refused}: {' '.join(each.text.split())[:100]}")
+            else:
+                script = write_script(sampled, len(scripts) + 1, share, texts, capture.began, is_simple=False)
+                if script is None:
+                    reason = Left.UNREADABLE
+                else:
+                    scripts.append(script)
+                    notes += [f"{script.name}: {note}" for note in without]
+                    modelled += weights[number]
         if reason is not None:
-            sums = left.setdefault(reason, [0, 0])
-            sums[0], sums[1] = sums[0] + each.calls, sums[1] + round(each.total_us or 0)
-            continue
-        share = Share(each.calls, calls, (each.total_us or 0.0) / total_us if total_us else None)
-        script = write_script(sampled, len(scripts) + 1, share, texts, capture.began, is_simple=False)
-        notes += [f"{script.name}: {note}" for note in without]
-        scripts.append(script)
-        modelled += weights[number]
+            left.append(LeftTransactions(reason, each.calls, round(each.total_us or 0)))
     if not scripts:
         raise UsageError(f"none of the statements in {folder} can be in a script", hint="; ".join(notes) or _EMPTY_HINT)
     counted = sum(script.weight for script in scripts)
     arrivals = arrivals_of_totals(counted, total_us, capture.span_us, capture.most_sessions)
-    left_out = [LeftTransactions(reason, *sums) for reason, sums in left.items()]
-    return Model(_with_commands(capture, scripts), scripts, arrivals, "extended", left_out, modelled / whole, notes)
+    return Model(_with_commands(capture, scripts), scripts, arrivals, "extended", summed(left), modelled / whole, notes)
 
 
 def _with_commands(capture: Capture, scripts: list[Script]) -> Capture:

@@ -57,13 +57,30 @@ class Share:
         return f"{self.count:,} of {self.of:,} transactions ({self.count / self.of:.1%}){time}"
 
 
+_INERT = re.compile(
+    r"(?<![\w$])[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\"[^\"]*\"|(\$(?:[A-Za-z_]\w*)?\$).*?\1|--[^\n]*|/\*.*?\*/",
+    re.DOTALL,
+)
+"""Quoted text and comments, in which backslashes begin no command."""
+
+
+def has_command(sql: str) -> bool:
+    """Tells whether pgdrive would take a part of `sql` for a command of its own, such as \\shell."""
+    return "\\" in _INERT.sub("", sql).replace("\\;", "")
+
+
 def write_script(
     sampled: SampledClass, ordinal: int, share: Share, texts: Sequence[str], began: datetime, *, is_simple: bool
-) -> Script:
-    """Returns the script of a class; `texts` are those of the statements' classes, by number."""
+) -> Script | None:
+    """Returns the script of a class; None if a statement could run a command of pgdrive.
+
+    `texts` are those of the statements' classes, by number.
+    """
     name = f"{ordinal:02}-{_slug([texts[site.number] for site in sampled.sites])}.sql"
     writer = _Writer(sampled, texts, Variables(is_simple, began, names=_words(sampled.sites)))
     writer.write()
+    if writer.has_command:
+        return None
     of = f"{sampled.sampled:,} transactions" if sampled.sampled < share.count else "all of them"
     head = [f"-- {share}.", f"-- What follows was fitted to {of}; edit it freely.", ""]
     return Script(name, "\n".join([*head, *writer.lines]) + "\n", share.count, writer.commands, str(share))
@@ -73,6 +90,7 @@ class _Writer:
     def __init__(self, sampled: SampledClass, texts: Sequence[str], variables: Variables) -> None:
         self.lines: list[str] = []
         self.commands: list[int] = []
+        self.has_command = False
         self._sampled = sampled
         self._texts = texts
         self._variables = variables
@@ -107,6 +125,7 @@ class _Writer:
                 is_last = place == len(text.variants) - 1
                 self.lines.append("\\else" if is_last else ("\\elif" if place else "\\if") + condition)
             self.lines.append(f"{variant.sql};")
+            self.has_command |= has_command(variant.sql)
             self.commands.append(site.number)
         if text.choice is not None:
             self.lines.append("\\endif")

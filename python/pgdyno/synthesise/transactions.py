@@ -41,7 +41,7 @@ class Left(Enum):
     MANY = f"there are more classes than the {MOST_SCRIPTS} that are written"
     COMMAND = "they are commands, such as BEGIN, which pg_stat_statements shows without their transaction"
     REFUSED = "the server of --dsn refuses them"
-    UNREADABLE = "the constants in their statements cannot be found"
+    UNREADABLE = "the constants in their statements cannot be found, or pgdrive would read a statement in another way"
 
 
 @dataclass(frozen=True)
@@ -141,6 +141,15 @@ class LeftTransactions:
     us: int
 
 
+def summed(left: Sequence[LeftTransactions]) -> list[LeftTransactions]:
+    """Returns one for each reason, those with the most transactions first."""
+    sums = {each.reason: (0, 0) for each in left}
+    for each in left:
+        count, us = sums[each.reason]
+        sums[each.reason] = count + each.count, us + each.us
+    return sorted((LeftTransactions(reason, *both) for reason, both in sums.items()), key=lambda each: -each.count)
+
+
 @dataclass(frozen=True)
 class Classes:
     """The classes that become scripts, those with the most time first, and what is left out."""
@@ -230,12 +239,7 @@ class CapturedStatements:
 
         Without times in the capture, statements count instead.
         """
-        left: dict[Left, list[int]] = {}
-
-        def leave(reason: Left, count: int, us: int) -> None:
-            sums = left.setdefault(reason, [0, 0])
-            sums[0], sums[1] = sums[0] + count, sums[1] + us
-
+        left: list[LeftTransactions] = []
         kinds = [statement_kind(each.text) for each in statements]
         classes: dict[tuple[Element, ...], TransactionClass] = {}
         total, total_us = self._one("SELECT count(*), coalesce(sum(us), 0)::BIGINT FROM transactions")
@@ -244,7 +248,7 @@ class CapturedStatements:
             if reason is None and ordinal > MOST_SEQUENCES:
                 reason = Left.MANY
             if reason is not None:
-                leave(reason, count, us)
+                left.append(LeftTransactions(reason, count, us))
                 continue
             elements, _ = fold(sequence)
             found = classes.setdefault(elements, TransactionClass(elements))
@@ -258,12 +262,12 @@ class CapturedStatements:
         kept: list[TransactionClass] = []
         for each in ordered:
             if weight(each) < least * whole:
-                leave(Left.RARE, each.count, each.us)
+                left.append(LeftTransactions(Left.RARE, each.count, each.us))
             elif len(kept) == MOST_SCRIPTS:
-                leave(Left.MANY, each.count, each.us)
+                left.append(LeftTransactions(Left.MANY, each.count, each.us))
             else:
                 kept.append(each)
-        return Classes(kept, [LeftTransactions(reason, *sums) for reason, sums in left.items()], total, total_us)
+        return Classes(kept, left, total, total_us)
 
     def _sequences(self) -> Iterator[tuple[Sequence_, int, int, bool, bool, int]]:
         cursor = self._connection.execute(
@@ -279,8 +283,10 @@ class CapturedStatements:
 
     def sample(self, of: TransactionClass) -> Iterator[tuple[Sequence_, list[Row]]]:
         """Yields up to `SAMPLED` transactions of a class, the same ones each time, with their statements in order."""
-        self._connection.execute("CREATE OR REPLACE TEMP TABLE wanted (statements INTEGER[])")
-        self._connection.executemany("INSERT INTO wanted VALUES (?)", [[list(each)] for each in of.sequences])
+        self._connection.execute(
+            "CREATE OR REPLACE TEMP TABLE wanted AS SELECT unnest($1::INTEGER[][]) AS statements",
+            [[list(each) for each in of.sequences]],
+        )
         cursor = self._connection.execute(
             """
             WITH chosen AS (

@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 
 import numpy as np
@@ -117,7 +117,7 @@ class SiteText:
     """What a script says for one statement."""
 
     lines: list[str]
-    """Comments and `\\set` lines before it."""
+    """Comments, each a single line, and `\\set` lines before it."""
     variants: list[Variant]
     """One, or several of which a transaction chooses one."""
     choice: str | None
@@ -146,6 +146,11 @@ class Variables:
 
     def text(self, site: Site, pieces: Sequence[str]) -> SiteText:
         """Returns the text of `site`; `pieces` are the SQL around its constants."""
+        text = self._text_of(site, pieces)
+        # the text of a value may be in a comment
+        return replace(text, lines=[" ".join(line.split()) for line in text.lines])
+
+    def _text_of(self, site: Site, pieces: Sequence[str]) -> SiteText:
         lines: list[str] = []
         constants: list[str | None] = []
         listed: list[int] = []
