@@ -215,9 +215,8 @@ def main() -> None:
 
 def _print(name: str, model: Model, rows: Sequence[Statement]) -> None:
     rate = "closed loop" if model.arrivals.rate is None else f"{model.arrivals.rate:g}/s"
-    print(
-        f"\n{name}: {counted(len(model.scripts), 'script')}, {counted(model.arrivals.clients, 'client')}, {rate}, {model.protocol}"
-    )
+    scripts, clients = counted(len(model.scripts), "script"), counted(model.arrivals.clients, "client")
+    print(f"\n{name}: {scripts}, {clients}, {rate}, {model.protocol}")
     print(f"{'share':>8} {'model':>8} {'p50':>6} {'p99':>6} {'(noise':>7} {'p99)':>6}")
     for row in rows:
         print(

@@ -10,6 +10,7 @@ from pgdyno.errors import UsageError
 from pgdyno.records.capture import STATEMENTS_FILE, Capture
 from pgdyno.synthesise.arrivals import Arrivals, arrivals_of_totals, find_arrivals
 from pgdyno.synthesise.column_statistics import Refused, is_statement, read_statement
+from pgdyno.synthesise.constants import PLACE
 from pgdyno.synthesise.scripts import MOST_PARAMETERS, Script, Share, write_script
 from pgdyno.synthesise.sites import read_sites
 from pgdyno.synthesise.transactions import (
@@ -51,17 +52,17 @@ def model_log(folder: Path, capture: Capture, least: float) -> Model:
         if not classes.count:
             raise UsageError(f"{folder} has no statements", hint=_EMPTY_HINT)
         protocol = statements.protocols().most_common(1)[0][0]
-        sampled = [(each, read_sites(each, statements.sample(each), texts)) for each in classes.kept]
-        most = max((len(site.forms) for _, found in sampled if found for site in found.sites), default=0)
+        used = {number for each in classes.kept for sequence in each.sequences for number in sequence}
+        most = max((len(PLACE.findall(texts[number])) for number in used), default=0)
         notes = []
         if protocol != "simple" and most > MOST_PARAMETERS:
-            notes.append(
-                f"a statement has {most:,} constants, more than a script can send as parameters: protocol simple"
-            )
+            note = f"a statement has {most:,} constants, more than a script can send as parameters: protocol simple"
+            notes.append(note)
             protocol = "simple"
         left = list(classes.left)
         written: list[tuple[TransactionClass, Script]] = []
-        for each, found in sampled:
+        for each in classes.kept:
+            found = read_sites(each, statements.sample(each), texts)
             share = Share(each.count, classes.count, each.us / classes.us if classes.us else None)
             of = len(written) + 1
             script = None

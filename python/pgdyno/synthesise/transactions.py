@@ -25,6 +25,8 @@ MOST_SEQUENCES = 20_000
 """The most different sequences that are folded, those with the most time first."""
 SAMPLED = 5_000
 """Transactions of a class whose values are read."""
+MOST_STATEMENTS, FEWEST_SAMPLED = 100_000, 100
+"""Fewer transactions are read if they have more statements than this, but not fewer than that."""
 LONGEST_PERIOD = 24
 """Statements of the longest loop's body."""
 
@@ -282,7 +284,7 @@ class CapturedStatements:
                 yield tuple(statements), count, us, failed, is_block, ordinal
 
     def sample(self, of: TransactionClass) -> Iterator[tuple[Sequence_, list[Row]]]:
-        """Yields up to `SAMPLED` transactions of a class, the same ones each time, with their statements in order."""
+        """Yields up to `SAMPLED` transactions of a class, the same ones each time, with their statements."""
         self._connection.execute(
             "CREATE OR REPLACE TEMP TABLE wanted AS SELECT unnest($1::INTEGER[][]) AS statements",
             [[list(each) for each in of.sequences]],
@@ -298,7 +300,7 @@ class CapturedStatements:
             FROM chosen AS c JOIN statements AS s USING (session, block)
             GROUP BY c.session, c.block ORDER BY min(s.at_us), c.session, c.block
             """,
-            [SAMPLED],
+            [max(FEWEST_SAMPLED, min(SAMPLED, MOST_STATEMENTS * of.count // of.statements))],
         )
         while rows := cursor.fetchmany(100):
             for _, _, statements, members in rows:
