@@ -207,6 +207,7 @@ SAME_SUBJECT = {
     "history": "its command, its figures, and its chart",
     "kind": "a package per kind of target, and their protocol",
     "latency": "its chart, and its section",
+    "likeness": "its figures, and its section",
     "machine": "its checks, and its record",
     "plan": "the commands, and their arguments",
     "price": "its figures, and its record",

@@ -9,11 +9,12 @@ import pytest
 
 from pgdyno.audit import RULES, Finding, Severity, audit, worst
 from pgdyno.audit.subject import AuditRun
-from pgdyno.records import Check, CheckVerdict, DuetRecord, Fingerprint, HostPrint, Outcome, ScriptSummary
+from pgdyno.records import Check, CheckVerdict, DuetRecord, Fingerprint, HostPrint, Likeness, Outcome, ScriptSummary
 from tests import audit_page
 from tests.unit.audit_disturbed import NOISE, failing, hits, lagging, on_host, ran, rated, sized
 from tests.unit.audit_sample import (
     ROW,
+    FakeRun,
     Row,
     by_hosts,
     changed,
@@ -71,6 +72,12 @@ def mixed(share: float, done: int = 600_000) -> dict[str, object]:
     return {"scripts": scripts}
 
 
+def like_capture(difference: float) -> FakeRun:
+    """A run whose load has a class of statements with this difference of its share."""
+    likeness = Likeness(captured_calls=10, captured_per_s=1, calls=10, classes=[], largest_difference=difference)
+    return changed(own(), lambda _: {"likeness": likeness})
+
+
 CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
     # rule, severity, what triggers it, what nearly does
     ("littles-law", CAUTION, own(latency={"mean": 0.42}), own(latency={"mean": 0.407})),
@@ -99,6 +106,7 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
         printed(ROW.but(reads=700, writes=200, others=100, qps=16.7)),
     ),
     ("identical-rows", INVALID, printed(ROW, replace(ROW, target="b")), printed(ROW, OTHER)),
+    ("unlike-capture", CAUTION, like_capture(0.011), like_capture(0.009)),
     (
         "identical-rows",
         CAUTION,
@@ -497,6 +505,7 @@ def test_a_rule_without_its_input_says_so() -> None:
         "errors-one-arm",
         "one-instance",
         "duet",
+        "unlike-capture",
     }
     assert {
         "placement-differs",

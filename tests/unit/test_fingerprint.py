@@ -191,7 +191,8 @@ def test_every_rule_is_about_a_field() -> None:
         f"servers.*.{name}" for name in ServerPrint.model_fields
     }
     fields |= Fingerprint.model_fields.keys() - {"host"}
-    assert {rule[0] for rule in RULES} == fields
+    of_workloads = {"workload.capture", "workload.pace"}
+    assert {rule[0] for rule in RULES} == fields | of_workloads
 
 
 def test_a_manifest_of_before_has_none() -> None:

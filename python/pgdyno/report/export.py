@@ -24,7 +24,7 @@ from pgdyno.report.digest import Digest, Extras, notes
 from pgdyno.report.report_tables import PointRow, parameter_heading, point_rows, table_lines
 from pgdyno.report.sections.comparison import settling
 from pgdyno.report.sections.key_figures import noise_number, peak_numbers
-from pgdyno.report.sections.own_load import load_lines, own_loads, short_table
+from pgdyno.report.sections.likeness import load_lines, own_loads, short_table
 from pgdyno.report.sections.validity import rule_name
 from pgdyno.report.sentences import conditions
 from pgdyno.report.terminal.text_drawing import set_cell, wrapped

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Generic, TypeVar
 
-from pgdyno.analyse.duet import duet_ratio
+from pgdyno.analyse.over_time.duet import duet_ratio
 from pgdyno.plan import PlannedTrial
 from pgdyno.programs import Engine
 from pgdyno.records import DuetRecord, Failure, FailureId, Outcome, Stage

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from pgdyno.report.digest import Digest, Extras
 from pgdyno.report.report_tables import Table
-from pgdyno.report.sections import cost, own_load, statement_tables
+from pgdyno.report.sections import cost, likeness, statement_tables
 from pgdyno.report.sections.section import FilledSection, FoldedTable, Section
 
 SECTIONS: tuple[Section, ...] = (
-    own_load.SECTION,
+    likeness.SECTION,
     statement_tables.SECTION,
     cost.SECTION,
 )

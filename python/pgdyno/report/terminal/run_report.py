@@ -22,7 +22,7 @@ from pgdyno.report.costs import price_lines, priced_curves, rent_lines
 from pgdyno.report.digest import NO_EXTRAS, Digest, Extras, Note, notes
 from pgdyno.report.report_tables import PointRow, Table, point_rows, sentences, text_lines, tpcc_table
 from pgdyno.report.run_notes import disturbance_lines, finding_lines, preparation_line, replica_lines
-from pgdyno.report.sections.own_load import load_lines, own_loads, short_table
+from pgdyno.report.sections.likeness import load_lines, own_loads, short_table
 from pgdyno.report.terminal.published import published_lines
 from pgdyno.report.terminal.scaling_chart import scaling_lines
 from pgdyno.report.terminal.text_drawing import bar, printable, sparkline

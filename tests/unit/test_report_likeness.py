@@ -15,7 +15,7 @@ from pgdyno.records import Latency, ReplayFigures, TrialRecord
 from pgdyno.report.digest import Extras, digest
 from pgdyno.report.export import markdown_of, to_csv, to_json
 from pgdyno.report.html import report_content
-from pgdyno.report.sections.own_load import load_lines, own_loads
+from pgdyno.report.sections.likeness import load_lines, own_loads
 from pgdyno.report.terminal.run_report import report_lines
 from pgdyno.report.translation import Language, use_language
 from pgdyno.store.probe_queries import ProbeAverages
