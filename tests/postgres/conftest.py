@@ -13,7 +13,6 @@ import pickle
 import pwd
 import shutil
 import tarfile
-import tempfile
 import threading
 import traceback
 import warnings
@@ -32,8 +31,10 @@ from pgdyno.targets.cluster.installation import Installation, Release, classifie
 from pgdyno.targets.embedded.kind import find_embedded
 from pgdyno.targets.embedded.maven_repository import GROUP, Mirror
 from pgdyno.targets.embedded.schema import EmbeddedTarget
+from pgdyno.targets.home import ensure_folder
 from pgdyno.targets.http_requests import Patience
 from tests.postgres.own_servers import remove_templates
+from tests.scratch import scratch_folder, spread
 
 MAJOR = "18"
 FAST = {"fsync": "off", "full_page_writes": "off", "shared_buffers": "16MB", "max_connections": "40"}
@@ -49,6 +50,8 @@ def home() -> Home:
     """The cache that all tests share, and that remains after them."""
     home = Home.locate()
     sweep_leftovers(home)
+    ensure_folder(home.instances)
+    spread(home.instances)
     return home
 
 
@@ -77,9 +80,8 @@ def installed_release(installed: Installation) -> Release:
 
 @pytest.fixture
 def scratch() -> Iterator[Path]:
-    """A folder with a short path that every user can access; pytest's own folders are closed to others."""
-    folder = Path(tempfile.mkdtemp(prefix="pgdyno-test-", dir="/tmp"))
-    folder.chmod(0o755)
+    """A folder with a short path that every user can access."""
+    folder = scratch_folder()
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
 

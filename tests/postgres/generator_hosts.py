@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -18,6 +17,7 @@ from tests.forked import PGDYNO
 from tests.postgres.namespaces import LanHost, lan
 from tests.postgres.own_servers import OwnServer
 from tests.postgres.runs import environment
+from tests.scratch import scratch_folder
 from tests.ssh.sshd import Sshd, running_sshd
 from tests.waiting import PATIENCE_S
 
@@ -86,10 +86,8 @@ def generator_hosts(installed: Installation, loads: int) -> Iterator[Hosts | Non
         if not hosts:
             yield None
             return
-        # pytest's own folders are closed to the server's user
-        folder = Path(tempfile.mkdtemp(prefix="pgdyno-test-", dir="/tmp"))
+        folder = scratch_folder()
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        folder.chmod(0o755)
         server = OwnServer.make(installed, folder / "server")
         server.configure(
             f"listen_addresses = '{hosts[1].address}'\n"

@@ -17,6 +17,7 @@ import psycopg
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.cluster.start_failure import log_size, read_log
 from tests.ports import reserve_port
+from tests.scratch import scratch_folder
 from tests.waiting import PATIENCE_S
 
 CONFIGURATION = """
@@ -42,7 +43,7 @@ _templates: dict[Path, Path] = {}
 def _template(installation: Installation) -> Path:
     """Returns a cluster as initdb creates it; a copy takes a tenth of the time."""
     if installation.bin not in _templates:
-        folder = Path(tempfile.mkdtemp(prefix="pgdyno-template-", dir="/tmp"))
+        folder = scratch_folder()
         _own(folder)
         data = _templates[installation.bin] = folder / "data"
         _run(installation, "initdb", "-D", str(data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")

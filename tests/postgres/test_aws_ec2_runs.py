@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -28,6 +27,7 @@ from tests.aws.simulator import Simulator, simulated
 from tests.forked import run_pgdyno
 from tests.ports import EVERYWHERE, reserve_port
 from tests.postgres.runs import environment, the_run
+from tests.scratch import scratch_folder
 from tests.unit.store_sample import read_cloud
 
 HERE, ELSEWHERE = ("c7i.large", "m8g.large") if os.uname().machine == "x86_64" else ("m8g.large", "c7i.large")
@@ -65,8 +65,7 @@ class Rented:
 
 @pytest.fixture
 def rented(installed: Installation, warm_home: Home, tmp_path: Path) -> Iterator[Rented]:
-    folder = Path(tempfile.mkdtemp(prefix="pgdyno-test-", dir="/tmp"))
-    folder.chmod(0o755)
+    folder = scratch_folder()
     hosts = Ec2Hosts(installed, folder)
     try:
         with simulated(hosts) as simulator:

@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -36,6 +35,7 @@ from tests.forked import PGDYNO, run_pgdyno
 from tests.ports import EVERYWHERE, reserve_port
 from tests.postgres.runs import environment, the_run
 from tests.postgres.tls_server import TlsServer
+from tests.scratch import scratch_folder
 from tests.ssh.sshd import FAKETIME
 from tests.unit.store_sample import read_cloud
 
@@ -49,8 +49,7 @@ HERE = "c7i.large" if os.uname().machine == "x86_64" else "m8g.large"
 def behind(installed: Installation) -> Iterator[TlsServer]:
     """The PostgreSQL that all simulated servers are."""
 
-    folder = Path(tempfile.mkdtemp(prefix="pgdyno-test-", dir="/tmp"))
-    folder.chmod(0o755)
+    folder = scratch_folder()
     server = TlsServer(installed, folder)
     yield server
     server.stop()
@@ -113,8 +112,7 @@ class Amazon:
 
 @pytest.fixture
 def amazon(behind: TlsServer, installed: Installation, warm_home: Home, tmp_path: Path) -> Iterator[Amazon]:
-    folder = Path(tempfile.mkdtemp(prefix="pgdyno-test-", dir="/tmp"))
-    folder.chmod(0o755)
+    folder = scratch_folder()
     ec2 = Ec2Hosts(installed, folder)
     hosts = Everything(behind, ec2)
     try:

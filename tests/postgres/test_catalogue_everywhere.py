@@ -8,7 +8,6 @@ from __future__ import annotations
 import getpass
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from tests.forked import run_pgdyno
 from tests.ports import EVERYWHERE, reserve_port
 from tests.postgres.runs import environment
 from tests.postgres.test_pool import Rack, rack
+from tests.scratch import scratch_folder
 
 __all__ = ["rack"]
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make namespaces: run it as root, as CI does")
@@ -43,8 +43,7 @@ SAME = ("workload", "sweep", "trial", "reset", "published")
 
 @pytest.fixture
 def hosts(installed: Installation) -> Iterator[Ec2Hosts]:
-    folder = Path(tempfile.mkdtemp(prefix="pgdyno-test-", dir="/tmp"))
-    folder.chmod(0o755)
+    folder = scratch_folder()
     hosts = Ec2Hosts(installed, folder)
     yield hosts
     hosts.stop()

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 from pgdyno.run.commit_ledger import check_ledger, pages
 from pgdyno.targets.cluster.installation import Installation
 from tests.postgres.own_servers import OwnServer
+from tests.scratch import scratch_folder
 from tests.waiting import PATIENCE_S, wait_until
 
 PGDRIVE = Path(sys.executable).parent / "pgdrive"
@@ -27,8 +27,7 @@ Result = dict[str, Any]
 @pytest.fixture(scope="module")
 def own(installed: Installation) -> Iterator[OwnServer]:
     """A server with pgbench's tables for all tests of this file, in a folder that every user can reach."""
-    folder = Path(tempfile.mkdtemp(prefix="pgdyno-test-", dir="/tmp"))
-    folder.chmod(0o755)
+    folder = scratch_folder()
     server = OwnServer.make(installed, folder / "one")
     server.start()
     done = subprocess.run([PGDRIVE, "-i", "-q"], env=server.environment(), capture_output=True, text=True, check=False)

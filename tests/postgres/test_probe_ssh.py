@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from tests.forked import PGDYNO
 from tests.postgres.namespaces import ip, namespace
 from tests.postgres.own_servers import OwnServer
 from tests.postgres.runs import environment, the_run
+from tests.scratch import scratch_folder
 from tests.ssh.sshd import FAKETIME, Sshd, running_sshd
 
 SKEW_S = 3600
@@ -118,10 +118,8 @@ def stage(installed: Installation, tmp_path_factory: pytest.TempPathFactory) -> 
     assert FAKETIME is not None, "make test-packages installs libfaketime"
     skewed = f"SetEnv LD_PRELOAD={FAKETIME} FAKETIME=+{SKEW_S}s FAKETIME_DONT_FAKE_MONOTONIC=1"
     with two_hosts() as (generator, database), ExitStack() as stack:
-        # pytest's own folders are closed to the server's user
-        folder = Path(tempfile.mkdtemp(prefix="pgdyno-test-", dir="/tmp"))
+        folder = scratch_folder()
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        folder.chmod(0o755)
         server = OwnServer.make(installed, folder / "server")
         server.configure(f"listen_addresses = '{database.address}'\ncluster_name = 'theirs/main'\n")
         with (server.data / "pg_hba.conf").open("a") as file:

@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 from pgdyno.targets.cluster.installation import Installation
 from tests.postgres.own_servers import UNHURRIED, OwnServer
 from tests.postgres.relay import Relay
+from tests.scratch import scratch_folder
 from tests.waiting import PATIENCE_S, wait_until
 
 PGDRIVE = Path(sys.executable).parent / "pgdrive"
@@ -33,8 +33,7 @@ transactions, they do not end while a server is away, however long it takes to r
 @pytest.fixture(scope="module")
 def loaded(installed: Installation) -> Iterator[OwnServer]:
     """A server with pgbench's tables that is down, for tests to copy."""
-    folder = Path(tempfile.mkdtemp(prefix="pgdyno-test-", dir="/tmp"))
-    folder.chmod(0o755)
+    folder = scratch_folder()
     server = OwnServer.make(installed, folder / "loaded")
     server.start()
     done = subprocess.run([PGDRIVE, "-i", "-q"], env=server.environment(), capture_output=True, text=True, check=False)
