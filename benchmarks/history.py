@@ -1,17 +1,19 @@
 """Compares the change points of `pgdyno history` with those of Apache Otava on series whose changes are known.
 
-    pip install apache-otava==0.8.0 && python benchmarks/history.py [TCPD...]    # in an environment of its own: it pins
+    pip install apache-otava==0.8.0 && python benchmarks/history.py [FOLDER...]    # in an environment of its own
 
 Prints tables in Markdown, for docs/concepts/history.md. The simulated series have properties that papers on public
 performance data report: about 1 to 5 % of noise from run to run; outliers, where one run in fifty is up to 30 % off;
 two kinds of hosts, 3 % apart, of which each run gets one; noise that resembles that of the run before. Sources: Daly et
 al. 2020 (MongoDB), Fleming et al. 2023 (DataStax), Besbes et al. 2025 (Mozilla). With a clone of
 github.com/alan-turing-institute/TCPD, the series that it contains are compared, too; they are not performance data, but
-people have marked their changes.
+people have marked their changes. With the unpacked source distribution of apache-otava, TigerBeetle's throughput is
+compared, which its tests contain with a description of its changes.
 """
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import sys
@@ -28,6 +30,9 @@ Array = NDArray[np.float64]
 Row = Sequence[object]
 NEAR = 2
 """Runs by which a change point may be off."""
+TIGERBEETLE = Path("tests", "tigerbeetle_test.py")
+SLOPE = 97
+"""Where throughput begins to rise, by the description of that series."""
 RUNS = 100
 TIMES = 200
 NOISE = 0.02
@@ -156,6 +161,24 @@ def turing(clone: Path) -> Iterator[Row]:
     yield ("all", "", "", *(" / ".join(str(each) for each in sums[name]) for name in TOOLS))
 
 
+def tigerbeetle(source: Path) -> Iterator[Row]:
+    """Yields what each tool finds in the throughput of 365 commits of TigerBeetle.
+
+    Otava's test describes it: an outlier at 10, changes at 16 and 71, an upward slope from 97 on, and noise.
+    """
+    tree = ast.parse((source / TIGERBEETLE).read_text())
+    lists = [node.value for node in ast.walk(tree) if isinstance(node, ast.Return) and isinstance(node.value, ast.List)]
+    values = ast.literal_eval(lists[0])
+    yield ("tool", "changes before the slope", "on the slope")
+    for name, tool in TOOLS.items():
+        found = sorted(tool(values))
+        before, later = (
+            [each for each in found if each < SLOPE - NEAR],
+            [each for each in found if each >= SLOPE - NEAR],
+        )
+        yield (name, ", ".join(map(str, before)), ", ".join(map(str, later)))
+
+
 def agreed(marks: Sequence[Sequence[int]], count: int) -> list[int]:
     """Returns changes that more than half of the annotators marked, at the median of their places."""
     near = max(NEAR, round(0.05 * count))
@@ -185,11 +208,14 @@ def table(rows: Iterator[Row]) -> str:
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in [head, ["---"] * len(head), *body])
 
 
-def main(clones: Sequence[str]) -> None:
+def main(folders: Sequence[str]) -> None:
     print(f"## False alarms\n\n{table(false_alarms())}\n", flush=True)
     print(f"## Misses\n\n{table(misses())}\n", flush=True)
-    for clone in clones:
-        print(f"## Marked by people\n\n{table(turing(Path(clone)))}")
+    for folder in map(Path, folders):
+        if (folder / TIGERBEETLE).exists():
+            print(f"## TigerBeetle\n\n{table(tigerbeetle(folder))}\n")
+        else:
+            print(f"## Marked by people\n\n{table(turing(folder))}\n")
 
 
 if __name__ == "__main__":
