@@ -25,7 +25,7 @@ def run(tmp_path: Path) -> Run:
         program: str, *args: str, env: dict[str, str] | None = None, stdin: str = ""
     ) -> subprocess.CompletedProcess[str]:
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "COLUMNS"))}
-        # the home of all tests, and locks that no other pgdyno of this host has
+        # the home of all tests, with locks that no other pgdyno on this host uses
         clean |= {name: os.environ[name] for name in ("PGDYNO_HOME", "PGDYNO_LOCKS") if name in os.environ}
         env = {**clean, "COLUMNS": "80", **(env or {})}
         if program == "pgdyno":

@@ -115,7 +115,7 @@ def test_a_server_that_cannot_be_reached(run: Run, plan: Path) -> None:
     found = by_id(done.stdout)
     assert found["network.round-trip"]["verdict"] == "stop"
     assert "pg18: cannot connect" in found["network.round-trip"]["found"]
-    # the server's disk and memory are not to be seen from here
+    # the server's disk and memory are not visible from this machine
     assert "storage.free" not in found
 
 

@@ -72,7 +72,7 @@ def test_the_default_is_epoll_where_a_call_of_io_uring_is_refused(tmp_path: Path
     (connected,) = [event for event in events if event["event"] == "connected"]
     assert connected["io"] == "epoll"
     assert events[-1]["succeeded"] == 60
-    # and who asks for it hears why not
+    # a user who asks for it is told why it is refused
     done = run_refused(tmp_path, error, (call,), "io_uring")
     assert done.returncode == 1
     assert "could not set up io_uring: " in done.stderr

@@ -197,7 +197,7 @@ def test_a_lease_that_runs_out_ends_them_whoever_reads_the_events(
         # so little room that the engine soon waits for a reader
         fcntl.fcntl(running.process.stdout, fcntl.F_SETPIPE_SZ, 4096)
         running.await_active(2)
-        # neither does anybody speak to it, nor read what it writes
+        # nobody writes to its input or reads its output
         until(lambda: running.process.poll() is not None, "end of the process")
         until(lambda: running.active() == 0, "end of the statements")
 

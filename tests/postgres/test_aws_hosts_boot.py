@@ -198,7 +198,7 @@ def only_our_key_opens_the_host(ssh: SshSpec, host: Booted, scratch: Path) -> No
         ask(ssh.model_copy(update={"user": "root"}), "true")
     assert host.run("passwd --status pgdyno").split()[1] == "L"
     assert {"passwordauthentication no", "permitrootlogin no"} <= set(host.run("sshd -T").splitlines())
-    # a host that has another key is not talked to
+    # pgdyno does not talk to a host with another key
     known = scratch / "known"
     known.write_text(f"{ssh.host} {new_key('another host')[1]}\n")
     with pytest.raises(RemoteError, match="which is not the one in"):

@@ -200,7 +200,7 @@ def test_clients_follow_a_replica_that_takes_over(home: Home, tmp_path: Path, ve
     assert done.returncode == ExitCode.OK, done.stderr + done.stdout
     folder = the_run(tmp_path)
     trials = folder.trials()
-    # the second begins with a primary and two replicas again
+    # the second trial begins with a primary and two replicas again
     assert [trial.outcome for trial in trials] == [Outcome.FINISHED] * 2
     for trial in trials:
         assert_work_went_on(trial)
@@ -294,7 +294,7 @@ def test_a_command_is_ended_with_its_children(acts: Acts, tmp_path: Path) -> Non
         pytest.raises(TargetError, match="exit code"),
     ):
         acts(spec({"command": "sleep 987 & echo $! > child; wait"}), cut)
-    # it was sent its signal by then, and dies in its own time
+    # the signal was sent by then; the process may end later
     wait_until(lambda: start_ticks(int(child.read_text())) is None)
 
 

@@ -143,7 +143,7 @@ def test_pgdyno_detects_each_fault_and_repeats_the_trial(hosts: Hosts, warm_home
             os.kill(pid, signal.SIGSTOP)
         watch.load_stops(frozen, two)
         watch.wait_until_done_again(3, frozen)
-        # until its lease is over, or it would go on as if nothing had been
+        # after its lease; otherwise it would continue as if nothing had happened
         seconds_until(lambda: time.monotonic() > frozen + LEASE_S + 1, frozen)
         thawed = time.monotonic()
         for pid in before:

@@ -84,7 +84,7 @@ def test_a_burst_of_full_page_images_is_found_behind_the_checkpoint(disturbed: S
             probe.wait_past(time.time() + 1, "wal")
     first, second = (probe.gained("wal", "full_page_images", *each) for each in times)
     assert first >= 0.9 * pages
-    # they are in the log since the checkpoint
+    # the checkpoint has written them to the log
     assert second <= 0.1 * pages
     assert probe.gained("wal", "bytes", *times[0]) > 0.9 * pages * 2000
     said = [(line["kind"], line["phase"]) for line in probe.of("checkpoint")]

@@ -50,7 +50,7 @@ def test_the_server_s_seconds_are_the_load_s(warm_home: Home, tmp_path: Path) ->
     assert trial.probe is not None
     assert (trial.probe.host, trial.probe.server, trial.probe.waits_hz) == (True, True, 20)
     assert (trial.probe.message, trial.probe.warnings) == (None, [])
-    # it does not spin; benchmarks/probe.py measures what it costs on a quiet machine
+    # the probe does not spin; benchmarks/probe.py measures its cost on a quiet machine
     assert 0 < (trial.probe.cpu_us or 0) < 0.1 * 4e6
     data = load_run(folder)
     succeeded = sum(row.succeeded for row in data.intervals())

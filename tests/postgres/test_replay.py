@@ -290,7 +290,7 @@ def test_check_reads_every_line_without_a_server(server: Server, tmp_path: Path)
     assert done.code == 1
     file = tmp_path / "replay.jsonl"
     assert done.errors.splitlines() == [f"pgdrive: error: {file}:5: at_us goes back from 1000 to 5"]
-    # a load finds it when it comes to the line, and its other sessions go on
+    # a load reports the line when it reaches it, and its other sessions continue
     sample.session(10, 20, simple(11, "SELECT 3"))
     done = replay(server, tmp_path, sample)
     assert done.code == 2

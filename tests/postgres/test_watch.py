@@ -221,7 +221,7 @@ def test_statements_that_take_the_time_are_shown_without_what_is_in_them(
             working.start()
             try:
                 with objects(own.environment(), "--queries") as told:
-                    # a text is asked for when its statement has been seen
+                    # pgprobe requests a text after its statement was seen
                     frame = told.wait_for(lambda each: any(row["query"] for row in each["statements"]))
             finally:
                 over.set()

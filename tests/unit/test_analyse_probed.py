@@ -66,7 +66,7 @@ def causes(waits: Sequence[WaitRow], series: Sequence[SeriesRow] = (), **more: o
 )
 def test_waits_that_are_more_than_in_quiet_seconds_coincide(extra: Sessions, cause: Cause) -> None:
     assert causes(looks(extra)) == [cause]
-    # what is there all the time explains no dip
+    # a state that lasts the whole trial explains no dip
     assert causes(looks(extra, seconds=range(120))) == []
     # of four sessions, a tenth is the least
     assert causes(looks((*extra[:3], 1), seconds=range(60, 61))) == []

@@ -497,7 +497,7 @@ def test_a_rule_without_its_input_says_so() -> None:
     assert {"littles-law", "network-floor", "durability", "too-short", "errors", "order-bias"} <= unchecked
     assert all(finding.severity is NOTE for finding in audit(bare) if not finding.checked)
     spoken = {finding.rule for finding in audit(bare) if finding.checked}
-    # what neither spoke nor asked for input was checked, and is well
+    # a rule that reports nothing and lacks no input has passed
     assert spoken == {"no-repeats"}
     assert {rule.id for rule in RULES} - unchecked - spoken == {
         "arithmetic",

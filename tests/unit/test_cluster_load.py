@@ -116,7 +116,7 @@ def test_an_engine_that_stops_before_its_start_unasked_is_lost(reason: str, is_l
 
 
 def test_everything_ends_within_what_is_promised() -> None:
-    # an engine stops, and is gone; its agent; its node, which is the last of them
+    # the engine ends first, then its agent, and its node last
     assert agent.LEASE_S + ENGINE_KILLS_ITSELF_S < PROMISED_S
     assert agent.LEASE_S + agent.ALONE_S < PROMISED_S
     assert agent.LEASE_S < ray_node.LEASE_S < PROMISED_S

@@ -205,7 +205,7 @@ def test_a_place_that_cannot_be_written_to(tmp_path: Path) -> None:
 
 
 def test_how_snapshots_can_be_made() -> None:
-    # memory shares no blocks on any machine
+    # a file system in memory cannot share blocks
     place = Place(Path("/dev/shm"), ("data of a",))
     found = snapshot(place, None)
     assert (found.id, found.verdict) == ("storage.snapshot", "note")

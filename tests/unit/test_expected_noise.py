@@ -63,7 +63,7 @@ def test_noise_of_pairs_gives_the_grade_of_other_numbers_of_repeats() -> None:
     assert few is not None
     assert many is not None
     assert ranged is not None
-    # more pairs detect less, and looks cost something
+    # more pairs detect smaller differences, and looks widen the interval
     assert many.detectable < ranged.detectable < few.detectable
     assert (ranged.repeats, ranged.is_compared) == (40, True)
     assert expected_grade([[100.0]], [], (6, 6), compares=True) is None

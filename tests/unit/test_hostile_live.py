@@ -216,7 +216,7 @@ def test_connections_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with served(tmp_path) as port:
         held = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
         for each in held:
-            # that it is served: the server has taken it
+            # wait until the server has accepted the connection
             each.sendall(b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert each.recv(65_536).startswith(b"HTTP/1.1 404")
         with closing(socket.create_connection(("127.0.0.1", port))) as refused:

@@ -55,7 +55,7 @@ def test_a_thousand_runs_are_read_once_and_found_again(
     with monkeypatch.context() as patch:
         patch.setattr(archive_index, "read_entry", fail)
         assert listed(client.get("/").text) == names
-        # another server finds what this one has read
+        # another server uses the index that this one wrote
         assert [each.name for each in Index(runs).runs()] == names
     assert listed(client.get("/?version=12").text) == [name for name in names if int(name[-4:], 16) % 9 == 2]
     assert len(listed(client.get("/?since=2026-11-21&until=2026-11-21").text)) == 24

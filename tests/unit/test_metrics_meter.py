@@ -34,7 +34,7 @@ def test_a_meter_says_what_the_engine_said(tmp_path: Path) -> None:
     )
     assert families["pgdyno_trial"].samples[0].labels == {"run": "a-run", "trial": "3", "slug": "0003-a-c4"}
     assert sum(each.value for each in families["pgdyno_phase"].samples) == 1
-    # the probe's file grows; a line that is cut is read when it is whole
+    # the probe's file grows; an incomplete line is read once it is complete
     whole = [json.dumps(each) for each in probe_lines()]
     probe.write_text("\n".join(whole)[:-5])
     before = parsed(b"".join(text_of(meter.collect())).decode())

@@ -90,7 +90,7 @@ def test_when_throughput_has_fallen() -> None:
     assert not has_fallen([100, 101, 99], [99, 100, 98])
     assert not has_fallen([100, 100, 100], [99.5, 99.5, 99.5])
     assert has_fallen([100, 100], [98, 98])
-    # two trials that scatter say little
+    # the mean of two trials that scatter is uncertain
     assert not has_fallen([100, 120], [90, 100])
 
 

@@ -147,7 +147,7 @@ def test_a_damaged_manifest(tmp_path: Path, content: str, message: str) -> None:
 
 def test_a_newer_format_names_the_pgdyno_that_reads_it(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, sample_manifest())
-    # nothing else of it may be understood
+    # no other field of a newer format may be interpreted
     (folder.path / MANIFEST).write_text(json.dumps({"format": FORMAT + 1, "pgdyno": "9.1"}))
     with pytest.raises(StoreError, match=f"format {FORMAT + 1}") as caught:
         RunFolder.open(folder.path)
