@@ -298,7 +298,7 @@ impl Finished<'_> {
         let footprint = Footprint::now(before_bytes, events.steal_us());
         let mut end = end_event(spec, self.report, exit, &footprint, events);
         if let Some((outcome, pace)) = &self.replayed {
-            end["replay"] = replay::end_field(outcome, *pace);
+            end["replay"] = replay::end_field(outcome, *pace, &self.report.reconnecting());
         }
         if let Some(figures) = &self.figures {
             end["tpcc"] = figures.event(self.refusal.as_deref(), spec, events);

@@ -3,12 +3,13 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use pgdyno_engine::recorder::Latencies;
+use pgdyno_engine::recorder::{Latencies, Moments};
 use pgdyno_replay::{Outcome, Pace, Replay, ReplayError, ReplayFile};
 use serde_json::{Value, json};
 
 use crate::called_as::CalledAs;
 use crate::events;
+use crate::generator_health;
 use crate::messages::Failure;
 use crate::options::{Benchmark, Origin, ReplayChoice};
 use crate::worker_options::Workers;
@@ -74,12 +75,13 @@ pub fn start_field(replay: &Replay) -> Value {
     })
 }
 
-/// The field of the `end` event.
+/// The field of the `end` event; `connecting` are the times to connect sessions during the load.
 #[must_use]
-pub fn end_field(outcome: &Outcome, pace_of_load: Pace) -> Value {
+pub fn end_field(outcome: &Outcome, pace_of_load: Pace, connecting: &Moments) -> Value {
     let tally = &outcome.tally;
     json!({
         "pace": pace(pace_of_load),
+        "connect_ns": generator_health::lag(connecting),
         "sessions": outcome.sessions,
         "sessions_begun": tally.sessions_begun,
         "sessions_lost": tally.sessions_lost,

@@ -164,6 +164,11 @@ fn throughput(out: &mut impl Write, shown: &SummaryContext<'_>, report: &Report)
         Sessions::Kept | Sessions::Driven => {
             let connecting_ms = report.connecting as f64 / 1e6;
             writeln!(out, "initial connection time = {connecting_ms:.3} ms")?;
+            let later = report.reconnecting();
+            if later.count > 0 {
+                let mean_ms = later.mean() / 1e6;
+                writeln!(out, "average connection time of sessions = {mean_ms:.3} ms")?;
+            }
             writeln!(out, "tps = {tps:.6} (without initial connection time)")
         }
         Sessions::PerTransaction => {
