@@ -63,6 +63,10 @@ def _spans() -> list[tuple[int, int]]:
 
 
 _SPANS = _spans()
+_MOVED = [
+    bytes(first + (code - first + key) % count for code, (first, count) in enumerate(_SPANS)) for key in range(256)
+]
+"""What stands for each ASCII character, by a byte of the key's stream."""
 _HEX_DIGITS = "0123456789abcdef"
 
 
@@ -111,7 +115,18 @@ class Anonymiser:
         return json.dumps(found, ensure_ascii=re.search("[\ud800-\udfff]", found) is not None)
 
     def _text(self, text: str) -> str:
+        if text.isascii():
+            codes = text.encode()
+            half = len(codes) // 2
+            left = self._moved(codes[:half], codes[half:], 1)
+            right = self._moved(codes[half:], left, 2)
+            return (self._moved(left, right, 3) + right).decode()
         return "".join(map(chr, self._permuted([ord(each) for each in text], _span)))
+
+    def _moved(self, codes: bytes, other: bytes, turn: int) -> bytes:
+        """Does what `_added` does, several times as fast, for ASCII."""
+        stream = hashlib.shake_128(self._key + bytes((turn,)) + other).digest(len(codes))
+        return bytes([_MOVED[key][code] for key, code in zip(stream, codes, strict=True)])
 
     def _hex(self, text: str) -> str:
         """Permutes the digits after `\\x`, and leaves other characters."""

@@ -39,11 +39,14 @@ OWN_SESSIONS = "pgdyno capture"
 _OWN = "own"
 _PARAMETER = r"\$[0-9]+ = (NULL|''(?:[^'']|'''')*'')"
 
+CONNECTION_STRING = r"(?i)password\s*=|postgres(?:ql)?://[^/@\s]*:[^/@\s]*@"
+"""Matches a connection string with a password."""
+# what precedes the execution of a statement repeats its text and values: it is looked at if the execution is missing
 _EVENTS = rf"""
 CREATE OR REPLACE TEMP TABLE event AS
 WITH timed AS (
-    SELECT *, CASE WHEN starts_with(message, 'duration: ') THEN strpos(message, ' ms') ELSE 0 END AS cut,
-           backend IN ('walsender', 'parallel worker') OR leader IS NOT NULL AS is_helper
+    SELECT * REPLACE (coalesce(key, pid::VARCHAR) AS key),
+           CASE WHEN starts_with(message, 'duration: ') THEN strpos(message, ' ms') ELSE 0 END AS cut
     FROM entry
 ), said AS (
     SELECT *, round(TRY_CAST(message[11:cut - 1] AS DOUBLE) * 1000)::BIGINT AS us,
@@ -68,27 +71,31 @@ WITH timed AS (
                 WHEN kind IN ('{Kind.SENT}', '{Kind.DONE}', '{Kind.PARSE}', '{Kind.BIND}')
                     THEN strpos(tail, ': ') + 2 END AS text_from
     FROM said
+), followed AS (
+    SELECT *, kind = '{Kind.PARSE}' OR (kind = '{Kind.BIND}' AND coalesce(
+        lead(kind) OVER (PARTITION BY key ORDER BY line) IN ('{Kind.DONE}', '{Kind.SENT}'), false)) AS is_repeated
+    FROM named
 )
-SELECT line, logged_us, coalesce(key, pid::VARCHAR) AS key, pid, started, process_number, kind, us,
+SELECT line, logged_us, key, pid, started, process_number, kind, us,
        coalesce(database, CASE WHEN kind = '{Kind.CONNECT}'
                           THEN regexp_extract(message, ' database=(.*?)(?: application_name=.*| SSL .*| GSS .*)?$', 1)
                           END) AS database,
-       CASE WHEN text_from <> 12 OR NOT starts_with(tail, 'statement: ') THEN
-           CASE WHEN text_from IS NOT NULL
-                THEN replace(split_part(tail[strpos(tail, ' ') + 1:text_from - 3], '/', 1), '<unnamed>', '') END
-       END AS name,
-       CASE WHEN kind = '{Kind.ERROR}' THEN query ELSE substr(tail, text_from) END AS sql,
-       CASE WHEN name IS NOT NULL THEN
+       CASE WHEN text_from IS NOT NULL AND NOT starts_with(tail, 'statement: ')
+            THEN replace(split_part(tail[strpos(tail, ' ') + 1:text_from - 3], '/', 1), '<unnamed>', '') END AS name,
+       CASE WHEN kind = '{Kind.ERROR}' THEN query WHEN NOT is_repeated THEN substr(tail, text_from) END AS sql,
+       CASE WHEN name IS NOT NULL AND NOT is_repeated THEN
            list_transform(
                regexp_extract_all(regexp_replace(coalesce(detail, ''), '^[Pp]arameters: ', ''), '{_PARAMETER}', 1),
                lambda each: CASE WHEN each <> 'NULL' THEN replace(each[2:-2], '''''', '''') END)
        END AS parameters,
+       coalesce(NOT is_repeated AND regexp_matches(detail, '{CONNECTION_STRING}'), false) AS has_credentials,
        CASE WHEN kind = '{Kind.ERROR}' THEN nullif(sqlstate, '00000') END AS sqlstate,
        CASE WHEN kind IN ('{Kind.WAITING}', '{Kind.ACQUIRED}')
             THEN round(TRY_CAST(regexp_extract(message, ' after ([0-9.]+) ms', 1) AS DOUBLE) * 1000)::BIGINT
        END AS lock_us,
        CASE WHEN kind = '{Kind.PLAN}' THEN {{plan_rows}} END AS rows,
-       CASE WHEN is_helper THEN CASE WHEN backend = 'walsender' THEN 'replication' ELSE 'background' END
+       CASE WHEN backend = 'walsender' THEN 'replication'
+            WHEN backend NOT IN ('client backend', 'not initialized') OR leader IS NOT NULL THEN 'background'
             WHEN application = '{OWN_SESSIONS}' THEN '{_OWN}'
             WHEN starts_with(tail, 'execute fetch from ') THEN 'portal-fetch'
             WHEN starts_with(tail, 'fastpath function call: ') THEN 'function-call'
@@ -96,9 +103,8 @@ SELECT line, logged_us, coalesce(key, pid::VARCHAR) AS key, pid, started, proces
             WHEN kind = '{Kind.ERROR}' AND query IS NULL THEN 'other-lines'
             WHEN kind IS NOT NULL THEN NULL
             WHEN starts_with(message, 'connection ') THEN 'connection'
-            WHEN backend IS NOT NULL AND backend <> 'client backend' THEN 'background'
             ELSE 'other-lines' END AS reason
-FROM named
+FROM followed
 """
 _PLAN_ROWS = r"""
     CASE WHEN regexp_matches(tail, '"Plan": \{') THEN

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import accumulate
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -239,23 +240,26 @@ def _entries(text: str, log: LogFile, line: int, is_rest: bool, losses: Losses) 
     if log.prefix is not None:
         text = _marked(text, log.prefix)
     found = re.split(rf"\n(?={without_groups(log.start)})", text.rstrip("\n"))
-    numbered: list[str] = []
-    begins = re.compile(log.start)
-    for place, entry in enumerate(found):
-        number = line
-        line += 1 + entry.count("\n") + entry.count(NEWLINE) + entry.count(PART)
-        if place == 0 and begins.match(entry) is None:
-            if not is_rest and entry.strip():
-                losses.add("cut", log.path, number)
-        elif log.format is LogFormat.CSV:
-            if entry.count('"') % 2:
-                losses.add("cut", log.path, number)
-            else:
-                numbered.append(f"{number},{entry}")
+    lines = list(accumulate((_lines(each, log) for each in found), initial=line))
+    if re.match(log.start, found[0]) is None:
+        if not is_rest and found[0].strip():
+            losses.add("cut", log.path, line)
+        del found[0], lines[0]
+    if log.format is not LogFormat.CSV:
+        # a line without a tab is of another program, such as archive_command
+        return [f"{number}{PLACE_MARK}{each.partition(chr(10))[0]}" for number, each in zip(lines, found, strict=False)]
+    numbered = []
+    for number, each in zip(lines, found, strict=False):
+        if each.count('"') % 2:
+            losses.add("cut", log.path, number)
         else:
-            # a line without a tab is of another program, such as archive_command
-            numbered.append(f"{number}{PLACE_MARK}{entry.partition(chr(10))[0]}")
+            numbered.append(f"{number},{each}")
     return numbered
+
+
+def _lines(entry: str, log: LogFile) -> int:
+    count = 1 + entry.count("\n")
+    return count if log.prefix is None else count + entry.count(NEWLINE) + entry.count(PART)
 
 
 def _marked(text: str, prefix: LinePrefix) -> str:

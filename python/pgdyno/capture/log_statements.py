@@ -8,6 +8,7 @@ import duckdb
 
 from pgdyno.capture.anonymise import Anonymiser
 from pgdyno.capture.left_out import FILE_BITS
+from pgdyno.capture.log_events import CONNECTION_STRING
 from pgdyno.capture.sql_constants import MARK, SPLIT, TOKENS, Template, judged
 from pgdyno.store.parquet import quoted
 
@@ -20,34 +21,23 @@ CREATE TABLE event_log (
 """
 """All events of all files; `place` is their order, and says file and line."""
 
-# what precedes the execution of a statement repeats its text and values: it is looked at if the execution is missing
 _STATEMENTS = f"""
 CREATE OR REPLACE TEMP TABLE statement AS
-SELECT * REPLACE (CASE WHEN is_repeated THEN NULL ELSE sql END AS sql,
-                  CASE WHEN is_repeated THEN NULL ELSE parameters END AS parameters),
-       CASE WHEN NOT is_repeated
-            THEN regexp_replace(sql, {quoted(SPLIT)}, {quoted(chr(92) + "1" + MARK)}, 'g') END AS form,
-       hash(form) AS template
-FROM (
-    SELECT *, kind = 'parse' OR (kind = 'bind' AND coalesce(
-        lead(kind) OVER (PARTITION BY key ORDER BY line) IN ('done', 'sent'), false)) AS is_repeated
-    FROM event
-)
+SELECT *, regexp_replace(sql, {quoted(SPLIT)}, {quoted(chr(92) + "1" + MARK)}, 'g') AS form, hash(form) AS template
+FROM event
 """
 _NEW = "SELECT template, any_value(form) FROM statement WHERE form IS NOT NULL GROUP BY template"
-_CONNECTION_STRING = r"(?i)password\s*=|postgres(?:ql)?://[^/@\s]*:[^/@\s]*@"
 _WITH_CONNECTION_STRING = f"""
     (regexp_matches(sql, '(?i)password|postgres(ql)?://')
      AND len(list_filter(regexp_extract_all(sql, {quoted(TOKENS)}),
-                         lambda token: contains(token, '''') AND regexp_matches(token, '{_CONNECTION_STRING}'))) > 0)
-    OR len(list_filter(parameters, lambda each: regexp_matches(each, '{_CONNECTION_STRING}'))) > 0
+                         lambda token: contains(token, '''') AND regexp_matches(token, '{CONNECTION_STRING}'))) > 0)
+    OR has_credentials
 """
 _DOLLARS = r"regexp_matches(sql, '\$([A-Za-z_][A-Za-z_0-9]*)?\$')"
-_PARAMETERS = f"list_max(regexp_extract_all(form, {quoted(chr(92) + '$([0-9]{{1,5}})' + MARK)}, 1)::INTEGER[])"
 _REASON = f"""
-    CASE WHEN coalesce({_WITH_CONNECTION_STRING}, false) THEN 'credentials' WHEN {{code}} THEN 'code'
-         WHEN kind IN ('done', 'sent') AND name IS NOT NULL AND contains(form, '$')
-              AND coalesce({_PARAMETERS}, 0) > len(parameters) THEN 'no-parameters' END
+    CASE WHEN {_WITH_CONNECTION_STRING} THEN 'credentials' WHEN {{code}} THEN 'code'
+         WHEN kind IN ('done', 'sent') AND len(parameters) = 0 AND regexp_matches(form, '\\$[0-9]+{MARK}')
+             THEN 'no-parameters' END
 """
 _TOKENS = f"""
 CREATE OR REPLACE TEMP TABLE token AS
