@@ -66,9 +66,12 @@ def _common(log: LogFile, source: str) -> str:
         inner = _json(source)
     else:
         inner = _stderr(log, source)
+    has_key = log.prefix is None or "key" in log.prefix.groups
+    # a session's ID has the time of its start
+    started = "NULL::BIGINT" if has_key else _epoch_us("started")
     return f"""
         SELECT line::BIGINT AS line, {_epoch_us("stamp")} AS logged_us, nullif(database, '[unknown]') AS database,
-               TRY_CAST(trim(pid) AS BIGINT) AS pid, nullif(key, '') AS key, {_epoch_us("started")} AS started,
+               TRY_CAST(trim(pid) AS BIGINT) AS pid, nullif(key, '') AS key, {started} AS started,
                TRY_CAST(split_part(vxid, '/', 1) AS BIGINT) AS process_number, severity, sqlstate, message, detail,
                query, backend, nullif(leader, '') AS leader, application
         FROM ({inner}) WHERE logged_us IS NOT NULL AND message IS NOT NULL AND TRY_CAST(line AS BIGINT) IS NOT NULL

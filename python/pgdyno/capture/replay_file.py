@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pgdyno.errors import StoreError
-from pgdyno.records.capture import STATEMENTS_FILE, Capture
+from pgdyno.records.capture import STATEMENTS_FILE, UNKNOWN_SQLSTATE, Capture
 from pgdyno.store.parquet import quoted
 from pgdyno.store.safe_files import open_new, storing
 
@@ -189,5 +189,7 @@ def _statement_line(
     if kind == "extended":
         line |= {"name": name} if name else {}
         line["params"] = parameters or []
-    reported = (("us", us), ("error", sqlstate), ("rows", rows))
+    # the format has no unknown error: any code says that there was one
+    error = "XX000" if sqlstate == UNKNOWN_SQLSTATE else sqlstate
+    reported = (("us", us), ("error", error), ("rows", rows))
     return line | {key: value for key, value in reported if value is not None}

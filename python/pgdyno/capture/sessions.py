@@ -49,9 +49,13 @@ WITH told AS (
 )
 SELECT {{columns}}, hash(key, {_INCARNATION}) AS session FROM told
 """
+_ID_START = """
+CASE WHEN contains(any_value(key), '.')
+     THEN TRY_CAST('0x' || split_part(any_value(key), '.', 1) AS BIGINT) * 1000000 END
+"""
 _SESSIONS = """
 CREATE TABLE log_session AS
-SELECT session, any_value(key) AS key, any_value(pid) AS pid, max(started) AS started,
+SELECT session, any_value(key) AS key, any_value(pid) AS pid, coalesce(max(started), {id_start}) AS started,
        max(process_number) FILTER (process_number IS NOT NULL) AS process_number,
        arg_max(database, place) FILTER (database IS NOT NULL) AS database,
        min(place) AS first_place,
@@ -125,7 +129,7 @@ def find_sessions(connection: duckdb.DuckDBPyConnection, *, have_ids: bool) -> t
     if steps[0]:
         connection.execute(_CORRECT)
     connection.execute((_STREAM if have_ids else _STREAM_BY_PROCESS).format(columns=_COLUMNS))
-    connection.execute(_SESSIONS)
+    connection.execute(_SESSIONS.format(id_start=_ID_START))
     return (steps[0], steps[1]) if steps[0] else None
 
 

@@ -15,7 +15,7 @@ from pgdyno.records.manifest import KeptMessage
 FORMAT = 1
 """Version of the folder that this code writes."""
 UNKNOWN_SQLSTATE = "?????"
-"""Stands in `capture.parquet` for the code of an error that the log does not say."""
+"""Stands in `capture.parquet` for the code of an error that the log does not have."""
 CAPTURE_FILE, STATEMENTS_FILE = "capture.json", "capture.parquet"
 
 
