@@ -46,7 +46,7 @@ def modelled(load: CapturedLoad, tmp_path: Path, least: float = 0.001) -> Model:
         command = [str(find_engine().path), "--check", f"--protocol={model.protocol}", f"--file={path}"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{done.stderr}\n{script.text}"
-        assert len(script.commands) == sum(line.endswith(";") for line in commands(script.text))
+        assert len(script.commands) == sum(line.endswith(";") or " \\gset " in line for line in commands(script.text))
     return model
 
 
@@ -171,6 +171,19 @@ def test_other_texts_keep_their_length_and_how_many_there_are(tmp_path: Path) ->
 def test_new_keys_are_above_the_captured_ones(tmp_path: Path) -> None:
     text = of_one(lambda _, number: f"INSERT INTO ev (id, n) VALUES ({1_000 + number}, 1)", tmp_path)
     assert "\\set id random(1600, 2147483647)\n" in text
+
+
+def test_keys_that_a_statement_returns_are_taken_from_it(tmp_path: Path) -> None:
+    rng, load = np.random.default_rng(RNG_SEED), CapturedLoad()
+    for number in range(300):
+        key = 7_000 + number
+        lines = [f"INSERT INTO line (of, n) VALUES ({key}, {rng.integers(1, 9)})" for _ in range(rng.integers(1, 4))]
+        order = f'INSERT INTO "order" (customer) VALUES ({rng.integers(1, 500)}) RETURNING "order"."id"'
+        load.add(0, number * 10_000, "BEGIN", order, *lines, f"SELECT * FROM line WHERE of = {key}", "COMMIT")
+    (script,) = modelled(load, tmp_path).scripts
+    assert 'INSERT INTO "order" (customer) VALUES (:customer) RETURNING "order"."id" \\gset new1_\n' in script.text
+    assert script.text.count("INSERT INTO line (of, n) VALUES (:new1_id, :n);\n") == 3
+    assert "SELECT * FROM line WHERE of = :new1_id;\n" in script.text
 
 
 def test_times_that_move_with_the_capture_stay_relative_to_now(tmp_path: Path) -> None:

@@ -96,9 +96,10 @@ class _Writer:
         self._variables = variables
 
     def write(self) -> None:
-        sites = self._sampled.sites
+        # all texts first: a statement returns variables if a later one needs them
+        texts = [(site, self._text(site)) for site in self._sampled.sites]
         for element, shape in enumerate(self._sampled.of.elements):
-            body = [(site, self._text(site)) for site in sites if site.element == element]
+            body = [(site, text) for site, text in texts if site.element == element]
             if isinstance(shape, Loop):
                 self._loop(body, element)
             else:
@@ -124,7 +125,8 @@ class _Writer:
                 condition = f" :{text.choice} <= {upto}"
                 is_last = place == len(text.variants) - 1
                 self.lines.append("\\else" if is_last else ("\\elif" if place else "\\if") + condition)
-            self.lines.append(f"{variant.sql};")
+            prefix = self._variables.gset.get((site.element, site.offset))
+            self.lines.append(f"{variant.sql};" if prefix is None else f"{variant.sql} \\gset {prefix}")
             self.has_command |= has_command(variant.sql)
             self.commands.append(site.number)
         if text.choice is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections import Counter
@@ -64,6 +65,11 @@ _NOT_NAMES = {
     "when",
 }
 _INSERTED = re.compile(r"\s*insert\s+into\s+[\w.\"]+\s*\(([^()]*)\)\s*values\s*\($", re.IGNORECASE)
+_RETURNS = re.compile(
+    r"\breturning\s+(?:\"?\w+\"?\.)?\"?([a-z_]\w*)\"?\s*(?:,.*)?$|^\s*select\s+(nextval)\s*\([^()]*\)\s*$",
+    re.IGNORECASE | re.DOTALL,
+)
+_SEVERAL_ROWS = re.compile(r"\)\s*,\s*\(")
 _INSERT = re.compile(r"(?:\s|/\*.*?\*/)*insert\b", re.IGNORECASE | re.DOTALL)
 
 
@@ -135,6 +141,10 @@ class Variables:
     known: list[Variable] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
     """Names that no variable may have, or that one has."""
+    returning: list[tuple[Site, str]] = field(default_factory=list)
+    """Statements that return a new key, each with its column, of which no variable is made yet."""
+    gset: dict[tuple[int, int], str] = field(default_factory=dict)
+    """The prefix of the variables that a statement returns, by the place of its site."""
 
     def named(self, wanted: str) -> str:
         """Returns a name that is not yet used."""
@@ -147,6 +157,9 @@ class Variables:
     def text(self, site: Site, pieces: Sequence[str]) -> SiteText:
         """Returns the text of `site`; `pieces` are the SQL around its constants."""
         text = self._text_of(site, pieces)
+        column = _returned_column("$1".join(pieces))
+        if column is not None and text.choice is None:
+            self.returning.append((site, column))
         # the text of a value may be in a comment
         return replace(text, lines=[" ".join(line.split()) for line in text.lines])
 
@@ -205,8 +218,11 @@ class Variables:
 
     def _number(self, site: Site, index: int, wanted: str, read: _Read, lines: list[str]) -> str:
         form, column = site.forms[index], site.columns[index]
-        name = self.named(wanted)
         spelling = Spelling()
+        returned = self._returned(site, column, read)
+        if returned is not None:
+            return returned.spelling.sql(returned.name, form, is_simple=self.is_simple)
+        name = self.named(wanted)
         numbers = read.numbers if not read.nulls and read.scale == 1 else None
         self.known.append(Variable(name, spelling, site, column, numbers))
         before = next((each for each in self._of(site) if numbers is not None and _is_range(each, numbers)), None)
@@ -240,6 +256,34 @@ class Variables:
             lines += drawn
         return spelling.sql(name, form, is_simple=self.is_simple)
 
+    def _returned(self, site: Site, column: Texts, read: _Read) -> Variable | None:
+        """Returns the variable of a new key that an earlier statement of the transaction returns, if it is one.
+
+        A log does not have the answers: rising, unique numbers that follow a statement that returns a key are taken
+        to be that key.
+        """
+        if not self.returning or read.nulls:
+            return None
+        by, key = self.returning[-1]
+        if by.is_looped:
+            if by.element != site.element:
+                return None
+            column_there, numbers = column, read.numbers
+        else:
+            # one for each transaction, also if a loop repeats it
+            _, first, places = np.unique(site.transactions, return_index=True, return_inverse=True)
+            column_there, numbers = column[first], read.numbers[first]
+            if not np.array_equal(numbers[places], read.numbers):
+                return None
+        if not _are_new_keys(replace(read, numbers=numbers)):
+            return None
+        self.returning.pop()
+        number = next(each for each in itertools.count(1) if f"new{each}_{key}" not in self.names)
+        self.names.add(f"new{number}_{key}")
+        self.gset[by.element, by.offset] = f"new{number}_"
+        self.known.append(Variable(f"new{number}_{key}", Spelling(), by, column_there, numbers))
+        return self.known[-1]
+
     def _of(self, site: Site) -> Iterator[Variable]:
         return (each for each in reversed(self.known[:-1]) if each.site is site)
 
@@ -258,6 +302,14 @@ class Variables:
         lines += [f"-- {name}: {note}: {_how(found)}", *found.distribution.lines(name)]
         self.known.append(Variable(name, spelling, site, column, None))
         return spelling.sql(name, form, is_simple=self.is_simple)
+
+
+def _returned_column(text: str) -> str | None:
+    """Returns the column of the one row that a statement returns as a new key; None if it does not."""
+    match = _RETURNS.search(text)
+    if match is None or _SEVERAL_ROWS.search(text) is not None:
+        return None
+    return (match[1] or match[2]).lower()
 
 
 def is_insert(text: str) -> bool:
