@@ -103,25 +103,47 @@ def logging_server() -> Iterator[Server]:
         yield server
 
 
-def drive(server: Server, options: Sequence[str], seconds: float) -> Figures:
-    """Runs pgdrive, and returns what it measured."""
+@dataclass(frozen=True)
+class Classes:
+    """How statements of a run are found in the capture."""
+
+    capture: Capture
+    commands: dict[str, list[int]]
+    """Of the model's scripts, by name; of others, the text says it."""
+
+    def of(self, script: str, place: int, text: str) -> str:
+        """The fingerprint of the statement at `place` of a script."""
+        if script in self.commands:
+            return str(self.capture.statements[self.commands[script][place]].fingerprint)
+        found = fingerprint(text)
+        # pgdrive shortens the texts of Lua scripts
+        start = text.partition("...")[0].rstrip(", ")
+        same = (str(each.fingerprint) for each in self.capture.statements if each.text.startswith(start))
+        return found if "..." not in text else next(same, found)
+
+
+def drive(server: Server, options: Sequence[str], seconds: float) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Runs pgdrive, and returns its first and its last event."""
     with tempfile.NamedTemporaryFile(suffix=".jsonl") as events:
         command = [str(find_engine().path), "-n", "-r", f"--time={seconds:g}", f"--events={events.name}", *options]
         subprocess.run(command, env={**os.environ, **server.environment()}, check=True, stdout=subprocess.DEVNULL)
         by_type = {each["event"]: each for each in map(json.loads, Path(events.name).read_text().splitlines())}
-    return _figures(by_type["start"], by_type["end"])
+    return by_type["start"], by_type["end"]
 
 
-def _figures(start: dict[str, Any], end: dict[str, Any]) -> Figures:
+def figures(run: tuple[dict[str, Any], dict[str, Any]], classes: Classes) -> Figures:
+    """Returns what a run measured."""
+    start, end = run
+    names = {script["id"]: Path(script["name"]).name for script in start["scripts"]}
     texts = {(script["id"], each["id"]): each["text"] for script in start["scripts"] for each in script["statements"]}
     executions = Counter[str]()
     weighted: dict[str, list[tuple[int, float, float]]] = {}
     for script in end["scripts"]:
-        for each in script["statements"]:
-            text = each.get("text") or texts[script["script"], each["id"]]
+        for place, each in enumerate(script["statements"]):
             if not each["executions"]:
                 continue
-            of = fingerprint(text)
+            text = each.get("text") or texts[script["script"], each["id"]]
+            of = classes.of(names[script["script"]], place, text)
             executions[of] += each["executions"]
             latency = each["latency_ns"]
             weighted.setdefault(of, []).append((each["executions"], latency["p50"], latency["p99"]))
@@ -191,7 +213,7 @@ def main() -> None:
     parser.add_argument("--only", metavar="TEXT", default="", help="loads whose names contain this")
     parser.add_argument("--keep", metavar="DIR", type=Path, help="keep captures and models here")
     arguments = parser.parse_args()
-    results: dict[str, Any] = {}
+    results: dict[str, Any] = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     with tempfile.TemporaryDirectory(prefix="own-load-") as folder, logging_server() as server:
         for name, options in LOADS.items():
             if arguments.only not in name:
@@ -201,10 +223,11 @@ def main() -> None:
             capture, model, modelled = model_of(server, options, arguments.seconds, work)
             if arguments.keep is not None:
                 shutil.copytree(work / "model", arguments.keep / work.name, dirs_exist_ok=True)
-            load, models = [drive(server, options, arguments.seconds)], []
+            classes = Classes(capture, model.capture.commands)
+            load, models = [figures(drive(server, options, arguments.seconds), classes)], []
             for _ in range(arguments.rounds):
-                models.append(drive(server, modelled, arguments.seconds))
-                load.append(drive(server, options, arguments.seconds))
+                models.append(figures(drive(server, modelled, arguments.seconds), classes))
+                load.append(figures(drive(server, options, arguments.seconds), classes))
             rows = compared(load, models)
             names = {each.fingerprint: " ".join(each.text.split())[:80] for each in capture.statements}
             rows = [Statement(**{**row, "text": names.get(row["text"], row["text"])}) for row in rows]

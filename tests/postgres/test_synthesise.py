@@ -198,3 +198,31 @@ def test_statistics_give_the_values_of_pg_stat_statements(logging: Server, warm_
     drive(logging, *files, "--transactions=200", "--protocol=extended")
     with logging.connect() as connection:
         connection.execute("DROP TABLE kinds")
+
+
+def test_new_keys_are_those_that_the_server_gives_out(logging: Server, warm_home: Home, tmp_path: Path) -> None:
+    with logging.connect() as connection:
+        connection.execute("CREATE TABLE orders (id serial PRIMARY KEY, customer int NOT NULL)")
+        connection.execute("CREATE TABLE lines (of int REFERENCES orders, product int)")
+        before = logging.log_size()
+        with logging.connect() as application:
+            for number in range(120):
+                with application.transaction():
+                    insert = f"INSERT INTO orders (customer) VALUES ({number % 50}) RETURNING id"
+                    (key,) = application.execute(insert.encode()).fetchone() or (0,)
+                    for product in range(1 + number % 3):
+                        application.execute(
+                            f"INSERT INTO lines (of, product) VALUES ({key}, {product + number})".encode()
+                        )
+        (tmp_path / "server.log").write_bytes(logging.log_path.read_bytes()[before:])
+        for words in (
+            ["capture", "--log", "server.log", "--values", "kept", "--into", "shop"],
+            ["synthesise", "shop", "--least", "5"],
+        ):
+            done = pgdyno(warm_home, tmp_path, *words)
+            assert done.returncode == 0, done.stderr
+        (script,) = (tmp_path / "shop-model").glob("*.sql")
+        assert "RETURNING id \\gset new1_\n" in script.read_text()
+        drive(logging, f"--file={script}", "--transactions=100")
+        assert connection.execute("SELECT count(*) FROM orders").fetchone() == (220,)
+        connection.execute("DROP TABLE lines, orders")
