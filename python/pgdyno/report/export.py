@@ -285,7 +285,7 @@ def _own_load(of: Digest) -> Iterator[Sequence[str]]:
     """Yield how like its capture the load was, and the classes with the most time."""
     loads = own_loads(of)
     if loads:
-        yield [line for each in load_lines(of) for line in wrapped(f"- {sentence_of(escaped(each))}", COLUMNS, "  ")]
+        yield [line for each in load_lines(of) for line in wrapped(f"- {escaped(each)}", COLUMNS, "  ")]
         table = short_table(loads, COLUMNS - 4, CLASSES)
         yield [escaped(table.caption), "", *(f"    {line}" for line in table_lines(table, COLUMNS - 4))]
 

@@ -6,19 +6,24 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from rich.cells import cell_len
+
 from pgdyno.records import Likeness, ReplayFigures, Summary, TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.digest import Digest, Extras
 from pgdyno.report.report_tables import Table
 from pgdyno.report.sections.section import Block, FoldedTable, Section
-from pgdyno.report.translation import gettext, gettext_each, gettext_noop, listed, ngettext, sentence
+from pgdyno.report.translation import gettext, gettext_noop, listed, ngettext, sentence, sentence_space
 from pgdyno.store.probe_queries import ProbeAverages
 
 MOST_CLASSES = 15
 """Classes that the page shows at once."""
 MOST_COMPARED = 3
 """Series that share a table with the capture."""
-TEXT = 100
+TEXT, SHORTEST_TEXT = 100, 20
+"""Characters of a statement on a page, and at least in a terminal."""
+AS_NEAR = 0.05
+"""Logarithms of rates that differ by less count as one rate: repeats of a replay, for instance."""
 LIKE = 0.01
 """The largest difference of a share that counts as like the capture: one point."""
 LATE_MS = 10.0
@@ -47,7 +52,15 @@ def own_loads(of: Digest) -> list[OwnLoad]:
         if trial.likeness is not None and trial.summary is not None and trial.likeness.calls:
             name = of.trial_name(trial)
             found.setdefault(name, []).append(OwnLoad(name, trial, trial.likeness, trial.summary))
-    return [min(loads, key=_distance) for loads in found.values()]
+    return [_representative(loads) for loads in found.values()]
+
+
+def _representative(loads: Sequence[OwnLoad]) -> OwnLoad:
+    """Return the trial of median p99 among those that are as near to the capture's rate as the nearest."""
+    nearest = min(map(_distance, loads))
+    near = [each for each in loads if _distance(each) <= nearest + AS_NEAR]
+    near.sort(key=lambda each: (each.summary.latency_ns.p99 or 0) if each.summary.latency_ns is not None else 0)
+    return near[(len(near) - 1) // 2]
 
 
 def _distance(of: OwnLoad) -> float:
@@ -56,27 +69,33 @@ def _distance(of: OwnLoad) -> float:
 
 
 def load_lines(of: Digest) -> list[str]:
-    """Return in a sentence or two for each series how like the capture its load was."""
+    """Return some sentences for each series: how like the capture its load was."""
     loads = own_loads(of)
-    return [line for each in loads for line in _lines(each, several=len(loads) > 1)]
+    texts = [sentence_space().join(map(sentence, _sentences(each))) for each in loads]
+    if len(loads) < 2:
+        return texts
+    return [gettext("{name}: {text}", name=each.name, text=text) for each, text in zip(loads, texts, strict=True)]
 
 
-def _lines(of: OwnLoad, *, several: bool) -> Iterator[str]:
-    def named(text: str) -> str:
-        return gettext("{name}: {text}", name=of.name, text=text) if several else text
-
-    yield named(_shares(of.likeness))
+def _sentences(of: OwnLoad) -> Iterator[str]:
+    yield _shares(of.likeness)
     if of.summary.replay is not None:
-        yield from map(named, _replayed(of.summary.replay))
+        yield from _replayed(of.summary.replay)
 
 
 def _shares(of: Likeness) -> str:
     points = numbers.rounded(100 * of.largest_difference, 2)
+    if of.largest_difference == 0:
+        return ngettext(
+            "the load is like the capture: its {count:,} class of statements has the same share",
+            "the load is like the capture: each of its {count:,} classes of statements has the same share",
+            len(of.classes) + of.classes_left_out,
+        )
     if of.largest_difference <= LIKE:
         return ngettext(
-            "the load is like the capture: the share of its {count} class of statements differs by {points} points",
-            "the load is like the capture: the shares of its {count} classes of statements differ by at most {points} "
-            "points",
+            "the load is like the capture: the share of its {count:,} class of statements differs by {points} points",
+            "the load is like the capture: the shares of its {count:,} classes of statements differ by at most "
+            "{points} points",
             len(of.classes) + of.classes_left_out,
             points=points,
         )
@@ -197,26 +216,37 @@ def _waits(of: ProbeAverages | None) -> dict[str, float]:
 
 
 def short_table(loads: Sequence[OwnLoad], width: int, most: int) -> Table:
-    """Return the same classes for a terminal of `width` columns: the figures of a cell stand one after the other."""
+    """Return the same classes for a terminal of `width` columns: the figures of a cell stand one after the other.
+
+    Of more than two series, the first two; p50 is left out if the statements would have too little room.
+    """
     shown = loads[:2]
     found = [{each.number: each for each in load.likeness.classes} for load in shown]
-    rows = []
-    for captured in shown[0].likeness.classes[:most]:
-        same = [each[captured.number] for each in found if captured.number in each]
-        rows.append(
-            (
-                captured.text,
-                _joined([_percent(captured.captured_share), *(_percent(each.share) for each in same)]),
-                _joined([_ms(captured.captured_p50_us), *(_ms(each.p50_us) for each in same)]),
-                _joined([_ms(captured.captured_p99_us), *(_ms(each.p99_us) for each in same)]),
-            )
-        )
+    classes = shown[0].likeness.classes[:most]
+    columns = []
+    for heading, captured, measured in (
+        (gettext("share, %"), lambda each: _percent(each.captured_share), lambda each: _percent(each.share)),
+        ("p50, ms", lambda each: _ms(each.captured_p50_us), lambda each: _ms(each.p50_us)),
+        ("p99, ms", lambda each: _ms(each.captured_p99_us), lambda each: _ms(each.p99_us)),
+    ):
+        cells = [
+            _joined([captured(each), *(measured(one[each.number]) for one in found if each.number in one)])
+            for each in classes
+        ]
+        columns.append([heading, *cells])
+    if width - _width(columns) < SHORTEST_TEXT:
+        columns.pop(1)
+    room = max(width - _width(columns), SHORTEST_TEXT)
     names = [each.name for each in shown] if len(shown) > 1 else [gettext("trial")]
     caption = gettext("Your load: {columns}", columns=_joined([gettext("captured"), *names]))
-    headings = (*gettext_each("statement", "share, %"), "p50, ms", "p99, ms")
-    figures = sum(max(len(row[at]) for row in (headings, *rows)) + 2 for at in range(1, len(headings)))
-    room = max(width - figures, 12)
-    return Table(caption, headings, tuple((cut(row[0], room), *row[1:]) for row in rows))
+    texts = [gettext("statement"), *(cut(each.text, room) for each in classes)]
+    headings, *rows = zip(texts, *columns, strict=True)
+    return Table(caption, headings, tuple(rows))
+
+
+def _width(columns: Sequence[Sequence[str]]) -> int:
+    """Return the width of columns with the gaps before them."""
+    return sum(max(map(cell_len, column)) + 2 for column in columns)
 
 
 def _joined(cells: Sequence[str]) -> str:
@@ -243,9 +273,8 @@ def _blocks(of: Digest, extras: Extras) -> list[Block]:
     loads = own_loads(of)
     if not loads:
         return []
-    lines = [sentence(line) for line in load_lines(of)]
     together = loads[:MOST_COMPARED]
-    blocks: list[Block] = [*lines, class_table(together, MOST_CLASSES)]
+    blocks: list[Block] = [*load_lines(of), class_table(together, MOST_CLASSES)]
     waits = waits_table(together, dict(extras.limits))
     if waits is not None:
         blocks.append(waits)

@@ -137,7 +137,7 @@ def _own_load(of: Digest, room: int) -> list[Text]:
     loads = own_loads(of)
     if not loads:
         return []
-    lines = [Text(line) for each in load_lines(of) for line in _wrapped(sentence(each), room)]
+    lines = [Text(line) for each in load_lines(of) for line in _wrapped(each, room)]
     return [Text(""), *lines, Text(""), *_table_lines(short_table(loads, min(room, WIDEST_LOAD), CLASSES), room)]
 
 
