@@ -85,6 +85,9 @@ def _same_everywhere(of: Digest) -> list[str]:
         return []
     point = of.points[0].point
     names = dict.fromkeys(["scale", *point.parameters()])
+    if "replay" in (of.manifest.plan.get("workload") or {}):
+        # a capture has the protocol of each statement, and no scale
+        names = {name: None for name in names if name not in ("scale", "protocol")}
     values = {name: point.parameter(name) for name in names if name not in of.parameters}
     return [_parameter(name, value) for name, value in values.items() if value not in (None, "")]
 
@@ -94,7 +97,9 @@ def _parameter(name: str, value: float | str) -> str:
 
 
 def _length(trial: TrialRecord) -> str:
-    if trial.duration_s is None:
+    if trial.duration_s is None and trial.summary is not None and trial.summary.replay is not None:
+        length = gettext("trials of the whole capture")
+    elif trial.duration_s is None:
         number = trial.transactions or 0
         length = ngettext(
             "trials of one transaction per client",
