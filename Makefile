@@ -4,6 +4,8 @@ SHELL := /bin/bash
 BIN := .venv/bin
 CARGO ?= cargo
 export UV_PROJECT_ENVIRONMENT := $(CURDIR)/.venv
+# the Rust tests that take seconds wait
+export RUST_TEST_THREADS ?= 6
 PROGRAMS := target/release/pgdrive target/release/pgprobe target/release/pgnull
 PYTHON := python tests benchmarks hatch_build.py third_party.py translations.py
 CATALOGUES := $(wildcard python/pgdyno/report/languages/*/LC_MESSAGES/*.po)

@@ -130,7 +130,7 @@ fn errors_of_evaluation() {
         let Some(error) = run(&script, &DEFINES).error else {
             continue;
         };
-        if undefined_in_c(&expr, &error) || seen.len() > 200 {
+        if undefined_in_c(&expr, &error) || seen.len() > 100 {
             continue;
         }
         let stderr = pgbench("errors", &script, &dsn(), &[]);
@@ -153,9 +153,9 @@ fn errors_of_syntax() {
     let in_set = prop::collection::vec(fragment(), 1..6)
         .prop_map(|parts| format!("\\set x {}", parts.concat()));
     let (mut good, mut bad) = (0, 0);
-    for text in generated(&strategy, 500)
+    for text in generated(&strategy, 250)
         .into_iter()
-        .chain(generated(&in_set, 500))
+        .chain(generated(&in_set, 250))
     {
         if text.contains("\\syncpipeline") {
             continue; // newer than some binaries
@@ -183,7 +183,7 @@ fn errors_of_syntax() {
             }
         }
     }
-    assert!(good > 50 && bad > 500, "{good} good, {bad} bad");
+    assert!(good > 25 && bad > 250, "{good} good, {bad} bad");
 }
 
 /// Without the line of a misplaced \\gset, which versions before 18 get wrong.
@@ -251,7 +251,7 @@ fn statements() {
 fn first_statements() {
     let strategy = prop::collection::vec(sql_fragment(), 1..14).prop_map(|parts| parts.concat());
     let mut compared = 0;
-    for mut text in generated(&strategy, 600) {
+    for mut text in generated(&strategy, 300) {
         // After a colon or a variable at the very end, pgbench reads beyond the end.
         text.push(' ');
         if parse(&source(&text)).is_err() {
@@ -270,5 +270,5 @@ fn first_statements() {
             compared += 1;
         }
     }
-    assert!(compared > 300, "only {compared}");
+    assert!(compared > 150, "only {compared}");
 }
