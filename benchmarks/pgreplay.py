@@ -15,7 +15,7 @@ import statistics
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from measured import run_measured
 
@@ -42,18 +42,26 @@ SETTINGS = {
 DATABASE, TEMPLATE = "replayed", "replayed_base"
 
 
-class Row(TypedDict):
-    """One replay of the log."""
+class Compared(TypedDict):
+    """What arrived at the server."""
 
-    program: str
     statements: int
     missing: int
     surplus: int
     late_p50_ms: float
     late_p99_ms: float
+
+
+class Row(Compared):
+    """One replay of the log."""
+
+    program: str
     cpu_us: float
     """A statement."""
     peak_bytes: int
+
+
+FIGURES = ("statements", "missing", "surplus", "late_p50_ms", "late_p99_ms", "cpu_us", "peak_bytes")
 
 
 def restored(server: Server) -> dict[str, str]:
@@ -82,7 +90,7 @@ def captured(log: Path, folder: Path) -> Path:
     return folder / STATEMENTS_FILE
 
 
-def compared(load: Path, replay: Path) -> dict[str, Any]:
+def compared(load: Path, replay: Path) -> Compared:
     """What the replay did other than the load."""
     with connect() as connection:
         for name, path in (("load", load), ("replay", replay)):
@@ -105,13 +113,13 @@ def compared(load: Path, replay: Path) -> dict[str, Any]:
     assert row is not None
     assert late is not None
     p50, p99 = late[0] or (0, 0)
-    return {
-        "statements": count,
-        "missing": int(row[0]),
-        "surplus": int(row[1]),
-        "late_p50_ms": p50 / 1e3,
-        "late_p99_ms": p99 / 1e3,
-    }
+    return Compared(
+        statements=count,
+        missing=int(row[0]),
+        surplus=int(row[1]),
+        late_p50_ms=p50 / 1e3,
+        late_p99_ms=p99 / 1e3,
+    )
 
 
 def main() -> None:
@@ -161,8 +169,7 @@ def main() -> None:
     medians = {
         program: {
             name: statistics.median(row[name] for row in rows if row["program"] == program)  # type: ignore[literal-required]
-            for name in Row.__annotations__
-            if name != "program"
+            for name in FIGURES
         }
         for program in commands
     }

@@ -14,10 +14,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from pgdyno.capture.server.log_copy import LogCopy
 from pgdyno.capture.server.recording import Recording
 from pgdyno.capture.server.server_check import ServerLog, check_server_log
 from pgdyno.capture.server.server_files import LocalFiles, SqlFiles
-from pgdyno.capture.server.server_log import LogCopy
 from pgdyno.capture.server.server_session import CapturedServer, reach_server
 from pgdyno.capture.server.server_settings import Setting, remedy
 from pgdyno.capture.server.statement_statistics import StatementStatistics

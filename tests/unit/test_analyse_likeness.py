@@ -51,7 +51,7 @@ def test_commands_of_several_scripts_make_a_class() -> None:
     end = end_of(
         [statement(2, 99, histogram=fast), statement(4, 50)], [statement(0, 1, histogram=slow)], [statement(0, 50)]
     )
-    commands = {"a.sql": [0, None], "b.sql": [0]}
+    commands: dict[str, list[int | None]] = {"a.sql": [0, None], "b.sql": [0]}
     found = likeness(capture(), modelled_statements(start, end, commands))
     assert found.outside == 100
     assert found.unlike_class is None

@@ -56,8 +56,8 @@ def capture(
     the server does not log what a capture needs, prints the statements that would set it, and those that restore it.
     Ctrl-C ends the recording and keeps what it has.
     """
-    from pgdyno.commands.capture import Wanted
-    from pgdyno.commands.capture import capture as record
+    from pgdyno.commands.own_load.capture import Wanted
+    from pgdyno.commands.own_load.capture import capture as record
 
     record(Wanted(folder, dsn, log or [], ssh, time, statements, values, prefix, database, most, quiet, json))
 

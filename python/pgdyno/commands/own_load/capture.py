@@ -16,10 +16,10 @@ from pathlib import Path
 from pgdyno.capture.folder import ENDINGS, PLAN_FILE, new_folder, refuse_existing, write_capture
 from pgdyno.capture.left_out import sentence
 from pgdyno.capture.logs import Options, Progress, capture_logs
+from pgdyno.capture.server.log_copy import LogCopy
 from pgdyno.capture.server.recording import Recording
 from pgdyno.capture.server.server_check import ServerLog, check_server_log
 from pgdyno.capture.server.server_files import LocalFiles, LogFiles, SqlFiles, SshFiles
-from pgdyno.capture.server.server_log import LogCopy
 from pgdyno.capture.server.server_session import CapturedServer, reach_server
 from pgdyno.capture.server.statement_statistics import StatementStatistics
 from pgdyno.capture.server.wait_samples import WaitSamples
