@@ -222,7 +222,7 @@ def test_a_run_keeps_its_capture_and_is_resumed_and_compared_only_with_the_same(
     assert run.manifest.capture.name == "shop"
 
     shown = pgdyno(warm_home, tmp_path, "show", run.path.name)
-    assert "statements disagree with the capture" in shown.stdout
+    assert "Disagreements with the capture: " in shown.stdout
     audited = pgdyno(warm_home, tmp_path, "audit", run.path.name)
     assert "unlike-capture" in audited.stdout
     reported = pgdyno(warm_home, tmp_path, "report", run.path.name)

@@ -127,9 +127,9 @@ def test_differences_and_disagreements_are_named() -> None:
     run = sample(UNLIKE, ("pg18",), disagreements=many, not_started=7, sessions_lost=1, copies_without_data=2)
     text = "\n".join(load_lines(digest(run)))
     assert "The load is not like the capture: the share of UPDATE t SET a = $1 differs by 20 points" in text
-    assert "4 of 5 statements disagree with the capture (new errors 3, other numbers of rows 1)" in text
-    assert "7 of 5 statements were not started; connections lost: 1" in text
-    assert "2 COPY FROM STDIN had no rows" in text
+    assert "Disagreements with the capture: 4 of 5 statements (new errors 3, other numbers of rows 1)" in text
+    assert "Statements not started: 7 of 5; connections lost: 1" in text
+    assert "COPY FROM STDIN without rows, because a log does not have them: 2" in text
 
 
 @pytest.mark.parametrize("language", [each for each in Language if each is not Language.ENGLISH])

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
 
-from pgdyno.records import Likeness, ReplayFigures, Summary, TrialRecord
+from pgdyno.records import ClassLikeness, Likeness, ReplayFigures, Summary, TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.digest import Digest, Extras
 from pgdyno.report.report_tables import Table
@@ -127,7 +127,7 @@ def _replayed(of: ReplayFigures) -> Iterator[str]:
     if of.disagreed:
         kinds = [f"{gettext(KINDS.get(kind, kind))} {count:,}" for kind, count in of.disagreements.items() if count]
         yield gettext(
-            "{count} of {statements} statements disagree with the capture ({kinds})",
+            "disagreements with the capture: {count} of {statements} statements ({kinds})",
             count=f"{of.disagreed:,}",
             statements=f"{of.done:,}",
             kinds=gettext(", ").join(kinds),
@@ -145,14 +145,15 @@ def _replayed(of: ReplayFigures) -> Iterator[str]:
         )
     if of.not_started or of.sessions_lost:
         yield gettext(
-            "{count} of {statements} statements were not started; connections lost: {sessions}",
+            "statements not started: {count} of {statements}; connections lost: {sessions}",
             count=f"{of.not_started:,}",
             statements=f"{of.statements:,}",
             sessions=f"{of.sessions_lost:,}",
         )
     if of.copies_without_data:
         yield gettext(
-            "{count} COPY FROM STDIN had no rows: a log does not have them", count=f"{of.copies_without_data:,}"
+            "COPY FROM STDIN without rows, because a log does not have them: {count}",
+            count=f"{of.copies_without_data:,}",
         )
 
 
@@ -215,6 +216,9 @@ def _waits(of: ProbeAverages | None) -> dict[str, float]:
     return {f"{kind}:{name}" if name else kind: sessions for kind, name, sessions in of.waits} if of is not None else {}
 
 
+_Figure = Callable[[ClassLikeness], str]
+
+
 def short_table(loads: Sequence[OwnLoad], width: int, most: int) -> Table:
     """Return the same classes for a terminal of `width` columns: the figures of a cell stand one after the other.
 
@@ -223,12 +227,13 @@ def short_table(loads: Sequence[OwnLoad], width: int, most: int) -> Table:
     shown = loads[:2]
     found = [{each.number: each for each in load.likeness.classes} for load in shown]
     classes = shown[0].likeness.classes[:most]
-    columns = []
-    for heading, captured, measured in (
+    figures: Sequence[tuple[str, _Figure, _Figure]] = (
         (gettext("share, %"), lambda each: _percent(each.captured_share), lambda each: _percent(each.share)),
         ("p50, ms", lambda each: _ms(each.captured_p50_us), lambda each: _ms(each.p50_us)),
         ("p99, ms", lambda each: _ms(each.captured_p99_us), lambda each: _ms(each.p99_us)),
-    ):
+    )
+    columns = []
+    for heading, captured, measured in figures:
         cells = [
             _joined([captured(each), *(measured(one[each.number]) for one in found if each.number in one)])
             for each in classes
