@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from pgdyno.capture.log_prefix import COMMON, LinePrefix, recognised
-from pgdyno.capture.logs import Options
+from pgdyno.capture.logs import Options, capture_logs
 from pgdyno.errors import UsageError
 from pgdyno.records.capture import UNKNOWN_SQLSTATE, Source, Values
-from tests.unit.capture_log_sample import KEPT, START, Entry, captured, csvlog, done, error, jsonlog, stderr
+from tests.unit.capture_log_sample import KEPT, START, Entry, captured, csvlog, done, error, jsonlog, rows_of, stderr
 
 QUERY = "SELECT * FROM t WHERE a = $1 AND b = $2"
 DETAIL = "Parameters: $1 = '1', $2 = 'it''s $3 = ''x'''"
@@ -191,6 +191,22 @@ def test_further_rows_of_a_portal_are_left_out_and_fetch_is_not(tmp_path: Path) 
     assert found.left_out == {"portal-fetch": (1, "2")}
 
 
+@pytest.mark.parametrize(
+    ("message", "sqlstate"),
+    [
+        ('duplicate key value violates unique constraint "t_pkey"', "23505"),
+        ('relation "x" does not exist at character 15', "42P01"),
+        ('syntax error at or near "SELEKT"', "42601"),
+        ("canceling statement due to statement timeout", "57014"),
+        ("canceling statement due to lock timeout", "55P03"),
+        ("something of an extension", UNKNOWN_SQLSTATE),
+    ],
+)
+def test_logs_of_text_have_the_codes_of_frequent_errors(message: str, sqlstate: str, tmp_path: Path) -> None:
+    log = stderr([Entry(message, query="SELECT 1", severity="ERROR")], "{stamp} [{pid}] ")
+    assert [row["sqlstate"] for row in captured(tmp_path, log).statements] == [sqlstate]
+
+
 # ---- transactions ----
 
 
@@ -263,8 +279,6 @@ def test_files_are_read_in_the_order_of_their_first_time_and_compressed_ones_too
     first, second = tmp_path / "b.csv.gz", tmp_path / "a.csv"
     first.write_bytes(gzip.compress(csvlog([done("SELECT 1", ms=0), done("SELECT 2", ms=1)]).encode()))
     second.write_text(csvlog([done("SELECT 3", ms=2)]))
-    from pgdyno.capture.logs import capture_logs
-    from tests.unit.capture_log_sample import rows_of
 
     capture_logs([second, first, second], tmp_path / "capture", KEPT)
     assert [row["sql"] for row in rows_of(tmp_path / "capture") if row["sql"]] == ["SELECT 1", "SELECT 2", "SELECT 3"]
@@ -292,6 +306,25 @@ def test_several_databases_need_a_choice(tmp_path: Path) -> None:
     found = captured(tmp_path, log, options=replace(KEPT, database="wiki"))
     assert (found.texts, found.capture.database) == (["SELECT 3"], "wiki")
     assert found.left_out == {"other-database": (2, "1")}
+
+
+def test_a_session_of_an_unknown_database_is_of_the_only_known_one(tmp_path: Path) -> None:
+    log = [
+        done("SELECT 1", pid=4),
+        Entry("connection received: host=[local]"),
+        Entry("connection authorized: user=app database=shop"),
+        done("SELECT 2"),
+        Entry("connection received: host=[local]", pid=5),
+        Entry("password authentication failed", severity="FATAL", sqlstate="28P01", pid=5),
+    ]
+    found = captured(tmp_path, stderr(log, "{stamp} [{pid}] "))
+    assert (found.capture.database, found.texts, found.capture.sessions) == ("shop", ["SELECT 1", "SELECT 2"], 2)
+    other = tmp_path / "other"
+    other.mkdir()
+    log += [Entry("connection authorized: user=app database=wiki", pid=6), done("SELECT 3", pid=6)]
+    found = captured(other, stderr(log, "{stamp} [{pid}] "), options=replace(KEPT, database="shop"))
+    assert found.texts == ["SELECT 2"]
+    assert found.left_out["other-database"] == (2, "1")
 
 
 def test_a_database_that_the_log_does_not_have_is_an_error(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ FROM (
                              getvariable('began')) AS connected,
            greatest(coalesce(ended, last), last, getvariable('began')) AS ended
     FROM (SELECT session, first_place, connected, started, coalesce(ended, last_at) AS ended, first_at FROM log_session
-          WHERE {chosen} AND (statements > 0 OR connected IS NOT NULL))
+          WHERE is_chosen)
     LEFT JOIN (SELECT session, min(began) AS first, max(began + coalesce(us, 0)) AS last FROM in_block
                WHERE reason IS NULL GROUP BY session) USING (session)
     WHERE first IS NOT NULL OR connected IS NOT NULL
@@ -171,8 +171,7 @@ def write_table(
     count, place = _one(connection, _NO_BEGIN)
     if count:
         losses.add_at("no-begin", place, count)
-    chosen = "true" if found.database is None else "database = getvariable('database')"
-    connection.execute(_NUMBERED.format(chosen=chosen))
+    connection.execute(_NUMBERED)
     connection.execute(_OUTPUT)
     classes = _numbered_by_calls(connection, parsed)
     span_us, sessions, calls, transactions = _one(connection, _WHOLE)

@@ -24,7 +24,7 @@ _REASONS = {
         Message("function-call", "function calls of the old fast-path protocol"),
         Message("no-text", "times without a statement: log_duration without log_statement"),
         Message("began-before", "began before the capture"),
-        Message("other-database", "statements of another database"),
+        Message("other-database", "statements of another database, or of an unknown one"),
         Message("replication", "commands of replication connections"),
         Message("background", "lines of background processes"),
         Message("other-lines", "lines about something else than a statement, such as warnings and temporary files"),

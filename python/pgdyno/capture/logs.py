@@ -30,7 +30,7 @@ from pgdyno.errors import StoreError
 from pgdyno.records.capture import STATEMENTS_FILE, Capture, Values
 from pgdyno.store.safe_files import storing
 
-MEMORY_LIMIT = "220MB"
+MEMORY_LIMIT = "200MB"
 """DuckDB's limit; more is written to disk."""
 WORKERS = 2
 """Blocks that DuckDB splits at the same time; Python reads the next ones meanwhile."""
@@ -74,8 +74,8 @@ def capture_logs(
             losses.add_at("clock-set-back", steps[1], steps[0])
         check_one_server(connection, {number: str(each.path) for number, each in enumerate(logs)})
         database = choose_database(connection, options.database)
-        find_statements(connection, database)
-        _count_others(connection, database, losses)
+        find_statements(connection)
+        _count_others(connection, losses)
         found = Found(database, version, options.values)
         partial = folder / STATEMENTS_FILE
         capture = write_table(connection, partial, found, templates, losses)
@@ -176,16 +176,13 @@ class _Reader:
         self.version = loaded.version or self.version
 
 
-def _count_others(connection: duckdb.DuckDBPyConnection, database: str | None, losses: Losses) -> None:
+def _count_others(connection: duckdb.DuckDBPyConnection, losses: Losses) -> None:
     """Counts statements of other databases, and times without a statement."""
-    if database is not None:
-        row = connection.execute(
-            "SELECT sum(statements)::BIGINT, min(first_place) FROM log_session"
-            " WHERE statements > 0 AND database IS DISTINCT FROM $1",
-            [database],
-        ).fetchone()
-        if row is not None and row[0]:
-            losses.add_at("other-database", row[1], row[0])
+    row = connection.execute(
+        "SELECT sum(statements)::BIGINT, min(first_place) FROM log_session WHERE statements > 0 AND NOT is_chosen"
+    ).fetchone()
+    if row is not None and row[0]:
+        losses.add_at("other-database", row[1], row[0])
     row = connection.execute(
         "SELECT count(*) FILTER (kind = 'duration'), count(*) FILTER (kind = 'sent'),"
         " min(place) FILTER (kind = 'duration') FROM stream"

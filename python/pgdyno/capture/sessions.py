@@ -83,7 +83,7 @@ SELECT *, sum(CASE WHEN kind IN ('sent', 'done') AND before = 'sent' THEN 1 ELSE
 FROM (
     SELECT *, last_value(CASE WHEN kind IN ('sent', 'done', 'duration', 'error') THEN kind END IGNORE NULLS)
               OVER (PARTITION BY session ORDER BY place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
-    FROM stream WHERE session IN (SELECT session FROM log_session WHERE {chosen})
+    FROM stream WHERE session IN (SELECT session FROM log_session WHERE is_chosen)
 )
 WINDOW upto AS (PARTITION BY session ORDER BY place ROWS UNBOUNDED PRECEDING),
        earlier AS (PARTITION BY session ORDER BY place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
@@ -153,7 +153,10 @@ def place_name(place: int, named: dict[int, str]) -> str:
 
 
 def choose_database(connection: duckdb.DuckDBPyConnection, wanted: str | None) -> str | None:
-    """Returns the database of the capture; None if the log has none. Raises UsageError if that is not clear."""
+    """Chooses sessions by their database, and returns it; None if the log has none.
+
+    A session whose database is unknown is chosen if the log has one database only. Raises UsageError for several.
+    """
     found = connection.execute(
         "SELECT database, sum(statements)::BIGINT FROM log_session WHERE statements > 0 AND database IS NOT NULL"
         " GROUP BY database ORDER BY 2 DESC, 1"
@@ -164,13 +167,16 @@ def choose_database(connection: duckdb.DuckDBPyConnection, wanted: str | None) -
     if wanted is None and len(found) > 1:
         listed = ", ".join(f"{name} ({counted(count, 'statement')})" for name, count in found)
         raise UsageError(f"the log has statements in several databases: {listed}", hint="choose one with --database")
-    return wanted or (names[0] if names else None)
+    database = wanted or (names[0] if names else None)
+    # the log of text may say the database when a session begins, and some began before the log
+    known = "database = $1" if len(names) > 1 else "coalesce(database = $1, statements > 0)"
+    connection.execute("ALTER TABLE log_session ADD COLUMN is_chosen BOOLEAN")
+    connection.execute(f"UPDATE log_session SET is_chosen = coalesce({known}, false)", [database])
+    return database
 
 
-def find_statements(connection: duckdb.DuckDBPyConnection, database: str | None) -> None:
-    """Fills `captured` with the statements of the sessions of `database`; None: of all sessions."""
-    chosen = "true" if database is None else "database = getvariable('database')"
-    connection.execute("SET VARIABLE database = $1", [database or ""])
-    connection.execute(_UNITS.format(chosen=chosen))
+def find_statements(connection: duckdb.DuckDBPyConnection) -> None:
+    """Fills `captured` with the statements of the sessions that are chosen."""
+    connection.execute(_UNITS)
     connection.execute(_STATEMENTS)
     connection.execute("DROP TABLE unit_event")
