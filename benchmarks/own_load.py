@@ -181,7 +181,9 @@ def model_of(server: Server, options: Sequence[str], seconds: float, folder: Pat
     scripts = [f"--file={folder / 'model' / script.name}@{script.weight}" for script in model.scripts]
     arrivals = model.arrivals
     rate = [] if arrivals.rate is None else [f"--rate={arrivals.rate}"]
-    return capture, model, [*scripts, f"--client={arrivals.clients}", f"--protocol={model.protocol}", *rate]
+    # as max_errors of the plan does
+    options = ["--continue-on-error", f"--client={arrivals.clients}", f"--protocol={model.protocol}", *rate]
+    return capture, model, [*scripts, *options]
 
 
 def compared(load: Sequence[Figures], model: Sequence[Figures]) -> list[Statement]:
