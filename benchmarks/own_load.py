@@ -117,7 +117,7 @@ class Classes:
             return str(self.capture.statements[self.commands[script][place]].fingerprint)
         found = fingerprint(text)
         # pgdrive shortens the texts of Lua scripts
-        start = text.partition("...")[0].rstrip(", ")
+        start = re.split(r"\?|\.\.\.", text)[0]
         same = (str(each.fingerprint) for each in self.capture.statements if each.text.startswith(start))
         return found if "..." not in text else next(same, found)
 
