@@ -8,6 +8,7 @@ import re
 import signal
 import sys
 import tempfile
+from collections.abc import Generator
 
 import pytest
 
@@ -31,8 +32,15 @@ sys.dont_write_bytecode = False
 os.environ["PGDYNO_LOCKS"] = tempfile.mkdtemp(prefix="pgdyno-locks-")
 
 
-# what is imported and collected stays: to look for garbage in it takes a quarter of the time
-gc.disable()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Looks for no garbage in what is imported and collected: it stays, and looking takes a quarter of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -42,9 +50,3 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if is_long(item.nodeid):
             item.add_marker(pytest.mark.long)
-
-
-def pytest_collection_finish() -> None:
-    """Lets garbage be collected again, apart from what stays."""
-    gc.freeze()
-    gc.enable()
