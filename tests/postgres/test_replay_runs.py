@@ -246,3 +246,27 @@ def test_a_run_keeps_its_capture_and_is_resumed_and_compared_only_with_the_same(
     done = pgdyno(warm_home, tmp_path, "compare", str(run.path), str(faster))
     assert "replays at different paces" in done.stdout + done.stderr
     assert done.returncode != ExitCode.OK
+
+
+def test_a_model_is_compared_with_its_capture(warm_home: Home, tmp_path: Path) -> None:
+    (tmp_path / "mix.sql").write_text(MIX.replace("{{", "{").replace("}}", "}"))
+    write_plan(tmp_path, "original", LOAD, protocol="simple")
+    done = pgdyno(warm_home, tmp_path, "run", "original.toml")
+    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+    captured(warm_home, tmp_path, the_run(tmp_path), "all")
+    only(tmp_path / "all", tmp_path / "shop", "tbalance >")
+    done = pgdyno(warm_home, tmp_path, "synthesise", "shop", "--into", "model")
+    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+    changes = ("workload.dataset=pgbench", "trial.warmup=0s", "trial.duration=2s", "probe.enabled=false")
+    options = ("--on", "embedded", "--runs", "models", *(word for each in changes for word in ("--set", each)))
+    done = pgdyno(warm_home, tmp_path, "run", "model/plan.toml", *options)
+    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+    (folder,) = (tmp_path / "models").iterdir()
+    (trial,) = RunFolder.open(folder).trials()
+    assert trial.likeness is not None
+    # each command of the scripts is in its class
+    assert trial.likeness.outside == 0
+    assert trial.likeness.not_modelled == 0
+    assert all(each.calls for each in trial.likeness.classes)
+    assert trial.summary is not None
+    assert trial.summary.replay is None
