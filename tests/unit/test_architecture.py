@@ -217,7 +217,6 @@ SAME_SUBJECT = {
     "scaling": "its figures, and its chart",
     "schema": "a package per kind of target",
     "selftest": "the command, and the work of a provider",
-    "server_log": "what reads the log of a captured server, and that of RDS",
     "settings": "those of a server, and the check of a plan's",
     "stopping": "it, and the check of its plan",
     "target": "the commands, and their arguments",
