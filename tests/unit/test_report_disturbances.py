@@ -101,7 +101,7 @@ def test_a_ledger_is_a_line_and_several_trials_are_told_apart() -> None:
         "trial 3, ledger: 37,599 acknowledged, 3 of them missing",
         (
             "trial 3, ledger: 37,599 acknowledged, 3 of them missing; 2 without an answer, 1 of them committed; "
-            "1 are present twice; 4 rows are from no client"
+            "1 is present twice; 4 rows are from no client"
         ),
     ]
 
