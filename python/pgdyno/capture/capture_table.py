@@ -20,7 +20,9 @@ from pgdyno.store.parquet import quoted
 from pgdyno.units import counted
 
 _AT_ONCE = 1000
-_GROUP_BYTES, _GROUP_ROWS = 16 << 20, 122_880
+_PART_BYTES = 32 << 20
+"""Text that is sorted at once: DuckDB cannot sort texts of some kilobytes within the limit of memory otherwise."""
+_GROUP_BYTES, _GROUP_ROWS = 8 << 20, 122_880
 """Most text and rows of a part of the table, which is in memory as a whole while it is written."""
 
 _EXAMPLES = """
@@ -103,14 +105,18 @@ COPY (
            CASE WHEN output.kind = 'extended' THEN coalesce(given.parameters, event_log.parameters, []) END
                AS parameters,
            transaction, output.sqlstate, output.rows, lock_wait_us
-    FROM output LEFT JOIN event_log USING (place)
+    FROM (SELECT place, sql, parameters FROM event_log) event_log RIGHT JOIN
+         (SELECT * FROM ordered WHERE number BETWEEN {first} AND {last}) output USING (place)
     LEFT JOIN (SELECT place AS source, parameters FROM event_log
-               WHERE place IN (SELECT source FROM output WHERE source <> place)) given
+               WHERE place IN (SELECT source FROM ordered WHERE source <> place)) given
         ON given.source = output.source AND output.source <> output.place
     ORDER BY session, seq
 ) TO {path} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {group})
 """
-_SIZE = "SELECT avg(len(sql) + coalesce(len(parameters::VARCHAR), 0)) FROM event_log USING SAMPLE 10000 ROWS"
+_SIZE = """
+SELECT avg(len(sql) + coalesce(list_sum(list_transform(parameters, lambda each: len(each))), 0))
+FROM (SELECT sql, parameters FROM event_log WHERE sql IS NOT NULL LIMIT 10000)
+"""
 # time in three digits: percentiles of any number of statements from few counts
 _TIMES = """
 CREATE TEMP TABLE class_times AS
@@ -179,7 +185,7 @@ def write_table(
         raise _nothing(connection)
     characters = _one(connection, _SIZE)[0] or 1.0
     group = max(2048, min(_GROUP_ROWS, int(_GROUP_BYTES / characters)))
-    connection.execute(_FILE.format(path=quoted(str(path)), group=group))
+    _write(connection, path, characters, group)
     return Capture(
         source=Source.LOG,
         values=found.values,
@@ -193,6 +199,28 @@ def write_table(
         calls=calls,
         statements=classes,
         left_out=losses.records(),
+    )
+
+
+def _write(connection: duckdb.DuckDBPyConnection, path: Path, characters: float, group: int) -> None:
+    """Writes the rows in their order, in parts that are sorted in memory."""
+    connection.execute(
+        "CREATE TABLE ordered AS SELECT *, row_number() OVER (ORDER BY session, seq) - 1 AS number FROM output"
+    )
+    # the table on the right, which has no texts, is the one in memory
+    connection.execute("SET disabled_optimizers = 'join_order,build_side_probe_side'")
+    connection.execute("SET threads = 1")
+    rows = _one(connection, "SELECT count(*) FROM ordered")[0]
+    step = max(1000, int(_PART_BYTES / characters))
+    parts = [path.with_name(f"part-{first}.parquet") for first in range(0, rows, step)]
+    for number, part in enumerate(parts):
+        bounds = {"first": number * step, "last": (number + 1) * step - 1}
+        connection.execute(_FILE.format(path=quoted(str(part)), group=group, **bounds))
+    connection.execute("SET preserve_insertion_order = true")
+    listed = ", ".join(quoted(str(part)) for part in parts)
+    connection.execute(
+        f"COPY (FROM read_parquet([{listed}])) TO {quoted(str(path))}"
+        f" (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {group})"
     )
 
 
