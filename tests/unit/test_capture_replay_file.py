@@ -13,7 +13,7 @@ import pytest
 
 from pgdyno.capture.replay_file import write_replay_file
 from pgdyno.errors import StoreError
-from pgdyno.records.capture import StatementClass
+from pgdyno.records.capture import StatementClass, as_reported
 from tests.unit.capture_sample import ROWS, capture, write_capture
 
 Line = dict[str, Any]
@@ -33,6 +33,7 @@ def test_a_file_has_a_head_classes_shared_texts_then_sessions(tmp_path: Path) ->
             "most_sessions": 2,
             "statements": 5,
             "span_us": 600_000_000,
+            "longest_us": 812,
         },
         {"class": 0, "sql": "SELECT a FROM t WHERE b = $1"},
         {"class": 1, "sql": "BEGIN"},
@@ -73,6 +74,21 @@ def test_the_file_says_what_the_capture_does(tmp_path: Path) -> None:
         else:
             texts[line["text"]] = line
     assert found == [(row[0], row[1], row[2], row[4], row[5], row[6], row[8]) for row in ROWS]
+
+
+def test_classes_beyond_those_that_pgdrive_reports_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pgdyno.records.capture.MOST_REPORTED", 3)
+    reported, numbers = as_reported(capture())
+    assert [(each.text, each.calls, each.errors) for each in reported.statements] == [
+        ("SELECT a FROM t WHERE b = $1", 2, 0),
+        ("BEGIN", 1, 0),
+        ("other statements", 2, 1),
+    ]
+    assert numbers == [0, 1, 2, 2]
+    lines = lines_of(write_capture(tmp_path))
+    assert [line["sql"] for line in lines if "class" in line] == [each.text for each in reported.statements]
+    assert [line["of"] for line in lines if "of" in line and "at_us" in line] == [1, 2, 2]
+    assert [line["of"] for line in lines if "text" in line and "of" in line] == [0]
 
 
 def test_rows_out_of_order_are_refused_and_nothing_is_left(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ sessions and of shared texts, not with that of statements.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -79,10 +79,11 @@ def _write(
     at_rows: Callable[[int], None],
 ) -> None:
     counted = connection.execute(
-        f"SELECT count(*) FILTER ({_WITH_TEXT}), count(DISTINCT session), max(statement) FROM captured"
+        f"SELECT count(*) FILTER ({_WITH_TEXT}), count(DISTINCT session), max(statement), coalesce(max(us), 0) "
+        "FROM captured"
     ).fetchone()
     assert counted is not None
-    count, sessions, last_class = counted
+    count, sessions, last_class, longest_us = counted
     if last_class is not None and last_class >= len(capture.statements):
         raise StoreError(f"cannot replay {statements}: it has classes that capture.json lacks", hint=_DAMAGED)
     head = {
@@ -92,14 +93,16 @@ def _write(
         "most_sessions": capture.most_sessions,
         "statements": count,
         "span_us": capture.span_us,
+        "longest_us": longest_us,
     }
     _put(file, head)
-    for number, each in enumerate(capture.statements):
+    reported, numbers = as_reported(capture)
+    for number, each in enumerate(reported.statements):
         _put(file, {"class": number, "sql": each.text})
     shared = _shared_texts(connection)
     for (text, of), number in shared.items():
-        _put(file, {"text": number, "of": of, "sql": text})
-    for line in _session_lines(connection, shared, statements, at_rows):
+        _put(file, {"text": number, "of": numbers[of], "sql": text})
+    for line in _session_lines(connection, shared, numbers, statements, at_rows):
         _put(file, line)
 
 
@@ -131,6 +134,7 @@ def _shared_texts(connection: duckdb.DuckDBPyConnection) -> dict[_Text, int]:
 def _session_lines(
     connection: duckdb.DuckDBPyConnection,
     shared: dict[_Text, int],
+    numbers: Sequence[int],
     statements: Path,
     at_rows: Callable[[int], None],
 ) -> Iterator[_Line]:
@@ -160,7 +164,7 @@ def _session_lines(
             before_us = at_us
             if kind in ("connect", "disconnect"):
                 continue
-            line = _statement_line(shared, at_us, us, kind, of, text, name, parameters, sqlstate, affected)
+            line = _statement_line(shared, numbers, at_us, us, kind, of, text, name, parameters, sqlstate, affected)
             if transaction is not None and transaction == block:
                 line["block"] = True
             block = transaction
@@ -173,6 +177,7 @@ def _session_lines(
 
 def _statement_line(
     shared: dict[_Text, int],
+    numbers: Sequence[int],
     at_us: int,
     us: int | None,
     kind: str,
@@ -185,7 +190,7 @@ def _statement_line(
 ) -> _Line:
     known = shared.get((text, of))
     line: _Line = {"at_us": at_us}
-    line |= {"of": of, "sql": text} if known is None else {"text": known}
+    line |= {"of": numbers[of], "sql": text} if known is None else {"text": known}
     if kind == "extended":
         line |= {"name": name} if name else {}
         line["params"] = parameters or []

@@ -12,7 +12,7 @@ from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.plan.reading.replayed_capture import TOLERANCE_S, full_length_s
 from pgdyno.records import Likeness
-from pgdyno.records.capture import Capture
+from pgdyno.records.capture import Capture, as_reported
 from pgdyno.run import TrialResult
 from pgdyno.run.engine import replay_options
 from pgdyno.store import read_capture_of
@@ -64,6 +64,6 @@ class CapturedLoad:
             return None
         start, end = (next(each for each in result.events if each["event"] == name) for name in ("start", "end"))
         if self._context.plan.workload.is_replay:
-            return likeness(self._capture, replayed_statements(end))
+            return likeness(as_reported(self._capture)[0], replayed_statements(end))
         commands: dict[str, Sequence[int | None]] = getattr(self._capture, "commands", None) or {}
         return likeness(self._capture, modelled_statements(start, end, commands)) if commands else None

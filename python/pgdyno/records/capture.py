@@ -111,3 +111,31 @@ class Capture(Record):
     """What the server did not log or show, and what went wrong meanwhile."""
     commands: dict[str, list[int]] = Field(default_factory=dict)
     """Of a model: the number of the class of each SQL command, by script."""
+
+
+MOST_REPORTED = 10_000
+"""Classes under which pgdrive reports a replay: each has a histogram in every worker."""
+OTHER_STATEMENTS = "other statements"
+
+
+def as_reported(capture: Capture) -> tuple[Capture, list[int]]:
+    """Returns `capture` with the classes that a replay reports, and for each of its own classes the number there.
+
+    Classes beyond the most frequent ones are one, the last.
+    """
+    classes = capture.statements
+    if len(classes) <= MOST_REPORTED:
+        return capture, list(range(len(classes)))
+    by_calls = sorted(range(len(classes)), key=lambda number: -classes[number].calls)
+    kept = sorted(by_calls[: MOST_REPORTED - 1])
+    numbers = [len(kept)] * len(classes)
+    for place, number in enumerate(kept):
+        numbers[number] = place
+    others = [classes[number] for number in by_calls[MOST_REPORTED - 1 :]]
+    other = StatementClass(
+        text=OTHER_STATEMENTS,
+        calls=sum(each.calls for each in others),
+        errors=sum(each.errors for each in others),
+        total_us=sum(each.total_us or 0.0 for each in others),
+    )
+    return capture.model_copy(update={"statements": [*(classes[number] for number in kept), other]}), numbers
