@@ -180,6 +180,8 @@ class SshFiles:
             self._end()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(ANSWER_S)
+        if not self._thread.is_alive():
+            self._loop.close()
 
     def _open(self) -> None:
         # the SSH library loads slowly

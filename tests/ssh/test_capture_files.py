@@ -1,0 +1,40 @@
+"""Log files on another host: read from any byte on while they grow, and after a lost connection."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgdyno.capture.server.log_copy import LogCopy
+from pgdyno.capture.server.server_files import SshFiles
+from pgdyno.remote import RemoteError
+from tests.ssh.sshd import Sshd
+
+
+def test_a_log_read_over_ssh_is_the_file(sshd: Sshd, tmp_path: Path) -> None:
+    folder = tmp_path / "it's a log; $(false)"
+    folder.mkdir()
+    log = folder / "a.csv"
+    log.write_bytes(b"before\n")
+    (folder / "b.txt").write_bytes(b"another\n")
+    files = SshFiles(sshd.spec(), [f"{folder}/*.csv"])
+    try:
+        copied = LogCopy(files, tmp_path / "copies", 1 << 40)
+        copied.begin()
+        content = bytes(range(256)) * 40_000
+        with log.open("ab") as file:
+            file.write(content)
+        assert copied.step(last=False)
+        files.reconnect()
+        (folder / "c.csv").write_bytes(b"rotated\n")
+        assert copied.step(last=True)
+    finally:
+        files.close()
+    assert [path.read_bytes() for path in copied.copies] == [content, b"rotated\n"]
+
+
+def test_a_host_that_does_not_answer_is_an_error(sshd: Sshd) -> None:
+    with pytest.raises(RemoteError) as caught:
+        SshFiles(sshd.spec(port=1), ["/tmp/*.csv"])
+    assert caught.value.passing
