@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pgdyno.errors import StoreError
-from pgdyno.records.capture import STATEMENTS_FILE, UNKNOWN_SQLSTATE, Capture
+from pgdyno.records.capture import STATEMENTS_FILE, UNKNOWN_SQLSTATE, Capture, as_reported
 from pgdyno.store.parquet import quoted
 from pgdyno.store.safe_files import open_new, storing
 
