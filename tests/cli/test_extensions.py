@@ -208,7 +208,7 @@ SEARCH_LINE = (
 PROVIDER_LINE = ', "rack": "pgdyno.targets.rack.provider"}'
 ONE_LINES = {
     "report/sections/section_list.py": [
-        ("import cost, statement_tables\n", "import cost, odd_names, statement_tables\n"),
+        ("import cost, likeness, statement_tables\n", "import cost, likeness, odd_names, statement_tables\n"),
         ("    cost.SECTION,\n", "    cost.SECTION,\n    odd_names.SECTION,\n"),
     ],
     "importers/formats.py": [
