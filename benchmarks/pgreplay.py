@@ -14,6 +14,7 @@ import shutil
 import statistics
 import subprocess
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import TypedDict
 
@@ -39,6 +40,8 @@ SETTINGS = {
     "log_connections": "on",
     "log_disconnections": "on",
 }
+MOST_CPU_S = 30
+"""pgreplay sometimes spins for ever."""
 DATABASE, TEMPLATE = "replayed", "replayed_base"
 
 
@@ -135,6 +138,7 @@ def main() -> None:
         parser.error("pgreplay is not installed: `apt install pgreplay`")
     spec = EmbeddedTarget(kind="embedded", version=VERSION, settings=SETTINGS)
     rows: list[Row] = []
+    unfinished = Counter[str]()
     with (
         tempfile.TemporaryDirectory(prefix="pgreplay-") as name,
         open_target("pgreplay", spec, home=Home.locate(), progress=SilentProgress()) as server,
@@ -154,28 +158,33 @@ def main() -> None:
         load = captured(log, folder / "load")
         commands = {
             "pgdrive": [pgdrive, "-n", f"--replay={folder / 'load' / 'replay.jsonl'}"],
-            "pgreplay": [pgreplay, str(log)],
+            "pgreplay": ["prlimit", f"--cpu={MOST_CPU_S}", pgreplay, str(log)],
         }
         for round_number in range(args.rounds):
             for program in sorted(commands, reverse=bool(round_number % 2)):
                 environment = restored(server)
                 before = server.log_path.stat().st_size
-                done = run_measured(commands[program], environment)
+                try:
+                    done = run_measured(commands[program], environment)
+                except SystemExit as error:
+                    print(f"{program} did not end: {error}")
+                    unfinished[program] += 1
+                    continue
                 replay = captured(logged(server, before, folder / "replay.log"), folder / "replay")
                 found = compared(load, replay)
                 cpu_us = done.cpu_s * 1e6 / max(found["statements"], 1)
                 rows.append(Row(program=program, **found, cpu_us=cpu_us, peak_bytes=done.peak_bytes))
                 print(json.dumps(rows[-1]))
-    medians = {
+    medians: dict[str, dict[str, float]] = {
         program: {
             name: statistics.median(row[name] for row in rows if row["program"] == program)  # type: ignore[literal-required]
             for name in FIGURES
         }
-        for program in commands
+        for program in {row["program"] for row in rows}
     }
-    print(json.dumps(medians, indent=2))
+    print(json.dumps({"medians": medians, "unfinished": unfinished}, indent=2))
     args.out.parent.mkdir(exist_ok=True)
-    args.out.write_text(json.dumps({"rows": rows, "medians": medians}, indent=2) + "\n")
+    args.out.write_text(json.dumps({"rows": rows, "medians": medians, "unfinished": unfinished}, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,9 @@ OVERLAP_US = 1_000_000
 EARLY_US = 1_000_000
 """A statement that began earlier than this before the log is left out; others begin with it."""
 
+_EVENTS_AT_ONCE = 200_000
+"""Events whose statements are found at once: DuckDB does not spill what the lines of a statement are gathered into."""
+
 # ---- sessions ----
 
 _CLOCK = f"""
@@ -78,10 +81,11 @@ SELECT pid, before, first_place FROM (
 # a statement that was sent lasts until its duration, its error or the next one; what was done ends what came before
 _UNITS = """
 CREATE TABLE unit_event AS
-SELECT *, sum(CASE WHEN kind IN ('sent', 'done') AND before = 'sent' THEN 1 ELSE 0 END) OVER upto
+SELECT * EXCLUDE (before), sum(CASE WHEN kind IN ('sent', 'done') AND before = 'sent' THEN 1 ELSE 0 END) OVER upto
           + coalesce(sum(CASE WHEN kind IN ('done', 'duration', 'error') THEN 1 ELSE 0 END) OVER earlier, 0) AS unit
 FROM (
-    SELECT *, last_value(CASE WHEN kind IN ('sent', 'done', 'duration', 'error') THEN kind END IGNORE NULLS)
+    SELECT session, place, logged_us, kind, us, name, template, has_sql, sqlstate, lock_us, rows, reason,
+           last_value(CASE WHEN kind IN ('sent', 'done', 'duration', 'error') THEN kind END IGNORE NULLS)
               OVER (PARTITION BY session ORDER BY place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
     FROM stream WHERE session IN (SELECT session FROM log_session WHERE is_chosen)
 )
@@ -90,10 +94,11 @@ WINDOW upto AS (PARTITION BY session ORDER BY place ROWS UNBOUNDED PRECEDING),
 """
 _MAIN = "kind IN ('sent', 'done') OR (kind = 'error' AND has_sql)"
 _STATEMENTS = f"""
-CREATE TABLE captured AS
-WITH main AS (
+WITH part AS (
+    SELECT * FROM unit_event WHERE hash(session, unit) % $parts = $part
+), main AS (
     SELECT session, unit, arg_min(struct_pack(place, logged_us, kind, us, name, template, reason), place) AS main
-    FROM unit_event WHERE {_MAIN} GROUP BY session, unit
+    FROM part WHERE {_MAIN} GROUP BY session, unit
 ), parts AS (
     SELECT session, unit, any_value(main) AS main,
            max(sqlstate) FILTER (kind = 'error') AS sqlstate,
@@ -104,7 +109,7 @@ WITH main AS (
                FILTER (kind = 'bind' AND template = main.template) AS bind,
            coalesce(sum(lock_us) FILTER (kind = 'acquired'), max(lock_us) FILTER (kind = 'waiting')) AS lock_us,
            CASE WHEN count(*) FILTER (kind = 'plan') = 1 THEN max(rows) END AS rows
-    FROM unit_event JOIN main USING (session, unit) GROUP BY session, unit
+    FROM part JOIN main USING (session, unit) GROUP BY session, unit
 )
 SELECT session, main.place AS place, coalesce(CASE WHEN main.kind = 'error' THEN bind.place END, main.place) AS source,
        CASE main.kind WHEN 'done' THEN main.us + coalesce(parse_us, 0) + coalesce(bind_us, 0)
@@ -178,5 +183,9 @@ def choose_database(connection: duckdb.DuckDBPyConnection, wanted: str | None) -
 def find_statements(connection: duckdb.DuckDBPyConnection) -> None:
     """Fills `captured` with the statements of the sessions that are chosen."""
     connection.execute(_UNITS)
-    connection.execute(_STATEMENTS)
+    (events,) = connection.execute("SELECT count(*) FROM unit_event").fetchone() or (0,)
+    parts = 1 + events // _EVENTS_AT_ONCE
+    for part in range(parts):
+        command = "INSERT INTO captured" if part else "CREATE TABLE captured AS"
+        connection.execute(f"{command} {_STATEMENTS}", {"parts": parts, "part": part})
     connection.execute("DROP TABLE unit_event")
