@@ -233,7 +233,8 @@ fn script_end(spec: &Spec, report: &Report, number: usize, events: &mut Events) 
             });
             // percentiles of shares, and of equal statements of several scripts, cannot be merged, but
             // histograms can
-            if (spec.share.is_some() || spec.programs.len() > 1) && record.latency.moments.count > 0 {
+            if (spec.share.is_some() || spec.programs.len() > 1) && record.latency.moments.count > 0
+            {
                 statement["histogram"] = json!(events.histogram(&record.latency.histogram));
             }
             // a statement that was not known at the `start` event
