@@ -165,7 +165,7 @@ impl SessionDriver {
         }
     }
 
-    /// Takes the next session; returns false when there is none.
+    /// Takes the next session; returns false after the last one.
     fn take_session(&mut self) -> Result<bool, String> {
         let number = self.first.take().unwrap_or_else(|| self.progress.take());
         let Some(reader) = SessionReader::open(&self.progress.file, number) else {

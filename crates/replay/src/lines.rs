@@ -87,7 +87,7 @@ impl Lines {
         self.read_to - (self.buffer.len() - self.start) as u64
     }
 
-    /// Reads another chunk behind the rest of the buffer.
+    /// Reads another chunk after what is left in the buffer.
     fn fill(&mut self) -> Result<(), ReplayError> {
         self.buffer.drain(..self.start);
         self.start = 0;

@@ -320,9 +320,7 @@ impl Client {
         if !shared.counts(self.transaction.record) {
             return;
         }
-        let number = shared.spec.programs[self.transaction.script]
-            .program
-            .command_number(self.transaction.command);
+        let number = self.command_number(shared);
         shared.recorder.command(
             self.transaction.script,
             number,

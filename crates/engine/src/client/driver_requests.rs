@@ -181,13 +181,8 @@ impl Client {
     /// Reports an error of a transaction that goes on, and that fails because of it.
     fn fail_transaction(&mut self, error: Box<ServerError>, now: Nanos, shared: &mut Shared<'_>) {
         let ending = ending_after(&error);
-        let number = shared.spec.programs[self.transaction.script]
-            .program
-            .command_number(self.transaction.command);
-        let counts = shared.counts(self.transaction.record);
-        if let Some(record) = &mut shared.recorder.commands[self.transaction.script][number]
-            && counts
-        {
+        let number = self.command_number(shared);
+        if let Some(record) = self.command_record(shared) {
             record.failures += 1;
         }
         let line = format!(

@@ -10,7 +10,7 @@ use crate::clock::Nanos;
 use crate::commit_ledger::CommitOutcome;
 use crate::interval::{Consequence, ErrorNote};
 use crate::poller::Next;
-use crate::recorder::Ending;
+use crate::recorder::{CommandRecord, Ending};
 use crate::shared::Shared;
 use crate::spec::{OnError, Tries};
 use crate::transaction::FailedTry;
@@ -86,13 +86,7 @@ impl Client {
             self.note(String::new(), lines, consequence, now, shared);
             self.session.take_error();
         }
-        let number = shared.spec.programs[self.transaction.script]
-            .program
-            .command_number(self.transaction.command);
-        let counts = shared.counts(self.transaction.record);
-        if let Some(record) = &mut shared.recorder.commands[self.transaction.script][number]
-            && counts
-        {
+        if let Some(record) = self.command_record(shared) {
             if retry {
                 record.retries += 1;
             } else {
@@ -110,6 +104,25 @@ impl Client {
         self.run(now, shared)
     }
 
+    /// Number of the current command in its script, as pgbench counts.
+    pub(super) fn command_number(&self, shared: &Shared<'_>) -> usize {
+        shared.spec.programs[self.transaction.script]
+            .program
+            .command_number(self.transaction.command)
+    }
+
+    /// The record of the current command; None if the transaction is not counted.
+    pub(super) fn command_record<'s>(
+        &self,
+        shared: &'s mut Shared<'_>,
+    ) -> Option<&'s mut CommandRecord> {
+        if !shared.counts(self.transaction.record) {
+            return None;
+        }
+        let number = self.command_number(shared);
+        shared.recorder.commands[self.transaction.script][number].as_mut()
+    }
+
     /// The line that pgbench prints for a failed try with --verbose-errors.
     fn describe_try(
         &self,
@@ -119,9 +132,7 @@ impl Client {
         shared: &Shared<'_>,
     ) -> Vec<String> {
         let (id, script) = (self.id, self.transaction.script);
-        let command = shared.spec.programs[self.transaction.script]
-            .program
-            .command_number(self.transaction.command);
+        let command = self.command_number(shared);
         let what = if retry {
             "repeats the transaction after the error"
         } else {
@@ -213,9 +224,7 @@ impl Client {
     /// Aborts the client because of the server's error.
     pub(super) fn refused(&mut self, consequence: Consequence, shared: &mut Shared<'_>) -> Next {
         let (id, script) = (self.id, self.transaction.script);
-        let command = shared.spec.programs[script]
-            .program
-            .command_number(self.transaction.command);
+        let command = self.command_number(shared);
         let query = self.query_of_error();
         let words = self.describe_error(shared);
         let line = format!(

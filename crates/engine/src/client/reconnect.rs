@@ -85,9 +85,7 @@ impl Client {
         self.count(Ending::ConnectionLost, latency, now, shared);
         let counts = &mut shared.recorder.scripts[self.transaction.record].counts;
         counts.tried(self.transaction.tries);
-        let number = shared.spec.programs[self.transaction.script]
-            .program
-            .command_number(self.transaction.command);
+        let number = self.command_number(shared);
         if let Some(record) = &mut shared.recorder.commands[self.transaction.script][number] {
             record.failures += 1;
         }
