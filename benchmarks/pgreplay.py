@@ -149,7 +149,7 @@ def main() -> None:
             connection.execute(f"CREATE DATABASE {TEMPLATE}")
         environment = {**os.environ, **server.environment(), "PGDATABASE": TEMPLATE}
         subprocess.run([pgdrive, "-i", "-q", "-s", "5"], env=environment, check=True, stderr=subprocess.DEVNULL)
-        before = server.log_path.stat().st_size
+        before = server.log_size()
         run_measured(
             [pgdrive, "-n", "-c", "8", "-R", str(args.rate), "-T", str(args.seconds), "-M", "prepared"],
             restored(server),
@@ -163,7 +163,7 @@ def main() -> None:
         for round_number in range(args.rounds):
             for program in sorted(commands, reverse=bool(round_number % 2)):
                 environment = restored(server)
-                before = server.log_path.stat().st_size
+                before = server.log_size()
                 try:
                     done = run_measured(commands[program], environment)
                 except SystemExit as error:

@@ -1,4 +1,4 @@
-"""`pgdrive --replay`: CPU a statement beside the same statement in a script, exactness of starts, and memory.
+"""`pgdrive --replay`: how much CPU a statement takes, how exactly it starts, and how much memory a replay takes.
 
 All loads go to the null server, which answers at once: what is measured is the generator alone.
 """

@@ -11,6 +11,7 @@ from pgdyno.capture.folder import new_folder, plan, read_capture, readme, refuse
 from pgdyno.errors import PgdynoError, StoreError, UsageError
 from pgdyno.messages import Message
 from pgdyno.plan import load_plan
+from pgdyno.plan.values import LONGEST_NAME
 from pgdyno.records.capture import Capture, Ended, LeftOut, Source, StatementClass, Values, Wait
 from pgdyno.records.manifest import KeptMessage
 from tests.unit import capture_sample
@@ -114,3 +115,5 @@ def test_what_is_said_of_damaged_and_newer_folders(tmp_path: Path) -> None:
 
 def test_the_name_of_a_plan_is_one() -> None:
     assert 'name = "capture"' in plan("…", capture())
+    assert 'name = "monday-s-load"' in plan("_monday's load", capture())
+    assert f'name = "{"m" * LONGEST_NAME}"' in plan("m" * 100, capture())

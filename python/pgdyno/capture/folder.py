@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-
-from pydantic import ValidationError
+from typing import Any
 
 from pgdyno.capture.left_out import sentence
 from pgdyno.errors import StoreError, UsageError
+from pgdyno.plan.new import plan_name
 from pgdyno.records.capture import CAPTURE_FILE, FORMAT, STATEMENTS_FILE, Capture, Ended, Source, StatementClass, Values
-from pgdyno.store.safe_files import DAMAGED, parsed, read_record, replace_durably, storing
+from pgdyno.store.safe_files import DAMAGED, read_model, replace_durably, storing
 from pgdyno.terminal import visible
 from pgdyno.units import counted, duration_words, format_significant
 
@@ -63,45 +63,35 @@ def write_capture(folder: Path, capture: Capture) -> None:
 
 
 def read_capture(folder: Path) -> Capture:
-    """Returns the capture in `folder`. Raises UsageError if there is none, StoreError if it is damaged or newer."""
+    """Returns the capture in `folder`.
+
+    Raises UsageError for a folder without one, StoreError if it is damaged or newer.
+    """
     path = folder / CAPTURE_FILE
     if not path.exists() and not path.is_symlink():
         raise UsageError(f"{folder} is no capture: it has no {CAPTURE_FILE}", hint="pgdyno capture makes one")
-    content = read_record(path)
-    try:
-        found = parsed(content)
-        if not isinstance(found, dict):
-            raise ValueError("it is no object")
-        if isinstance(found.get("format"), int) and found["format"] > FORMAT:
-            message = f"it is of format {found['format']}, and this pgdyno reads up to {FORMAT}"
-            raise StoreError(f"cannot read {path}: {message}", hint="use a newer pgdyno")
-        capture = Capture.model_validate_json(content)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        at = ".".join(str(part) for part in first["loc"])
-        raise StoreError(f"cannot read {path}: {at}: {first['msg'].lower()}", hint=DAMAGED) from error
-    except ValueError as error:
-        raise StoreError(f"cannot read {path}: it is not JSON: {error}", hint=DAMAGED) from error
+    capture = read_model(path, Capture, _check_format)
     if capture.source is Source.LOG and not (folder / STATEMENTS_FILE).is_file():
         raise StoreError(f"cannot read {folder}: it has no {STATEMENTS_FILE}", hint=DAMAGED)
     return capture
 
 
+def _check_format(path: Path, data: dict[str, Any]) -> None:
+    written = data.get("format")
+    if isinstance(written, int) and written > FORMAT:
+        message = f"it is of format {written}, and this pgdyno reads up to {FORMAT}"
+        raise StoreError(f"cannot read {path}: {message}", hint="use a newer pgdyno")
+
+
 def plan(name: str, capture: Capture) -> str:
     """Returns a plan that replays the capture."""
-    database = capture.database or "DATABASE"
-    named = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-") or "capture"
     return f"""\
-name = {json.dumps(named)}
-description = {_toml(f"Replays the capture of {_when(capture.began)}.")}
+name = {json.dumps(plan_name(name, "capture"))}
+description = {toml_text(f"Replays the capture of {when(capture.began)}.")}
 
-# A server with a copy of the database as it was when the capture began ({_when(capture.began)}): a replay writes.
+# A server with a copy of the database as it was when the capture began ({when(capture.began)}): a replay writes.
 # Never name the server that was captured.
-[target.copy]
-kind = "dsn"
-dsn = {_toml(f"host=COPY dbname={_conninfo(database)}")}
-database = {_toml(database)}
-allow_existing = true            # the database is yours: pgdyno creates and drops none
+{copy_target(capture)}
 
 [workload]
 replay = "."                     # this folder
@@ -130,7 +120,7 @@ def _head(capture: Capture) -> Iterator[str]:
     server = f"PostgreSQL {capture.server_version}" if capture.server_version else "unknown"
     source = "the server's log" if capture.source is Source.LOG else "pg_stat_statements"
     rows = {
-        "began": _when(capture.began),
+        "began": when(capture.began),
         "lasted": duration_words(capture.span_us / 1e6),
         "server": server,
         "database": capture.database or "unknown",
@@ -140,8 +130,8 @@ def _head(capture: Capture) -> Iterator[str]:
         "sessions": _sessions(capture),
         "values": _VALUES[capture.values],
     }
-    yield from (f"# Capture of {_cell(capture.database or 'a server')}", "", "| | |", "|---|---|")
-    yield from (f"| {name} | {_cell(value)} |" for name, value in rows.items())
+    yield from (f"# Capture of {cell(capture.database or 'a server')}", "", "| | |", "|---|---|")
+    yield from (f"| {name} | {cell(value)} |" for name, value in rows.items())
     if capture.ended in ENDINGS:
         yield from ("", f"The capture {ENDINGS[capture.ended]}.")
 
@@ -176,17 +166,17 @@ def _waits(capture: Capture) -> Iterator[str]:
     if not capture.waits:
         return
     yield from ("", "## Active sessions by wait", "", "| sessions on average | wait |", "|--:|---|")
-    yield from (f"| {each.sessions:.2f} | {_cell(each.wait)} |" for each in capture.waits)
+    yield from (f"| {each.sessions:.2f} | {cell(each.wait)} |" for each in capture.waits)
 
 
 def _left_out(capture: Capture) -> Iterator[str]:
     if capture.left_out:
         yield from ("", "## Left out", "", "| count | why | first |", "|--:|---|---|")
         for each in capture.left_out:
-            yield f"| {each.count:,} | {_cell(sentence(each.reason))} | {_cell(each.first or '')} |"
+            yield f"| {each.count:,} | {cell(sentence(each.reason))} | {cell(each.first or '')} |"
     if capture.notes:
         yield from ("", "## What the server did not log or show", "")
-        yield from (f"- {_cell(str(each.message))}" for each in capture.notes)
+        yield from (f"- {cell(str(each.message))}" for each in capture.notes)
 
 
 def _replay(capture: Capture) -> Iterator[str]:
@@ -195,7 +185,7 @@ def _replay(capture: Capture) -> Iterator[str]:
         "## Replay it",
         "",
         (
-            f"1. Restore the database as it was when the capture began, {_when(capture.began)}, on a server that "
+            f"1. Restore the database as it was when the capture began, {when(capture.began)}, on a server that "
             "nobody else uses: from a base backup with point-in-time recovery, from a snapshot, or from a dump. "
             "Statements find other rows, or none, in another state. A replay writes: restore the copy before each one."
         ),
@@ -224,20 +214,41 @@ def _only_model() -> Iterator[str]:
     )
 
 
-def _when(at: datetime) -> str:
-    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
 def _short(each: StatementClass) -> str:
     text = " ".join(each.text[: 10 * _TEXT_CHARACTERS].split())
     short = text if len(text) <= _TEXT_CHARACTERS else text[: _TEXT_CHARACTERS - 1] + "…"
     # a backtick would end the code
-    return _cell(short.replace("`", "'"))
+    return cell(short.replace("`", "'"))
 
 
-def _cell(text: str) -> str:
+# ---- texts that the folder of a model has, too ----
+
+
+def copy_target(capture: Capture) -> str:
+    """Returns the table of a plan's target, a copy of the captured database, which the user has to name."""
+    database = capture.database or "DATABASE"
+    return f"""\
+[target.copy]
+kind = "dsn"
+dsn = {toml_text(f"host=COPY dbname={_conninfo(database)}")}
+database = {toml_text(database)}
+allow_existing = true            # the database is yours: pgdyno creates and drops none"""
+
+
+def when(at: datetime) -> str:
+    """Returns `at` for people, in UTC."""
+    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def cell(text: str) -> str:
     """Returns `text` for a cell of a table: a capture may have anything in its names and texts."""
     return visible(" ".join(text.split())).replace("|", "\\|")
+
+
+def toml_text(text: str) -> str:
+    """Returns `text` as a string of TOML."""
+    # JSON's strings are TOML's, except for this character
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _conninfo(value: str) -> str:
@@ -246,8 +257,3 @@ def _conninfo(value: str) -> str:
         return value
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
-
-
-def _toml(text: str) -> str:
-    # JSON's strings are TOML's, except for this character
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -33,7 +33,7 @@ _ZONES_H = {
 
 
 def load_entries(cursor: duckdb.DuckDBPyConnection, log: LogFile, block: Block, file: Path) -> list[int]:
-    """Fills the table `entry` of this session of DuckDB, through `file`; returns the lines that could not be read."""
+    """Fills the table `entry` of `cursor` by way of `file`, and returns the lines that it cannot read."""
     file.write_text(block.text, encoding="utf-8", newline="")
     size = file.stat().st_size + 4096
     if log.format is LogFormat.CSV:
@@ -127,7 +127,7 @@ def _unmarked(text: str) -> str:
 
 
 def _epoch_us(stamp: str) -> str:
-    """Returns SQL for µs since 1970 of a time as PostgreSQL logs it; null if it is none."""
+    """Returns SQL that turns a logged time into µs since 1970, and other text into NULL."""
     zone = f"CASE WHEN {stamp}[20] = '.' THEN substr({stamp}, 25) ELSE substr({stamp}, 21) END"
     known = " ".join(f"WHEN '{name}' THEN {round(hours * 3600)}" for name, hours in _ZONES_H.items())
     numeric = (

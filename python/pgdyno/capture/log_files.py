@@ -202,7 +202,7 @@ def _read(file: BinaryIO, size: int) -> tuple[bytes, bool]:
 
 
 def _last_start(data: bytes, start: re.Pattern[bytes]) -> int:
-    """Returns where the last entry in `data` begins; 0 if there is none but the first."""
+    """Returns where the last entry in `data` begins; 0 if it has a single entry."""
     end = len(data)
     while end > 0:
         newline = data.rfind(b"\n", 0, end)

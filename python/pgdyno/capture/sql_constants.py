@@ -54,7 +54,7 @@ class Template:
     kept: tuple[int, ...]
     """Places of the constants that an anonymised statement keeps, because they are no data; from 1."""
     parameters: int
-    """The highest number of a parameter; 0 if there is none."""
+    """The highest number of a parameter; 0 without parameters."""
 
 
 def judged(template: str, *, anonymised: bool) -> Template:

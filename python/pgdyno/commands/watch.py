@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import shutil
 import sys
 from dataclasses import dataclass
 
+from pgdyno.commands.support.password import password_prompt
 from pgdyno.console import Console
 from pgdyno.errors import TargetError, UsageError
 from pgdyno.watch import INTERVALS, History, JsonView, LineView, PageView, ScreenView, View, Watcher, find
@@ -33,7 +33,7 @@ def watch(wanted: Wanted) -> None:
         raise UsageError(f"--interval must be one of {', '.join(map(str, INTERVALS))} seconds")
     if wanted.waits_hz is not None and not 1 <= wanted.waits_hz <= MOST_HZ:
         raise UsageError(f"--waits-hz must be a number from 1 to {MOST_HZ}")
-    found, connection = find(wanted.target, _ask if sys.stdin is not None and sys.stdin.isatty() else None)
+    found, connection = find(wanted.target, password_prompt())
     history = History(queries=wanted.queries)
     try:
         Watcher(found, wanted.waits_hz, history).watch(connection, _view(wanted))
@@ -53,7 +53,3 @@ def _view(wanted: Wanted) -> View:
     if console.is_terminal and not console.is_dumb_terminal:
         return ScreenView(console, wanted.interval)
     return LineView(wanted.interval)
-
-
-def _ask() -> str:
-    return getpass.getpass("Password: ")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pgdyno.analyse.likeness import likeness, modelled_statements, replayed_statements
@@ -65,5 +65,5 @@ class CapturedLoad:
         start, end = (next(each for each in result.events if each["event"] == name) for name in ("start", "end"))
         if self._context.plan.workload.is_replay:
             return likeness(as_reported(self._capture)[0], replayed_statements(end))
-        commands: dict[str, Sequence[int | None]] = getattr(self._capture, "commands", None) or {}
+        commands = self._capture.commands
         return likeness(self._capture, modelled_statements(start, end, commands)) if commands else None

@@ -107,7 +107,7 @@ class Workload(Model):
     """Rows in each table of sbtest."""
     variables: dict[str, Setting] = Field(default_factory=dict)
     replay: str | None = None
-    """Folder of a capture whose statements every trial repeats; then `dataset` is none by default."""
+    """Folder of a capture whose statements every trial repeats; `dataset` is then "none" unless given."""
     pace: Pace = 1.0
     """Speed of a replay: 2 is twice as fast as captured, "max" waits for no captured start."""
     captured: str | None = None

@@ -47,7 +47,7 @@ def new_plan(file: Path, kind: str = "embedded") -> str:
         raise UsageError(f"no plan for targets of kind {kind} to start from", hint=hint)
     template = resources.files("pgdyno.plan").joinpath("new.toml").read_text(encoding="utf-8")
     target = _EMBEDDED if kind == "embedded" else _LOCAL.format(bin=_quoted(str(_local_bin())))
-    return template.format(file=file, name=_name(file), target=target)
+    return template.format(file=file, name=plan_name(file.name.removesuffix(".toml"), "plan"), target=target)
 
 
 def write_new_plan(file: Path, kind: str = "embedded") -> None:
@@ -64,10 +64,10 @@ def write_new_plan(file: Path, kind: str = "embedded") -> None:
         raise StoreError(f"cannot write {file}: {(error.strerror or str(error)).lower()}") from error
 
 
-def _name(file: Path) -> str:
-    """Returns the part of the file's name that is valid as a plan's name."""
-    letters = re.sub(r"[^A-Za-z0-9_-]+", "-", file.name.removesuffix(".toml")).strip("-_")[:LONGEST_NAME]
-    return letters if NAME.fullmatch(letters) else "plan"
+def plan_name(text: str, otherwise: str) -> str:
+    """Returns the part of `text` that is valid as a plan's name, or `otherwise` without one."""
+    letters = re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-_")[:LONGEST_NAME]
+    return letters if NAME.fullmatch(letters) else otherwise
 
 
 def _quoted(text: str) -> str:

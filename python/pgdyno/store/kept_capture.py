@@ -13,7 +13,7 @@ from pgdyno.errors import StoreError
 from pgdyno.messages import Message
 from pgdyno.records import KeptCapture
 from pgdyno.records.capture import CAPTURE_FILE, STATEMENTS_FILE
-from pgdyno.store.safe_files import DAMAGED, parsed, read_record, storing, write_durably
+from pgdyno.store.safe_files import read_model, storing, write_durably
 
 if TYPE_CHECKING:
     from pgdyno.records.capture import Capture
@@ -56,20 +56,9 @@ def read_capture_of(run: Path) -> Capture | None:
     if not path.exists() and not path.is_symlink():
         return None
     # imported here: most runs have none
-    from pydantic import ValidationError
-
     from pgdyno.records.capture import Capture
 
-    content = read_record(path)
-    try:
-        parsed(content)
-        return Capture.model_validate_json(content)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        at = ".".join(str(part) for part in first["loc"])
-        raise StoreError(f"cannot read {path}: {at}: {first['msg'].lower()}", hint=DAMAGED) from error
-    except ValueError as error:
-        raise StoreError(f"cannot read {path}: it is not JSON: {error}", hint=DAMAGED) from error
+    return read_model(path, Capture)
 
 
 def _checksum(path: Path) -> str:

@@ -14,17 +14,13 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import ValidationError
-
 from pgdyno.errors import StoreError
 from pgdyno.messages import Message
 from pgdyno.records import FORMAT, KeptScript, Manifest, TrialRecord
 from pgdyno.store.kept_capture import keep_capture
 from pgdyno.store.safe_files import (
-    DAMAGED,
     NO_LINKS,
-    parsed,
-    read_record,
+    read_model,
     replace_durably,
     storing,
     sync,
@@ -202,7 +198,7 @@ class RunFolder:
         if not (path / MANIFEST).exists() and not (path / MANIFEST).is_symlink():
             raise StoreError(f"cannot read the run {path}: it has no {MANIFEST}", hint="this is not a run folder")
         # "." has no name
-        return cls(path.resolve(), _read_record(path / MANIFEST, Manifest))
+        return cls(path.resolve(), read_model(path / MANIFEST, Manifest, _check_format))
 
     def update_manifest(self, **changes: object) -> Manifest:
         """Replace fields of the manifest atomically on disk. Raises StoreError; ValueError for an unknown field."""
@@ -296,25 +292,9 @@ def _is_trial(path: Path) -> bool:
 
 
 def _read_trial(path: Path) -> TrialRecord:
-    record = _read_record(path / RECORD, TrialRecord)
+    record = read_model(path / RECORD, TrialRecord, _check_format)
     # the folder is where the record was found, whatever the record says
     return record if record.slug == path.name else record.model_copy(update={"slug": path.name})
-
-
-def _read_record(path: Path, model: type[_R]) -> _R:
-    content = read_record(path)
-    try:
-        data = parsed(content)
-        if not isinstance(data, dict):
-            raise ValueError("it is no object")
-        _check_format(path, data)
-        return model.model_validate_json(content)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        at = ".".join(str(part) for part in first["loc"])
-        raise StoreError(f"cannot read {path}: {at}: {first['msg'].lower()}", hint=DAMAGED) from error
-    except ValueError as error:
-        raise StoreError(f"cannot read {path}: it is not JSON: {error}", hint=DAMAGED) from error
 
 
 def _is_newer(version: object) -> bool:

@@ -10,12 +10,17 @@ import math
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, TypeVar
 
 from pgdyno.errors import StoreError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+_R = TypeVar("_R", bound="BaseModel")
 
 _HINTS = {
     errno.ENOSPC: "make room, or choose another folder with --runs",
@@ -127,6 +132,30 @@ def read_record(path: Path) -> bytes:
     if len(content) > MOST_RECORD_BYTES:
         raise StoreError(f"cannot read {path}: it is larger than {MOST_RECORD_BYTES >> 20} MiB", hint=DAMAGED)
     return content
+
+
+def read_model(path: Path, model: type[_R], check: Callable[[Path, dict[str, Any]], None] | None = None) -> _R:
+    """Return the record at `path` as a `model`; `check` gets its JSON before, and may raise a StoreError of its own.
+
+    Raises StoreError.
+    """
+    # imported here: most commands that use this module read no record
+    from pydantic import ValidationError
+
+    content = read_record(path)
+    try:
+        data = parsed(content)
+        if not isinstance(data, dict):
+            raise ValueError("it is no object")
+        if check is not None:
+            check(path, data)
+        return model.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        at = ".".join(str(part) for part in first["loc"])
+        raise StoreError(f"cannot read {path}: {at}: {first['msg'].lower()}", hint=DAMAGED) from error
+    except ValueError as error:
+        raise StoreError(f"cannot read {path}: it is not JSON: {error}", hint=DAMAGED) from error
 
 
 def open_regular(path: Path) -> BinaryIO:

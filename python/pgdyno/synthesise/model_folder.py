@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 import textwrap
 from collections.abc import Iterator
-from datetime import UTC
 from pathlib import Path
 
-from pgdyno.capture.folder import PLAN_FILE, README_FILE, new_folder
-from pgdyno.plan.values import LONGEST_NAME
+from pgdyno.capture.folder import PLAN_FILE, README_FILE, cell, copy_target, new_folder, toml_text, when
+from pgdyno.plan.new import plan_name
 from pgdyno.records.capture import CAPTURE_FILE, Capture, Values
 from pgdyno.store.safe_files import replace_durably, storing
 from pgdyno.synthesise.modelled_load import Model
 from pgdyno.synthesise.transactions import LeftTransactions
-from pgdyno.terminal import visible
 
 MOST_ERRORS = 1_000
 WARMUP_S, DURATION_S = 5, 60
@@ -39,7 +36,6 @@ def write_model(folder: Path, model: Model, source: Path) -> None:
 def plan_text(name: str, model: Model) -> str:
     """Returns the plan that runs the model."""
     capture, arrivals = model.capture, model.arrivals
-    named = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-_")[:LONGEST_NAME] or "model"
     scripts = "\n".join(
         f"    {json.dumps(f'{script.name}@{script.weight}')},  # {script.summary}" for script in model.scripts
     )
@@ -49,15 +45,11 @@ def plan_text(name: str, model: Model) -> str:
         rate = f"rate = {arrivals.rate:g}"
     return f"""\
 format = 1
-name = {json.dumps(named)}
-description = {_toml(f"A load like that of {_database(capture)} on {_when(capture)}")}
+name = {json.dumps(plan_name(name, "model"))}
+description = {toml_text(f"A load like that of {_database(capture)} on {when(capture.began)}")}
 
 # A server with a database like the captured one: the model writes. Never name the server that was captured.
-[target.copy]
-kind = "dsn"
-dsn = {_toml(f"host=COPY dbname={_conninfo(capture.database or 'DATABASE')}")}
-database = {_toml(capture.database or "DATABASE")}
-allow_existing = true            # the database is yours: pgdyno creates and drops none
+{copy_target(capture)}
 
 # The weight of each script is how often its transactions occurred in the capture.
 [workload]
@@ -92,11 +84,12 @@ def readme_text(model: Model, source: Path) -> str:
 
 def _head(model: Model, source: Path) -> Iterator[str]:
     capture = model.capture
-    yield f"# Model of the load of {_cell(_database(capture))}"
+    yield f"# Model of the load of {cell(_database(capture))}"
     yield ""
+    of = "time on the server" if _has_times(capture) else "statements"
     yield (
-        f"`pgdyno synthesise` made this plan from the capture {_cell(source.name)} of {_when(capture)}. Its scripts "
-        f"stand for {model.modelled:.1%} of the {'time on the server' if _has_times(capture) else 'statements'}."
+        f"`pgdyno synthesise` made this plan from the capture {cell(source.name)} of {when(capture.began)}. Its "
+        f"scripts stand for {model.modelled:.1%} of the {of}."
     )
     yield ""
     yield f"1. Name a server with a database like the captured one in `{PLAN_FILE}`: `dsn`. The model writes."
@@ -115,14 +108,14 @@ def _scripts(model: Model) -> Iterator[str]:
     yield from (f"| [{script.name}]({script.name}) | {script.summary} |" for script in model.scripts)
     if model.notes:
         yield ""
-        yield from (f"- {_cell(note)}" for note in model.notes)
+        yield from (f"- {cell(note)}" for note in model.notes)
 
 
 def _left_out(model: Model) -> Iterator[str]:
     if model.left:
         yield from ("", "## Left out", "", "| transactions | share of the time | why |", "|--:|--:|---|")
         yield from (
-            f"| {each.count:,} | {left_share(each, model.capture):.2%} | {_cell(each.reason.value)} |"
+            f"| {each.count:,} | {left_share(each, model.capture):.2%} | {cell(each.reason.value)} |"
             for each in model.left
         )
 
@@ -150,26 +143,6 @@ def _database(capture: Capture) -> str:
     return capture.database or "a server"
 
 
-def _when(capture: Capture) -> str:
-    return capture.began.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
 def _comment(text: str) -> str:
     sentence = f"{text[0].upper()}{text[1:]}."
     return "\n".join(textwrap.wrap(sentence, 100, initial_indent="# ", subsequent_indent="# "))
-
-
-def _cell(text: str) -> str:
-    return visible(" ".join(text.split())).replace("|", "\\|")
-
-
-def _conninfo(value: str) -> str:
-    if re.fullmatch(r"[\w.-]+", value):
-        return value
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
-
-
-def _toml(text: str) -> str:
-    # JSON's strings are TOML's, except for this character
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -330,7 +330,7 @@ class _Read:
 
 
 def _read_numbers(column: Texts) -> _Read | None:
-    """Returns the numbers of `column`; None if a value is none, or if most are NULL."""
+    """Returns the numbers of `column`; None if a value is not a number, or if most are NULL."""
     present = [value for value in column if value is not None]
     if len(present) * 2 <= len(column):
         return None

@@ -44,7 +44,7 @@ class WaitSamples:
         """Raises TargetError."""
         self.most_sessions = 0
         self.now = ""
-        """The last sample, for a line of progress; empty if there is none."""
+        """The last sample, for a line of progress; empty before the first one."""
         self._server = server
         self._connection: Connection | None = server.connect()
         self._count = 0

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import getpass
-import importlib.util
 import json as json_module
 import shutil
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -16,6 +13,7 @@ from pathlib import Path
 from pgdyno.capture.folder import ENDINGS, PLAN_FILE, new_folder, refuse_existing, write_capture
 from pgdyno.capture.left_out import sentence
 from pgdyno.capture.logs import Options, Progress, capture_logs
+from pgdyno.capture.parser import require_parser
 from pgdyno.capture.server.log_copy import LogCopy
 from pgdyno.capture.server.recording import Recording
 from pgdyno.capture.server.server_check import ServerLog, check_server_log
@@ -23,6 +21,7 @@ from pgdyno.capture.server.server_files import LocalFiles, LogFiles, SqlFiles, S
 from pgdyno.capture.server.server_session import CapturedServer, reach_server
 from pgdyno.capture.server.statement_statistics import StatementStatistics
 from pgdyno.capture.server.wait_samples import WaitSamples
+from pgdyno.commands.support.password import password_prompt
 from pgdyno.console import Console
 from pgdyno.errors import UsageError
 from pgdyno.messages import message_json
@@ -72,7 +71,7 @@ def capture(wanted: Wanted) -> None:
     if wanted.dsn is None:
         _of_files(wanted)
         return
-    server = reach_server(wanted.dsn, _ask if sys.stdin is not None and sys.stdin.isatty() else None)
+    server = reach_server(wanted.dsn, password_prompt())
     if wanted.statements:
         _of_statistics(wanted, server)
     else:
@@ -91,14 +90,11 @@ def _check(wanted: Wanted) -> None:
             (wanted.statements and given, f"{option} is for logs, and --statements reads none", f"remove {option}")
             for option, given in wanted.of_logs.items()
         ),
-        (
-            not wanted.statements and importlib.util.find_spec("pglast") is None,
-            "pglast is not installed, which parses the statements",
-            "pip install 'pgdyno[capture]'",
-        ),
     ):
         if wrong:
             raise UsageError(message, hint=hint)
+    if not wanted.statements:
+        require_parser()
     _most_bytes(wanted)
     if _span_s(wanted) <= 0:
         raise UsageError("--for: the time must be longer than 0 s")
@@ -355,7 +351,3 @@ def _shares(say: Callable[[str], None]) -> Callable[[Progress], None]:
             say(f"read {share:.0%} of {format_size(progress.total_bytes)}, {entries}")
 
     return report
-
-
-def _ask() -> str:
-    return getpass.getpass("Password: ")

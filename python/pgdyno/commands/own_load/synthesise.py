@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
 import json as json_module
-import sys
 from pathlib import Path
 
 from pgdyno.capture.folder import PLAN_FILE, read_capture, refuse_existing
 from pgdyno.capture.server.server_session import reach_server
+from pgdyno.commands.support.password import password_prompt
 from pgdyno.console import Console
 from pgdyno.errors import UsageError
 from pgdyno.records.capture import Capture, Source
@@ -46,7 +45,7 @@ def _model(folder: Path, capture: Capture, least: float, dsn: str | None) -> Mod
     if dsn is None:
         message = f"{folder} comes from pg_stat_statements, which has no values"
         raise UsageError(message, hint="name the database, or a copy of it: --dsn; its statistics give them")
-    server = reach_server(dsn, _ask if sys.stdin is not None and sys.stdin.isatty() else None)
+    server = reach_server(dsn, password_prompt())
     connection = server.connect()
     try:
         return model_statistics(folder, capture, least, connection)
@@ -88,7 +87,3 @@ def _document(into: Path, model: Model) -> dict[str, object]:
         ],
         "notes": model.notes,
     }
-
-
-def _ask() -> str:
-    return getpass.getpass("Password: ")

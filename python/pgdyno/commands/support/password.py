@@ -1,0 +1,16 @@
+"""Asks for a password on a terminal."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from collections.abc import Callable
+
+
+def password_prompt() -> Callable[[], str] | None:
+    """Returns what asks the user for a password; None without a terminal."""
+    return _ask if sys.stdin is not None and sys.stdin.isatty() else None
+
+
+def _ask() -> str:
+    return getpass.getpass("Password: ")
