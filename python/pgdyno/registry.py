@@ -46,9 +46,9 @@ class Search(NamedTuple):
     """A search, which replaces the grid of a sweep."""
 
     arm: str
-    """Module and class (`pgdyno.experiment.search.search_arm.Arm`)."""
-    axis: Literal["clients", "rate"]
-    """The parameter that it varies."""
+    """Module and class (`pgdyno.experiment.search.search_arm.Arm`); without an `axis`, one that yields trials."""
+    axis: Literal["clients", "rate"] | None
+    """The parameter that it varies; None for a search over whole targets, with a single point."""
     goal: str
     """What it finds, for `pgdyno plan show`."""
     meets_latency: bool = False
@@ -59,6 +59,9 @@ SEARCHES = {
     "peak": Search("pgdyno.experiment.search.peak_search:PeakSearch", "clients", "the peak of throughput"),
     "capacity": Search(
         "pgdyno.experiment.search.capacity_search:CapacitySearch", "rate", "the capacity", meets_latency=True
+    ),
+    "cheapest": Search(
+        "pgdyno.experiment.search.cheapest_search:cheapest_trials", None, "the cheapest target", meets_latency=True
     ),
 }
 """By `search.find` of a plan."""

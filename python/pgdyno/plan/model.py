@@ -191,7 +191,7 @@ class TrialSpec(Model):
     transactions: Positive | None = None
     repeats: Repeats = 1
     """A number, or a range such as "6..40": the run then stops when each point is decided. At least 3 with
-    `find = "capacity"`, which is then the default.
+    `find = "capacity"` or `"cheapest"`, which is then the default.
     """
     margin: Annotated[str | None, AfterValidator(checked_margin)] = None
     """With a range of repeats: differences within it, of either sign, count as none; None: 1 %."""
@@ -291,14 +291,18 @@ else:
 
 
 class SearchSpec(Model):
-    """A search in place of the sweep's grid: along clients or the rate, between their lowest and highest."""
+    """A search in place of the sweep's grid: along clients or the rate between their bounds, or over the targets."""
 
     find: SearchName
-    """The clients with the highest throughput, or the highest rate that meets `latency`."""
+    """The clients with the highest throughput; the highest rate that meets `latency`; or the cheapest target that meets
+    it at the sweep's rate.
+    """
     latency: Annotated[str | dict[str, str] | None, BeforeValidator(latency_targets)] = None
-    """`p99 < 10ms` of all scripts together, or by script; for `capacity`."""
+    """`p99 < 10ms` of all scripts together, or by script; for `capacity` and `cheapest`."""
     precision: Annotated[str, AfterValidator(percent)] = "5%"
     """Width of a capacity's interval at which the search ends."""
+    families: list[list[Name]] = Field(default_factory=list)
+    """Families of targets, each in order from the smallest server to the largest; for `cheapest`."""
 
     @property
     def kind(self) -> Search:
@@ -307,7 +311,8 @@ class SearchSpec(Model):
 
     @property
     def axis(self) -> Literal["clients", "rate"]:
-        """The parameter that the search varies."""
+        """The parameter that the search varies; not for one over targets."""
+        assert self.kind.axis is not None
         return self.kind.axis
 
 
@@ -468,6 +473,8 @@ class Plan(Model):
         for name in ("phase", "published", "search", "replica_load", "price", "generator", "generators"):
             if not resolved[name]:
                 del resolved[name]
+        if self.search is not None and not self.search.families:
+            del resolved["search"]["families"]
         if not self.hooks.given:
             del resolved["hooks"]
         if self.cloud == CloudSpec():

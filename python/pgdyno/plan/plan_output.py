@@ -16,8 +16,9 @@ from pgdyno.errors import PlanError, Problem
 from pgdyno.messages import message_json
 from pgdyno.plan.checks.question import answer_warnings
 from pgdyno.plan.executed_code import executed
-from pgdyno.plan.model import EventSpec, Plan, ReplicaLoad, Reset, TargetSpec
+from pgdyno.plan.model import EventSpec, Plan, ReplicaLoad, Reset, SearchSpec, TargetSpec
 from pgdyno.plan.reading.read_plan import LoadedPlan
+from pgdyno.plan.sections import latency_words
 from pgdyno.plan.sweeps.order import by_chance
 from pgdyno.plan.targets import RentedTarget
 from pgdyno.plan.time_budget.time_and_disk import around_s
@@ -66,20 +67,27 @@ def search_lines(plan: Plan) -> list[str]:
     if search is None:
         return []
     points = plan.points()
+    if search.kind.axis is None:
+        return [_over_targets(plan, search)]
     values = [value for point in points if (value := getattr(point, search.axis)) is not None]
     rest = {point.model_copy(update={search.axis: None}).model_dump_json() for point in points}
     searches = len(rest) * len(plan.target)
     unit = "clients" if search.axis == "clients" else "transactions per second"
     span = f"from {min(values):g} to {max(values):g} {unit}"
-    what = f"{search.kind.goal} at {_latency_target(search.latency)}" if search.latency else search.kind.goal
+    what = f"{search.kind.goal} at {latency_words(search.latency)}" if search.latency else search.kind.goal
     times = f", {searches} searches" if searches > 1 else ""
     repeats = plan.trial.most_repeats
     step = f"{repeats} trials" if repeats > 1 else "one trial"
     return [f"searches for {what} {span}{times}; {step} per step; the number of steps depends on the results"]
 
 
-def _latency_target(latency: str | dict[str, str] | None) -> str:
-    return ", ".join(f"{name} {each}" for name, each in latency.items()) if isinstance(latency, dict) else latency or ""
+def _over_targets(plan: Plan, search: SearchSpec) -> str:
+    rate, repeats = plan.points()[0].rate or 0.0, plan.trial.most_repeats
+    return (
+        f"searches {counted(len(plan.target), 'target')} for {search.kind.goal} that keeps {rate:,.10g} transactions "
+        f"per second at {latency_words(search.latency or '')}; {counted(repeats, 'trial')} per target; the number of "
+        "targets that are measured depends on the results"
+    )
 
 
 _METHODS = {

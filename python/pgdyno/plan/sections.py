@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Annotated, Literal
@@ -194,6 +194,11 @@ def latency_targets(value: object) -> object:
         if not targets:
             raise ValueError("must not be empty")
     return value
+
+
+def latency_words(latency: str | Mapping[str, str]) -> str:
+    """Returns latency targets as in the plan: `p99 < 10ms`, or `tpcb-like p99 < 10ms, select-only p99 < 1ms`."""
+    return latency if isinstance(latency, str) else ", ".join(f"{name} {each}" for name, each in latency.items())
 
 
 def percent(text: str) -> str:

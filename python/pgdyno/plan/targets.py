@@ -249,6 +249,10 @@ class RentedTarget(NetworkTarget, SeveralInstances):
         """An upper estimate of the seconds for which a restore delays each trial; 0 without restores."""
         return 0.0
 
+    def family_and_size(self) -> tuple[str, float] | None:
+        """Returns the family of its type and the rank of its size there; None if the size is not known by its name."""
+        return None
+
     def times(self) -> str:
         """Returns `, 3 instances` for a description, empty for one."""
         return f", {self.instances} instances" if self.instances > 1 else ""

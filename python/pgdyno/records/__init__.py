@@ -49,6 +49,7 @@ from pgdyno.records.manifest import (
     Manifest,
     SearchRecord,
     StoppingRule,
+    TargetVerdict,
 )
 from pgdyno.records.measured import (
     ErrorCount,
@@ -134,6 +135,7 @@ __all__ = [
     "StoppingRule",
     "Summary",
     "TargetRecord",
+    "TargetVerdict",
     "TpccFigures",
     "TpccType",
     "TrialRecord",

@@ -74,12 +74,38 @@ class KeptMessage(Record):
         return self
 
 
+class TargetVerdict(Record):
+    """Whether a target keeps the promise of a search for the cheapest."""
+
+    target: str
+    price: float
+    """Per hour, in the search's currency."""
+    verdict: str
+    """kept, failed, undecided, unmeasured (a trial failed) or untried"""
+    trials: int
+    why: KeptMessage
+    """The figure that decides with its interval, or why the target was not measured."""
+    limit_ns: float | None = None
+    """The limit to which the latency is closest, or which it exceeds most; None without a latency."""
+    latency_ns: float | None = None
+    """The geometric mean over the trials of the limited figure."""
+    latency_low_ns: float | None = None
+    """Ends of its 95 % interval."""
+    latency_high_ns: float | None = None
+    served: float | None = None
+    """The share of the due transactions that succeeded, as a mean over the trials; None without a finished trial."""
+    served_low: float | None = None
+    """Ends of its 95 % interval."""
+    served_high: float | None = None
+
+
 class SearchRecord(Record):
-    """The result of a search at one target, with all other parameters fixed."""
+    """The result of a search: at one target with all other parameters fixed, or of one over all targets."""
 
     find: str
-    """peak or capacity"""
+    """peak, capacity or cheapest"""
     target: str
+    """For a search over all targets: its answer; without one, the target that comes nearest."""
     point: Point
     """The point of the result: of a peak with its clients, of a capacity with the highest rate that met the target."""
     trials: int
@@ -112,6 +138,12 @@ class SearchRecord(Record):
     """Lower end of its 95 % interval; None if it is below the lowest rate of the plan."""
     rate_high: float | None = None
     """Upper end; None if it is above the highest rate of the plan."""
+    currency: str | None = None
+    """For the cheapest: that of the prices."""
+    kept: bool | None = None
+    """For the cheapest: whether `target` keeps the promise; False if no target is shown to keep it."""
+    targets: list[TargetVerdict] = Field(default_factory=list)
+    """For the cheapest: every target, from the cheapest to the dearest."""
 
 
 class KeptScript(Record):

@@ -208,6 +208,12 @@ class Summary(Record):
     phases: list[PhaseFigures] = Field(default_factory=list)
     """In order; empty without phases, and in records of earlier versions."""
 
+    @property
+    def due(self) -> int:
+        """Transactions that should have ended: scheduled, not in flight at the end; with those that never started."""
+        # only imported trials have no counts
+        return (self.scheduled or 0) - (self.in_flight or 0) + self.unstarted
+
 
 class Failure(Record):
     """Why a trial failed."""

@@ -119,7 +119,11 @@ class PriceList(BaseModel):
 
     def hourly(self) -> float:
         """Return the hourly cost of all targets together."""
-        return math.fsum(costs.total(self.years) for costs in self.target.values()) / (self.years * HOURS_A_YEAR)
+        return math.fsum(self.hourly_of(name) for name in self.target)
+
+    def hourly_of(self, target: str) -> float:
+        """Return the hourly cost of `target`, which must be in the list."""
+        return self.target[target].total(self.years) / (self.years * HOURS_A_YEAR)
 
 
 def _sum(parts: Sequence[_Part]) -> float:

@@ -60,6 +60,7 @@ def agree(plan: Plan, consent: Consent, hours: float | None = None) -> Estimate:
     provider = provider_of(plan)
     assert provider is not None
     found = provider.price(plan, Home.locate().root, hours)
+    _check_prices(plan, found)
     if not found.items:
         # what costs nothing needs no consent
         return found
@@ -93,13 +94,24 @@ def agree_for_run(plan: Plan, consent: Consent, spent: float = 0.0) -> tuple[Pri
         return None, None
     root = Home.locate().root
     if provider.is_standing(plan, root):
-        return price_list(plan, provider.price(plan, root)), consent.max_cost
+        standing = provider.price(plan, root)
+        _check_prices(plan, standing)
+        return price_list(plan, standing), consent.max_cost
     if consent.max_cost is not None and spent >= consent.max_cost:
         message = f"the run has cost {spent:.2f} {CURRENCY} so far, and --max-cost is {consent.max_cost:g}"
         raise UsageError(message, hint="raise --max-cost, which counts all attempts at a run")
     found = agree(plan, consent)
     most = None if found.most is None else spent + found.most
     return price_list(plan, found), most if consent.max_cost is None else consent.max_cost
+
+
+def _check_prices(plan: Plan, found: Estimate) -> None:
+    """Refuse a search for the cheapest target if a price is unknown."""
+    if plan.search is None or plan.search.find != "cheapest" or plan.price is not None or not found.unknown:
+        return
+    named = ", ".join(dict.fromkeys(f"{each.words} of {each.target}" for each in found.unknown))
+    hint = "add [price] with a [price.target.NAME] of each target"
+    raise UsageError(f'find = "cheapest" compares prices, and some are unknown: {named}', hint=hint)
 
 
 def _check_most(found: Estimate, most: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,9 +10,9 @@ from pgdyno.analyse.capacity import CapacityInterval, capacity_interval
 from pgdyno.experiment.search.capacity_steps import Capacity, RateSpan, next_rate
 from pgdyno.experiment.search.search_arm import Arm
 from pgdyno.messages import Message
-from pgdyno.plan.sections import parse_target, share_of
+from pgdyno.plan.sections import LatencyTarget, latency_words, parse_target, share_of
 from pgdyno.plan.workload import parse_script
-from pgdyno.records import Latency, Outcome, SearchRecord, TrialRecord
+from pgdyno.records import Latency, Outcome, SearchRecord, Summary, TrialRecord
 from pgdyno.report import numbers
 
 SERVED_SHARE = 0.99
@@ -57,20 +58,26 @@ def meets(record: TrialRecord, latency: str | Mapping[str, str], scripts: Sequen
     summary = record.summary
     if record.outcome is not Outcome.FINISHED or summary is None:
         return False
-    # only imported trials have no counts
-    due = (summary.scheduled or 0) - (summary.in_flight or 0) + summary.unstarted
-    if (summary.succeeded or 0) < SERVED_SHARE * due:
+    if (summary.succeeded or 0) < SERVED_SHARE * summary.due:
         return False
+    return all(measured_ns < limited.limit_ns for limited, measured_ns in limited_latencies(summary, latency, scripts))
+
+
+def limited_latencies(
+    summary: Summary, latency: str | Mapping[str, str], scripts: Sequence[str]
+) -> list[tuple[LatencyTarget, float]]:
+    """Return each limit of the target `latency` with the trial's figure in nanoseconds; infinite if there is none."""
     if isinstance(latency, str):
-        return _is_under(summary.latency_ns, latency)
+        return [_limited(latency, summary.latency_ns)]
     ids = {parse_script(text).name: number for number, text in enumerate(scripts)}
     of_script = {script.id: script.latency_ns for script in summary.scripts}
-    return all(_is_under(of_script.get(ids[name]), target) for name, target in latency.items())
+    return [_limited(target, of_script.get(ids[name])) for name, target in latency.items()]
 
 
-def _is_under(measured: Latency | None, text: str) -> bool:
+def _limited(text: str, measured: Latency | None) -> tuple[LatencyTarget, float]:
     target = parse_target(text)
-    return measured is not None and bool(getattr(measured, target.field) < target.limit_ns)
+    figure = getattr(measured, target.field) if measured is not None else None
+    return target, math.inf if figure is None else float(figure)
 
 
 def capacity_messages(
@@ -80,7 +87,7 @@ def capacity_messages(
 
     They include the rates between which trials disagreed, and say what is known if there is no interval.
     """
-    target = latency if isinstance(latency, str) else ", ".join(f"{name} {each}" for name, each in latency.items())
+    target = latency_words(latency)
     low, high = (None if end is None else numbers.rounded(end, 4) for end in (interval.low, interval.high))
     if low is not None and high is not None:
         found = Message(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.experiment.search.plan_arms import arms_of
@@ -12,12 +13,20 @@ from pgdyno.plan.trials import slug_of
 from pgdyno.records import Point, SearchRecord, TrialRecord
 from pgdyno.store import RunFolder
 
+_Trials = Callable[[Plan, RunFolder, RunProgress], Iterator[PlannedTrial]]
+
 
 def search_trials(plan: Plan, folder: RunFolder, progress: RunProgress) -> Iterator[PlannedTrial]:
     """Yield the trials that the search still needs; after the last one, write the result into the manifest.
 
     Several searches take turns, so that a drift over time affects all of them equally. Raises StoreError.
     """
+    assert plan.search is not None
+    if plan.search.kind.axis is None:
+        module, _, name = plan.search.kind.arm.partition(":")
+        trials: _Trials = getattr(import_module(module), name)
+        yield from trials(plan, folder, progress)
+        return
     arms = arms_of(plan)
     while True:
         records = folder.trials()

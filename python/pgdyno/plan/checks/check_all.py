@@ -13,6 +13,7 @@ from typing import TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from pgdyno.errors import Problem
+from pgdyno.plan.checks.cheapest import check_cheapest
 from pgdyno.plan.checks.duet import check_duet
 from pgdyno.plan.checks.events import check_events, check_ledger, check_search
 from pgdyno.plan.checks.reset import check_reset
@@ -156,6 +157,7 @@ def check_sections(sections: Sections, document: Document, folder: Path) -> Iter
     if sections.search is not None:
         points = sections.space.points if sections.space is not None else []
         yield from check_search(sections.search, sections.trial, sections.workload, points, document)
+        yield from check_cheapest(sections.search, sections.targets, points, document)
     yield from _beside_the_load(sections, document, folder)
     if sections.reset is not None:
         dataset = sections.workload.dataset if sections.workload is not None else None

@@ -136,7 +136,7 @@ def check_search(
         )
         hint = f'use at least {CAPACITY_REPEATS}, the default with find = "{search.find}"'
         yield document.problem(("trial", "repeats"), message, hint)
-    if points:
+    if points and search.kind.axis is not None:
         yield from _axis(search, points, document)
     if workload is not None and isinstance(search.latency, dict):
         yield from _scripts(search.latency, workload, document)

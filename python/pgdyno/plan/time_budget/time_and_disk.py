@@ -23,7 +23,7 @@ MIXED_STEPS = 2
 def visits(plan: Plan, points: Sequence[Point]) -> Sequence[Point]:
     """Returns the points of each target once per visit: for a search, all its steps."""
     search = plan.search
-    if search is None:
+    if search is None or search.kind.axis is None:
         return points
     arms: dict[str, list[Point]] = {}
     for point in points:

@@ -149,7 +149,7 @@ def rated_points(of: Digest) -> Sequence[PointSummary]:
 def served_share(of: Digest, point: PointSummary) -> float:
     """Return the served share of the due transactions."""
     summaries = [trial.summary for trial in of.run.trials if trial.number in point.finished and trial.summary]
-    due = sum((each.scheduled or 0) - (each.in_flight or 0) + each.unstarted for each in summaries)
+    due = sum(each.due for each in summaries)
     return sum(each.succeeded or 0 for each in summaries) / due if due else 1.0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal
 
@@ -27,6 +28,10 @@ Architecture = Literal["arm64", "x86_64"]
 System = Literal["debian-12", "debian-13", "ubuntu-24.04", "amazon-linux-2023"]
 KmsKey = Annotated[str, Field(pattern=r"^[\w:/-]+$")]
 InstanceClass = Annotated[str, Field(pattern=r"^db\.[a-z0-9-]+\.[a-z0-9]+$")]
+
+
+_SMALL_SIZES = {"nano": 1 / 64, "micro": 1 / 32, "small": 1 / 16, "medium": 1 / 4, "large": 1 / 2}
+"""Below xlarge, by rank; processors and memory grow with it, though not everywhere by these factors."""
 
 
 def _lasting(text: str) -> str:
@@ -75,6 +80,14 @@ class AwsTarget(RentedTarget):
         from pgdyno.targets.aws.checks import check_aws
 
         yield from check_aws(("target", name), self, document)
+
+    def family_and_size(self) -> tuple[str, float] | None:
+        """Returns `db.m7g` and 2 for `db.m7g.2xlarge`, by Amazon's names of sizes; None for another name."""
+        family, _, size = self.instance.rpartition(".")
+        large = re.fullmatch(r"(\d*)xlarge", size)
+        if large is not None:
+            return family, float(large[1] or 1)
+        return (family, _SMALL_SIZES[size]) if size in _SMALL_SIZES else None
 
     def rented_in_words(self) -> str:
         """Returns the type and the place, such as `db.m7g.large in eu-central-1`."""

@@ -1,0 +1,267 @@
+"""The search for the cheapest target that keeps a promise: a load at which a latency target is met."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import exp
+
+from pgdyno.analyse.price import prices_of
+from pgdyno.experiment.run_progress import RunProgress
+from pgdyno.experiment.search.cheapest_order import Verdict, best_price, next_target, open_targets
+from pgdyno.experiment.search.cheapest_verdict import Measured, measured
+from pgdyno.experiment.search.search_arm import sentence_of
+from pgdyno.messages import Message
+from pgdyno.plan import Plan, PlannedTrial
+from pgdyno.plan.sections import latency_words
+from pgdyno.plan.targets import RentedTarget
+from pgdyno.plan.trials import slug_of
+from pgdyno.records import KeptMessage, Point, SearchRecord, TargetVerdict, TrialRecord
+from pgdyno.records.price import PriceList
+from pgdyno.report import numbers
+from pgdyno.store import RunFolder
+
+
+def families_of(plan: Plan) -> list[list[str]]:
+    """Return the targets by family, each from the smallest server to the largest.
+
+    Families of the plan come first. Rented targets that differ only in the size of their type are a family, too. Every
+    other target is alone: nothing is known about it from another one.
+    """
+    assert plan.search is not None
+    found = [list(family) for family in plan.search.families]
+    named = {name for family in found for name in family}
+    by_type: dict[str, list[tuple[float, str]]] = {}
+    for name, spec in plan.target.items():
+        if name in named:
+            continue
+        known = spec.family_and_size() if isinstance(spec, RentedTarget) else None
+        family, size = (f"{known[0]} {spec.model_dump_json(exclude={'instance'})}", known[1]) if known else (name, 0.0)
+        by_type.setdefault(family, []).append((size, name))
+    return found + [[name for _, name in sorted(members)] for members in by_type.values()]
+
+
+@dataclass(frozen=True, slots=True)
+class CheapestSearch:
+    """The state of the search after some trials."""
+
+    plan: Plan
+    prices: PriceList
+    shown: Mapping[str, Measured]
+    """By target, those whose trials are complete."""
+
+    @classmethod
+    def of(cls, plan: Plan, prices: PriceList, records: Sequence[TrialRecord]) -> CheapestSearch:
+        """Return the state after the trials `records`."""
+        search, shown = plan.search, {}
+        assert search is not None
+        assert search.latency is not None
+        for target in plan.target:
+            own = [record for record in records if record.target == target]
+            found = measured(own, search.latency, plan.workload.scripts, plan.trial.most_repeats)
+            if found is not None:
+                shown[target] = found
+        return cls(plan, prices, shown)
+
+    @property
+    def point(self) -> Point:
+        """The promised load."""
+        return self.plan.points()[0]
+
+    @property
+    def hourly(self) -> dict[str, float]:
+        """The price of each target per hour."""
+        return {name: self.prices.hourly_of(name) for name in self.plan.target}
+
+    @property
+    def verdicts(self) -> dict[str, Verdict]:
+        return {name: each.verdict for name, each in self.shown.items()}
+
+    def next(self) -> str | None:
+        """Return the target to measure next; None once the answer is known."""
+        return next_target(families_of(self.plan), self.hourly, self.verdicts)
+
+    def open(self) -> set[str]:
+        """Return the targets that may still be measured."""
+        return open_targets(families_of(self.plan), self.hourly, self.verdicts)
+
+    def record(self) -> SearchRecord:
+        """Return the result, once there is no next target."""
+        hourly, verdicts = self.hourly, self.verdicts
+        best = best_price(hourly, verdicts)
+        ordered = sorted(self.plan.target, key=lambda name: hourly[name])
+        kept = [name for name in ordered if verdicts.get(name) is Verdict.KEPT and hourly[name] == best]
+        answer = kept[0] if kept else self._nearest(ordered)
+        whys = {name: self._why(name, kept) for name in ordered}
+        found = self._messages(answer, ordered, whys, kept=bool(kept))
+        assert self.plan.search is not None
+        return SearchRecord(
+            find=self.plan.search.find,
+            target=answer,
+            point=self.point,
+            trials=sum(each.trials for each in self.shown.values()),
+            words=sentence_of(found),
+            messages=[KeptMessage.of(each) for each in found],
+            latency=self.plan.search.latency,
+            currency=self.prices.currency,
+            kept=bool(kept),
+            targets=[self._target(name, whys[name]) for name in ordered],
+        )
+
+    def _nearest(self, ordered: Sequence[str]) -> str:
+        """Return the target that exceeds its limit least; the dearest if no latency was measured."""
+        ratios = {
+            name: each.latency.log_ratio.mean
+            for name, each in self.shown.items()
+            if each.latency is not None and each.verdict is not Verdict.UNMEASURED
+        }
+        return min(ratios, key=lambda name: ratios[name]) if ratios else ordered[-1]
+
+    def _why(self, name: str, kept: Sequence[str]) -> Message:
+        """Return what decides about the target `name`, or why it was not measured."""
+        if name in self.shown:
+            return self.shown[name].why()
+        family = next(each for each in families_of(self.plan) if name in each)
+        larger = family[family.index(name) + 1 :]
+        failed = [each for each in larger if each in self.shown and self.shown[each].verdict is Verdict.FAILED]
+        if failed:
+            return Message("target-smaller", "not measured: it is smaller than {larger}, which fails", larger=failed[0])
+        # every other target is measured unless it costs too much
+        if self.hourly[name] == self.hourly[kept[0]]:
+            return Message("target-as-cheap", "not measured: it costs as much as {kept}", kept=kept[0])
+        return Message("target-dearer", "not measured: it costs more than {kept}", kept=kept[0])
+
+    def _messages(
+        self, answer: str, ordered: Sequence[str], whys: Mapping[str, Message], *, kept: bool
+    ) -> list[Message]:
+        parts = self._answer(answer, ordered, whys) if kept else self._no_answer(answer, whys)
+        open_ = [name for name in ordered if self._is_open(name)]
+        if kept:
+            price = self.hourly[answer]
+            open_ = [name for name in open_ if self.hourly[name] < price]
+            ties = [name for name in ordered if self.hourly[name] == price and self._is_tie(name, whys)]
+        if open_:
+            targets = ", ".join(open_)
+            parts.append(
+                Message("cheapest-undecided", "cheaper, but not decided: {targets}", targets=targets)
+                if kept
+                else Message("targets-undecided", "not decided: {targets}", targets=targets)
+            )
+        if kept and ties:
+            parts.append(Message("cheapest-ties", "as cheap, but not decided: {targets}", targets=", ".join(ties)))
+        return parts
+
+    def _answer(self, answer: str, ordered: Sequence[str], whys: Mapping[str, Message]) -> list[Message]:
+        found = Message(
+            "cheapest-found",
+            "{target}, at {price} {currency} an hour, is the cheapest target that keeps {rate} transactions a second "
+            "at {latency}: {why}",
+            why=whys[answer],
+            **self._promise(),
+            **self._priced(answer),
+        )
+        below = [name for name in ordered if self.hourly[name] < self.hourly[answer] and not self._is_open(name)]
+        if not below:
+            return [found]
+        # prices are in order
+        missed = Message(
+            "cheapest-missed",
+            "{target}, the next cheaper at {price} {currency}, does not: {why}",
+            why=whys[below[-1]],
+            **self._priced(below[-1]),
+        )
+        return [found, missed]
+
+    def _no_answer(self, nearest: str, whys: Mapping[str, Message]) -> list[Message]:
+        promise = self._promise()
+        parts = [
+            Message(
+                "cheapest-none-shown",
+                "no target is shown to keep {rate} transactions a second at {latency}",
+                **promise,
+            )
+            if any(map(self._is_open, self.plan.target))
+            else Message("cheapest-none", "no target keeps {rate} transactions a second at {latency}", **promise)
+        ]
+        if nearest in self.shown:
+            parts.append(
+                Message(
+                    "cheapest-nearest",
+                    "the nearest is {target}, at {price} {currency} an hour: {why}",
+                    why=whys[nearest],
+                    **self._priced(nearest),
+                )
+            )
+        return parts
+
+    def _promise(self) -> dict[str, str]:
+        assert self.plan.search is not None
+        assert self.plan.search.latency is not None
+        return {"rate": f"{self.point.rate or 0.0:,.10g}", "latency": latency_words(self.plan.search.latency)}
+
+    def _priced(self, name: str) -> dict[str, str]:
+        return {"target": name, "price": numbers.rounded(self.hourly[name]), "currency": self.prices.currency}
+
+    def _is_tie(self, name: str, whys: Mapping[str, Message]) -> bool:
+        return whys[name].id == "target-as-cheap" or self._is_open(name)
+
+    def _is_open(self, name: str) -> bool:
+        """Return whether the trials of the target `name` did not decide."""
+        return self.verdicts.get(name) in (Verdict.UNDECIDED, Verdict.UNMEASURED)
+
+    def _target(self, name: str, why: Message) -> TargetVerdict:
+        found = self.shown.get(name)
+        latency = found.latency if found is not None else None
+        served = found.served if found is not None else None
+        log_ns = latency.log_ns if latency is not None else None
+        return TargetVerdict(
+            target=name,
+            price=self.hourly[name],
+            verdict=found.verdict.value if found is not None else "untried",
+            trials=found.trials if found is not None else 0,
+            why=KeptMessage.of(why),
+            limit_ns=latency.limited.limit_ns if latency is not None else None,
+            latency_ns=exp(log_ns.mean) if log_ns is not None else None,
+            latency_low_ns=exp(log_ns.low) if log_ns is not None else None,
+            latency_high_ns=exp(log_ns.high) if log_ns is not None else None,
+            served=served.mean if served is not None else None,
+            served_low=served.low if served is not None else None,
+            served_high=served.high if served is not None else None,
+        )
+
+
+def search_after(plan: Plan, folder: RunFolder) -> CheapestSearch:
+    """Return the state of the search of `plan` after the trials in `folder`. Raises StoreError."""
+    prices = prices_of(folder.manifest)
+    assert prices is not None
+    return CheapestSearch.of(plan, prices, folder.trials())
+
+
+def decided_targets(plan: Plan, folder: RunFolder) -> set[str]:
+    """Return the targets whose servers the search needs no more. Raises StoreError."""
+    return plan.target.keys() - search_after(plan, folder).open()
+
+
+def cheapest_trials(plan: Plan, folder: RunFolder, progress: RunProgress) -> Iterator[PlannedTrial]:
+    """Yield the trials that the search still needs; after the last one, write the result into the manifest.
+
+    The trials of a target follow each other, because a rented server is removed once it is decided. Raises StoreError.
+    """
+    told = set(search_after(plan, folder).shown)
+    while True:
+        search, records = search_after(plan, folder), folder.trials()
+        for name in search.shown.keys() - told:
+            progress.show(f"target {name}: {search.shown[name].verdict}: {search.shown[name].why()}")
+            told.add(name)
+        target = search.next()
+        if target is None:
+            break
+        taken = {record.number for record in records}
+        number = next(each for each in range(1, len(taken) + 2) if each not in taken)
+        repeat = 1 + sum(record.target == target for record in records)
+        trial = PlannedTrial(number, slug_of(number, target, search.point, []), target, search.point, repeat)
+        progress.add(trial)
+        yield trial
+    found = search.record()
+    folder.update_manifest(search=[found])
+    progress.show(found.words)
