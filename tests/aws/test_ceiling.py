@@ -67,7 +67,7 @@ class Dearest:
 
     def without_requests(self, now: datetime, load: Load) -> tuple[float, float]:
         since = dict.fromkeys([*self.plan.target, GENERATOR], self.began)
-        found = accrued(self.items, since, {}, now, load)
+        found = accrued(self.items, since, {}, now, load, {})
         assert found is not None
         return found
 

@@ -28,7 +28,7 @@ from pgdyno.prepare import Dataset, Preparer, check_extension
 from pgdyno.prepare.cache import read_every_page
 from pgdyno.prepare.steps import Steps
 from pgdyno.records import Consistency, Manifest, Preparation, PrepareStep, RentRecord, ServerFacts, TargetRecord
-from pgdyno.records.price import HOURS_A_YEAR, PriceList
+from pgdyno.records.price import PriceList
 from pgdyno.records.trial import target_of
 from pgdyno.targets import Server, fetch_target, open_target
 from pgdyno.targets.estimate import CURRENCY
@@ -100,25 +100,29 @@ def rent_of(rental: Rental, manifest: Manifest, until: datetime) -> list[RentRec
     """Return what the servers of the current attempt cost up to `until`."""
     prices = prices_of(manifest)
     began = manifest.attempts[-1].started_at
-    return [_rent(rental, name, rental.since.get(name, began), until, prices) for name in rental.journal.ready]
+    return [
+        _rent(rental, name, rental.since.get(name, began), rental.released.get(name, until), prices)
+        for name in rental.journal.ready
+    ]
 
 
 def _rent(rental: Rental, name: str, since: datetime, until: datetime, prices: PriceList | None) -> RentRecord:
     if is_generator(name):
         return _generators_rent(rental, name, since, until)
     location = rental.journal.ready[name]
-    costs = prices.target.get(target_of(name)) if prices is not None else None
+    target = target_of(name)
+    priced = prices if prices is not None and target in prices.target else None
     return RentRecord(
         target=name,
         instance=location["instance"],
         zone=location["zone"],
         since=since,
         until=until,
-        hourly=costs.total(prices.years) / (prices.years * HOURS_A_YEAR) if costs is not None and prices else None,
+        hourly=priced.hourly_of(target) if priced is not None else None,
         once=rental.request_cost(name, until) or 0.0,
         currency=prices.currency if prices is not None else None,
-        price_date=prices.date if prices is not None and costs is not None else None,
-        price_source=prices.source or None if prices is not None and costs is not None else None,
+        price_date=priced.date if priced is not None else None,
+        price_source=priced.source or None if priced is not None else None,
     )
 
 
@@ -254,6 +258,33 @@ class Servers:
     def forget(self, name: str) -> None:
         """Assume nothing about the dataset of server `name`: the load ended in a way that leaves it unknown."""
         self._running[name].preparer.forget()
+
+    def release(self, target: str) -> None:
+        """Begin to remove the server of `target`, which no further trial needs, if this run has rented it.
+
+        Servers that were up before the run stay, and with --keep all do. Raises StoreError.
+        """
+        rental, keep_s = self._resources.rental, self._resources.renting.keep_s
+        if rental is None or keep_s is not None or target not in rental.since or target in rental.released:
+            return
+        self._cloud.collect(target)
+        self._stop(target)
+        try:
+            rental.release(target)
+        except TargetError as error:
+            # the end of the run removes it
+            self._progress.note_once(
+                Message(
+                    "target-not-released",
+                    "target {target} stays until the end of the run: {error}",
+                    target=target,
+                    error=error.message,
+                )
+            )
+            return
+        self._progress.note(
+            Message("target-released", "target {target} is decided: its server is removed", target=target)
+        )
 
     def close(self) -> None:
         """Stop all servers."""

@@ -213,6 +213,10 @@ class Rental(Protocol):
         """When each server was requested; without those that existed before."""
 
     @property
+    def released(self) -> Mapping[str, datetime]:
+        """When each server was released before the end of the run."""
+
+    @property
     def fresh(self) -> set[str]:
         """Targets that are unchanged since they were created or restored."""
 
@@ -290,6 +294,9 @@ class Rental(Protocol):
 
     def prolong(self, expires: datetime) -> None:
         """Extends the expiry of all resources."""
+
+    def release(self, name: str) -> None:
+        """Begins to remove the server of target `name`, which no further trial needs; `down` removes the rest."""
 
     def down(self) -> Sequence[Left]:
         """Removes all resources; returns those that remain."""

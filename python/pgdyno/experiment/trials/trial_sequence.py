@@ -19,6 +19,7 @@ from pgdyno.experiment.rented.cloud_recorder import CloudRecorder
 from pgdyno.experiment.resources import Resources
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
+from pgdyno.experiment.search.cheapest_search import decided_targets
 from pgdyno.experiment.servers import Servers, rent_of
 from pgdyno.experiment.stopping import Looks
 from pgdyno.experiment.trials.hooks_and_events import Hooks
@@ -121,6 +122,7 @@ class Course:
         for place, trials in enumerate(self._within(todo)):
             if place:
                 self._pause()
+            self._release_decided()
             self._guard.check()
             self._cost.check(trials[0])
             self._progress.check_requests()
@@ -146,6 +148,14 @@ class Course:
         for record in records:
             if record.failure is not None:
                 self._servers.give_up_unreachable(record.target)
+
+    def _release_decided(self) -> None:
+        """Remove rented servers that no further trial of a search for the cheapest target needs. Raises StoreError."""
+        plan = self._context.plan
+        if self._rental is None or plan.search is None or plan.search.find != "cheapest":
+            return
+        for name in decided_targets(plan, self._context.folder):
+            self._servers.release(name)
 
     def _within(self, todo: Iterable[PlannedTrial]) -> Iterator[list[PlannedTrial]]:
         """Yield the trials `todo`, one or those that run at the same time; at the start of each block, only those that

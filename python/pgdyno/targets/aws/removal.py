@@ -129,6 +129,16 @@ def remove_all(
         work.patience.pause()
 
 
+def begin_removal(cloud: Cloud, found: Sequence[Resource], say: Callable[[str], None]) -> None:
+    """Requests the removal of the first among `found`, in the order of removal, without waiting for it.
+
+    Raises AwsError.
+    """
+    for each in _first_wave(found):
+        if _ask(cloud, each):
+            say(f"removing {each.words}")
+
+
 @dataclass(slots=True)
 class _Removal:
     """What is known of a removal, turn by turn."""

@@ -28,7 +28,7 @@ from pgdyno.targets.aws.location import Place, keep_password, tls_root
 from pgdyno.targets.aws.network import placement_group, wait_until_it_answers
 from pgdyno.targets.aws.preflight.storage_limits import instance_limit, limits_of
 from pgdyno.targets.aws.pricing.prices import Prices
-from pgdyno.targets.aws.removal import Left, remove_all
+from pgdyno.targets.aws.removal import Left, begin_removal, remove_all
 from pgdyno.targets.aws.rental_journal import EXPIRES, Journal, Kind, Resource, journals
 from pgdyno.targets.aws.schema import AuroraTarget, AwsTarget, DatabaseTarget, Ec2Generator, Ec2Target, RdsTarget
 from pgdyno.targets.dsn.schema import DsnTarget
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 Say = Callable[[str], None]
 _ZONE = "name one for all: zones = [...]"
 _DATABASES = (Kind.DB_INSTANCE, Kind.DB_CLUSTER)
+_SERVERS = (*_DATABASES, Kind.INSTANCE)
 _SNAPSHOTS = (Kind.DB_SNAPSHOT, Kind.CLUSTER_SNAPSHOT)
 
 
@@ -100,6 +101,8 @@ class Rental:
     """Targets that have not been used since they were created or restored."""
     since: dict[str, datetime] = field(default_factory=dict)
     """When the server of each target was requested; servers that were already up are missing."""
+    released: dict[str, datetime] = field(default_factory=dict)
+    """When the server of each target was released before the end of the run."""
     unread: set[str] = field(default_factory=set)
     """Targets whose pages have not been read since they were restored."""
     notes: list[Message] = field(default_factory=list)
@@ -292,12 +295,13 @@ class Rental:
         items = items_of(self.plan, Prices(self.root), configured_region(self.plan), got)
         since = {name: self.since.get(name, self.journal.begun) for name in self.journal.ready}
         requests = {name: self._requests(name) for name in rented_targets(self.plan)}
-        return accrued(items, since, requests, now, load)
+        return accrued(items, since, requests, now, load, self.released)
 
     def request_cost(self, name: str, now: datetime) -> float | None:
         """Returns what the requests to Aurora's storage cost that Amazon has counted until `now`."""
         meter = self._requests(name)
-        return 0.0 if meter is None else meter.cost(self.since.get(name, self.journal.begun), now)
+        until = self.released.get(name, now)
+        return 0.0 if meter is None else meter.cost(self.since.get(name, self.journal.begun), until)
 
     def _requests(self, name: str) -> RequestMeter | None:
         """Returns the meter of requests to storage that are billed; None if they are not."""
@@ -375,6 +379,16 @@ class Rental:
         snapshot = None if dataset is None else self.journal.snapshots[name, dataset]
         self._ready(name, self._server(name, new_password(), snapshot), restore=True)
         self.unread.add(name)
+
+    def release(self, name: str) -> None:
+        """Requests the removal of the server of target `name` without waiting for it, so that the run goes on; `down`
+        removes what else belongs to it. Raises TargetError.
+        """
+        maker = self._maker(name)
+        noted = [each for each in self.journal.noted if each.target == name and each.kind in _SERVERS]
+        begin_removal(maker.cloud, by_name(maker.cloud, noted, self.journal.run), self.say)
+        self.journal.is_released(name)
+        self.released[name] = datetime.now(UTC)
 
     def down(self) -> list[Left]:
         """Removes everything, and the journal if nothing is left; returns what is left. Raises TargetError."""

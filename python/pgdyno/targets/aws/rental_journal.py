@@ -191,6 +191,10 @@ class Journal:
         self._write({"what": "ready", "target": target, "place": place})
         self.ready[target] = place
 
+    def is_released(self, target: str) -> None:
+        """Notes that the server of `target` is being removed: another run must not use it. Raises TargetError."""
+        self._write({"what": "released", "target": target})
+
     def snapshot_taken(self, target: str, dataset: str, name: str) -> None:
         """Notes a complete snapshot of the server of `target` with `dataset`. Raises TargetError."""
         self._write({"what": "snapshot", "target": target, "dataset": dataset, "name": name})
@@ -279,6 +283,8 @@ def _take(journal: Journal, line: dict[str, Any]) -> None:
             journal.noted.append(Noted(Kind(line["kind"]), line["name"], line["region"], line["target"]))
         case "ready":
             journal.ready[line["target"]] = line["place"]
+        case "released":
+            journal.ready.pop(line["target"], None)
         case "snapshot":
             journal.snapshots[line["target"], line["dataset"]] = line["name"]
         case "expires":

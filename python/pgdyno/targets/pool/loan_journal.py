@@ -44,6 +44,8 @@ class Journal:
     expires: datetime
     asked: list[Asked] = field(default_factory=list)
     ready: dict[str, dict[str, Any]] = field(default_factory=dict)
+    released: set[str] = field(default_factory=set)
+    """Targets of this process whose hosts are given back already."""
     account: str = ""
     """No account owns the hosts."""
     _lock: JournalLock = field(default_factory=JournalLock, repr=False)
@@ -93,6 +95,12 @@ class Journal:
         self.ready[target] = place
         self._write()
 
+    def is_released(self, target: str) -> None:
+        """Notes that the host of `target` is given back: another run must not use it. Raises TargetError."""
+        self.asked = [each for each in self.asked if each.target != target]
+        self.released.add(target)
+        self._write()
+
     def prolong(self, expires: datetime) -> None:
         """Notes another expiry. Raises TargetError."""
         self.expires = expires
@@ -118,7 +126,7 @@ class Journal:
             "digest": self.digest,
             "expires": stamp(self.expires),
             "asked": [{"target": each.target, "ssh": each.ssh.model_dump(mode="json")} for each in self.asked],
-            "ready": self.ready,
+            "ready": {target: place for target, place in self.ready.items() if target not in self.released},
         }
         file = self.folder / "journal.json"
         write_whole(file, json.dumps(content).encode())

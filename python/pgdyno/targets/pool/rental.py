@@ -107,6 +107,7 @@ class Rental:
     say: Say
     fresh: set[str] = field(default_factory=set)
     since: dict[str, datetime] = field(default_factory=dict)
+    released: dict[str, datetime] = field(default_factory=dict)
     unread: set[str] = field(default_factory=set)
     notes: list[Message] = field(default_factory=list)
 
@@ -271,6 +272,13 @@ class Rental:
         for each in self.journal.asked:
             on_host(each.ssh, "prolong", self.journal.run, f"{left_s:.0f}")
         self.journal.prolong(expires)
+
+    def release(self, name: str) -> None:
+        """Gives the host of target `name` back; `down` finds it free. Raises TargetError."""
+        ssh = SshSpec.model_validate(self.journal.ready[name]["ssh"])
+        on_host(ssh, "give-back", self.journal.run, within_s=CLEAN_UP_S)
+        self.journal.is_released(name)
+        self.released[name] = datetime.now(UTC)
 
     def down(self) -> list[Left]:
         """Gives all hosts back; returns those that cannot be cleaned up, and keeps the journal for them."""

@@ -93,10 +93,12 @@ def accrued(
     requests: Mapping[str, RequestMeter | None],
     now: datetime,
     load: Load,
+    released: Mapping[str, datetime],
 ) -> tuple[float, float] | None:
     """Returns what `items` have cost in USD until `now`, and what they could after the next trial of `load`.
 
-    `since` has the times of the requests for servers and generators, by name. None if a price is unknown.
+    `since` has the times of the requests for servers and generators, by name, `released` those of their removal before
+    `now`. None if a price is unknown.
     """
     if any(each.rate is None for each in items):
         return None
@@ -104,15 +106,17 @@ def accrued(
     so_far = then = 0.0
     for each in items:
         begin = since.get(each.target) or min(generators, default=now)
-        hours, hourly = max(LEAST_H, (now - begin).total_seconds() / 3600), each.hourly or 0.0
+        is_there = each.target not in released
+        until = released.get(each.target, now)
+        hours, hourly = max(LEAST_H, (until - begin).total_seconds() / 3600), each.hourly or 0.0
         if each.unit not in ONCE:
             so_far += hours * hourly
-            then += (hours + (load.busy_s + load.idle_s) / 3600) * hourly
+            then += (hours + is_there * (load.busy_s + load.idle_s) / 3600) * hourly
     for name, meter in requests.items():
         if meter is not None:
-            paid = meter.cost(since[name], now, load.since)
+            paid = meter.cost(since[name], released.get(name, now), load.since)
             if paid is None:
                 return None
             so_far += paid
-            then += paid + (meter.rate or 0.0) * meter.most_per_s * load.busy_s
+            then += paid + (name not in released) * (meter.rate or 0.0) * meter.most_per_s * load.busy_s
     return so_far, then
