@@ -204,8 +204,8 @@ def test_the_answer_names_the_margin_the_next_cheaper_and_ties(tmp_path: Path) -
     found = search.record()
     assert (found.target, found.kept, found.trials, found.currency) == ("m", True, 6, "EUR")
     assert found.words == (
-        "m, at 2.00 EUR an hour, is the cheapest target that keeps 100 transactions a second at p99 < 10ms: "
-        "p99 5.20 ms (95 % interval 4.72 to 5.72 ms), at least 43 % below the limit; "
+        "the cheapest target that keeps 100 transactions a second at p99 < 10ms is m, at 2.00 EUR an hour: p99 5.20 ms "
+        "(95 % interval 4.72 to 5.72 ms), at least 43 % below the limit; "
         "s, the next cheaper at 1.00 EUR, does not: p99 31.3 ms (95 % interval 27.8 to 35.3 ms), at least 180 % above "
         "the limit; as cheap, but not decided: tie"
     )

@@ -88,7 +88,7 @@ def _fitted_again(loaded: LoadedPlan, resources: Resources) -> LoadedPlan:
 
 def _begins(plan: Plan, folder: RunFolder, trials: int) -> str:
     if plan.search is not None:
-        return f"searching for the {plan.search.find}, into {folder.path}"
+        return f"searching for {plan.search.kind.goal}, into {folder.path}"
     at_most = "at most " if plan.trial.stops_when_decided else ""
     needed_s = time_needed_s(plan)
     measuring = "" if needed_s is None else f", {format_duration(needed_s)} of measuring"

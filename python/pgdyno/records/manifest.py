@@ -276,6 +276,12 @@ class Manifest(Record):
     """None for pgdyno's own runs."""
 
     @property
+    def finds_cheapest(self) -> bool:
+        """Whether the run searches for its cheapest target, and so compares none with another."""
+        search = self.plan.get("search")
+        return isinstance(search, Mapping) and search.get("find") == "cheapest"
+
+    @property
     def script_names(self) -> frozenset[str] | None:
         """Short names of the scripts in the workload; None if an imported document does not name them."""
         names = frozenset(each.strip() for each in self.workload.split(","))

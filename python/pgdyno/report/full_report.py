@@ -281,6 +281,8 @@ def _of_run(finding: Finding, run: str) -> Finding:
 def _compared(of: Digest, runs: Sequence[Gathered], left_out: Collection[int]) -> list[Comparison]:
     """Compare every further run with the first; for one run, its arms with the first of them."""
     if len(runs) == 1:
+        if runs[0].manifest.finds_cheapest:
+            return []
         return with_confounders(comparisons_of(of, left_out), runs[0])
     metric = usual_metric(runs[0])
     together = [other for other in runs[1:] if not _is_apart(runs[0], other)]
@@ -301,7 +303,7 @@ def _is_apart(base: Gathered, other: Gathered) -> bool:
 def _arms(of: Digest, runs: Sequence[Gathered]) -> dict[Series, str]:
     """Return the arm of each series, as in `_compared`: its run; for one run, the compared values."""
     if len(runs) == 1:
-        return arms_of(of)
+        return {} if runs[0].manifest.finds_cheapest else arms_of(of)
     shown = [(run.manifest.run, set(names.values())) for run, names in zip(runs, target_names(runs), strict=True)]
     return {series: run for series in of.named for run, targets in shown if series.target in targets}
 

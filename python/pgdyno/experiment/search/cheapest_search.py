@@ -154,8 +154,8 @@ class CheapestSearch:
     def _answer(self, answer: str, ordered: Sequence[str], whys: Mapping[str, Message]) -> list[Message]:
         found = Message(
             "cheapest-found",
-            "{target}, at {price} {currency} an hour, is the cheapest target that keeps {rate} transactions a second "
-            "at {latency}: {why}",
+            "the cheapest target that keeps {rate} transactions a second at {latency} is {target}, at {price} "
+            "{currency} an hour: {why}",
             why=whys[answer],
             **self._promise(),
             **self._priced(answer),

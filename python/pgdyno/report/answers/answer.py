@@ -18,6 +18,7 @@ from pgdyno.analyse.series import Series
 from pgdyno.audit import Finding
 from pgdyno.audit.pairing import of_single_trials
 from pgdyno.report import numbers, sentences
+from pgdyno.report.answers.cheapest import cheapest_table, cheapest_text
 from pgdyno.report.answers.comparison import comparison_sentence, confounded_line, point_counts
 from pgdyno.report.answers.comparison_export import comparison_json
 from pgdyno.report.answers.endurance import endurance_json
@@ -69,7 +70,7 @@ class Answer:
     details: tuple[str, ...] = ()
     """Further sentences: how to reach a verdict, the other arms, the spread between trials."""
     table: Table | None = None
-    """The table of phases, or of rates."""
+    """The table of phases, of rates, or of the targets of a search."""
     invalid: tuple[str, ...] = ()
     """Why it is void, by the audit; empty if it is valid, or there was no audit."""
     chief: Comparison | None = None
@@ -99,6 +100,9 @@ def refusing(extras: Extras) -> list[Finding]:
 def _answer(of: Digest, extras: Extras) -> Answer:
     if all(point.tps is None for point in of.points):
         return Answer(sentences.nothing_finished(of), Kind.NOTHING, tuple(_reasons(of)))
+    if of.manifest.finds_cheapest and of.manifest.search:
+        text, details = cheapest_text(of.manifest.search[0])
+        return Answer(text, Kind.SEARCH, details, cheapest_table(of.manifest.search[0]))
     table = phase_table(of) or rate_table(of)
     if extras.comparisons:
         return replace(_compared(of, extras), table=table)
