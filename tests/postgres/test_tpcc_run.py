@@ -25,7 +25,7 @@ CLIENTS = 8
 EACH = 150
 """Transactions of each client."""
 SEEDS = {"functions": 5, "procedures": 6, "sql": 7, "sql-pipelined": 8}
-"""With these, a few of the 1,200 transactions are orders that are to be rolled back. They differ, because a later test
+"""With these, a few of the 1,200 transactions are orders that contain an unused item. They differ, because a later test
 counts how often all loads together ordered each item.
 """
 VARIANTS = tuple(SEEDS)
@@ -95,12 +95,13 @@ STATE: LiteralString = """
     SELECT (SELECT sum(d_next_o_id) FROM district)::int, (SELECT count(*) FROM history)::int,
            (SELECT count(*) FROM new_order)::int, (SELECT sum(c_delivery_cnt) FROM customer)::int,
            (SELECT sum(s_order_cnt) FROM stock)::int, (SELECT sum(c_payment_cnt) FROM customer)::int,
-           (SELECT count(*) FROM order_line)::int"""
+           (SELECT count(*) FROM order_line)::int,
+           (SELECT count(*) FROM order_line WHERE ol_i_id > 100000 AND ol_amount IS NULL)::int"""
 ROLLBACKS: LiteralString = "SELECT xact_rollback FROM pg_stat_database WHERE datname = current_database()"
 
 
 def state(place: Place) -> dict[str, int]:
-    names = ("next", "history", "open", "deliveries", "stock_orders", "payments", "lines")
+    names = ("next", "history", "open", "deliveries", "stock_orders", "payments", "lines", "unused")
     return dict(zip(names, place.query(STATE)[0], strict=True))
 
 
@@ -125,7 +126,12 @@ def test_the_database_has_what_the_driver_counted(loaded: Loaded, variant: str) 
     # without a warm-up its first look comes with the first transactions, or later on a busy machine
     assert changed["next"] / 2 < tpcc["server"]["new_orders"] <= changed["next"]
     assert changed["history"] == count["Payment"]
-    assert count["New-Order rolled back"] == tpcc["new_orders"]["rolled_back"] > 0
+    assert count["New-Order rolled back"] == tpcc["new_orders"]["rolled_back"]
+    # as functions of HammerDB's newest release do
+    commits = (loaded.profile, variant) == ("hammerdb", "functions")
+    assert tpcc["unused_item"] == ("commits" if commits else "rolls back")
+    assert (tpcc["new_orders"]["rolled_back"] == 0) == commits
+    assert (changed["unused"] > 0) == commits
     # the server's statistics of a session are written when it ends
     wait_until(lambda: place.query(ROLLBACKS)[0][0] - rollbacks >= count["New-Order rolled back"])
     assert place.query(ROLLBACKS)[0][0] - rollbacks == count["New-Order rolled back"]
@@ -141,6 +147,43 @@ def test_the_database_has_what_the_driver_counted(loaded: Loaded, variant: str) 
         assert delivered == 10 * count["Delivery"]
         assert changed["payments"] == changed["stock_orders"] == changed["deliveries"] == 0
     loaded.consistent()
+
+
+EARLIER = {
+    "hammerdb-6.0": {"functions": "commits", "procedures": "commits", "sql": "rolls back"},
+    "hammerdb-6.1": {"functions": "rolls back", "procedures": "rolls back"},
+}
+"""What earlier releases of HammerDB do with an order that contains an unused item, by variant."""
+
+
+@pytest.mark.parametrize("profile", EARLIER)
+def test_earlier_releases_treat_an_unused_item_in_their_way(server: Server, profile: str) -> None:
+    for place in place_of(server, "pgdyno_tpcc_release"):
+        place.load("--dataset=tpcc", f"--tpcc-profile={profile}")
+        release = Loaded(place, profile)
+        for variant, unused in EARLIER[profile].items():
+            before = state(place)["unused"]
+            seed = f"--random-seed={SEEDS[variant]}"
+            tpcc = release.end(f"--tpcc-variant={variant}", f"--transactions={EACH}", seed)["tpcc"]
+            assert (tpcc["profile"], tpcc["unused_item"]) == (profile, unused)
+            assert (state(place)["unused"] > before) == (unused == "commits")
+            assert (tpcc["new_orders"]["rolled_back"] > 0) == (unused == "rolls back")
+        release.consistent("--thorough")
+
+
+def test_a_database_without_a_release_is_one_of_6_1(server: Server) -> None:
+    for place in place_of(server, "pgdyno_tpcc_release"):
+        place.load("--dataset=tpcc", "--tpcc-profile=hammerdb-6.1")
+        stamp = place.comment()
+        assert stamp is not None
+        unnamed = stamp.replace('"hammerdb-6.1"', '"hammerdb"')
+        assert unnamed != stamp
+        with place.connect() as connection:
+            connection.execute(sql.SQL("COMMENT ON DATABASE pgdyno_tpcc_release IS {}").format(sql.Literal(unnamed)))
+        assert Loaded(place, "hammerdb-6.1").end("--transactions=10")["tpcc"]["unused_item"] == "rolls back"
+        refused = Loaded(place, "hammerdb").run("--transactions=10")
+        assert refused.returncode == 1
+        assert "the database was loaded for profile hammerdb-6.1, not hammerdb-6.1.1" in refused.stderr
 
 
 def test_inputs_are_the_profiles(loaded: Loaded) -> None:
@@ -209,7 +252,8 @@ def test_the_summary_tells_both(loaded: Loaded) -> None:
     done = loaded.run("--transactions=200", "--tpcc-pauses=off", "--all-warehouses", "--tpcc-variant=sql-pipelined")
     assert done.returncode == 0, done.stderr
     out = done.stdout
-    assert f"TPC-C: profile {loaded.profile}, variant sql-pipelined, warehouses 2, clients at all warehouses" in out
+    profile = loaded.profile if loaded.profile == "spec" else "hammerdb-6.1.1"
+    assert f"TPC-C: profile {profile}, variant sql-pipelined, warehouses 2, clients at all warehouses" in out
     assert "no keying or think time" in out
     assert "by the driver, " in out
     assert "by the server's sum(d_next_o_id)" in out
@@ -305,7 +349,7 @@ def test_a_wrong_mix_fails_the_trial(hammerdb: Loaded) -> None:
 
 
 REFUSALS = [
-    (("--tpcc-profile=spec",), "the database was loaded for profile hammerdb, not spec"),
+    (("--tpcc-profile=spec",), "the database was loaded for profile hammerdb-6.1.1, not spec"),
     (("--warehouses=2",), "--warehouses=2, but the database has 1"),
     (("-S",), "cannot be used with --workload=tpcc"),
     (("--tpcc-variant=fast",), 'unrecognized TPC-C variant "fast"'),

@@ -80,6 +80,27 @@ def changed(**updates: object) -> Fingerprint:
     return BASE.model_copy(update=parts | rest)
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "severity"),
+    [
+        (("hammerdb", "functions"), ("hammerdb-6.1", "functions"), "harmless"),
+        (("hammerdb", "functions"), ("hammerdb-6.1.1", "functions"), "refused"),
+        (("hammerdb", "procedures"), ("hammerdb-6.1.1", "procedures"), "harmless"),
+        (("hammerdb-6.0", "functions"), ("hammerdb-6.1.1", "functions"), "harmless"),
+        (("hammerdb-6.0", "functions"), ("hammerdb-6.1", "functions"), "refused"),
+        (("hammerdb-6.0", "procedures"), ("hammerdb-6.1.1", "procedures"), "refused"),
+        (("hammerdb-6.0", "sql"), ("hammerdb-6.1.1", "sql"), "harmless"),
+        (("hammerdb-6.1", "functions"), ("spec", "functions"), "refused"),
+    ],
+)
+def test_releases_of_hammerdb_compare_if_the_server_does_the_same(
+    a: tuple[str, str], b: tuple[str, str], severity: str
+) -> None:
+    prints = [changed(workload={"name": "tpcc", "profile": profile, "variant": of}) for profile, of in (a, b)]
+    (found,) = comparable(*prints)
+    assert (found.field, found.severity) == ("workload.profile", severity)
+
+
 def test_a_run_is_comparable_with_itself() -> None:
     assert comparable(BASE, Fingerprint.model_validate_json(BASE.model_dump_json())) == []
 
@@ -191,7 +212,7 @@ def test_every_rule_is_about_a_field() -> None:
         f"servers.*.{name}" for name in ServerPrint.model_fields
     }
     fields |= Fingerprint.model_fields.keys() - {"host"}
-    of_workloads = {"workload.capture", "workload.pace"}
+    of_workloads = {"workload.capture", "workload.pace", "workload.profile"}
     assert {rule[0] for rule in RULES} == fields | of_workloads
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from pgdyno.audit.pairing import pairing_between
 from pgdyno.errors import StoreError
 from pgdyno.importers.write import import_files
-from pgdyno.store import load_run
+from pgdyno.store import RunData, load_run
 
 TABLES = """
 CREATE TABLE JOBMAIN (jobid TEXT PRIMARY KEY, db TEXT, bm TEXT, jobdict TEXT, timestamp DATETIME);
@@ -106,3 +107,69 @@ def test_a_report_that_says_nothing_of_ours_is_no_run(tmp_path: Path, text: str,
         import_files([tmp_path / "job.json"], tmp_path / "runs")
     assert caught.value.hint is not None
     assert caught.value.hint.startswith("1 line ")
+
+
+LOG = """\
+HammerDB CLI v{version}
+{setting}
+Vuser 1:8 Active Virtual Users configured
+Vuser 1:TEST RESULT : System achieved 50123 NOPM from 115377 PostgreSQL TPM
+"""
+FUNCTIONS = "Value false for tpcc:pg_storedprocs is the same as existing value false, no change made"
+PROCEDURES = "Changed tpcc:pg_storedprocs from false to true for PostgreSQL"
+
+
+def log(folder: Path, version: str, setting: str = "") -> Path:
+    path = folder / f"{version} {len(setting)}.log"
+    path.write_text(LOG.format(version=version, setting=setting))
+    return path
+
+
+def imported(folder: Path, *paths: Path) -> RunData:
+    return load_run(import_files(paths, folder / "runs").run)
+
+
+@pytest.mark.parametrize(
+    ("version", "setting", "unused_item"),
+    [
+        ("4.12", "", "commits"),
+        ("6.0", PROCEDURES, "commits"),
+        ("6.1", "", "rolls back"),
+        ("6.1.1", FUNCTIONS, "commits"),
+        ("6.1.1", 'set pg_storedprocs "false" ;#Postgres v11 Stored Procedures', "commits"),
+        ("6.1.1", PROCEDURES, "rolls back"),
+        (
+            "6.1.1",
+            "stored procedures requested, but functions found. Auto-switching pg_storedprocs to false.",
+            "commits",
+        ),
+        ("6.1.1", "", None),
+        ("3.3", "", None),
+    ],
+)
+def test_a_release_says_what_became_of_an_unused_item(
+    tmp_path: Path, version: str, setting: str, unused_item: str | None
+) -> None:
+    (trial,) = imported(tmp_path, log(tmp_path, version, setting)).trials
+    assert trial.imported is not None
+    assert (trial.imported.version, trial.imported.unused_item) == (version, unused_item)
+
+
+def test_releases_that_do_different_work_are_not_imported_into_one_run(tmp_path: Path) -> None:
+    old, new = log(tmp_path, "6.0"), log(tmp_path, "6.1")
+    with pytest.raises(StoreError, match=r"HammerDB 6\.0 \(.*\) commits and HammerDB 6\.1 \(.*\) rolls back") as caught:
+        import_files([old, new], tmp_path / "runs")
+    assert caught.value.hint is not None
+    assert caught.value.hint.startswith("import them separately")
+    assert len(imported(tmp_path, old, log(tmp_path, "6.1.1", FUNCTIONS)).trials) == 2
+
+
+def test_runs_of_releases_that_do_different_work_are_not_compared(tmp_path: Path) -> None:
+    old, new, open_ = (imported(tmp_path, log(tmp_path, version)) for version in ("6.0", "6.1", "6.1.1"))
+    (refused,) = pairing_between(old, new).refused
+    assert (refused.field, refused.a, refused.b) == ("unused_item", "commits", "rolls back")
+    same = pairing_between(old, imported(tmp_path, log(tmp_path, "5.0")))
+    assert "unused_item" not in f"{same.refused} {same.cautions}"
+    unknown = pairing_between(old, open_)
+    assert unknown.refused == []
+    assert "unused_item: commits vs none: unknown for one of them" in [str(each) for each in unknown.cautions]

@@ -41,11 +41,21 @@ def test_a_name_says_scripts_dataset_and_how_data_is_brought_back(tmp_path: Path
     assert plan.points()[0].scale == 3
     assert workload_options(workload, BUILTIN_SCRIPTS) == [
         "--workload=tpcc",
-        "--tpcc-profile=hammerdb",
+        "--tpcc-profile=hammerdb-6.1.1",
         "--tpcc-variant=sql",
     ]
     resolved = plan.as_resolved()
     assert resolved["workload"]["name"] == "tpcc"
+
+
+def test_hammerdb_is_the_newest_release_and_of_an_earlier_run_the_one_that_rolled_back(tmp_path: Path) -> None:
+    for profile in ("", 'profile = "hammerdb"', 'profile = "hammerdb-6.1.1"'):
+        resolved = load(tmp_path, profile).as_resolved()
+        assert resolved["workload"]["profile"] == "hammerdb-6.1.1"
+        assert Plan.from_resolved(resolved).workload.profile == "hammerdb-6.1.1"
+    resolved["workload"]["profile"] = "hammerdb"
+    assert Plan.from_resolved(resolved).workload.profile == "hammerdb-6.1"
+    assert load(tmp_path, 'profile = "spec"').workload.profile == "spec"
 
 
 def test_other_plans_stay_as_they_were(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
-//! TPC-C's nine tables (revision 5.11 of the standard), for both profiles of the workload.
+//! TPC-C's nine tables (revision 5.11 of the standard), for all profiles of the workload.
 //!
-//! The figures of the two profiles are not comparable: `hammerdb` follows HammerDB, and `spec` the
-//! clauses of the standard.
+//! Figures of different profiles are not comparable: those of `hammerdb` follow HammerDB, and `spec`
+//! the clauses of the standard.
 
 pub mod conditions;
 mod dataset;
@@ -41,21 +41,53 @@ pub struct Tpcc {
 /// Whose rules the workload follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Profile {
-    /// The rules of HammerDB.
-    Hammerdb,
+    /// The rules of HammerDB, as of a release.
+    Hammerdb(Release),
     /// The rules of the standard.
     Spec,
 }
 
-impl Profile {
-    /// Both profiles.
-    pub const ALL: [Self; 2] = [Self::Hammerdb, Self::Spec];
+/// A release of HammerDB. Releases differ in what the server does with an order that contains an
+/// unused item; `docs/design/tprocc.md` has the sources.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Release {
+    /// 4.0 to 6.0: functions and procedures commit it.
+    V6_0,
+    /// 6.1: functions and procedures roll it back.
+    V6_1,
+    /// 6.1.1: functions commit it, procedures roll it back.
+    V6_1_1,
+}
 
-    /// Name of the profile in options and dataset stamps.
+/// The kinds of routines in which the server executes a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RoutineKind {
+    /// Cannot end its transaction, except by an error.
+    Function,
+    /// Can end its transaction.
+    Procedure,
+}
+
+impl Profile {
+    /// The newest release of HammerDB.
+    pub const HAMMERDB: Self = Self::Hammerdb(Release::V6_1_1);
+    /// Another name of the newest release of HammerDB.
+    pub const NEWEST_HAMMERDB: &str = "hammerdb";
+    /// All profiles.
+    pub const ALL: [Self; 4] = [
+        Self::Hammerdb(Release::V6_0),
+        Self::Hammerdb(Release::V6_1),
+        Self::Hammerdb(Release::V6_1_1),
+        Self::Spec,
+    ];
+
+    /// Name of the profile in options, results and dataset stamps.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::Hammerdb => "hammerdb",
+            Self::Hammerdb(Release::V6_0) => "hammerdb-6.0",
+            Self::Hammerdb(Release::V6_1) => "hammerdb-6.1",
+            Self::Hammerdb(Release::V6_1_1) => "hammerdb-6.1.1",
             Self::Spec => "spec",
         }
     }
@@ -63,14 +95,37 @@ impl Profile {
     /// The profile of this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
+        if name == Self::NEWEST_HAMMERDB {
+            return Some(Self::HAMMERDB);
+        }
         Self::ALL.into_iter().find(|profile| profile.name() == name)
+    }
+
+    /// The profile that a dataset stamp names. Before releases were told apart, the routines of
+    /// `hammerdb` always rolled back.
+    #[must_use]
+    pub fn from_stamp(name: &str) -> Option<Self> {
+        match name {
+            Self::NEWEST_HAMMERDB => Some(Self::Hammerdb(Release::V6_1)),
+            _ => Self::from_name(name),
+        }
+    }
+
+    /// Whether routines of this kind commit an order with an unused item.
+    #[must_use]
+    pub fn commits_unused_item(self, kind: RoutineKind) -> bool {
+        match self {
+            Self::Hammerdb(Release::V6_0) => true,
+            Self::Hammerdb(Release::V6_1_1) => kind == RoutineKind::Function,
+            Self::Hammerdb(Release::V6_1) | Self::Spec => false,
+        }
     }
 
     /// Percentage of customers with bad credit.
     #[must_use]
     pub fn bad_credit_percent(self) -> u64 {
         match self {
-            Self::Hammerdb => 50,
+            Self::Hammerdb(_) => 50,
             Self::Spec => 10,
         }
     }

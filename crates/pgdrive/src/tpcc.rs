@@ -12,6 +12,8 @@ pub mod tpcc_load;
 pub mod tpcc_result;
 pub mod transaction_kind;
 
+use pgdyno_dataset::tpcc::{Profile, RoutineKind};
+
 /// How transactions reach the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variant {
@@ -41,6 +43,17 @@ impl Variant {
             Self::Procedures => "procedures",
             Self::Sql => "sql",
             Self::SqlPipelined => "sql-pipelined",
+        }
+    }
+
+    /// Whether a New-Order with an unused item is committed. HammerDB has functions and procedures
+    /// only; plain SQL always rolls back.
+    #[must_use]
+    pub fn commits_unused_item(self, profile: Profile) -> bool {
+        match self {
+            Self::Functions => profile.commits_unused_item(RoutineKind::Function),
+            Self::Procedures => profile.commits_unused_item(RoutineKind::Procedure),
+            Self::Sql | Self::SqlPipelined => false,
         }
     }
 }

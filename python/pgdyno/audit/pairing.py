@@ -40,6 +40,7 @@ from pgdyno.fingerprint.differences import (
 from pgdyno.fingerprint.differences import Severity as Weight
 from pgdyno.messages import Message
 from pgdyno.records import Fingerprint, Manifest
+from pgdyno.records.tpcc_profile import unused_item
 
 TOPICS = {
     durability.RULE.id: "setting",
@@ -106,7 +107,11 @@ def pairing_between(base: AuditRun, other: AuditRun, by: str | None = None) -> P
     factor = _factor(by)
     found = Pairing()
     sides = sides_of(base, other)
-    differences = [*_of_points(base, other), *_of_plans(base.manifest, other.manifest)]
+    differences = [
+        *_of_points(base, other),
+        *_of_plans(base.manifest, other.manifest),
+        *_of_unused_items(base, other),
+    ]
     prints = [print_of(run.manifest) for run in (base, other)]
     if prints[0] is not None and prints[1] is not None:
         # the points contain the scale: the plan's differs if the sweep sets it
@@ -366,6 +371,34 @@ def _of_plans(base: Manifest, other: Manifest) -> Iterator[Difference]:
     if base.script_names is not None and other.script_names is not None and not base.script_names & other.script_names:
         why = Message("other-workload", "different workloads")
         yield Difference("workload", base.workload, other.workload, Weight.REFUSED, why)
+
+
+def _of_unused_items(base: AuditRun, other: AuditRun) -> Iterator[Difference]:
+    """Compare what the server does with an order that contains an unused item, if a run is imported from HammerDB; for
+    other runs, fingerprints contain the profile.
+    """
+    if base.manifest.imported is None and other.manifest.imported is None:
+        return
+    items = [_unused_items(run) for run in (base, other)]
+    if not all(items) or items[0] == items[1]:
+        return
+    of_base, of_other = (", ".join(sorted(of - {UNKNOWN_ITEM})) or None for of in items)
+    known = of_base is not None and of_other is not None
+    why = Message("other-unused-item", "the server does different work for one New-Order in a hundred")
+    weight = (Weight.REFUSED, why) if known else (Weight.CAUTION, UNKNOWN)
+    yield Difference("unused_item", of_base, of_other, *weight)
+
+
+UNKNOWN_ITEM = "unknown"
+
+
+def _unused_items(run: AuditRun) -> set[str]:
+    """Return what the server did in the trials; empty if they are not of TPC-C."""
+    workload = run.manifest.plan.get("workload") or {}
+    if workload.get("name") == "tpcc":
+        return {unused_item(workload.get("profile", ""), workload.get("variant", ""))}
+    imported = [trial.imported for trial in run.trials if trial.imported is not None]
+    return {each.unused_item or UNKNOWN_ITEM for each in imported if each.tool == "hammerdb"}
 
 
 def _of_target(taken: Fingerprint | None, name: str) -> Fingerprint | None:

@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from pgdyno.messages import Message
 from pgdyno.records import Fingerprint, HostPrint, Manifest, ServerPrint
+from pgdyno.records.tpcc_profile import unused_item
 from pgdyno.registry import kinds_that_are
 
 MEMORY_TOLERANCE = 0.01
@@ -74,6 +75,15 @@ RULES: tuple[tuple[str, Severity, Message], ...] = (
     ("generator", Severity.CONFOUNDER, Message("other-generator", "different locations of the load generator")),
     ("seed", Severity.HARMLESS, Message("other-seed", "different random values of the same distribution")),
     ("workload", Severity.REFUSED, Message("other-workload", "different workloads")),
+    (
+        "workload.profile",
+        Severity.REFUSED,
+        Message(
+            "other-profile",
+            "different TPC-C profiles, with which the server does different work; in earlier runs, hammerdb means "
+            "hammerdb-6.1",
+        ),
+    ),
     ("workload.capture", Severity.REFUSED, Message("other-capture", "replays of different captures")),
     ("workload.pace", Severity.REFUSED, Message("other-pace", "replays at different paces")),
     ("reset", Severity.REFUSED, Message("other-reset", "trials start from different states")),
@@ -221,6 +231,8 @@ def _weighed(difference: Difference, a: Fingerprint, b: Fingerprint) -> Differen
             return replace(difference, severity=Severity.CAUTION, why=UNKNOWN)
         # points of a scale that only one has are not compared
         return replace(difference, severity=Severity.HARMLESS) if marks[0] & marks[1] else difference
+    if difference.field == "workload.profile" and _do_the_same_work(a.workload, b.workload):
+        return replace(difference, severity=Severity.HARMLESS)
     if difference.a is not None and difference.b is not None:
         return difference
     unknown = parts[0] == "host" and parts[1] in MAY_BE_UNKNOWN
@@ -228,6 +240,13 @@ def _weighed(difference: Difference, a: Fingerprint, b: Fingerprint) -> Differen
         unknown = any(parts[1] not in getattr(each, parts[0]) for each in (a, b))
     unknown = unknown or parts[-1] == "configure"
     return replace(difference, severity=Severity.CAUTION, why=UNKNOWN) if unknown else difference
+
+
+def _do_the_same_work(*workloads: Mapping[str, object]) -> bool:
+    """Return whether the workloads' profiles are of releases of HammerDB between which the server cannot tell."""
+    profiles = [(str(each.get("profile")), str(each.get("variant"))) for each in workloads]
+    of_hammerdb = all(profile.startswith("hammerdb") for profile, _ in profiles)
+    return of_hammerdb and len({unused_item(*each) for each in profiles}) == 1
 
 
 UNKNOWN = Message("unknown-of-one", "unknown for one of them")

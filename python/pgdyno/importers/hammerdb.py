@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from pgdyno.importers.parsed import Output, Statement, Unread
+from pgdyno.records.tpcc_profile import UnusedItem, profile_of_release, unused_item
 
 _RESULT = (
     re.compile(r"System achieved (?P<nopm>\d{1,15}) NOPM from (?P<tpm>\d{1,15}) PostgreSQL TPM"),
@@ -17,10 +18,30 @@ _USERS = re.compile(r"(?P<users>\d{1,9}) Active Virtual Users configured")
 _COUNTER = re.compile(r"\s*\d{1,15} PostgreSQL tpm(?: @ .{1,60})?\s*$")
 _VERSION = re.compile(r"HammerDB CLI v(?P<version>[\d.]{1,20})")
 _WAREHOUSES = re.compile(r"\bpg_count_ware\s{1,4}(?:=\s?)?(?P<warehouses>\d{1,9})\b")
+_PROCEDURES = re.compile(
+    r"Value (?P<kept>true|false) for tpcc:pg_storedprocs\b"
+    r"|\bpg_storedprocs(?: from (?:true|false))?(?: to)?[\s={\"]{1,4}(?P<set>true|false)\b"
+)
 _MINUTES = re.compile(r"Timing test period of (?P<minutes>\d{1,9}) in minutes")
 _PROCEDURE = re.compile(r">>>>> PROC: (?P<name>\w{1,60})")
 _CALLS = re.compile(r"CALLS: (?P<calls>\d{1,15})\s.{0,80}?AVG: (?P<ms>\d{1,12}(?:\.\d{1,6})?)ms")
 _KNOWN = ("Vuser ", ">>>>> ", "CALLS:", "P99:", "HammerDB ", "+-")
+
+
+def variant_in(text: str) -> str | None:
+    """Return the kind of routines that a setting in `text` selects; None without the setting."""
+    found = _PROCEDURES.search(text)
+    return None if found is None else "procedures" if "true" in found.groups() else "functions"
+
+
+def unused_item_of(output: Output) -> UnusedItem | None:
+    """Return what the release that printed `output` did with an unused item; None if the output leaves it open."""
+    profile = None if output.tool != "hammerdb" or output.version is None else profile_of_release(output.version)
+    if profile is None:
+        return None
+    variants = [output.variant] if output.variant is not None else ["functions", "procedures"]
+    found = {unused_item(profile, variant) for variant in variants}
+    return found.pop() if len(found) == 1 else None
 
 
 class HammerdbParser:
@@ -33,6 +54,7 @@ class HammerdbParser:
         self._warehouses: tuple[int, int] | None = None
         self._minutes: tuple[int, int] | None = None
         self._version: str | None = None
+        self._variant: str | None = None
         self._began: int | None = None
         self._procedure: str | None = None
         self._in_totals = False
@@ -43,6 +65,7 @@ class HammerdbParser:
         if version is not None:
             self._version = version["version"]
             return True
+        self._variant = variant_in(text) or self._variant
         warehouses, minutes, users = _WAREHOUSES.search(text), _MINUTES.search(text), _USERS.search(text)
         if warehouses is not None:
             self._warehouses = (line, int(warehouses["warehouses"]))
@@ -82,6 +105,7 @@ class HammerdbParser:
 
     def _add(self, match: re.Match[str], text: str, line: int) -> None:
         output = Output("hammerdb", self._began or line, line, version=self._version, workload="tpcc")
+        output.variant = self._variant
         output.put("nopm", float(match["nopm"]), line, text)
         output.put("tpm", float(match["tpm"]), line, text)
         if self._users is not None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.errors import StoreError
-from pgdyno.importers.hammerdb import HammerdbParser
+from pgdyno.importers.hammerdb import HammerdbParser, variant_in
 from pgdyno.importers.parsed import Document, Output, Statement, Unread
 from pgdyno.messages import Message
 
@@ -125,6 +125,7 @@ def _outputs(connection: sqlite3.Connection, job: str) -> list[Output]:
 
 def _complete(output: Output, job: str, line: int, described: str) -> None:
     output.words["job"] = job
+    output.variant = variant_in(described) or output.variant
     for name, pattern in _CONFIGURED.items():
         match = pattern.search(described)
         if match is not None:

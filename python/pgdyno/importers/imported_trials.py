@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from pgdyno.importers.hammerdb import unused_item_of
 from pgdyno.importers.parsed import Moment, Output
 from pgdyno.records import (
     Failure,
@@ -168,6 +169,7 @@ def imported(output: Output, file: str) -> Imported:
         last_line=output.last_line,
         tool=output.tool,
         version=output.version,
+        unused_item=unused_item_of(output),
         command=output.command,
         figures=figures,
         printed=printed,

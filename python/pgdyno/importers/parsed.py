@@ -66,6 +66,8 @@ class Output:
     command: str | None = None
     """The command line above it."""
     workload: str | None = None
+    variant: str | None = None
+    """Of HammerDB's TPROC-C: functions or procedures."""
     scale: int | None = None
     warehouses: int | None = None
     clients: int | None = None

@@ -15,7 +15,8 @@ from typing import Any
 
 from pgdyno import __version__
 from pgdyno.errors import StoreError
-from pgdyno.importers.imported_trials import Trial, trials_of
+from pgdyno.importers.hammerdb import unused_item_of
+from pgdyno.importers.imported_trials import Place, Trial, trials_of
 from pgdyno.importers.pgbench_log import LogKind, by_run
 from pgdyno.importers.sources import Logs, Part, full_place, read_logs, read_source
 from pgdyno.messages import Message
@@ -74,7 +75,26 @@ def import_files(
             number = len(gathered.left_out)
             hint = f"{number} warm-up run{'' if number == 1 else 's'} left out; {hint}"
         raise StoreError(f"cannot import {', '.join(named)}: no output of a known tool is in it", hint=hint)
+    _refuse_other_work(gathered)
     return _write(gathered, logs, into, target, over)
+
+
+def _refuse_other_work(gathered: Part) -> None:
+    """Refuse results of releases of HammerDB between which the server's work differs: a run compares its targets."""
+    places = {item: place for place in gathered.places if (item := unused_item_of(place.output)) is not None}
+    if len(places) < 2:
+        return
+    commits, rolls_back = (places[item] for item in ("commits", "rolls back"))
+    raise StoreError(
+        f"cannot import these into one run: with an order that contains an unused item, {_release(commits)} commits "
+        f"and {_release(rolls_back)} rolls back",
+        hint="import them separately; docs/design/tprocc.md says which releases of HammerDB are comparable",
+    )
+
+
+def _release(place: Place) -> str:
+    output = place.output
+    return f"HammerDB {output.version} ({place.file}:{output.line})"
 
 
 def keep_files_apart(parts: Sequence[Part]) -> None:

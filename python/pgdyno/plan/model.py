@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
 from pgdyno.plan.hosts import Generators
 from pgdyno.plan.kinds import AnyGenerator, AnyTarget
@@ -47,6 +47,7 @@ from pgdyno.plan.values import (
 )
 from pgdyno.records import Point
 from pgdyno.records.price import PriceList
+from pgdyno.records.tpcc_profile import NEWEST_HAMMERDB, UNNAMED_RELEASE, Profile
 from pgdyno.registry import SEARCHES, Search
 
 __all__ = [
@@ -85,8 +86,8 @@ class Workload(Model):
 
     name: str | None = None
     """A built-in workload: tpcc, or one of sysbench's. It defines scripts and dataset."""
-    profile: Literal["hammerdb", "spec"] = "hammerdb"
-    """Rules that TPC-C follows."""
+    profile: Profile = "hammerdb"
+    """Rules that TPC-C follows; "hammerdb" means HammerDB's newest release."""
     warehouses: Positive | None = None
     """Size of TPC-C in warehouses; None: `scale`."""
     variant: Literal["functions", "procedures", "sql", "sql-pipelined"] = "functions"
@@ -115,7 +116,7 @@ class Workload(Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _in_place_of_scripts(cls, table: object) -> object:
+    def _in_place_of_scripts(cls, table: object, info: ValidationInfo) -> object:
         if not isinstance(table, dict):
             return table
         if table.get("replay") is not None:
@@ -127,7 +128,10 @@ class Workload(Model):
             raise ValueError("allow_lua_system needs a Lua script, and no lua is given")
         if given == ["tpcc"]:
             scale = {"scale": table["warehouses"]} if table.get("warehouses") is not None else {}
-            return {"scripts": ["tpcc"], "dataset": "tpcc"} | table | scale
+            profile = table.get("profile", "hammerdb")
+            if profile == "hammerdb":
+                profile = UNNAMED_RELEASE if info.context == RESOLVED else NEWEST_HAMMERDB
+            return {"scripts": ["tpcc"], "dataset": "tpcc"} | table | scale | {"profile": profile}
         if not given:
             return table
         if len(given) > 1 or table.get("scripts", given) != given:

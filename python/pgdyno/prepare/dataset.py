@@ -18,6 +18,7 @@ from psycopg import sql
 from pgdyno.errors import TargetError
 from pgdyno.plan.model import Workload
 from pgdyno.programs import Engine
+from pgdyno.records.tpcc_profile import UNNAMED_RELEASE
 from pgdyno.run.process import Event, running_engine
 from pgdyno.run.silent_server import Vigil
 from pgdyno.targets import Progress, Server
@@ -87,6 +88,7 @@ def read_stamp(comment: str | None) -> Stamp | None:
         tables = tuple(StampedTable(table["name"], table["rows"], table["oid"]) for table in said["tables"])
         count = len(tables) if said["dataset"] == "sbtest" else None
         profile = said["options"].get("tpcc-profile") if said["dataset"] == "tpcc" else None
+        profile = UNNAMED_RELEASE if profile == "hammerdb" else profile
         stamp = Stamp(Dataset(said["dataset"], said["scale"], count, profile), tables, said.get("wal_level"))
         return stamp if said["checksum"] == _checksum(said) else None
     except (ValueError, KeyError, TypeError):

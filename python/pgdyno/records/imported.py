@@ -6,6 +6,7 @@ from pydantic import Field
 
 from pgdyno.messages import Parameter
 from pgdyno.records.base import Record
+from pgdyno.records.tpcc_profile import UnusedItem
 
 
 class Printed(Record):
@@ -25,6 +26,8 @@ class Imported(Record):
     tool: str
     """pgbench, pgbench-log, sysbench, hammerdb, benchbase, csv or table."""
     version: str | None = None
+    unused_item: UnusedItem | None = None
+    """What HammerDB's release did with an order that contains an unused item; None if unknown, and for other tools."""
     command: str | None = None
     """The command line above the output, and the tool's version."""
     figures: dict[str, float] = Field(default_factory=dict)

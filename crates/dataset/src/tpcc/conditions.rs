@@ -116,7 +116,7 @@ fn delivered_since(profile: Profile) -> String {
             "2100 + (select sum(c_delivery_cnt) from customer where c_w_id = d_w_id and c_d_id = d_id)",
             "<>",
         ),
-        Profile::Hammerdb => ("2100", "<"),
+        Profile::Hammerdb(_) => ("2100", "<"),
     };
     format!(
         "select format('warehouse %s district %s: %s orders less %s open ones, %s delivered', \

@@ -28,7 +28,7 @@ pub fn nurand(low: u64, draw: u64, c: u64, x: u64, y: u64) -> u64 {
 #[must_use]
 pub fn c_of_load(profile: Profile, seed: u64) -> u64 {
     match profile {
-        Profile::Hammerdb => HAMMERDB_C,
+        Profile::Hammerdb(_) => HAMMERDB_C,
         Profile::Spec => mix(seed ^ 0xC) % (LAST_NAME + 1),
     }
 }
@@ -37,7 +37,7 @@ pub fn c_of_load(profile: Profile, seed: u64) -> u64 {
 /// allowed values.
 #[must_use]
 pub fn c_of_run(profile: Profile, load: u64, draw: u64) -> u64 {
-    if profile == Profile::Hammerdb {
+    if matches!(profile, Profile::Hammerdb(_)) {
         return load;
     }
     let allowed: Vec<u64> = (0..=LAST_NAME)
@@ -65,9 +65,9 @@ mod tests {
                 );
                 assert!(delta != 96 && delta != 112);
             }
-            assert_eq!(c_of_run(Profile::Hammerdb, load, 5), load);
+            assert_eq!(c_of_run(Profile::HAMMERDB, load, 5), load);
         }
-        assert_eq!(c_of_load(Profile::Hammerdb, 77), 123);
+        assert_eq!(c_of_load(Profile::HAMMERDB, 77), 123);
         assert!((0..1_000).all(|seed| c_of_load(Profile::Spec, seed) <= LAST_NAME));
     }
 

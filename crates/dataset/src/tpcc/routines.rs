@@ -1,10 +1,10 @@
 //! The five transactions as functions and as procedures, in PL/pgSQL.
 //!
-//! Both kinds of a transaction share a body. A function rolls back a New-Order with an unused item
-//! by raising an error with an SQLSTATE of its own, because it runs within the statement's
+//! Both kinds of a transaction share a body. If a New-Order with an unused item is to be rolled back,
+//! a function raises an error with an SQLSTATE of its own, because it runs within the statement's
 //! transaction; a procedure executes ROLLBACK.
 
-use super::Profile;
+use super::{Profile, RoutineKind};
 
 /// SQLSTATE of a New-Order that names an unused item.
 pub const UNUSED_ITEM_SQLSTATE: &str = "TC001";
@@ -191,14 +191,15 @@ fn create_function(transaction: Transaction, profile: Profile) -> String {
     let undo = format!(
         "raise exception 'item number is not valid' using errcode = '{UNUSED_ITEM_SQLSTATE}';"
     );
-    let body = body(transaction, profile, &undo);
+    let body = body(transaction, profile, RoutineKind::Function, &undo);
     let parameters = parameters(transaction, "out");
     let name = transaction.function();
     format!("create or replace function {name}({parameters}) language plpgsql as $${body}$$")
 }
 
 fn create_procedure(transaction: Transaction, profile: Profile) -> String {
-    let body = body(transaction, profile, "rollback; r_o_id := null; return;");
+    let undo = "rollback; r_o_id := null; return;";
+    let body = body(transaction, profile, RoutineKind::Procedure, undo);
     let parameters = parameters(transaction, "inout");
     let name = transaction.procedure();
     format!(
@@ -217,7 +218,7 @@ fn parameters(transaction: Transaction, out: &str) -> String {
 }
 
 /// The body for a profile: HammerDB does not update some counters that the standard requires.
-fn body(transaction: Transaction, profile: Profile, undo: &str) -> String {
+fn body(transaction: Transaction, profile: Profile, kind: RoutineKind, undo: &str) -> String {
     let counts = [
         (
             "/* stock counts */",
@@ -230,10 +231,14 @@ fn body(transaction: Transaction, profile: Profile, undo: &str) -> String {
             ", c_delivery_cnt = c_delivery_cnt + 1",
         ),
     ];
-    let mut body = transaction.body().replace("/* unused item */", undo);
+    let unused = match profile.commits_unused_item(kind) {
+        true => "null;",
+        false => undo,
+    };
+    let mut body = transaction.body().replace("/* unused item */", unused);
     for (place, counted) in counts {
         let text = match profile {
-            Profile::Hammerdb => "",
+            Profile::Hammerdb(_) => "",
             Profile::Spec => counted,
         };
         body = body.replace(place, text);

@@ -22,10 +22,11 @@ const fn row(long: &'static str, help: &'static str) -> Row<TpccOptions> {
 pub(super) const ROWS: &[Row<TpccOptions>] = &[
     row(
         "tpcc-profile",
-        "follow HammerDB's rules or the standard's\n\
-         (default: hammerdb)",
+        "follow the rules of HammerDB's newest release, of a\n\
+         release (hammerdb-6.0, hammerdb-6.1, hammerdb-6.1.1)\n\
+         or of the standard (default: hammerdb)",
     )
-    .takes("hammerdb|spec")
+    .takes("PROFILE")
     .set(|given, value| {
         given.profile = Some(profile(value.text)?);
         Ok(())
@@ -125,6 +126,12 @@ impl TpccLoad {
         self.pauses.unwrap_or(self.profile == Profile::Spec)
     }
 
+    /// Whether the server commits an order with an unused item.
+    #[must_use]
+    pub fn commits_unused_item(&self) -> bool {
+        self.variant.commits_unused_item(self.profile)
+    }
+
     /// Refuses pauses if starts come from a schedule, or if phases determine how many clients are
     /// in use.
     pub(super) fn agree(&self, arrivals: Arrivals, has_phases: bool) -> Result<(), Failure> {
@@ -147,7 +154,7 @@ impl TpccLoad {
                 name: kind.name().to_owned(),
                 commands: commands(kind, self.variant, self.profile),
             },
-            weight: kind.weight(self.profile),
+            weight: kind.weight(self.profile, self.variant),
         };
         Kind::ALL.map(script).into()
     }
@@ -212,7 +219,7 @@ impl TpccOptions {
     pub fn load(&self) -> TpccLoad {
         TpccLoad {
             warehouses: self.warehouses,
-            profile: self.profile.unwrap_or(Profile::Hammerdb),
+            profile: self.profile.unwrap_or(Profile::HAMMERDB),
             variant: self.variant.unwrap_or(Variant::Functions),
             is_bound: !self.all_warehouses,
             pauses: self.pauses,
@@ -232,7 +239,7 @@ impl TpccOptions {
         }
         Ok(Tpcc {
             warehouses,
-            profile: self.profile.unwrap_or(Profile::Hammerdb),
+            profile: self.profile.unwrap_or(Profile::HAMMERDB),
             order_line_partitions: self.order_line_partitions,
             seed,
         })
@@ -257,8 +264,11 @@ impl TpccOptions {
 
 fn profile(name: &str) -> Result<Profile, Failure> {
     Profile::from_name(name).ok_or_else(|| {
-        Failure::new(format!("unrecognized TPC-C profile \"{name}\""))
-            .hint("Valid profiles are \"hammerdb\" and \"spec\".")
+        let names = Profile::ALL.map(Profile::name).join(", ");
+        Failure::new(format!("unrecognized TPC-C profile \"{name}\"")).hint(format!(
+            "Valid profiles are {}, {names}.",
+            Profile::NEWEST_HAMMERDB
+        ))
     })
 }
 

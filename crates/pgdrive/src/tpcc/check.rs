@@ -19,6 +19,7 @@ use crate::lease::Lease;
 use crate::messages::{Failure, Messages};
 use crate::options::{EventSink, TpccCheck};
 use crate::outputs::Outputs;
+use crate::tpcc::tpcc_load::profile_of;
 
 /// Checks a database; reports every failure before it returns.
 pub fn run(options: &TpccCheck, messages: &Messages) -> Exit {
@@ -154,9 +155,7 @@ fn tell(
 fn expected(session: &mut Session, options: &TpccCheck) -> Result<(u64, Profile), Failure> {
     let (warehouses, profile) = match Stamp::read(session).map_err(|error| failure(&error))? {
         Reading::Stamped(stamp) if stamp.dataset == "tpcc" => {
-            let profile = stamp.options.get("tpcc-profile");
-            let profile = profile.and_then(|name| Profile::from_name(name.as_str()?));
-            (Some(stamp.scale), profile)
+            (Some(stamp.scale), profile_of(&stamp))
         }
         _ => (None, None),
     };
@@ -168,7 +167,7 @@ fn expected(session: &mut Session, options: &TpccCheck) -> Result<(u64, Profile)
         .hint("Give --warehouses=NUM and, for the standard's, --tpcc-profile=spec."));
     };
     // HammerDB updates fewer counters, so its rules hold for both profiles
-    let profile = options.profile.or(profile).unwrap_or(Profile::Hammerdb);
+    let profile = options.profile.or(profile).unwrap_or(Profile::HAMMERDB);
     Ok((warehouses, profile))
 }
 

@@ -88,7 +88,7 @@ pub struct Payment {
 /// The inputs of one transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inputs {
-    /// A New-Order; [`UNUSED_ITEM`] is its last item when it is to be rolled back.
+    /// A New-Order; its last item may be [`UNUSED_ITEM`].
     NewOrder(NewOrder),
     Payment(Payment),
     /// An Order-Status.
@@ -122,7 +122,7 @@ impl User {
         let number = number as u64;
         let (home, district) = match rules.profile {
             Profile::Spec => (number / DISTRICTS % warehouses + 1, number % DISTRICTS + 1),
-            Profile::Hammerdb => (rng.range_u64(1, warehouses), rng.range_u64(1, DISTRICTS)),
+            Profile::Hammerdb(_) => (rng.range_u64(1, warehouses), rng.range_u64(1, DISTRICTS)),
         };
         Self {
             rules,
@@ -130,6 +130,11 @@ impl User {
             home: home as u32,
             district: district as u32,
         }
+    }
+
+    /// Whether the next order has an unused item: one of a hundred (clause 2.4.1.4).
+    pub fn has_unused_item(&mut self) -> bool {
+        self.number(1, 100) == 1
     }
 
     /// The input of an order; `unused` makes its last item one that does not exist.
@@ -174,7 +179,7 @@ impl User {
             false => (warehouse, district),
         };
         let cents = match self.rules.profile {
-            Profile::Hammerdb => 100 * self.number(1, 5_000),
+            Profile::Hammerdb(_) => 100 * self.number(1, 5_000),
             Profile::Spec => self.number(100, 500_000),
         };
         Payment {
@@ -229,14 +234,14 @@ impl User {
 
     fn customer(&mut self) -> u32 {
         match self.rules.profile {
-            Profile::Hammerdb => self.number(1, CUSTOMERS),
+            Profile::Hammerdb(_) => self.number(1, CUSTOMERS),
             Profile::Spec => self.uneven(nurand::CUSTOMER, self.rules.c.customer, CUSTOMERS),
         }
     }
 
     fn item(&mut self) -> u32 {
         match self.rules.profile {
-            Profile::Hammerdb => self.number(1, ITEMS),
+            Profile::Hammerdb(_) => self.number(1, ITEMS),
             Profile::Spec => self.uneven(nurand::ITEM, self.rules.c.item, ITEMS),
         }
     }
@@ -339,7 +344,7 @@ mod tests {
             let named = share(&|payment| matches!(payment.who, Who::LastName(_)));
             assert!((named - 0.6).abs() < 0.018, "{named}");
             let whole = share(&|payment| payment.cents % 100 == 0);
-            assert_eq!(whole == 1.0, profile == Profile::Hammerdb);
+            assert_eq!(whole == 1.0, matches!(profile, Profile::Hammerdb(_)));
             assert!(
                 all.iter()
                     .all(|payment| (100..=500_000).contains(&payment.cents))
@@ -349,12 +354,12 @@ mod tests {
 
     #[test]
     fn one_warehouse_is_its_own_neighbour() {
-        let mut user = User::new(rules(1, Profile::Hammerdb), 9, 7);
+        let mut user = User::new(rules(1, Profile::HAMMERDB), 9, 7);
         assert!((0..1_000).all(|_| user.payment().customer_warehouse == 1));
         let mut free = User::new(
             Rules {
                 is_bound: false,
-                ..rules(5, Profile::Hammerdb)
+                ..rules(5, Profile::HAMMERDB)
             },
             9,
             7,
@@ -374,7 +379,7 @@ mod tests {
             f64::from(counts[..300].iter().sum::<u32>()) / 60_000.0
         };
         assert!(top_share(Profile::Spec) > 0.3);
-        assert!(top_share(Profile::Hammerdb) < 0.16);
+        assert!(top_share(Profile::HAMMERDB) < 0.16);
     }
 
     #[test]

@@ -133,9 +133,24 @@ mod tests {
 
     #[test]
     fn weights_are_the_profiles() {
-        let weights = |profile: Profile| Kind::ALL.map(|kind| kind.weight(profile));
-        assert_eq!(weights(Profile::Hammerdb).iter().sum::<u32>(), 2_300);
-        assert_eq!(weights(Profile::Spec).iter().sum::<u32>(), 10_000);
+        for profile in Profile::ALL {
+            for variant in Variant::ALL {
+                let sum: u32 = Kind::ALL
+                    .map(|kind| kind.weight(profile, variant))
+                    .iter()
+                    .sum();
+                assert_eq!(
+                    sum,
+                    if profile == Profile::Spec {
+                        10_000
+                    } else {
+                        2_300
+                    }
+                );
+                let rolled_back = Kind::RolledBack.weight(profile, variant);
+                assert_eq!(rolled_back == 0, variant.commits_unused_item(profile));
+            }
+        }
     }
 
     #[test]

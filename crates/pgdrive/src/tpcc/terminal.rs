@@ -68,6 +68,7 @@ impl Drivers for Terminals {
             execution,
             prepared: Arc::clone(&self.prepared),
             deferred: self.deferred.clone(),
+            commits_unused: self.variant.commits_unused_item(self.rules.profile),
             kind: None,
             inputs: Inputs::Delivery {
                 warehouse: 1,
@@ -82,6 +83,8 @@ struct Terminal {
     execution: Execution,
     prepared: Arc<Vec<Prepared>>,
     deferred: Option<Sender<Delivery>>,
+    /// Whether the server commits an order with an unused item.
+    commits_unused: bool,
     /// The current transaction; None while statements are prepared.
     kind: Option<Kind>,
     /// Inputs of the current transaction; a retry has the same.
@@ -156,7 +159,7 @@ impl Terminal {
             }
             Execution::Routine(_) => {
                 // the answer shows whether the order was rolled back
-                if kind == Kind::RolledBack {
+                if kind == Kind::RolledBack && !self.commits_unused {
                     out.keep_rows();
                 }
                 let template = &self.prepared[kind.transaction() as usize].template;
@@ -168,7 +171,10 @@ impl Terminal {
     fn key_in(&mut self, kind: Kind) -> Inputs {
         let user = &mut self.user;
         match kind {
-            Kind::NewOrder => Inputs::NewOrder(user.new_order(false)),
+            Kind::NewOrder => {
+                let unused = self.commits_unused && user.has_unused_item();
+                Inputs::NewOrder(user.new_order(unused))
+            }
             Kind::RolledBack => Inputs::NewOrder(user.new_order(true)),
             Kind::Payment => Inputs::Payment(user.payment()),
             Kind::OrderStatus => user.order_status(),
@@ -192,7 +198,9 @@ impl Terminal {
                 Request::Done
             }
             (_, Some(_)) => Request::Refused(Refused::default()),
-            (Execution::Routine(variant), None) if kind == Kind::RolledBack => {
+            (Execution::Routine(variant), None)
+                if kind == Kind::RolledBack && !self.commits_unused =>
+            {
                 match (variant, answer.value(0, 0)) {
                     (Variant::Procedures, None) => Request::Done,
                     _ => Request::Abort(NOT_ROLLED_BACK.into()),

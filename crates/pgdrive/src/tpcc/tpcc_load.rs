@@ -64,7 +64,7 @@ impl Ready {
             .map_err(|error| Failure::new(format!("could not prepare statements: {error}")))?;
         let deferred = match rules.profile {
             Profile::Spec => Some(Deferred::start(params, clients, clock)?),
-            Profile::Hammerdb => None,
+            Profile::Hammerdb(_) => None,
         };
         let terminals = Terminals {
             rules,
@@ -191,6 +191,12 @@ fn read_stamp(session: &mut Session) -> Result<Option<Stamp>, Failure> {
     })
 }
 
+/// The profile that a database was loaded for, by its stamp; None if the stamp has an unknown one.
+pub fn profile_of(stamp: &Stamp) -> Option<Profile> {
+    let name = stamp.options.get("tpcc-profile")?;
+    Profile::from_stamp(name.as_str()?)
+}
+
 fn agree(stamp: &Stamp, profile: Profile) -> Result<(), Failure> {
     if stamp.version != VERSION {
         let message = format!(
@@ -199,14 +205,11 @@ fn agree(stamp: &Stamp, profile: Profile) -> Result<(), Failure> {
         );
         return Err(Failure::new(message).hint(LOAD_IT));
     }
-    let loaded = stamp
-        .options
-        .get("tpcc-profile")
-        .and_then(|name| name.as_str());
-    if loaded != Some(profile.name()) {
+    let loaded = profile_of(stamp);
+    if loaded != Some(profile) {
         let message = format!(
             "the database was loaded for profile {}, not {}",
-            loaded.unwrap_or("unknown"),
+            loaded.map_or("unknown", Profile::name),
             profile.name()
         );
         return Err(Failure::new(message).hint(LOAD_IT));

@@ -3,12 +3,14 @@
 use pgdyno_dataset::tpcc::Profile;
 use pgdyno_dataset::tpcc::routines::Transaction;
 
+use super::Variant;
+
 /// The engine's scripts. New-Orders that are to be rolled back have a script of their own, so that
 /// they are drawn, timed and counted separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     NewOrder,
-    /// A New-Order with an unused item.
+    /// A New-Order that is rolled back because of an unused item.
     RolledBack,
     Payment,
     OrderStatus,
@@ -47,14 +49,19 @@ impl Kind {
         }
     }
 
-    /// The weight, in sums of 2,300 or 10,000: one of a hundred New-Orders is rolled back.
+    /// The weight, in sums of 2,300 or 10,000: one of a hundred New-Orders has an unused item. If
+    /// the server commits it, it is an ordinary New-Order.
     #[must_use]
-    pub fn weight(self, profile: Profile) -> u32 {
+    pub fn weight(self, profile: Profile, variant: Variant) -> u32 {
+        let rolled_back = match variant.commits_unused_item(profile) {
+            true => 0,
+            false => 10,
+        };
         match (profile, self) {
-            (Profile::Hammerdb, Self::NewOrder) => 990,
-            (Profile::Hammerdb, Self::RolledBack) => 10,
-            (Profile::Hammerdb, Self::Payment) => 1_000,
-            (Profile::Hammerdb, _) => 100,
+            (Profile::Hammerdb(_), Self::NewOrder) => 1_000 - rolled_back,
+            (Profile::Hammerdb(_), Self::RolledBack) => rolled_back,
+            (Profile::Hammerdb(_), Self::Payment) => 1_000,
+            (Profile::Hammerdb(_), _) => 100,
             (Profile::Spec, Self::NewOrder) => 4_455,
             (Profile::Spec, Self::RolledBack) => 45,
             (Profile::Spec, Self::Payment) => 4_300,

@@ -208,9 +208,7 @@ class ComparedRuns:
         if self.second is None:
             return []
         names = f"{self.first.manifest.run} and {self.second.manifest.run}"
-        differences = [
-            _finding("pair", _difference(each), _remedy(topic_of(each.field))) for each in self._pairing.refused
-        ]
+        differences = [_finding("pair", _difference(each), _remedy(each.field)) for each in self._pairing.refused]
         return [Reason(names, each, Grounds.PAIR) for each in [*differences, *self._pairing.invalid]]
 
     def _floor_reasons(self) -> list[Reason]:
@@ -235,7 +233,13 @@ def _place(run: RunData) -> Path:
     return run.folder.path.resolve()
 
 
-def _remedy(topic: str) -> str:
+def _remedy(field: str) -> str:
+    if field in ("workload.profile", "unused_item"):
+        return (
+            'run one of them again with the profile and the variant that does the work of the other: "hammerdb-6.0", '
+            '"hammerdb-6.1" or "hammerdb-6.1.1" (docs/design/tprocc.md)'
+        )
+    topic = topic_of(field)
     named = [f"--by {topic}"] if topic in FACTORS or topic.startswith("variables.") else []
     return ", or, to compare exactly this, pass ".join(["compare runs of the same plan", *named])
 

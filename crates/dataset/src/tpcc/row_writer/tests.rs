@@ -54,7 +54,7 @@ fn rows_do_not_depend_on_the_cut() {
 
 #[test]
 fn orders_are_a_permutation_and_know_their_lines() {
-    let tpcc = tpcc(2, Profile::Hammerdb);
+    let tpcc = tpcc(2, Profile::HAMMERDB);
     let orders = text(&tpcc, TableName::Orders, 33_000..36_000, 100);
     let lines = text(&tpcc, TableName::OrderLine, 33_000..36_000, 100);
     let mut counts: HashMap<u64, u64> = HashMap::new();
@@ -88,7 +88,7 @@ fn orders_are_a_permutation_and_know_their_lines() {
 
 #[test]
 fn customers_are_those_of_the_profile() {
-    for (profile, share) in [(Profile::Hammerdb, 0.5), (Profile::Spec, 0.1)] {
+    for (profile, share) in [(Profile::HAMMERDB, 0.5), (Profile::Spec, 0.1)] {
         let text = text(&tpcc(1, profile), TableName::Customer, 0..30_000, 1_000);
         let mut bad = 0;
         for (place, line) in text.lines().enumerate() {

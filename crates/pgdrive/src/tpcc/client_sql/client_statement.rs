@@ -271,6 +271,6 @@ mod tests {
             }
         }
         assert_eq!(Statement::NewOrderStock.parameters(Profile::Spec), 5);
-        assert_eq!(Statement::NewOrderStock.parameters(Profile::Hammerdb), 4);
+        assert_eq!(Statement::NewOrderStock.parameters(Profile::HAMMERDB), 4);
     }
 }
