@@ -7,7 +7,8 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,14 @@ fsync = off
 max_connections = 60
 shared_buffers = 16MB
 """
+LOGS_STATEMENTS = """
+logging_collector = on
+log_destination = 'csvlog'
+log_min_duration_statement = 0
+log_filename = 'postgresql-%Y-%m-%d_%H%M%S.log'
+log_rotation_size = 0
+"""
+"""What `pgdyno capture` needs."""
 UNHURRIED = """
 CREATE OR REPLACE FUNCTION unhurried() RETURNS trigger LANGUAGE plpgsql
 AS 'BEGIN PERFORM pg_sleep(0.01); RETURN NEW; END';
@@ -180,3 +189,23 @@ class OwnServer:
         except psycopg.OperationalError:
             return False
         return True
+
+
+@contextmanager
+def running_server(installation: Installation, configuration: str, *databases: str) -> Iterator[OwnServer]:
+    """Runs a server with these lines of configuration and these databases."""
+    # pytest's own folders are closed to the user that runs servers
+    folder = Path(tempfile.mkdtemp(prefix="pgdyno-test-", dir="/tmp"))
+    folder.chmod(0o755)
+    server = OwnServer.make(installation, folder / "server")
+    server.configure(configuration)
+    server.start()
+    try:
+        with server.connect() as connection:
+            for database in databases:
+                connection.execute(f"CREATE DATABASE {database}".encode())
+        yield server
+    finally:
+        if server.is_running():
+            server.stop("immediate")
+        shutil.rmtree(folder)

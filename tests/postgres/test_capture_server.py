@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import subprocess
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -29,44 +27,18 @@ from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.embedded.kind import find_embedded
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.forked import PGDYNO
-from tests.postgres.own_servers import OwnServer
+from tests.postgres.own_servers import LOGS_STATEMENTS, OwnServer, running_server
 from tests.postgres.runs import environment, pgdyno
 from tests.waiting import PATIENCE_S, wait_until
 
-LOGGING = """
-logging_collector = on
-log_destination = 'csvlog'
-log_min_duration_statement = 0
-log_filename = 'postgresql-%Y-%m-%d_%H%M%S.log'
-log_rotation_size = 0
-"""
 BIG = 1 << 40
 
 
 @pytest.fixture(scope="module")
 def logging_server(installed: Installation) -> Iterator[OwnServer]:
     """A server that logs what a capture needs; tests restore what they change."""
-    with running(installed, LOGGING) as server:
+    with running_server(installed, LOGS_STATEMENTS, "shop") as server:
         yield server
-
-
-@contextmanager
-def running(installation: Installation, configuration: str) -> Iterator[OwnServer]:
-    """Runs a server with a database `shop`."""
-    # pytest's own folders are closed to the user that runs servers
-    folder = Path(tempfile.mkdtemp(prefix="pgdyno-test-", dir="/tmp"))
-    folder.chmod(0o755)
-    server = OwnServer.make(installation, folder / "server")
-    server.configure(configuration)
-    server.start()
-    try:
-        with server.connect() as connection:
-            connection.execute("CREATE DATABASE shop")
-        yield server
-    finally:
-        if server.is_running():
-            server.stop("immediate")
-        shutil.rmtree(folder)
 
 
 def dsn(server: OwnServer, user: str = "postgres") -> str:
@@ -171,7 +143,7 @@ def test_the_remedy_of_a_setting_makes_the_capture_possible_and_is_undone(
 
 
 def test_without_a_collector_the_remedy_restarts_the_server(installed: Installation) -> None:
-    with running(installed, "") as server:
+    with running_server(installed, "", "shop") as server:
         before = settings(server)
         error = refused(server)
         for each in ("logging_collector = off", "log_min_duration_statement = -1", "log_destination = stderr"):
@@ -343,7 +315,7 @@ def test_the_limit_ends_a_capture(logging_server: OwnServer, tmp_path: Path) -> 
 
 
 def test_a_server_that_is_killed_and_comes_back_loses_nothing(installed: Installation, tmp_path: Path) -> None:
-    with running(installed, LOGGING) as server, copying(server, tmp_path) as copied:
+    with running_server(installed, LOGS_STATEMENTS, "shop") as server, copying(server, tmp_path) as copied:
         samples = WaitSamples(reached(server))
         recording = Recording(copied, samples, 3600)
         recording.start()
@@ -365,7 +337,7 @@ def test_a_server_that_is_killed_and_comes_back_loses_nothing(installed: Install
 
 
 def test_a_server_that_stays_away_leaves_what_was_read(installed: Installation, tmp_path: Path) -> None:
-    with running(installed, LOGGING) as server, copying(server, tmp_path) as copied:
+    with running_server(installed, LOGS_STATEMENTS, "shop") as server, copying(server, tmp_path) as copied:
         recording = Recording(copied, None, 3600)
         recording.start()
         with application(server) as connection:
@@ -416,7 +388,7 @@ def test_a_role_that_sees_no_other_sessions_samples_none(logging_server: OwnServ
 @pytest.fixture(scope="module", params=["13", "18"])
 def counting_server(request: pytest.FixtureRequest, home: Home) -> Iterator[OwnServer]:
     installation = find_embedded(EmbeddedTarget(kind="embedded", version=request.param), home, SilentProgress())
-    with running(installation, "") as server:
+    with running_server(installation, "", "shop") as server:
         yield server
 
 
