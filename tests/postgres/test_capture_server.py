@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -26,10 +24,9 @@ from pgdyno.targets import Home, SilentProgress
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.embedded.kind import find_embedded
 from pgdyno.targets.embedded.schema import EmbeddedTarget
-from tests.forked import PGDYNO
 from tests.postgres.own_servers import LOGS_STATEMENTS, OwnServer, running_server
-from tests.postgres.runs import environment, pgdyno
-from tests.waiting import PATIENCE_S, wait_until
+from tests.postgres.runs import pgdyno
+from tests.waiting import wait_until
 
 BIG = 1 << 40
 
@@ -385,7 +382,7 @@ def test_a_role_that_sees_no_other_sessions_samples_none(logging_server: OwnServ
 # ---- statistics ----
 
 
-@pytest.fixture(scope="module", params=["13", "18"])
+@pytest.fixture(scope="module", params=["13", "14", "15", "16", "17", "18"])
 def counting_server(request: pytest.FixtureRequest, home: Home) -> Iterator[OwnServer]:
     installation = find_embedded(EmbeddedTarget(kind="embedded", version=request.param), home, SilentProgress())
     with running_server(installation, "", "shop") as server:
@@ -429,13 +426,18 @@ def test_statistics_are_what_ran_and_each_remedy_works(counting_server: OwnServe
             connection.execute(f"SELECT count(*) FROM item WHERE id = {number}".encode())
         connection.execute("SELECT id FROM item")
         connection.execute("SET application_name = 'a secret'")
+        if server.installation.major >= 14:
+            # a statement within a function is a part of the one that called it; before 14, nothing tells them apart
+            connection.execute("SET pg_stat_statements.track = 'all'")
+            connection.execute("DO $$ BEGIN PERFORM count(*) FROM item WHERE name = 'nested'; END $$")
         samples.sample()
     # another database does not count
     server.value("SELECT count(*) FROM pg_class WHERE relname = 'elsewhere'")
     statistics.step(last=True)
     found = counted_by(statistics)
-    # PostgreSQL 18 replaces this constant, too
-    assert found.pop("SET application_name = $1", (1, 0)) == (1, 0)
+    # PostgreSQL 18 replaces these constants, too
+    for name in ("application_name", "pg_stat_statements.track"):
+        assert found.pop(f"SET {name} = $1", (1, 0)) == (1, 0)
     assert found == {
         "INSERT INTO item VALUES ($1, $2)": (7, 7),
         "SELECT count(*) FROM item WHERE id = $1": (5, 5),
@@ -443,7 +445,11 @@ def test_statistics_are_what_ran_and_each_remedy_works(counting_server: OwnServe
     }
     classes, left_out = statistics.classes()
     assert all(each.total_us is not None and each.total_us > 0 for each in classes)
-    assert {each.reason: each.count for each in left_out} in ({"text-with-constants": 1}, {})
+    assert {each.reason: each.count for each in left_out} in (
+        {"text-with-constants": 3},
+        {"text-with-constants": 1},
+        {},
+    )
     assert "secret" not in str(classes)
     samples.close()
 
@@ -464,35 +470,6 @@ def test_statistics_are_what_ran_and_each_remedy_works(counting_server: OwnServe
 
 
 # ---- the command ----
-
-
-def test_an_interrupted_capture_keeps_what_it_has(logging_server: OwnServer, home: Home, tmp_path: Path) -> None:
-    said = tmp_path / "stderr"
-    with said.open("w") as stderr:
-        process = subprocess.Popen(
-            [PGDYNO, "capture", dsn(logging_server), "--for", "1h", "--into", "shop"],
-            cwd=tmp_path, env=environment(home), stdout=subprocess.PIPE, stderr=stderr, text=True,
-        )  # fmt: skip
-    try:
-        wait_until(lambda: "recording" in said.read_text() or process.poll() is not None)
-        with application(logging_server) as connection:
-            for number in range(10):
-                connection.execute(f"SELECT {number}".encode())
-        copies = tmp_path / "shop" / ".log"
-        wait_until(lambda: any(b"SELECT 9" in path.read_bytes() for path in copies.glob("*")))
-        process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=PATIENCE_S)
-    finally:
-        process.kill()
-        process.communicate()
-    err = said.read_text()
-    assert process.returncode == ExitCode.INTERRUPTED, err
-    assert "interrupted: keeping what was recorded" in err
-    assert "the server logs every statement (log_min_duration_statement = 0) as csvlog" in err
-    assert "shop/ has 10 statements of 1 session" in out, out + err
-    assert "the capture was interrupted" in out
-    names = {path.name for path in (tmp_path / "shop").iterdir()}
-    assert names == {"capture.json", "capture.parquet", "plan.toml", "README.md"}
 
 
 def test_what_a_capture_of_statistics_prints(counting_server: OwnServer, home: Home, tmp_path: Path) -> None:

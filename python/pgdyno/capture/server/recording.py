@@ -15,7 +15,7 @@ from pgdyno.records.capture import Ended
 EVERY_S = 1.0
 LINES = 60
 """Lines of progress in a whole recording, but at most one a second and at least one a minute."""
-_JOIN_S = 0.1
+_LOOK_S = 0.1
 
 
 class Recorded(Protocol):
@@ -48,22 +48,22 @@ class Recording:
         """Why the server was away at the last step; None if it was not."""
         self._recorded, self._samples, self._span_s = recorded, samples, span_s
         self._stop = threading.Event()
+        # Thread.is_alive() may be false for a running thread after a signal has interrupted join() (Python 3.11)
+        self._finished = threading.Event()
         self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="capture", daemon=True)
 
     def start(self) -> None:
         """Begins. Raises TargetError, UsageError."""
         self._recorded.begin()
         self._began_s = time.monotonic()
-        self._thread.start()
+        threading.Thread(target=self._run, name="capture", daemon=True).start()
 
     def wait(self, say: Callable[[str], None]) -> None:
         """Waits for the end, and calls `say` with lines of progress. Raises what the recording raised."""
         every_s = min(60.0, max(1.0, self._span_s / LINES))
         next_s = time.monotonic() + every_s
-        while self._thread.is_alive():
-            self._thread.join(_JOIN_S)
-            if self._thread.is_alive() and time.monotonic() >= next_s:
+        while not self._finished.wait(_LOOK_S):
+            if time.monotonic() >= next_s:
                 next_s += every_s
                 say(self._progress())
         if self._error is not None:
@@ -90,6 +90,8 @@ class Recording:
             self._record()
         except BaseException as error:
             self._error = error
+        finally:
+            self._finished.set()
 
     def _record(self) -> None:
         end_s = self._began_s + self._span_s
