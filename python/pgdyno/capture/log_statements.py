@@ -12,15 +12,6 @@ from pgdyno.capture.log_events import CONNECTION_STRING
 from pgdyno.capture.sql_constants import MARK, SPLIT, TOKENS, Template, judged
 from pgdyno.store.parquet import quoted
 
-EVENTS = """
-CREATE TABLE event_log (
-    place BIGINT, logged_us BIGINT, key VARCHAR, pid BIGINT, started BIGINT, process_number BIGINT, database VARCHAR,
-    kind VARCHAR, us BIGINT, name VARCHAR, template UBIGINT, sql VARCHAR, parameters VARCHAR[], sqlstate VARCHAR,
-    lock_us BIGINT, rows BIGINT, reason VARCHAR
-)
-"""
-"""All events of all files; `place` is their order, and says file and line."""
-
 _STATEMENTS = f"""
 CREATE OR REPLACE TEMP TABLE statement AS
 SELECT *, regexp_replace(sql, {quoted(SPLIT)}, {quoted(chr(92) + "1" + MARK)}, 'g') AS form, hash(form) AS template
@@ -77,11 +68,13 @@ _JOINED = f"""
                                    lambda pair: concat(pair[1], pair[2])), '')
 """
 _STORE = f"""
-INSERT INTO event_log
-SELECT ({{file}}::BIGINT << {FILE_BITS}) + line, logged_us, key, pid, started, process_number, database, kind, us, name,
-       CASE WHEN form IS NOT NULL THEN template END, {{sql}}, {{parameters}}, sqlstate, lock_us, rows, {{reason}}
+CREATE OR REPLACE TEMP TABLE log_event AS
+SELECT ({{file}}::BIGINT << {FILE_BITS}) + line AS place, hash(key) AS session, logged_us, key, pid, started,
+       process_number, database, kind, us, name, CASE WHEN form IS NOT NULL THEN template END AS template,
+       {{sql}} AS sql, {{parameters}} AS parameters, sqlstate, lock_us, rows, {{reason}} AS reason
 FROM statement {{joins}}
 """
+"""`place` is the order of the events of all files, and says file and line."""
 _JOINS = """
 LEFT JOIN (SELECT line, tokens FROM replaced WHERE NOT is_parameter) texts USING (line)
 LEFT JOIN (SELECT line, tokens FROM replaced WHERE is_parameter) given USING (line)
@@ -107,7 +100,7 @@ class Templates:
 def store_statements(
     cursor: duckdb.DuckDBPyConnection, number: int, templates: Templates, anonymiser: Anonymiser | None
 ) -> None:
-    """Adds the events of the table `event`, of file `number`, to `event_log`; `anonymiser` is None to keep values."""
+    """Fills `log_event` from the table `event`, which is of file `number`; `anonymiser` is None to keep values."""
     cursor.execute(_STATEMENTS)
     found = templates.learn(cursor)
     parts = {"file": number, "sql": "sql", "parameters": "parameters", "joins": ""}

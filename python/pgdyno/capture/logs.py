@@ -7,6 +7,7 @@ memory limit, and with the disk of the folder that the capture is written to.
 from __future__ import annotations
 
 import tempfile
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,9 +24,11 @@ from pgdyno.capture.left_out import Losses
 from pgdyno.capture.log_entries import load_entries
 from pgdyno.capture.log_events import load_events, server_version
 from pgdyno.capture.log_files import Block, LogFile, blocks, log_files
-from pgdyno.capture.log_statements import EVENTS, Templates, store_statements
+from pgdyno.capture.log_statements import Templates, store_statements
 from pgdyno.capture.parser import require_parser
-from pgdyno.capture.sessions import check_one_server, choose_database, find_sessions, find_statements
+from pgdyno.capture.session_statements import SessionStatements
+from pgdyno.capture.sessions import SessionEvents, check_one_server, choose_database, find_sessions
+from pgdyno.capture.statement_classes import Classes
 from pgdyno.errors import StoreError
 from pgdyno.records.capture import STATEMENTS_FILE, Capture, Values
 from pgdyno.store.safe_files import storing
@@ -68,17 +71,19 @@ def capture_logs(
     losses = Losses([each.path for each in logs])
     templates = Templates(anonymised=options.values is Values.ANONYMISED)
     with _work_folder(into) as folder, _database(folder, into) as connection:
-        version = _load(connection, Work(logs, templates, losses, folder), progress)
-        steps = find_sessions(connection, have_ids=_have_ids(logs))
-        if steps is not None:
-            losses.add_at("clock-set-back", steps[1], steps[0])
+        classes = Classes(connection, templates)
+        events = SessionEvents(connection, have_ids=_have_ids(logs))
+        statements = SessionStatements(connection, classes, folder)
+        version = _load(connection, Work(logs, templates, losses, folder, events, statements), progress)
+        if events.clock_steps:
+            losses.add_at("clock-set-back", events.clock_steps[0], len(events.clock_steps))
+        find_sessions(connection)
         check_one_server(connection, {number: str(each.path) for number, each in enumerate(logs)})
         database = choose_database(connection, options.database)
-        find_statements(connection)
         _count_others(connection, losses)
-        found = Found(database, version, options.values)
+        found = Found(events.began_us, database, version, options.values)
         partial = folder / STATEMENTS_FILE
-        capture = write_table(connection, partial, found, templates, losses)
+        capture = write_table(connection, statements.files, partial, found, classes, losses)
         partial.replace(into / STATEMENTS_FILE)
     return capture
 
@@ -98,18 +103,15 @@ class Work:
     templates: Templates
     losses: Losses
     folder: Path
+    events: SessionEvents
+    statements: SessionStatements
 
 
 def _load(connection: duckdb.DuckDBPyConnection, work: Work, progress: Callable[[Progress], None]) -> str | None:
-    """Fills `event_log`; returns the server's version if the log has it."""
-    connection.execute(EVENTS)
-    anonymiser = Anonymiser() if work.templates.anonymised else None
+    """Finds the statements of all blocks; returns the server's version if the log has it."""
     cursors = [connection.cursor() for _ in range(WORKERS)]
-    free: SimpleQueue[tuple[duckdb.DuckDBPyConnection, Path]] = SimpleQueue()
-    for number, cursor in enumerate(cursors):
-        free.put((cursor, work.folder / f"block-{number}"))
     waiting: deque[Future[_Loaded]] = deque()
-    reader = _Reader(work, anonymiser, free)
+    reader = _Reader(work, cursors)
     total = sum(each.size_bytes for each in work.logs)
     before = entries = 0
     with ThreadPoolExecutor(WORKERS, "capture") as pool:
@@ -117,13 +119,13 @@ def _load(connection: duckdb.DuckDBPyConnection, work: Work, progress: Callable[
             for number, log in enumerate(work.logs):
                 for block in blocks(log, work.losses):
                     if len(waiting) == WORKERS:
-                        reader.note(waiting.popleft().result())
+                        reader.add(waiting.popleft().result(), more=True)
                     waiting.append(pool.submit(reader.load, number, block))
                     entries += block.entries
                     progress(Progress(before + block.end_bytes, total, entries))
                 before += log.size_bytes
             while waiting:
-                reader.note(waiting.popleft().result())
+                reader.add(waiting.popleft().result(), more=bool(waiting))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for cursor in cursors:
@@ -136,44 +138,45 @@ def _load(connection: duckdb.DuckDBPyConnection, work: Work, progress: Callable[
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
-    """What a block had."""
+    """What a block had: the table `log_event` of `cursor`, and what is left out."""
 
+    cursor: duckdb.DuckDBPyConnection
     number: int
     left: list[tuple[str, int, int]]
     version: str | None
 
 
 class _Reader:
-    """Loads blocks in threads, and counts what is left out in the thread that waits for them."""
+    """Loads blocks in threads, and adds them to the capture one after the other in the thread that waits for them."""
 
-    def __init__(
-        self,
-        work: Work,
-        anonymiser: Anonymiser | None,
-        free: SimpleQueue[tuple[duckdb.DuckDBPyConnection, Path]],
-    ) -> None:
-        self._work, self._anonymiser, self._free = work, anonymiser, free
+    def __init__(self, work: Work, cursors: Sequence[duckdb.DuckDBPyConnection]) -> None:
+        self._work = work
+        self._anonymiser = Anonymiser() if work.templates.anonymised else None
+        self._free: SimpleQueue[duckdb.DuckDBPyConnection] = SimpleQueue()
+        for cursor in cursors:
+            self._free.put(cursor)
         self.version: str | None = None
 
     def load(self, number: int, block: Block) -> _Loaded:
-        """Adds the events of `block` of file `number` to `event_log`."""
-        cursor, file = self._free.get()
-        try:
-            cut = load_entries(cursor, self._work.logs[number], block, file)
-            left = load_events(cursor)
-            store_statements(cursor, number, self._work.templates, self._anonymiser)
-            if cut:
-                left.append(("cut", len(cut), min(cut)))
-            return _Loaded(number, left, server_version(cursor))
-        finally:
-            self._free.put((cursor, file))
+        """Fills the table `log_event` of a cursor with the events of `block` of file `number`."""
+        cursor = self._free.get()
+        file = self._work.folder / f"block-{threading.get_ident()}"
+        cut = load_entries(cursor, self._work.logs[number], block, file)
+        left = load_events(cursor)
+        store_statements(cursor, number, self._work.templates, self._anonymiser)
+        if cut:
+            left.append(("cut", len(cut), min(cut)))
+        return _Loaded(cursor, number, left, server_version(cursor))
 
-    def note(self, loaded: _Loaded) -> None:
-        """Counts what a block did not have."""
-        path = self._work.logs[loaded.number].path
+    def add(self, loaded: _Loaded, *, more: bool) -> None:
+        """Adds the statements of a block, and counts what it did not have; the log has `more` blocks."""
+        work, path = self._work, self._work.logs[loaded.number].path
+        work.events.add(loaded.cursor, loaded.number)
+        work.statements.add(loaded.cursor, work.events.began_us or 0, more=more)
         for reason, count, line in loaded.left:
-            self._work.losses.add(reason, path, line, count)
+            work.losses.add(reason, path, line, count)
         self.version = loaded.version or self.version
+        self._free.put(loaded.cursor)
 
 
 def _count_others(connection: duckdb.DuckDBPyConnection, losses: Losses) -> None:
@@ -184,8 +187,7 @@ def _count_others(connection: duckdb.DuckDBPyConnection, losses: Losses) -> None
     if row is not None and row[0]:
         losses.add_at("other-database", row[1], row[0])
     row = connection.execute(
-        "SELECT count(*) FILTER (kind = 'duration'), count(*) FILTER (kind = 'sent'),"
-        " min(place) FILTER (kind = 'duration') FROM stream"
+        "SELECT sum(durations)::BIGINT, sum(sent)::BIGINT, min(first_duration) FROM log_session"
     ).fetchone()
     if row is not None and row[0] and not row[1]:
         losses.add_at("no-text", row[2], row[0])
@@ -220,7 +222,7 @@ def _database(folder: Path, into: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         "preserve_insertion_order": False,
     }
     try:
-        with duckdb.connect(str(folder / "events.duckdb"), config=config) as connection:
+        with duckdb.connect(":memory:", config=config) as connection:
             yield connection
     except (duckdb.Error, OSError) as error:
         reason = str(error).strip().split("\n", 1)[0]

@@ -1,4 +1,4 @@
-"""From events to the statements of each session: which lines are of one statement, when it began, its transaction."""
+"""The sessions of a log: which events are of one session, which database it uses, when it began and ended."""
 
 from __future__ import annotations
 
@@ -11,62 +11,66 @@ from pgdyno.units import counted
 STEP_BACK_US = 5_000_000
 """A log whose times go back by more has a clock that was set; lines of several processes are out of order by less."""
 OVERLAP_US = 1_000_000
-EARLY_US = 1_000_000
-"""A statement that began earlier than this before the log is left out; others begin with it."""
 
-_EVENTS_AT_ONCE = 200_000
-"""Events whose statements are found at once: DuckDB does not spill what the lines of a statement are gathered into."""
-
-# ---- sessions ----
-
-_CLOCK = f"""
-CREATE TEMP TABLE clock_step AS
+_STEPS = f"""
 SELECT place, back FROM (
-    SELECT place, lag(logged_us) OVER (PARTITION BY place >> {FILE_BITS} ORDER BY place) - logged_us AS back
-    FROM event_log
-) WHERE back > {STEP_BACK_US}
+    SELECT place, lag(logged_us, 1, $before) OVER (ORDER BY place) - logged_us AS back FROM log_event
+) WHERE back > {STEP_BACK_US} ORDER BY place
 """
-_CORRECT = """
-UPDATE event_log
-SET logged_us = logged_us + (SELECT sum(back)::BIGINT FROM clock_step WHERE clock_step.place <= event_log.place)
-WHERE place >= (SELECT min(place) FROM clock_step)
-"""
-_COLUMNS = """
-place, logged_us, key, pid, started, process_number, database, kind, us, name, template, sql IS NOT NULL AS has_sql,
-sqlstate, lock_us, rows, reason
-"""
+_ENDS = "SELECT arg_max(logged_us, place), min(logged_us) FROM log_event"
+
 # without %c, a process number that is used again is another session: after its end, and for another database
-_STREAM = """
-CREATE TABLE stream AS SELECT {columns}, hash(key) AS session FROM event_log
+_PROCESSES = """
+CREATE TABLE process (key VARCHAR, sessions BIGINT, kind VARCHAR, database VARCHAR)
 """
-_INCARNATION = """
-sum(CASE WHEN kind = 'received' OR before = 'disconnect' OR other THEN 1 ELSE 0 END)
-    OVER (PARTITION BY key ORDER BY place ROWS UNBOUNDED PRECEDING)
-"""
-_STREAM_BY_PROCESS = f"""
-CREATE TABLE stream AS
-WITH told AS (
+_INCARNATIONS = """
+CREATE OR REPLACE TEMP TABLE incarnation AS
+WITH event AS (
+    SELECT key, place, kind, database, 0 AS sessions FROM log_event
+    UNION ALL SELECT key, -1, kind, database, sessions FROM process WHERE key IN (SELECT key FROM log_event)
+), followed AS (
     SELECT *, lag(kind) OVER turn AS before,
            coalesce(database <> lag(database IGNORE NULLS) OVER turn, false) AS other
-    FROM event_log WINDOW turn AS (PARTITION BY key ORDER BY place)
+    FROM event WINDOW turn AS (PARTITION BY key ORDER BY place)
 )
-SELECT {{columns}}, hash(key, {_INCARNATION}) AS session FROM told
+SELECT key, place, kind, database,
+       sum(sessions + CASE WHEN place >= 0 AND (kind = 'received' OR before = 'disconnect' OR other) THEN 1 ELSE 0 END)
+           OVER (PARTITION BY key ORDER BY place ROWS UNBOUNDED PRECEDING) AS number
+FROM followed
+"""
+_BY_PROCESS = (
+    _INCARNATIONS,
+    "UPDATE log_event SET session = hash(log_event.key, number) FROM incarnation"
+    " WHERE incarnation.place = log_event.place",
+    "DELETE FROM process WHERE key IN (SELECT key FROM incarnation)",
+    """INSERT INTO process SELECT key, max(number), arg_max(kind, place),
+           arg_max(database, place) FILTER (database IS NOT NULL) FROM incarnation GROUP BY key""",
+)
+_SEEN = """
+SELECT session, any_value(key) AS key, any_value(pid) AS pid, max(started) AS started,
+       max(process_number) FILTER (process_number IS NOT NULL) AS process_number,
+       arg_max(struct_pack(place, database), place) FILTER (database IS NOT NULL) AS database,
+       min(place) AS first_place, min(logged_us) AS first_at,
+       max(logged_us) FILTER (kind <> 'disconnect') AS last_at,
+       min(logged_us) FILTER (kind IN ('received', 'connect')) AS connected,
+       max(logged_us) FILTER (kind = 'disconnect') AS ended,
+       count(*) FILTER (kind IN ('done', 'sent', 'error')) AS statements,
+       count(*) FILTER (kind = 'sent') AS sent, count(*) FILTER (kind = 'duration') AS durations,
+       min(place) FILTER (kind = 'duration') AS first_duration
+FROM log_event GROUP BY session
 """
 _ID_START = """
 CASE WHEN contains(any_value(key), '.')
      THEN TRY_CAST('0x' || split_part(any_value(key), '.', 1) AS BIGINT) * 1000000 END
 """
-_SESSIONS = """
+_SESSIONS = f"""
 CREATE TABLE log_session AS
-SELECT session, any_value(key) AS key, any_value(pid) AS pid, coalesce(max(started), {id_start}) AS started,
-       max(process_number) FILTER (process_number IS NOT NULL) AS process_number,
-       arg_max(database, place) FILTER (database IS NOT NULL) AS database,
-       min(place) AS first_place,
-       min(logged_us) AS first_at, max(logged_us) FILTER (kind <> 'disconnect') AS last_at,
-       min(logged_us) FILTER (kind IN ('received', 'connect')) AS connected,
-       max(logged_us) FILTER (kind = 'disconnect') AS ended,
-       count(*) FILTER (kind IN ('done', 'sent', 'error')) AS statements
-FROM stream GROUP BY session
+SELECT session, any_value(pid) AS pid, coalesce(max(started), {_ID_START}) AS started,
+       max(process_number) AS process_number, arg_max(database, database.place).database AS database,
+       min(first_place) AS first_place, min(first_at) AS first_at, max(last_at) AS last_at,
+       min(connected) AS connected, max(ended) AS ended, sum(statements)::BIGINT AS statements,
+       sum(sent) AS sent, sum(durations) AS durations, min(first_duration) AS first_duration
+FROM seen_session GROUP BY session
 """
 _TWO_SERVERS = """
 SELECT pid, before, first_place FROM (
@@ -76,66 +80,52 @@ SELECT pid, before, first_place FROM (
 ) WHERE at_before > first_at + {overlap} ORDER BY first_place LIMIT 1
 """
 
-# ---- the lines of one statement ----
 
-# a statement that was sent lasts until its duration, its error or the next one; what was done ends what came before
-_UNITS = """
-CREATE TABLE unit_event AS
-SELECT * EXCLUDE (before), sum(CASE WHEN kind IN ('sent', 'done') AND before = 'sent' THEN 1 ELSE 0 END) OVER upto
-          + coalesce(sum(CASE WHEN kind IN ('done', 'duration', 'error') THEN 1 ELSE 0 END) OVER earlier, 0) AS unit
-FROM (
-    SELECT session, place, logged_us, kind, us, name, template, has_sql, sqlstate, lock_us, rows, reason,
-           last_value(CASE WHEN kind IN ('sent', 'done', 'duration', 'error') THEN kind END IGNORE NULLS)
-              OVER (PARTITION BY session ORDER BY place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
-    FROM stream WHERE session IN (SELECT session FROM log_session WHERE is_chosen)
-)
-WINDOW upto AS (PARTITION BY session ORDER BY place ROWS UNBOUNDED PRECEDING),
-       earlier AS (PARTITION BY session ORDER BY place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
-"""
-_MAIN = "kind IN ('sent', 'done') OR (kind = 'error' AND has_sql)"
-_STATEMENTS = f"""
-WITH part AS (
-    SELECT * FROM unit_event WHERE hash(session, unit) % $parts = $part
-), main AS (
-    SELECT session, unit, arg_min(struct_pack(place, logged_us, kind, us, name, template, reason), place) AS main
-    FROM part WHERE {_MAIN} GROUP BY session, unit
-), parts AS (
-    SELECT session, unit, any_value(main) AS main,
-           max(sqlstate) FILTER (kind = 'error') AS sqlstate,
-           max(us) FILTER (kind = 'duration') AS duration_us,
-           max(us) FILTER (kind = 'parse' AND name = main.name) AS parse_us,
-           max(us) FILTER (kind = 'bind' AND name = main.name) AS bind_us,
-           arg_max(struct_pack(place, logged_us, name), place)
-               FILTER (kind = 'bind' AND template = main.template) AS bind,
-           coalesce(sum(lock_us) FILTER (kind = 'acquired'), max(lock_us) FILTER (kind = 'waiting')) AS lock_us,
-           CASE WHEN count(*) FILTER (kind = 'plan') = 1 THEN max(rows) END AS rows
-    FROM part JOIN main USING (session, unit) GROUP BY session, unit
-)
-SELECT session, main.place AS place, coalesce(CASE WHEN main.kind = 'error' THEN bind.place END, main.place) AS source,
-       CASE main.kind WHEN 'done' THEN main.us + coalesce(parse_us, 0) + coalesce(bind_us, 0)
-                      WHEN 'sent' THEN duration_us END AS us,
-       main.logged_us - CASE main.kind WHEN 'done' THEN main.us + coalesce(parse_us, 0) + coalesce(bind_us, 0)
-                                       WHEN 'error' THEN coalesce(main.logged_us - bind.logged_us, lock_us, 0)
-                                       ELSE 0 END AS began,
-       CASE WHEN main.kind = 'error' THEN bind.name ELSE main.name END AS name,
-       main.template AS template, main.reason AS reason, sqlstate, lock_us, rows
-FROM parts
-"""
+class SessionEvents:
+    """Assigns the events of one block after the other to sessions; the table `seen_session` has these by block."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, *, have_ids: bool) -> None:
+        """`have_ids`: the log has session IDs."""
+        self.began_us: int | None = None
+        """The first time of the log, as far as it was read."""
+        self.clock_steps: list[int] = []
+        """The places at which the clock was set back."""
+        self._have_ids = have_ids
+        self._shift_us = 0
+        self._last: tuple[int, int] | None = None
+        """Number of the file of the block before, and the last time in it."""
+        connection.execute(_PROCESSES)
+
+    def add(self, cursor: duckdb.DuckDBPyConnection, file: int) -> None:
+        """Corrects times and sets sessions in the table `log_event` of `cursor`, a block of `file`."""
+        self._correct(cursor, file)
+        if not self._have_ids:
+            for command in _BY_PROCESS:
+                cursor.execute(command)
+        cursor.execute(f"CREATE TABLE IF NOT EXISTS seen_session AS {_SEEN} LIMIT 0")
+        cursor.execute(f"INSERT INTO seen_session {_SEEN}")
+
+    def _correct(self, cursor: duckdb.DuckDBPyConnection, file: int) -> None:
+        last_us, first_us = cursor.execute(_ENDS).fetchone() or (None, None)
+        if last_us is None:
+            return
+        before = self._last[1] if self._last is not None and self._last[0] == file else None
+        self._last = (file, last_us)
+        steps = cursor.execute(_STEPS, {"before": before}).fetchall()
+        if self._shift_us:
+            cursor.execute("UPDATE log_event SET logged_us = logged_us + $1", [self._shift_us])
+        for place, back_us in steps:
+            cursor.execute("UPDATE log_event SET logged_us = logged_us + $1 WHERE place >= $2", [back_us, place])
+            self._shift_us += back_us
+            self.clock_steps.append(place)
+        if steps or self._shift_us:
+            (first_us,) = cursor.execute("SELECT min(logged_us) FROM log_event").fetchone() or (first_us,)
+        self.began_us = first_us if self.began_us is None else min(self.began_us, first_us)
 
 
-def find_sessions(connection: duckdb.DuckDBPyConnection, *, have_ids: bool) -> tuple[int, int] | None:
-    """Fills `stream` and `log_session`; returns how often the clock was set back and where first, or None.
-
-    `have_ids`: the log has session IDs.
-    """
-    connection.execute(_CLOCK)
-    steps = connection.execute("SELECT count(*), min(place) FROM clock_step").fetchone()
-    assert steps is not None
-    if steps[0]:
-        connection.execute(_CORRECT)
-    connection.execute((_STREAM if have_ids else _STREAM_BY_PROCESS).format(columns=_COLUMNS))
-    connection.execute(_SESSIONS.format(id_start=_ID_START))
-    return (steps[0], steps[1]) if steps[0] else None
+def find_sessions(connection: duckdb.DuckDBPyConnection) -> None:
+    """Fills `log_session`."""
+    connection.execute(_SESSIONS)
 
 
 def check_one_server(connection: duckdb.DuckDBPyConnection, named: dict[int, str]) -> None:
@@ -178,14 +168,3 @@ def choose_database(connection: duckdb.DuckDBPyConnection, wanted: str | None) -
     connection.execute("ALTER TABLE log_session ADD COLUMN is_chosen BOOLEAN")
     connection.execute(f"UPDATE log_session SET is_chosen = coalesce({known}, false)", [database])
     return database
-
-
-def find_statements(connection: duckdb.DuckDBPyConnection) -> None:
-    """Fills `captured` with the statements of the sessions that are chosen."""
-    connection.execute(_UNITS)
-    (events,) = connection.execute("SELECT count(*) FROM unit_event").fetchone() or (0,)
-    parts = 1 + events // _EVENTS_AT_ONCE
-    for part in range(parts):
-        command = "INSERT INTO captured" if part else "CREATE TABLE captured AS"
-        connection.execute(f"{command} {_STATEMENTS}", {"parts": parts, "part": part})
-    connection.execute("DROP TABLE unit_event")
