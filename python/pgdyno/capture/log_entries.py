@@ -6,7 +6,7 @@ from pathlib import Path
 
 import duckdb
 
-from pgdyno.capture.log_files import NEWLINE, PART, RETURN, Block, LogFile, LogFormat
+from pgdyno.capture.log_files import NEWLINE, PART, PLACE_MARK, RETURN, Block, LogFile, LogFormat
 from pgdyno.capture.log_prefix import MOST_HEADER
 from pgdyno.records.capture import UNKNOWN_SQLSTATE
 from pgdyno.store.parquet import quoted
@@ -34,8 +34,8 @@ _ZONES_H = {
 
 def load_entries(cursor: duckdb.DuckDBPyConnection, log: LogFile, block: Block, file: Path) -> list[int]:
     """Fills the table `entry` of `cursor` by way of `file`, and returns the lines that it cannot read."""
-    file.write_text(block.text, encoding="utf-8", newline="")
-    size = file.stat().st_size + 4096
+    file.write_bytes(block.data)
+    size = len(block.data) + 4096
     if log.format is LogFormat.CSV:
         columns: tuple[str, ...] = ("line", *_CSV_COLUMNS)
         dialect = "delim=',', quote='\"', escape='\"', null_padding=true, ignore_errors=true, strict_mode=false"
@@ -53,8 +53,8 @@ def load_entries(cursor: duckdb.DuckDBPyConnection, log: LogFile, block: Block, 
     if found[0] == block.entries:
         return []
     readable = {line for (line,) in cursor.execute("SELECT line FROM entry").fetchall()}
-    mark = "," if log.format is LogFormat.CSV else "\x1f"
-    wanted = (each.partition(mark)[0] for each in block.text.split("\n"))
+    mark = b"," if log.format is LogFormat.CSV else PLACE_MARK.encode()
+    wanted = (each.partition(mark)[0] for each in block.data.split(b"\n"))
     return [int(line) for line in wanted if line.isdigit() and int(line) not in readable] or [block.line]
 
 
@@ -128,8 +128,9 @@ def _unmarked(text: str) -> str:
 
 def _epoch_us(stamp: str) -> str:
     """Returns SQL that turns a logged time into µs since 1970, and other text into NULL."""
-    zone = f"CASE WHEN {stamp}[20] = '.' THEN substr({stamp}, 25) ELSE substr({stamp}, 21) END"
-    known = " ".join(f"WHEN '{name}' THEN {round(hours * 3600)}" for name, hours in _ZONES_H.items())
+    zone = f"substr({stamp}, CASE WHEN {stamp}[20] = '.' THEN 25 ELSE 21 END)"
+    # one literal: DuckDB binds a CASE of as many branches again for each block
+    known = ", ".join(f"{name}={round(hours * 3600)}" for name, hours in _ZONES_H.items())
     numeric = (
         f"coalesce(TRY_CAST(({zone})[:3] AS INTEGER), 0) * 3600"
         f" + CASE WHEN length({zone}) > 4 THEN coalesce(TRY_CAST(({zone})[1] || right({zone}, 2) AS INTEGER), 0) * 60"
@@ -137,7 +138,7 @@ def _epoch_us(stamp: str) -> str:
     )
     return f"""
         CASE WHEN {stamp}[5] = '-' THEN
-            epoch_us(TRY_CAST(CASE WHEN {stamp}[20] = '.' THEN {stamp}[:23] ELSE {stamp}[:19] END AS TIMESTAMP))
-            - (CASE {zone} {known} ELSE {numeric} END)::BIGINT * 1000000
+            epoch_us(TRY_CAST({stamp}[:CASE WHEN {stamp}[20] = '.' THEN 23 ELSE 19 END] AS TIMESTAMP))
+            - coalesce(CAST('{{{known}}}' AS MAP(VARCHAR, BIGINT))[{zone}], {numeric}) * 1000000
         ELSE round(TRY_CAST({stamp} AS DOUBLE) * 1e6)::BIGINT END
     """

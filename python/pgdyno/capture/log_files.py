@@ -20,7 +20,7 @@ from pgdyno.capture.log_prefix import LinePrefix, recognised, without_groups
 from pgdyno.errors import UsageError
 from pgdyno.store.safe_files import storing
 
-BLOCK_BYTES = 8 << 20
+BLOCK_BYTES = 16 << 20
 """Read at once."""
 LONGEST_BYTES = 16 << 20
 """An entry that is longer is left out: each may be in memory several times."""
@@ -69,9 +69,9 @@ class LogFile:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some entries of a file, each in a line of `text` after the number of its first line."""
+    """Some entries of a file, each in a line of `data` after the number of its first line."""
 
-    text: str
+    data: bytes
     entries: int
     line: int
     """The first of the block."""
@@ -158,9 +158,11 @@ def blocks(log: LogFile, losses: Losses) -> Iterator[Block]:
     """Yields the entries of `log`; what cannot be read is added to `losses`. Raises StoreError."""
     with storing("read", log.path), open_log(log.path) as (file, raw):
         for line, data, is_rest in _runs(file, re.compile(log.start.encode()), log, losses):
-            text = _decoded(data, log, line, losses)
-            entries = _entries(text, log, line, is_rest, losses)
-            yield Block("\n".join(entries), len(entries), line, raw.tell())
+            entries = _entries(_decoded(data, log, line, losses), log, line, is_rest, losses)
+            count, data = len(entries), "\n".join(entries).encode()
+            # the generator waits while a block is loaded
+            del entries
+            yield Block(data, count, line, raw.tell())
 
 
 def _runs(file: BinaryIO, start: re.Pattern[bytes], log: LogFile, losses: Losses) -> Iterator[tuple[int, bytes, bool]]:
@@ -174,6 +176,7 @@ def _runs(file: BinaryIO, start: re.Pattern[bytes], log: LogFile, losses: Losses
         if not chunk:
             break
         rest += chunk
+        del chunk
         at = _last_start(rest, start)
         if at > 0:
             yield line, rest[:at], is_rest

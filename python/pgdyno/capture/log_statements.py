@@ -113,6 +113,8 @@ def store_statements(
             "joins": _JOINS,
         }
     cursor.execute(_STORE.format(**parts, reason=reason))
+    for table in ("entry", "event", "statement", "token", "replaced"):
+        cursor.execute(f"DROP TABLE IF EXISTS {table}")
 
 
 def _replace(cursor: duckdb.DuckDBPyConnection, templates: list[tuple[int, Template]], anonymiser: Anonymiser) -> None:

@@ -162,11 +162,12 @@ class _Reader:
         cursor = self._free.get()
         file = self._work.folder / f"block-{threading.get_ident()}"
         cut = load_entries(cursor, self._work.logs[number], block, file)
+        version = server_version(cursor)
         left = load_events(cursor)
         store_statements(cursor, number, self._work.templates, self._anonymiser)
         if cut:
             left.append(("cut", len(cut), min(cut)))
-        return _Loaded(cursor, number, left, server_version(cursor))
+        return _Loaded(cursor, number, left, version)
 
     def add(self, loaded: _Loaded, *, more: bool) -> None:
         """Adds the statements of a block, and counts what it did not have; the log has `more` blocks."""

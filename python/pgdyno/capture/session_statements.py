@@ -183,4 +183,6 @@ class SessionStatements:
             f"COPY (SELECT {RUN_COLUMNS.format(block=block)} FROM judged WHERE reason IS NULL)"
             f" TO {quoted(str(file))} (FORMAT parquet, COMPRESSION snappy)"
         )
+        for table in ("log_event", "unit_event", "ended", "judged"):
+            cursor.execute(f"DROP TABLE {table}")
         self.files.append(file)

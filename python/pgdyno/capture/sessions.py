@@ -40,8 +40,8 @@ FROM followed
 """
 _BY_PROCESS = (
     _INCARNATIONS,
-    "UPDATE log_event SET session = hash(log_event.key, number) FROM incarnation"
-    " WHERE incarnation.place = log_event.place",
+    """UPDATE log_event SET session = hash(log_event.key, number) FROM incarnation
+       WHERE incarnation.place = log_event.place""",
     "DELETE FROM process WHERE key IN (SELECT key FROM incarnation)",
     """INSERT INTO process SELECT key, max(number), arg_max(kind, place),
            arg_max(database, place) FILTER (database IS NOT NULL) FROM incarnation GROUP BY key""",
