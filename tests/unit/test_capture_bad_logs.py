@@ -123,9 +123,9 @@ def test_an_entry_of_many_megabytes_is_left_out_and_the_next_ones_are_not(
 
 @formats
 def test_small_blocks_give_the_same_statements(format_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    query = "SELECT $1"
+    query, count = "SELECT $1", 40
     entries = []
-    for number in range(200):
+    for number in range(count):
         value = f"Parameters: $1 = '{number}'"
         entries += [
             done(f"SELECT '{number}\n'", ms=number),
@@ -134,8 +134,8 @@ def test_small_blocks_give_the_same_statements(format_: str, tmp_path: Path, mon
         ]
     monkeypatch.setattr(log_files, "BLOCK_BYTES", 700)
     found = captured(tmp_path, WRITERS[format_](entries))
-    assert found.texts == [each for number in range(200) for each in (f"SELECT '{number}\n'", query)]
-    assert [row["parameters"] for row in found.statements][1::2] == [[str(number)] for number in range(200)]
+    assert found.texts == [each for number in range(count) for each in (f"SELECT '{number}\n'", query)]
+    assert [row["parameters"] for row in found.statements][1::2] == [[str(number)] for number in range(count)]
 
 
 def test_lines_of_other_programs_in_a_log_of_text_are_no_part_of_statements(tmp_path: Path) -> None:

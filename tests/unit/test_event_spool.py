@@ -16,7 +16,7 @@ from pgdyno.errors import StoreError
 from pgdyno.programs import Engine
 from pgdyno.run.process import Event, among
 from pgdyno.run.run_trial import run_trial
-from pgdyno.store import RunFolder, load_run
+from pgdyno.store import RunFolder, load_run, trial_writer
 from pgdyno.store.event_spool import EventSpool
 from pgdyno.store.trial_writer import ROWS_AT_ONCE
 from tests.unit.events_sample import sample_events
@@ -92,8 +92,10 @@ def longer(count: int) -> Iterator[Event]:
     yield {**EVENTS[-1], "t_us": count * 1_000_000}
 
 
-def test_a_long_trial_needs_no_more_memory_than_a_short_one(tmp_path: Path) -> None:
+def test_a_long_trial_needs_no_more_memory_than_a_short_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both the load and the write: with the events in memory, an hour needs more than 40 MB."""
+    rows_at_once = 1000
+    monkeypatch.setattr(trial_writer, "ROWS_AT_ONCE", rows_at_once)
 
     def peak_bytes(seconds: int) -> int:
         folder = RunFolder.create(tmp_path, sample_manifest())
@@ -122,7 +124,8 @@ def test_a_long_trial_needs_no_more_memory_than_a_short_one(tmp_path: Path) -> N
         return peak
 
     # what a few batches of rows need, whatever the length
-    assert peak_bytes(7 * ROWS_AT_ONCE // 2) < 1.5 * peak_bytes(ROWS_AT_ONCE) + (4 << 20)
+    long, short = peak_bytes(7 * rows_at_once // 2), peak_bytes(rows_at_once)
+    assert long < 1.5 * short + (4 << 20)
 
 
 def test_rows_of_several_batches_are_in_order(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -45,9 +46,14 @@ def ids(catalog: Catalog) -> dict[tuple[str, ...], str]:
     return found
 
 
+@cache
+def texts_of_the_source() -> dict[tuple[str, ...], str]:
+    return ids(translations.template())
+
+
 @pytest.mark.parametrize("language", OTHERS)
 def test_every_language_has_every_text_with_its_placeholders_and_none_else(language: Language) -> None:
-    wanted, there = ids(translations.template()), ids(po(language))
+    wanted, there = texts_of_the_source(), ids(po(language))
     # else: make messages, then translate what has no text yet
     assert sorted(wanted.keys() - there.keys()) == []
     assert sorted(there.keys() - wanted.keys()) == []
@@ -115,7 +121,7 @@ OF_SCRIPTS = {
 
 def test_a_counted_noun_has_a_singular() -> None:
     counted = re.compile(r"\{count[^}]*\} (?:[a-z]+ )?[a-z]+s\b")
-    single = {key[0] for key in ids(translations.template()) if len(key) == 1}
+    single = {key[0] for key in texts_of_the_source() if len(key) == 1}
     # "n = 1 trials" is a caption, whose noun is the unit
     found = {text for text in single if counted.search(text) and not text.startswith("n = ")}
     # else: ngettext
