@@ -7,6 +7,7 @@ request and response against botocore's description of the service (`shapes`).
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 import traceback
@@ -606,6 +607,8 @@ def _means(fault: Fault, operation: str, parameters: dict[str, Any]) -> bool:
 @contextmanager
 def simulated(hosts: Hosts | None = None, region: str = REGION) -> Iterator[Simulator]:
     """Simulates an account that has only its default VPC, until the block ends."""
+    # pgdyno describes no images: loading moto's thousand for each region would take half of a test
+    os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"
     moto_api_backend.reset()
     simulator = Simulator(hosts or Hosts(), region=region)
     with serving(simulator.answer, simulator.problems.append) as endpoint:
