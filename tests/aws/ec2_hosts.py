@@ -61,6 +61,8 @@ class Ec2Hosts(Hosts):
     """Folders at the start of a session's PATH, which replace programs of the host."""
     of_generators: str = ""
     """Variables in the format of SetEnv for sessions on hosts without a server, such as a different clock."""
+    settings: dict[str, str] = field(default_factory=dict)
+    """A line of postgresql.conf by instance type."""
     known: dict[str, RealHost] = field(default_factory=dict)
 
     def booted(self, machine: Machine) -> str:
@@ -87,7 +89,7 @@ class Ec2Hosts(Hosts):
         host = RealHost(folder, address, start_sshd(folder, address, port, lines))
         self.known[machine.id] = host
         if serves:
-            self._serve(host, files)
+            self._serve(host, files, self.settings.get(machine.asked["InstanceType"], ""))
         (folder / "home" / "state").write_text("ready\n")
         return address
 
@@ -106,7 +108,7 @@ class Ec2Hosts(Hosts):
             each.stop()
         self.known.clear()
 
-    def _serve(self, host: RealHost, files: dict[str, str]) -> None:
+    def _serve(self, host: RealHost, files: dict[str, str], setting: str) -> None:
         """Does what setup.sh does with packages: runs initdb, writes the configuration, and creates the role."""
         told = dict(line.split("=", 1) for line in files["/etc/pgdyno/host.env"].splitlines())
         host.port, data, own = int(told["PORT"]), host.folder / "data", host.folder / "own"
@@ -127,7 +129,7 @@ class Ec2Hosts(Hosts):
         with (data / "postgresql.conf").open("a") as config:
             config.write(f"include = '{own / 'settings.conf'}'\nfsync = off\nport = {host.port}\n")
             config.write(f"listen_addresses = '{host.address}'\nunix_socket_directories = '{host.folder}'\n")
-            config.write(f"hba_file = '{own / 'hba.conf'}'\n")
+            config.write(f"hba_file = '{own / 'hba.conf'}'\n{setting}\n")
         # who is on the host itself need not be postgres here
         hba = (own / "hba.conf").read_text()
         (own / "hba.conf").write_text(hba.replace("local all all peer", "local all all trust"))

@@ -114,6 +114,37 @@ def test_up_status_run_and_down_on_a_host(rented: Rented) -> None:
     assert [each.name for each in (rented.home.root / "aws").iterdir()] == ["prices.json"]
 
 
+def test_the_cheapest_host_of_two_families_is_found_and_others_are_removed_at_once(rented: Rented) -> None:
+    (rented.folder / "planted.sql").write_text("SELECT pg_sleep(current_setting('load.seconds')::float8);\n")
+    types = ("m7g.large", "m7g.xlarge", "r7g.large", "r7g.xlarge")
+    # both small types are too slow
+    rented.hosts.settings = {each: f"load.seconds = {0.4 if each.endswith('.large') else 0.001}" for each in types}
+    targets = [
+        rented.target(instance=f'"{each}"').replace("target.ec2", f"target.{each.replace('.', '-')}") for each in types
+    ]
+    search = '[search]\nfind = "cheapest"\nlatency = "p50 < 150ms"\n'
+    plan = write_plan(rented.folder, *targets, repeats=3, more=search)
+    text = plan.read_text().replace('"select-only"', '"planted.sql"').replace('dataset = "pgbench"', 'dataset = "none"')
+    plan.write_text(text.replace("clients = 1", "clients = 16\nrate = 20"))
+    said = rented.pgdyno("run", str(plan), "--yes", "--no-preflight")
+    run = the_run(rented.folder)
+    (found,) = run.manifest.search
+    assert (found.kept, found.target, found.currency) == (True, "m7g-xlarge", "USD"), said
+    # a small type of each family, then the cheaper large one, which the other one need not follow
+    assert [each.target for each in run.trials()] == [*["m7g-large"] * 3, *["r7g-large"] * 3, *["m7g-xlarge"] * 3]
+    verdicts = {each.target: each.verdict for each in found.targets}
+    assert verdicts == {"m7g-large": "failed", "r7g-large": "failed", "m7g-xlarge": "kept", "r7g-xlarge": "untried"}
+    assert "The cheapest target that keeps 20 transactions a second at p50 < 150ms is m7g-xlarge" in said
+    # each is removed when it is decided, not at the end
+    notes = run.manifest.notes
+    assert [each for each in notes if "its server is removed" in each] == [
+        f"target {name} is decided: its server is removed" for name in ("m7g-large", "r7g-large")
+    ]
+    ends = {each.target: each.until for each in run.manifest.rented}
+    assert ends["m7g-large"] < ends["r7g-large"] < ends["m7g-xlarge"] == ends["r7g-xlarge"]
+    assert rented.simulator.left() == []
+
+
 def test_the_load_comes_from_a_host_of_its_own(rented: Rented) -> None:
     (rented.folder / "own.sql").write_text("SELECT abalance FROM pgbench_accounts WHERE aid = 7;\n")
     plan = write_plan(rented.folder, rented.target(), more=rented.generator())
