@@ -26,6 +26,7 @@ from pgdyno.analyse.over_time.timeline import RunSource, trial_timeline
 from pgdyno.analyse.scaling import UslFit, fit_usl, knee, usl
 from pgdyno.experiment.search.capacity_steps import Capacity, RateSpan, next_rate
 from pgdyno.store import find_run, load_run
+from tests.simulated_cheapest import at_limit, searches
 from tests.simulated_confirmation import confirmations
 from tests.simulated_endurance import endurance
 from tests.simulated_stopping import as_run, same_claims, trials_saved, wrong_claims
@@ -311,6 +312,8 @@ def main(runs: Sequence[str]) -> None:
         ("Change points", steps()),
         ("Endurance", endurance()),
         ("Confirmation", confirmations()),
+        ("The cheapest target", searches()),
+        ("A target at the limit of its promise", at_limit()),
     ):
         print(f"## {title}\n\n{table(rows)}\n", flush=True)
     if runs:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pytest
 
 from pgdyno.experiment.search.cheapest_order import Families, Verdict, next_target, open_targets
+from tests.simulated_cheapest import IDLE_MS, LIMIT_MS, outcome, search, verdict, world
 
 LETTERS = "abcdef"
 
@@ -96,3 +99,20 @@ def test_the_cheapest_of_the_middles_comes_first_and_equal_prices_are_not_tried(
     assert open_targets(families, prices, {"b2": Verdict.KEPT}) == {"a1", "b1"}
     assert next_target(families, prices, {"b2": Verdict.KEPT}) == "b1"
     assert next_target(families, prices, {"b2": Verdict.KEPT, "b1": Verdict.FAILED}) == "a1"
+
+
+def test_noise_leaves_targets_undecided_rather_than_the_answer_wrong() -> None:
+    source = np.random.default_rng(28)
+    found: Counter[str] = Counter()
+    for _ in range(100):
+        of = world(source)
+        found[outcome(of, search(source, of, 0.1, 3))] += 1
+    assert found["too cheap"] + found["too dear"] <= 5
+    assert found["right"] >= 60
+
+
+def test_a_target_at_its_limit_is_called_neither_way_in_95_of_100() -> None:
+    source = np.random.default_rng(29)
+    found = Counter(verdict(source, 1 - IDLE_MS / LIMIT_MS, 0.05, 3) for _ in range(1_000))
+    # twice the error that so many draws have themselves
+    assert found[Verdict.UNDECIDED] >= 1_000 * 0.95 - 2 * math.sqrt(1_000 * 0.95 * 0.05)
