@@ -155,7 +155,7 @@ class Programs:
     def run(self, load: Load, environment: Mapping[str, str]) -> Sample:
         """Runs one load. CPU time is wait4's: all of the process, its start and its connecting too."""
         done = run_measured(self.command(load, environment), environment)
-        sample = _sample(load.program, done.out, done.cpu_s, done.peak_bytes)
+        sample = sample_of(load.program, done.out, done.cpu_s, done.peak_bytes)
         if load.warmup_s and load.program != "pgdrive":
             return replace(sample, tps=_rate_after(load.warmup_s, load.limit.seconds, done.out + done.err))
         return sample
@@ -174,7 +174,8 @@ def _rate_after(warmup_s: int, seconds: int, text: str) -> float:
     return statistics.mean(rates)
 
 
-def _sample(program: Kind, text: str, cpu_s: float, peak_bytes: int) -> Sample:
+def sample_of(program: Kind, text: str, cpu_s: float, peak_bytes: int) -> Sample:
+    """What a program printed, with what it cost."""
     p95 = re.search(r"95th percentile\s*[:=]\s*([\d.]+)", text)
     p95_ms = float(p95[1]) if p95 else None
     if program == "sysbench":

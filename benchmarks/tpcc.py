@@ -2,18 +2,24 @@
 
 Rounds run the variants one after the other, in an order that turns, each on a fresh copy of the loaded database
 and behind a checkpoint. A figure is the median of its rounds.
+
+With `--hammerdb`, HammerDB itself runs in turn with pgdrive instead: see hammerdb.py. None of these figures is a TPC
+result: the workload is derived from TPC-C.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
+import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypedDict
 
+import hammerdb
 from measured import Measured, run_measured
 from programs import Programs
 from psycopg import sql
@@ -22,7 +28,7 @@ from pgdyno.host import describe_host
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 
-RESULT = Path(__file__).parent / "results" / "tpcc.json"
+RESULTS = Path(__file__).parent / "results"
 VERSION = "18"
 VARIANTS = ("functions", "procedures", "sql", "sql-pipelined")
 TEMPLATE, DATABASE = "tpcc_template", "tpcc"
@@ -114,8 +120,23 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--warmup", type=int, default=20, help="seconds before")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--synchronous-commit", choices=("on", "off"), default="on")
-    parser.add_argument("--out", type=Path, default=RESULT, help=f"default: {RESULT.name} in results/")
-    return parser.parse_args()
+    parser.add_argument("--out", type=Path, help="default: tpcc.json or hammerdb.json in results/")
+    group = parser.add_argument_group("comparison with HammerDB")
+    where = os.environ.get("HAMMERDB")
+    group.add_argument("--hammerdb", nargs="?", const=where, metavar="FOLDER", help="its folder (default: $HAMMERDB)")
+    group.add_argument("--tclsh", default="tclsh8.6", help="the Tcl that runs it: tclsh8.6 up to 4.12, then tclsh9.0")
+    group.add_argument("--routines", choices=("functions", "procedures"), default="functions")
+    group.add_argument("--users", type=_numbers, default=[1, 4, 16], help="virtual users, by commas (default: 1,4,16)")
+    group.add_argument("--minutes", type=int, default=2, help="measured, of each load")
+    group.add_argument("--rampup", type=int, default=1, help="minutes before")
+    args = parser.parse_args()
+    if "--hammerdb" in sys.argv and args.hammerdb is None:
+        parser.error("--hammerdb needs a folder, or the variable HAMMERDB")
+    return args
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(each) for each in text.split(",")]
 
 
 def main() -> None:
@@ -124,11 +145,15 @@ def main() -> None:
     settings = {
         "shared_buffers": "2GB",
         "max_wal_size": "8GB",
-        "max_connections": str(args.clients + 20),
+        "max_connections": str(max([args.clients, *args.users]) + 20),
         "synchronous_commit": args.synchronous_commit,
+        **(hammerdb.SETTINGS if args.hammerdb else {}),
     }
     spec = EmbeddedTarget(kind="embedded", version=VERSION, settings=settings)
     with open_target("bench", spec, home=Home.locate(), progress=SilentProgress()) as server:
+        if args.hammerdb:
+            write(args, settings, "hammerdb.json", hammerdb.compare(server, Programs.find(None).pgdrive, args))
+            return
         bench = Bench(server, Programs.find(None).pgdrive, args)
         load_s = bench.load()
         check_s = bench.check(TEMPLATE)
@@ -147,17 +172,24 @@ def main() -> None:
     for row in rows:
         print(f"{row['variant']:14}{row['nopm']:>14,.0f}{row['nopm_driver']:>10,.0f}{row['tpm']:>10,.0f}", end="")
         print(f"{row['new_order_p90_ms']:>19.1f}")
+    load = {name: vars(args)[name] for name in ("clients", "seconds", "warmup")}
+    write(args, settings, "tpcc.json", {**load, "load_s": round(load_s, 2), "rows": rows})
+
+
+def write(args: argparse.Namespace, settings: dict[str, str], name: str, figures: dict[str, object]) -> None:
+    """Writes the result file."""
     result = {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "host": describe_host().model_dump(),
         "server": f"embedded PostgreSQL {VERSION}, unix socket, client and server on the same cores",
         "settings": settings,
-        **{name: vars(args)[name] for name in ("warehouses", "clients", "seconds", "warmup", "rounds")},
-        "load_s": round(load_s, 2),
-        "rows": rows,
+        "warehouses": args.warehouses,
+        "rounds": args.rounds,
+        **figures,
     }
-    args.out.parent.mkdir(exist_ok=True)
-    args.out.write_text(json.dumps(result, indent=2) + "\n")
+    out = args.out or RESULTS / name
+    out.parent.mkdir(exist_ok=True)
+    out.write_text(json.dumps(result, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ It contains nothing specific to pgdrive: the real sysbench runs it, too.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,9 @@ from tests.postgres.test_pgdrive import drive, value
 from tests.postgres.test_sysbench_differential import sysbench
 
 SCRIPT = Path(__file__).parent / "shop" / "shop.lua"
+"""A recorded probe: it calls what sysbench-tpcc calls, in the same ways."""
+CHECKOUT = os.environ.get("SYSBENCH_TPCC")
+"""A checkout of Percona's sysbench-tpcc, whose scripts then run, too."""
 CLIENTS = 2
 EACH = 20
 # calls 4, 8… look; of the others 5, 10, 15 find no article, and 11 breaks a rule once
@@ -32,7 +36,7 @@ def shop(server: Server, command: str, *args: str, options: tuple[str, ...] = ("
 
 @pytest.fixture
 def tables(server: Server) -> Iterator[Server]:
-    said = shop(server, "prepare")
+    said = shop(server, "prepare", "--allow-lua-system")
     assert said.count("prepared by pgsql") == CLIENTS
     yield server
     shop(server, "cleanup")
@@ -62,6 +66,38 @@ def test_a_workload_of_several_files_runs_as_it_is(tables: Server) -> None:
     assert orders(tables) == CLIENTS * (EACH - LOOKS - MISSING)
     checked(tables)
     assert "trx-level" in shop(tables, "help")
+
+
+def test_a_prepare_that_starts_a_program_needs_permission(server: Server) -> None:
+    done = drive(server, f"--lua={SCRIPT}", "--lua-command=prepare", "--lua-opt=tables=2")
+    assert done.returncode == 2
+    assert "os.execute is refused: a script starts no programs" in done.stderr
+    assert "allow it with --allow-lua-system" in done.stderr
+    shop(server, "cleanup")
+
+
+if CHECKOUT is not None:
+
+    def test_sysbench_tpcc_runs_as_it_is(server: Server) -> None:
+        """Its commands, on one warehouse; the load's own checks then find the tables consistent."""
+        options = [f"--lua-opt={each}" for each in ("scale=1", "tables=1", "use_fk=0", "trx_level=RC")]
+
+        def command(name: str, *args: str) -> str:
+            done = drive(server, f"--lua={CHECKOUT}/tpcc.lua", f"--lua-command={name}", *options, *args)
+            assert done.returncode == 0, done.stderr
+            return done.stdout
+
+        command("prepare", "--allow-lua-system")
+        assert int(value(server, "SELECT count(*) FROM customer1")) == 30_000
+        orders = int(value(server, "SELECT count(*) FROM orders1"))
+        end = json.loads(command("run", "--client=4", "--transactions=200", "--events=-").splitlines()[-1])
+        assert (end["succeeded"], end["failed"]) == (800, 0)
+        assert int(value(server, "SELECT count(*) FROM orders1")) > orders
+        verdicts = [line for line in command("check").splitlines() if line.startswith("Check ")]
+        assert len(verdicts) >= 10
+        assert all(line.endswith("PASSED") for line in verdicts), verdicts
+        command("cleanup")
+        assert value(server, "SELECT to_regclass('customer1') IS NULL") is True
 
 
 def test_the_real_sysbench_does_the_same(tables: Server) -> None:

@@ -59,10 +59,15 @@ local function fill(con, set, shop)
    con:bulk_insert_done()
 end
 
+local function sleep(seconds)
+   os.execute("sleep " .. tonumber(seconds))
+end
+
 function prepare_all()
    local drv, con = connected()
    for set = sysbench.tid % sysbench.opt.threads + 1, sysbench.opt.tables, sysbench.opt.threads do
       create(con, set)
+      sleep(0)
       for shop = 1, sysbench.opt.scale do
          fill(con, set, shop)
       end
