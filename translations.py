@@ -23,6 +23,7 @@ LANGUAGES = PACKAGE / "report" / "languages"
 MESSAGES_OF = (
     "analyse",
     "audit",
+    "capture",
     "experiment",
     "fingerprint",
     "importers",

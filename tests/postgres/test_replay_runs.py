@@ -16,6 +16,7 @@ import pytest
 
 from pgdyno.errors import ExitCode
 from pgdyno.records import Outcome, TrialRecord
+from pgdyno.records.capture import LeftOut
 from pgdyno.store import RunFolder, read_capture_of
 from pgdyno.targets import Home
 from tests.postgres.runs import pgdyno, the_run
@@ -206,7 +207,8 @@ enabled = false
 def test_a_run_keeps_its_capture_and_is_resumed_and_compared_only_with_the_same(
     warm_home: Home, tmp_path: Path
 ) -> None:
-    shop = write_capture(tmp_path / "shop", span_us=5000, transactions=2)
+    left = [LeftOut(reason="copy-data", count=3)]
+    shop = write_capture(tmp_path / "shop", span_us=5000, transactions=2, left_out=left)
     (tmp_path / "plan.toml").write_text(PLAN)
     done = pgdyno(warm_home, tmp_path, "run", "plan.toml")
     assert done.returncode == ExitCode.OK, done.stdout + done.stderr
@@ -220,6 +222,7 @@ def test_a_run_keeps_its_capture_and_is_resumed_and_compared_only_with_the_same(
     assert first.duration_s == 0.005
     assert run.manifest.capture is not None
     assert run.manifest.capture.name == "shop"
+    assert run.manifest.notes.count("capture: COPY from the client: a log does not have its rows (3)") == 1
 
     shown = pgdyno(warm_home, tmp_path, "show", run.path.name)
     assert "Disagreements with the capture: " in shown.stdout

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from pgdyno.capture.folder import new_folder, plan, read_capture, readme, refuse_existing, write_capture
+from pgdyno.capture.left_out import lacks
 from pgdyno.errors import PgdynoError, StoreError, UsageError
 from pgdyno.messages import Message
 from pgdyno.plan import load_plan
 from pgdyno.plan.values import LONGEST_NAME
 from pgdyno.records.capture import Capture, Ended, LeftOut, Source, StatementClass, Values, Wait
 from pgdyno.records.manifest import KeptMessage
+from pgdyno.report.translation import Language, translated, use_language
 from tests.unit import capture_sample
 from tests.unit.capture_sample import capture
 
@@ -63,6 +65,25 @@ def test_the_readme_says_what_was_seen_and_what_was_not() -> None:
     assert "| 100.0% | 3 | 1.00 ms |  |  |  | `SELECT ''\\|" in text
     assert "\x1b" not in text
     assert "Restore the database as it was when the capture began, 2026-01-02 00:00:00 UTC" in text
+
+
+def test_what_a_capture_lacks_is_said_in_the_language_of_a_report() -> None:
+    note = Message("log-lacks", "{setting} = {value}: {missing}", setting="log_lock_waits", value="off", missing="x")
+    found = capture(
+        left_out=[
+            LeftOut(reason="copy-data", count=1180),
+            LeftOut(reason="background", count=7),
+            LeftOut(reason="of-later", count=2),
+        ],
+        notes=[KeptMessage.of(note)],
+    )
+    assert [str(each) for each in lacks(found)] == [
+        "capture: COPY from the client: a log does not have its rows (1,180)",
+        "capture: of-later (2)",
+        "capture: log_lock_waits = off: x",
+    ]
+    with use_language(Language.KOREAN):
+        assert translated(lacks(found)[0]) == "캡처: 클라이언트의 COPY: 로그에는 그 행이 없습니다 (1,180)"
 
 
 def test_a_capture_of_statistics_has_no_plan_to_replay(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pgdyno.messages import Message
-from pgdyno.records.capture import LeftOut
+from pgdyno.records.capture import Capture, LeftOut
 
 FILE_BITS = 40
 """The place of an event is the number of its file and, in as many bits, the line."""
@@ -46,6 +46,23 @@ _REASONS = {
 def sentence(reason: str) -> str:
     """Returns the sentence of the id `reason`; the id itself if a later version wrote it."""
     return str(_REASONS[reason]) if reason in _REASONS else reason
+
+
+_OUTSIDE = {"other-database", "replication", "background", "other-lines"}
+"""Reasons that concern nothing of the load."""
+
+
+def lacks(capture: Capture) -> list[Message]:
+    """Returns what a capture does not have, for the report of a load that comes from it."""
+    left = [
+        Message(
+            "capture-lacks", "capture: {reason} ({count:,})", reason=_REASONS.get(each.reason, each.reason),
+            count=each.count,
+        )
+        for each in capture.left_out
+        if each.reason not in _OUTSIDE
+    ]  # fmt: skip
+    return [*left, *(Message("capture-note", "capture: {note}", note=each.message) for each in capture.notes)]
 
 
 class Losses:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pgdyno.analyse.likeness import likeness, modelled_statements, replayed_statements
+from pgdyno.capture.left_out import lacks
 from pgdyno.capture.replay_file import write_replay_file
 from pgdyno.experiment.limits.disk_guard import DiskGuard
 from pgdyno.experiment.run_context import RunContext
@@ -32,6 +33,8 @@ class CapturedLoad:
         self._path = context.folder.path.absolute() / REPLAY_FILE
         captured = context.plan.workload.capture is not None
         self._capture: Capture | None = read_capture_of(context.folder.path) if captured else None
+        for message in lacks(self._capture) if self._capture is not None else ():
+            progress.note_once(message)
 
     @contextmanager
     def file(self) -> Iterator[None]:
