@@ -73,6 +73,7 @@ ONLY_IN = {
     "boto3": "targets/aws",
     "botocore": "targets/aws",
     "obstore": "store/object_storage",
+    "optuna": "experiment/search/settings",
     "pglast": "capture",
     "ray": "generators",
     "typst": "report/paper",

@@ -1,0 +1,99 @@
+"""Proposals of settings: Optuna's quasi-random points first, then its tree-structured Parzen estimator (TPE)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgdyno.experiment.search.settings.server_space import Searched
+from pgdyno.plan.settings_space import Span
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
+    from optuna.trial import Trial
+
+QUASI_RANDOM = 12
+"""Points that cover the space evenly before results guide the choice."""
+RESTART_GROUP = 4
+"""Proposals in a row with the same values of settings that need a restart."""
+_DIGITS = 3
+"""Significant digits of a number that need not be whole."""
+
+
+class Proposals:
+    """An Optuna study in memory. The same seed and the same results give the same proposals."""
+
+    def __init__(self, space: Sequence[Searched], seed: int) -> None:
+        # optuna takes half a second to load, and only this search needs it
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self._space = space
+        self._distributions = {each.name: _distribution(each) for each in space}
+        with warnings.catch_warnings():
+            # both parts have been experimental in Optuna for years
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            quasi_random = optuna.samplers.QMCSampler(seed=seed, scramble=True, warn_independent_sampling=False)
+            guided = optuna.samplers.TPESampler(seed=seed, n_startup_trials=0, multivariate=True)
+        self._quasi_random, self._guided = quasi_random, guided
+        self._study = optuna.create_study(direction="maximize", sampler=quasi_random)
+        self._asked: list[Trial] = []
+        self._held: dict[str, Any] = {}
+        """The values of settings that need a restart, for the rest of a group."""
+
+    def ask(self) -> dict[str, str]:
+        """Return the settings of the next trial, whose result `tell` reports."""
+        is_first = len(self._asked) % RESTART_GROUP == 0
+        self._study.sampler = self._quasi_random if len(self._asked) < QUASI_RANDOM else self._guided
+        names = [each.name for each in self._space if each.needs_restart]
+        if not is_first and 0 < len(names) < len(self._space):
+            self._study.enqueue_trial(self._held)
+        trial = self._study.ask(self._distributions)
+        self._asked.append(trial)
+        self._held = {name: trial.params[name] for name in names}
+        return {each.name: rendered(each, trial.params[each.name]) for each in self._space}
+
+    def tell(self, gain: float | None, violation: float) -> None:
+        """Report the result of the last proposal: a higher `gain` is better, None if the trial failed; `violation` is
+        more than 0 if a promise was broken, and by how much.
+        """
+        self._asked[-1].set_constraint("promise", violation)
+        self._study.tell(self._asked[-1], gain if gain is not None else 0.0)
+
+    def importance(self) -> dict[str, float]:
+        """Return how much of the difference between good and ordinary results each setting explains, by PED-ANOVA.
+
+        The shares add up to 1. Empty if there are too few results.
+        """
+        import optuna
+
+        feasible = [trial for trial in self._study.trials if not trial.constraints["promise"] > 0]
+        if len(feasible) < QUASI_RANDOM:
+            return {}
+        study = optuna.create_study(direction="maximize")
+        study.add_trials(feasible)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            evaluator = optuna.importance.PedAnovaImportanceEvaluator()
+        found = optuna.importance.get_param_importances(study, evaluator=evaluator)
+        return {name: round(share, 3) for name, share in found.items()}
+
+
+def _distribution(of: Searched) -> BaseDistribution:
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    if not isinstance(of.choice, Span):
+        return CategoricalDistribution(of.choice)
+    low, high, is_log = of.choice.low, of.choice.high, of.choice.is_log
+    if of.is_whole:
+        return IntDistribution(int(low), int(high), log=is_log)
+    return FloatDistribution(float(low), float(high), log=is_log)
+
+
+def rendered(of: Searched, value: float | str) -> str:
+    """Return a proposed value as in postgresql.conf."""
+    if not isinstance(of.choice, Span):
+        return str(value)
+    number = str(value) if of.is_whole else f"{float(f'{float(value):.{_DIGITS}g}'):.10g}"
+    return f"{number}{of.choice.unit}"

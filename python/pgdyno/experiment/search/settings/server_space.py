@@ -1,0 +1,158 @@
+"""The space of a search on one server: what pg_settings says of each setting, and why a range is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+
+from pgdyno.plan.checks.settings import context_refusal
+from pgdyno.plan.settings_space import BYTES, Choice, Span, read_choice, unit_family
+from pgdyno.units import format_bytes
+
+MEMORY = (
+    "autovacuum_work_mem",
+    "logical_decoding_work_mem",
+    "maintenance_work_mem",
+    "min_dynamic_shared_memory",
+    "shared_buffers",
+    "temp_buffers",
+    "wal_buffers",
+    "work_mem",
+)
+"""Settings that allocate memory. effective_cache_size is an estimate only."""
+_QUERY = """
+    SELECT lower(name), context, vartype, unit, min_val, max_val, enumvals
+    FROM pg_catalog.pg_settings WHERE lower(name) = ANY(%s)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSetting:
+    """A row of pg_settings."""
+
+    context: str
+    vartype: str
+    """bool, integer, real, string or enum."""
+    unit: str | None
+    """Of a number without a unit: `8kB`, `ms`."""
+    min_val: str | None
+    max_val: str | None
+    enumvals: Sequence[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """A setting of the space."""
+
+    name: str
+    choice: Choice
+    is_whole: bool
+    """Whether its numbers are whole."""
+    needs_restart: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceProblem:
+    """Why a server cannot have a setting or its values."""
+
+    field: str
+    message: str
+    hint: str
+
+
+def read_settings(connection: psycopg.Connection[tuple[Any, ...]], names: Sequence[str]) -> dict[str, ServerSetting]:
+    """Reads those of `names` that the server knows, by name in lower case. Raises psycopg.Error."""
+    rows = connection.execute(_QUERY, [[name.lower() for name in names]]).fetchall()
+    return {name: ServerSetting(*rest) for name, *rest in rows}
+
+
+def searched(
+    over: Mapping[str, str | Sequence[str]],
+    known: Mapping[str, ServerSetting],
+    memory_bytes: int | None,
+    *,
+    by_session: bool,
+) -> list[Searched] | list[SpaceProblem]:
+    """Return the space, or all that is wrong with it.
+
+    `memory_bytes` is the server's memory, None if it is unknown; `by_session`: only settings of sessions are possible.
+    """
+    space, problems = [], []
+    for name, value in over.items():
+        choice, setting = read_choice(value), known.get(name.lower())
+        found = list(_problems(name, choice, setting, memory_bytes, by_session=by_session))
+        problems += found
+        if not found and setting is not None:
+            needs_restart = setting.context == "postmaster"
+            space.append(Searched(name, choice, setting.vartype == "integer", needs_restart))
+    return problems or space
+
+
+def _problems(
+    name: str, choice: Choice, setting: ServerSetting | None, memory_bytes: int | None, *, by_session: bool
+) -> Iterator[SpaceProblem]:
+    field = f"search.over.{name}"
+    if setting is None:
+        yield SpaceProblem(field, "the server knows no such setting", "correct the name, or remove it")
+        return
+    if setting.context == "internal":
+        yield SpaceProblem(field, f"cannot be set: {context_refusal('internal')}", "remove it")
+    elif by_session and setting.context not in ("user", "superuser"):
+        why = context_refusal(setting.context)
+        yield SpaceProblem(field, f"cannot be set: {why}", "remove it, or search on a server that pgdyno starts")
+    elif isinstance(choice, Span):
+        yield from _of_span(field, name, choice, setting, memory_bytes)
+    elif setting.vartype == "enum" and setting.enumvals is not None:
+        for value in choice:
+            if value.lower() not in setting.enumvals:
+                yield SpaceProblem(field, f"{value} is none of its values", f"use {', '.join(setting.enumvals)}")
+
+
+def _of_span(
+    field: str, name: str, span: Span, setting: ServerSetting, memory_bytes: int | None
+) -> Iterator[SpaceProblem]:
+    if setting.vartype not in ("integer", "real"):
+        yield SpaceProblem(field, f"has no range: it is of type {setting.vartype}", "write a list of values")
+        return
+    size = _size_in(setting.unit, span.unit)
+    if size is None:
+        unit = f"in {setting.unit}" if setting.unit else "without a unit"
+        yield SpaceProblem(field, f"{span.unit} does not fit: the server counts it {unit}", f"write the range {unit}")
+        return
+    low, high = span.low * size, span.high * size
+    is_below = setting.min_val is not None and low < Decimal(setting.min_val)
+    if is_below or (setting.max_val is not None and high > Decimal(setting.max_val)):
+        unit = f" x {setting.unit}" if setting.unit else ""
+        end = span.low if is_below else span.high
+        message = f"{end:f}{span.unit} is outside of the server's range {setting.min_val}..{setting.max_val}{unit}"
+        yield SpaceProblem(field, message, "write a range within it")
+        return
+    if name.lower() in MEMORY and memory_bytes is not None and high * _bytes_of(setting.unit or "B") > memory_bytes:
+        message = f"{span.high:f}{span.unit} exceeds the memory of the machine, {format_bytes(memory_bytes)}"
+        yield SpaceProblem(field, message, "end the range below it")
+
+
+def _size_in(server: str | None, unit: str) -> Decimal | None:
+    """Return how many of the `server`'s units one `unit` is; None if they do not convert."""
+    if not unit:
+        return Decimal(1)
+    number, base = _split(server or "")
+    family = unit_family(unit)
+    if family is None or base not in family:
+        return None
+    return Decimal(family[unit]) / (number * family[base])
+
+
+def _bytes_of(server: str) -> Decimal:
+    number, base = _split(server)
+    return number * Decimal(BYTES.get(base, 1))
+
+
+def _split(server: str) -> tuple[Decimal, str]:
+    """`8kB` as 8 and kB."""
+    base = server.lstrip("0123456789")
+    return Decimal(server.removesuffix(base) or 1), base

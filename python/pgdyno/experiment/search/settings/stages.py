@@ -1,0 +1,290 @@
+"""The stages of a search for settings, without I/O: a generator that yields trials and receives their results.
+
+1. explore: a trial for each proposal, and the starting configuration before every eighth, which shows the noise.
+2. race: the best are measured again; the worse half is out after each round, until one is left.
+3. confirm: it is compared with the starting configuration, in pairs on fresh servers. Only this difference is reported.
+4. reduce: each line is put back, least important first, and stays only if pairs show that it made a difference. What
+   is left is confirmed again.
+
+The same results give the same trials, so a search that was interrupted is repeated from its stored trials.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from pgdyno.analyse.comparison import PointComparison, Verdict, compare
+from pgdyno.analyse.pairs import Arms, Metric, PointPairs
+from pgdyno.messages import Message
+from pgdyno.records import Point
+
+BATCH = 8
+"""Trials of the exploration from one trial of the starting configuration to the next."""
+RACERS = 8
+"""Configurations that are measured again."""
+EXPLORED_SHARE = 0.5
+"""Share of a budget for exploring; the rest is for the race, the confirmation and putting lines back."""
+
+Settings = Mapping[str, str]
+"""What a configuration changes of the starting configuration; empty for that itself."""
+
+
+class Stage(StrEnum):
+    EXPLORE = "explore"
+    RACE = "race"
+    CONFIRM = "confirm"
+    REDUCE = "reduce"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A trial to run."""
+
+    stage: Stage
+    settings: Settings
+    pair: int = 0
+    """Number of its pair, from 1; 0 while exploring and racing. Pairs run on fresh servers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The result of a trial."""
+
+    figure: float | None
+    """Of the goal; None if the trial failed."""
+    violation: float
+    """By how much a promise was broken: 0.2 for a latency 20 % over its limit."""
+    seconds: float
+    """What the trial took, with its preparation."""
+
+
+class Proposer(Protocol):
+    """Proposes configurations; `Proposals` does so with Optuna."""
+
+    def ask(self) -> dict[str, str]: ...
+
+    def tell(self, gain: float | None, violation: float) -> None: ...
+
+    def importance(self) -> dict[str, float]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    metric: Metric
+    pairs: int
+    """Of each comparison."""
+    trials: int
+    """The most proposals."""
+    budget_s: float | None = None
+    """For all stages; None: no limit."""
+    instances: int = 1
+    """Fresh servers at which the pairs take turns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the winner's configuration."""
+
+    name: str
+    value: str
+    without: PointComparison | None = None
+    """The configuration without this line, compared with the one that has it; None if time was up before."""
+    is_kept: bool = True
+
+
+@dataclass(slots=True)
+class Found:
+    """The result of a search."""
+
+    explored: int = 0
+    settings: Settings = field(default_factory=dict)
+    """The confirmed configuration; empty if nothing was shown to be better than the starting configuration."""
+    confirmed: PointComparison | None = None
+    """The confirmed configuration compared with the starting configuration; of several confirmations, the one of
+    `settings`. Without `settings`, the confirmation that showed nothing, or None if nothing seemed to be better.
+    """
+    broken: int = 0
+    """Trials of that confirmation in which `settings` broke a promise."""
+    lines: list[Line] = field(default_factory=list)
+    """All lines that were put back once, in this order."""
+    importance: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The best configuration so far, for those who watch."""
+
+    settings: Settings
+    figure: float
+    trials: int
+    noise: float | None
+    """Standard deviation of one trial relative to its figure, from repeated configurations; None if none is."""
+
+
+Steps = Generator[Asked, Seen, Found]
+
+
+def search(rules: Rules, proposer: Proposer, show: Callable[[Best], object]) -> Steps:
+    """Yield the trials of all stages; return the result. `show` gets each configuration that is the best so far."""
+    return _Search(rules, proposer, show).steps()
+
+
+class _Search:
+    def __init__(self, rules: Rules, proposer: Proposer, show: Callable[[Best], object]) -> None:
+        self._rules = rules
+        self._proposer = proposer
+        self._show = show
+        self._used_s = 0.0
+        self._figures: dict[tuple[tuple[str, str], ...], list[Seen]] = {}
+        """By configuration, while exploring and racing."""
+
+    def steps(self) -> Steps:
+        found = Found()
+        yield from self._explore(found)
+        winner = yield from self._race()
+        found.importance = self._proposer.importance()
+        if not winner:
+            return found
+        found.confirmed, found.broken = yield from self._confirm(winner)
+        if not self._is_better(found):
+            return found
+        found.settings = winner
+        yield from self._reduce(found)
+        kept = {line.name: line.value for line in found.lines if line.is_kept}
+        if kept and kept != winner:
+            smaller = Found(settings=kept)
+            smaller.confirmed, smaller.broken = yield from self._confirm(kept)
+            if self._is_better(smaller):
+                found.settings, found.confirmed, found.broken = kept, smaller.confirmed, smaller.broken
+        return found
+
+    def _measure(self, asked: Asked) -> Generator[Asked, Seen, Seen]:
+        seen = yield asked
+        self._used_s += seen.seconds
+        if asked.pair == 0:
+            self._figures.setdefault(tuple(sorted(asked.settings.items())), []).append(seen)
+        return seen
+
+    # ---- explore and race ----
+
+    def _explore(self, found: Found) -> Generator[Asked, Seen, None]:
+        rules, best = self._rules, None
+        while found.explored < rules.trials and not self._is_over(EXPLORED_SHARE):
+            if found.explored % (BATCH - 1) == 0:
+                yield from self._measure(Asked(Stage.EXPLORE, {}))
+            proposed = self._proposer.ask()
+            seen = yield from self._measure(Asked(Stage.EXPLORE, proposed))
+            self._proposer.tell(self._gain(seen), seen.violation)
+            found.explored += 1
+            best = self._show_better(best)
+
+    def _race(self) -> Generator[Asked, Seen, dict[str, str]]:
+        """Return the best of the configurations that were measured; empty for the starting configuration."""
+        racing = self._ranked()[:RACERS]
+        # the starting configuration wins if nothing is better
+        racing = [*racing[: RACERS - 1], {}] if {} not in racing else racing
+        best, times = None, 1
+        while len(racing) > 1:
+            for _ in range(times):
+                # configurations that differ in few settings follow each other, which saves restarts
+                for settings in sorted(racing, key=lambda each: sorted(each.items())):
+                    yield from self._measure(Asked(Stage.RACE, settings))
+            left = [each for each in self._ranked() if each in racing]
+            racing, times = left[: max(1, len(racing) // 2)], 2 if len(racing) <= 4 else 1
+            best = self._show_better(best)
+        return dict(racing[0]) if racing else {}
+
+    def _ranked(self) -> list[dict[str, str]]:
+        """Return the configurations that kept every promise, the best first."""
+        gains = {
+            key: _mean([gain for seen in each if (gain := self._gain(seen)) is not None])
+            for key, each in self._figures.items()
+            if all(seen.violation == 0 for seen in each)
+        }
+        known = {key: gain for key, gain in gains.items() if gain is not None}
+        return [dict(key) for key in sorted(known, key=lambda key: (-known[key], key))]
+
+    def _gain(self, seen: Seen) -> float | None:
+        return None if seen.figure is None else self._rules.metric.sign * math.log(seen.figure)
+
+    def _is_over(self, share: float = 1.0) -> bool:
+        budget_s = self._rules.budget_s
+        return budget_s is not None and self._used_s >= share * budget_s
+
+    def _show_better(self, before: Best | None) -> Best | None:
+        ranked = self._ranked()
+        if not ranked or (before is not None and ranked[0] == before.settings):
+            return before
+        figures = [each.figure for each in self._figures[tuple(sorted(ranked[0].items()))] if each.figure is not None]
+        best = Best(ranked[0], math.exp(math.fsum(map(math.log, figures)) / len(figures)), len(figures), self._noise())
+        self._show(best)
+        return best
+
+    def _noise(self) -> float | None:
+        squares, freedom = 0.0, 0
+        for each in self._figures.values():
+            logs = [math.log(seen.figure) for seen in each if seen.figure is not None]
+            if len(logs) > 1:
+                mean = math.fsum(logs) / len(logs)
+                squares += math.fsum((one - mean) ** 2 for one in logs)
+                freedom += len(logs) - 1
+        return math.sqrt(squares / freedom) if freedom else None
+
+    # ---- confirm and reduce ----
+
+    def _confirm(self, settings: Settings) -> Generator[Asked, Seen, tuple[PointComparison | None, int]]:
+        """Return `settings` compared with the starting configuration, and in how many trials they broke a promise."""
+        base, other = yield from self._pairs(Stage.CONFIRM, {}, settings)
+        return self._compared(base, other), sum(each.violation > 0 for each in other)
+
+    @staticmethod
+    def _is_better(found: Found) -> bool:
+        return found.confirmed is not None and found.confirmed.verdict is Verdict.FASTER and found.broken == 0
+
+    def _reduce(self, found: Found) -> Generator[Asked, Seen, None]:
+        """Put back each line of `found.settings` in turn, and keep it out unless that makes a difference."""
+        now = dict(found.settings)
+        for name in sorted(now, key=lambda name: (found.importance.get(name, 0.0), name)):
+            line = Line(name, now[name])
+            if not self._is_over():
+                without = {each: value for each, value in now.items() if each != name}
+                base, other = yield from self._pairs(Stage.REDUCE, now, without)
+                compared = self._compared(base, other)
+                is_needed = compared is not None and compared.verdict is Verdict.SLOWER
+                is_needed |= any(each.violation > 0 for each in other)
+                line = Line(name, now[name], compared, is_needed)
+                now = now if is_needed else without
+            found.lines.append(line)
+
+    def _pairs(
+        self, stage: Stage, base: Settings, other: Settings
+    ) -> Generator[Asked, Seen, tuple[list[Seen], list[Seen]]]:
+        """Measure both in pairs: A B, B A, so that a steady drift favours none."""
+        seen: tuple[list[Seen], list[Seen]] = ([], [])
+        for pair in range(1, self._rules.pairs + 1):
+            for at in (0, 1) if pair % 2 else (1, 0):
+                seen[at].append((yield from self._measure(Asked(stage, (base, other)[at], pair))))
+        return seen
+
+    def _compared(self, base: Sequence[Seen], other: Sequence[Seen]) -> PointComparison | None:
+        figures = [
+            {pair: seen.figure for pair, seen in enumerate(arm, start=1) if seen.figure is not None}
+            for arm in (base, other)
+        ]
+        if not figures[0].keys() & figures[1].keys():
+            return None
+        instances = {pair: (pair - 1) % self._rules.instances + 1 for pair in range(1, len(base) + 1)}
+        point = PointPairs(_LABEL, Point(clients=0), figures[0], figures[1], instances=(instances, instances))
+        (comparison,) = compare([Arms("", "", self._rules.metric, True, (point,), same_servers=True)])
+        return comparison.points[0]
+
+
+_LABEL = Message("settings-compared", "settings")
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return math.fsum(values) / len(values) if values else None

@@ -1,0 +1,218 @@
+"""A search for settings: proposals, stages, the space on a server, and simulated servers with noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from itertools import pairwise
+
+import pytest
+
+from pgdyno.analyse.pairs import Metric
+from pgdyno.experiment.search.settings.proposals import QUASI_RANDOM, RESTART_GROUP, Proposals
+from pgdyno.experiment.search.settings.server_space import Searched, ServerSetting, SpaceProblem, searched
+from pgdyno.experiment.search.settings.stages import Asked, Best, Found, Rules, Seen, Stage, search
+from pgdyno.plan.settings_space import Span, read_choice, read_over
+from tests.simulated_settings import SPACE, flat, hill, random_search, simulate
+
+SHARED = ServerSetting("postmaster", "integer", "8kB", "16", "1073741823", None)
+COST = ServerSetting("user", "real", None, "0", "1.79769e+308", None)
+JIT = ServerSetting("user", "bool", None, None, None, None)
+METHOD = ServerSetting("sighup", "enum", None, None, None, ["fsync", "fdatasync"])
+INTERNAL = ServerSetting("internal", "integer", None, "8192", "8192", None)
+KNOWN = {
+    "shared_buffers": SHARED,
+    "random_page_cost": COST,
+    "jit": JIT,
+    "wal_sync_method": METHOD,
+    "block_size": INTERNAL,
+}
+
+
+def test_a_range_is_read_in_the_smaller_of_its_units() -> None:
+    assert read_choice("128MB..8GB log") == Span(Decimal(128), Decimal(8192), "MB", is_log=True)
+    assert read_choice("1..4") == Span(Decimal(1), Decimal(4), "", is_log=False)
+    assert read_choice("1..8GB") == Span(Decimal(1), Decimal(8), "GB", is_log=False)
+    assert read_over({"jit": [True, False], "auto_explain": {"log_min_duration": "1..9"}}) == {
+        "jit": ["on", "off"],
+        "auto_explain.log_min_duration": "1..9",
+    }
+
+
+@pytest.mark.parametrize(
+    "text", ["8GB..128MB", "1..", "1MB..2s", "0..4 log", "3", "1..4 linear", "1XB..2XB", ["on"], []]
+)
+def test_a_value_that_is_no_space_is_refused_with_its_remedy(text: str | list[str]) -> None:
+    with pytest.raises(ValueError, match="; "):
+        read_choice(text)
+
+
+@pytest.mark.parametrize(
+    ("over", "words"),
+    [
+        ({"nonsense": "1..2"}, "no such setting"),
+        ({"block_size": "1..2"}, "cannot be set"),
+        ({"shared_buffers": "128MB..64GB"}, "exceeds the memory of the machine, 4.0 GiB"),
+        ({"shared_buffers": "1kB..1GB"}, "outside of the server's range 16..1073741823 x 8kB"),
+        ({"shared_buffers": "1s..2s"}, "does not fit"),
+        ({"random_page_cost": "1MB..2MB"}, "without a unit"),
+        ({"random_page_cost": "-1..2"}, "outside of the server's range"),
+        ({"jit": "0..1"}, "is of type bool"),
+        ({"wal_sync_method": ["fsync", "never"]}, "never is none of its values"),
+    ],
+)
+def test_the_server_refuses_values_that_it_cannot_have(over: dict[str, str | list[str]], words: str) -> None:
+    (problem,) = searched(over, KNOWN, 4 << 30, by_session=False)
+    assert isinstance(problem, SpaceProblem)
+    assert words in problem.message
+    assert problem.field == f"search.over.{next(iter(over))}"
+    assert problem.hint
+
+
+def test_over_the_network_only_settings_of_sessions_are_searched() -> None:
+    over = {"random_page_cost": "1..4", "shared_buffers": "1GB..2GB", "wal_sync_method": ["fsync", "fdatasync"]}
+    problems = searched(over, KNOWN, None, by_session=True)
+    assert [each.field for each in problems if isinstance(each, SpaceProblem)] == [
+        "search.over.shared_buffers",
+        "search.over.wal_sync_method",
+    ]
+
+
+def test_all_problems_of_a_space_are_reported_together() -> None:
+    assert len(searched({"a": "1..2", "b": "1..2"}, {}, None, by_session=False)) == 2
+
+
+def proposals(seed: int, count: int) -> list[dict[str, str]]:
+    source, found = Proposals(SPACE, seed), []
+    for number in range(count):
+        found.append(source.ask())
+        source.tell(-float(number), 0.0)
+    return found
+
+
+def test_the_same_seed_and_results_give_the_same_proposals() -> None:
+    assert proposals(3, QUASI_RANDOM + 6) == proposals(3, QUASI_RANDOM + 6)
+    assert proposals(3, 4) != proposals(4, 4)
+
+
+def test_proposals_change_a_setting_that_needs_a_restart_once_per_group() -> None:
+    values = [each["shared_buffers"] for each in proposals(1, 6 * RESTART_GROUP)]
+    changes = sum(one != other for one, other in pairwise(values))
+    assert changes <= 5
+    assert len(set(values)) > 1
+
+
+def test_a_space_of_restarts_only_is_searched_without_groups() -> None:
+    source, found = Proposals(SPACE[:1], 1), []
+    for _ in range(8):
+        found.append(source.ask()["shared_buffers"])
+        source.tell(0.0, 0.0)
+    assert len(set(found)) > 4
+
+
+class Listed:
+    """Proposes two lines, one of which matters."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[float | None, float]] = []
+
+    def ask(self) -> dict[str, str]:
+        return {"good": "1", "idle": str(len(self.told))}
+
+    def tell(self, gain: float | None, violation: float) -> None:
+        self.told.append((gain, violation))
+
+    def importance(self) -> dict[str, float]:
+        return {"good": 0.9, "idle": 0.1}
+
+
+def run(figure: Callable[[Asked, int], Seen], rules: Rules) -> tuple[Found, list[Asked]]:
+    steps, asked = search(rules, Listed(), list[Best]().append), []
+    step = next(steps)
+    while True:
+        asked.append(step)
+        try:
+            step = steps.send(figure(step, len(asked)))
+        except StopIteration as end:
+            return end.value, asked
+
+
+def wobbling(factor: float, number: int) -> Seen:
+    return Seen(factor * (1 + 0.001 * (number % 3)), 0.0, 1.0)
+
+
+def test_a_line_stays_only_if_a_difference_was_shown() -> None:
+    found, asked = run(lambda step, n: wobbling(110 if "good" in step.settings else 100, n), Rules(Metric.TPS, 6, 14))
+    assert found.settings == {"good": "1"}
+    assert found.confirmed is not None
+    assert found.confirmed.change == pytest.approx(0.1, abs=0.005)
+    assert [(line.name, line.is_kept) for line in found.lines] == [("idle", False), ("good", True)]
+    assert all(step.pair > 0 for step in asked if step.stage in (Stage.CONFIRM, Stage.REDUCE))
+    # the last confirmation is that of the settings that are left
+    assert [step.settings for step in asked[-2:]] in ([{"good": "1"}, {}], [{}, {"good": "1"}])
+
+
+def test_with_a_latency_as_goal_less_is_better() -> None:
+    found, _ = run(lambda step, n: wobbling(90 if "good" in step.settings else 100, n), Rules(Metric.P99, 6, 14))
+    assert found.settings == {"good": "1"}
+
+
+def test_nothing_better_ends_without_a_confirmation() -> None:
+    found, asked = run(lambda step, n: wobbling(90 if step.settings else 100, n), Rules(Metric.TPS, 6, 14))
+    assert (found.settings, found.confirmed) == ({}, None)
+    assert all(step.pair == 0 for step in asked)
+
+
+def test_a_configuration_that_breaks_the_promise_or_fails_never_wins() -> None:
+    def broken(step: Asked, number: int) -> Seen:
+        seen = wobbling(200 if step.settings else 100, number)
+        return Seen(seen.figure, 0.3 if step.settings else 0.0, 1.0)
+
+    assert run(broken, Rules(Metric.TPS, 6, 14))[0].settings == {}
+
+    def failing(step: Asked, number: int) -> Seen:
+        return Seen(None, 1.0, 1.0) if step.settings else wobbling(100, number)
+
+    assert run(failing, Rules(Metric.TPS, 6, 14))[0].settings == {}
+
+
+def test_a_promise_that_breaks_in_the_confirmation_voids_it() -> None:
+    def late(step: Asked, number: int) -> Seen:
+        seen = wobbling(120 if step.settings else 100, number)
+        return Seen(seen.figure, 0.1 if step.settings and step.pair == 3 else 0.0, 1.0)
+
+    found, _ = run(late, Rules(Metric.TPS, 6, 14))
+    assert found.settings == {}
+    assert found.broken == 1
+
+
+def test_a_budget_ends_exploring_and_leaves_lines_untested() -> None:
+    rules = Rules(Metric.TPS, 6, 1_000, budget_s=60)
+    found, asked = run(lambda step, n: wobbling(110 if "good" in step.settings else 100, n), rules)
+    assert sum(step.stage is Stage.EXPLORE for step in asked) == 30
+    assert found.settings
+    assert any(line.without is None and line.is_kept for line in found.lines)
+
+
+def test_all_failed_trials_give_no_answer() -> None:
+    found, _ = run(lambda *_: Seen(None, 1.0, 1.0), Rules(Metric.TPS, 6, 14))
+    assert found.settings == {}
+
+
+def test_a_search_finds_a_hill_and_keeps_only_what_matters() -> None:
+    found, before = simulate(hill, seed=1)
+    assert found.settings.keys() <= {"shared_buffers", "random_page_cost"}
+    assert -hill(found.settings) < max(0.02, -random_search(hill, 1, before))
+    assert max(found.importance, key=lambda name: found.importance[name]) in ("shared_buffers", "random_page_cost")
+
+
+def test_a_search_over_settings_that_do_not_matter_claims_nothing() -> None:
+    assert [seed for seed in range(3) if simulate(flat, seed)[0].settings] == []
+
+
+def test_proposals_of_several_kinds_are_written_as_in_postgresql_conf() -> None:
+    for each in proposals(2, 4):
+        assert each["shared_buffers"].removesuffix("MB").isdigit()
+        assert 1 <= float(each["random_page_cost"]) <= 4
+        assert each["jit"] in ("on", "off")
+    assert isinstance(Searched("a", ("x", "y"), False, False).choice, tuple)
