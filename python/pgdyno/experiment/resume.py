@@ -18,6 +18,7 @@ from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.experiment.search.search_trials import search_trials, trials_so_far
 from pgdyno.experiment.servers import known_facts, note_rented
+from pgdyno.experiment.trials.profiling import arms_to_profile
 from pgdyno.experiment.trials.trial_sequence import Course, Finished
 from pgdyno.host import boot_id, describe_host
 from pgdyno.messages import Message
@@ -120,7 +121,7 @@ def resume_experiment(
         loaded = loaded_of(folder)
         searches = loaded.plan.search is not None
         trials = trials_so_far(folder.trials()) if searches else planned_trials(loaded.plan)
-        todo, made_anew = _left(folder, trials, redo_failed=redo_failed, searches=searches)
+        todo, made_anew = _left(folder, loaded.plan, trials, redo_failed=redo_failed)
         refuse_changed_scripts(folder, loaded)
         if searches:
             trials = [trial for trial in trials if trial not in todo]
@@ -173,9 +174,10 @@ def _pinned(plan: Plan, manifest: Manifest) -> Plan:
 
 
 def _left(
-    folder: RunFolder, trials: Sequence[PlannedTrial], *, redo_failed: bool, searches: bool
+    folder: RunFolder, plan: Plan, trials: Sequence[PlannedTrial], *, redo_failed: bool
 ) -> tuple[list[PlannedTrial], list[TrialRecord]]:
     """Return the trials to run, in their order, and the records among them: failed, or a pair's that was broken off."""
+    searches = plan.search is not None
     done = {record.number: record for record in folder.trials()}
     planned = [trial.slug for trial in trials]
     # manifests of earlier versions lack the order, but slugs contain the trials' numbers
@@ -199,7 +201,7 @@ def _left(
     # a run that was killed or interrupted after its last trial, while its servers stopped, must still be closed
     closed = folder.manifest.ended_at is not None and folder.manifest.outcome is not Outcome.INTERRUPTED
     ended = bool(folder.manifest.search) if searches else closed
-    if not todo and ended:
+    if not todo and ended and not arms_to_profile(plan, folder):
         raise StoreError(_nothing_left(folder.name, len(done), len(failed)), hint=_how_to_redo(failed))
     return todo, [done[trial.number] for trial in todo if trial.number in done]
 

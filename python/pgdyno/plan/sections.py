@@ -79,6 +79,8 @@ class ProbeSpec(Model):
     """Number of statements of pg_stat_statements to record every 10 s, if the database has it. 0: none."""
     standbys: bool = True
     """Sample the standbys of a target that pgdyno runs, each over SQL."""
+    profile: bool = False
+    """After the trials, run perf during one more short load of each arm, on servers that pgdyno starts."""
 
     @model_validator(mode="after")
     def _log_is_on_the_host(self) -> ProbeSpec:

@@ -94,6 +94,10 @@ def check_phases(
     """Yields problems of `phases` with the sweep's points and the workload, as far as these are valid."""
     yield from _names(phases, document)
     yield from _rates(phases, document)
+    if document.at(("probe", "profile")) is True:
+        yield document.problem(
+            ("probe", "profile"), "a profile is of a load without phases", "remove it, or the phases"
+        )
     if all(not phase.result for phase in phases):
         yield document.problem(("phase",), "has no phase with a result", "remove result = false from one phase")
     if points:

@@ -68,6 +68,7 @@ from pgdyno.records.measured import (
     WorkersTried,
 )
 from pgdyno.records.probe import ALIGNED_US, ClockRecord, OverSshRecord, PlacedLines, ProbeRecord, StandbyProbeRecord
+from pgdyno.records.profile import ProfileRecord
 from pgdyno.records.trial import Consistency, DuetRecord, Leftovers, Preparation, PrepareStep, TrialRecord, WayRecord
 
 __all__ = [
@@ -120,6 +121,7 @@ __all__ = [
     "PrepareStep",
     "Printed",
     "ProbeRecord",
+    "ProfileRecord",
     "Record",
     "RentRecord",
     "ReplayFigures",

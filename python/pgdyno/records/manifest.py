@@ -21,6 +21,7 @@ from pgdyno.records.base import FORMAT, Instant, Outcome, Record
 from pgdyno.records.imported import ImportRecord
 from pgdyno.records.machine import Check, Fingerprint, Host, RentRecord, TargetRecord
 from pgdyno.records.measured import Point
+from pgdyno.records.profile import ProfileRecord
 
 MOST_NOTES = 200
 """The largest number of notes that are displayed; the file has all."""
@@ -272,6 +273,8 @@ class Manifest(Record):
     """None without a budget, after a resume, which has none, and in folders of earlier versions."""
     rented: list[RentRecord] = Field(default_factory=list)
     """Costs of its rented servers, by attempt; empty without any, and in folders of earlier versions."""
+    profiles: list[ProfileRecord] = Field(default_factory=list)
+    """Of each arm, if the plan asks for profiles; empty in folders of earlier versions."""
     imported: ImportRecord | None = None
     """None for pgdyno's own runs."""
 

@@ -79,6 +79,10 @@ class BudgetLeft:
         if self._may_end_a_step and self._exceeded_in(0.0):
             raise self._used_up("run the same command again, which needs no more downloads, or give a longer --budget")
 
+    def has_room(self) -> bool:
+        """Return whether something as long as a trial fits into the budget."""
+        return self.used_s + self._trial_s() + ENDING_S <= self._budget.seconds
+
     @contextmanager
     def preparing(self) -> Iterator[None]:
         """Let the steps of the block be ended, which prepare a trial and may load a dataset."""

@@ -7,7 +7,10 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
 
+from pgdyno.errors import EngineError, PgdynoError, TargetError
 from pgdyno.experiment.captured_load import CapturedLoad
 from pgdyno.experiment.earlier_sessions import end_leftovers
 from pgdyno.experiment.generators import GeneratorLostError, Generators
@@ -57,6 +60,7 @@ from pgdyno.targets.cluster.subprocesses import signals_deferred
 from pgdyno.targets.response_limits import HINT, SilentServerError
 from pgdyno.targets.server import LogParts
 
+_T = TypeVar("_T")
 Setting = tuple[str, str, str | None, str]
 """Name, setting, unit, source."""
 
@@ -134,6 +138,38 @@ class TrialRunner:
     def run_all(self, trials: Sequence[PlannedTrial]) -> list[TrialRecord]:
         """Run one trial, or the two of a pair at the same time; see `run`."""
         return [self.run(trials[0])] if len(trials) == 1 else self._run_duet(trials)
+
+    def run_unstored(self, trial: PlannedTrial, use: Callable[[Server, Path, Callable[[], TrialResult]], _T]) -> _T:
+        """Prepare the server of `trial`, and return the result of `use`, which runs the load.
+
+        `use` gets the server, a folder that exists until it returns, and the load. Nothing of the trial is stored.
+        Raises PgdynoError.
+        """
+        writer = self._context.folder.begin_trial(trial.slug)
+        try:
+            ready = self._prepare(trial, writer)
+            if isinstance(ready, TrialRecord):
+                raise TargetError(ready.failure.message if ready.failure is not None else "it is not available")
+
+            results: list[TrialResult] = []
+
+            def load() -> TrialResult:
+                run = self._generators.run
+                results.append(run(trial, lambda: self._load(trial, ready.server, writer, lambda: False, None)))
+                return results[-1]
+
+            try:
+                found = use(ready.server, writer.partial, load)
+            except (PgdynoError, GeneratorLostError) as error:
+                self._servers.forget(trial.server)
+                if isinstance(error, GeneratorLostError):
+                    raise EngineError(error.message) from error
+                raise
+            self._run_after_trial(trial, ready.server, writer, results[-1])
+            self._verify(trial, results[-1])
+            return found
+        finally:
+            writer.abandon()
 
     def _run_duet(self, trials: Sequence[PlannedTrial]) -> list[TrialRecord]:
         was_unavailable = [self._servers.is_unavailable(trial.server) for trial in trials]

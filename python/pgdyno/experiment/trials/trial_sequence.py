@@ -23,6 +23,7 @@ from pgdyno.experiment.search.cheapest_search import decided_targets
 from pgdyno.experiment.servers import Servers, rent_of
 from pgdyno.experiment.stopping import Looks
 from pgdyno.experiment.trials.hooks_and_events import Hooks
+from pgdyno.experiment.trials.profiling import Profiles
 from pgdyno.experiment.trials.trial_runner import TrialRunner
 from pgdyno.messages import Message
 from pgdyno.plan import PlannedTrial
@@ -74,7 +75,12 @@ class Course:
         self._looks = None if rule is None else Looks(rule, progress.trials, lambda: load_run(context.folder))
         generators = Generators(context.engine, resources.cluster, context.folder.trials())
         self._captured = CapturedLoad(context, progress, resources.guard)
-        self._runner = TrialRunner(context, progress, self._servers, generators, self._hooks, resources, self._captured)
+
+        def runner(context: RunContext, progress: RunProgress) -> TrialRunner:
+            return TrialRunner(context, progress, self._servers, generators, self._hooks, resources, self._captured)
+
+        self._runner = runner(context, progress)
+        self._profiles = Profiles(context, progress, resources.left, runner)
 
     def follow(self, todo: Iterable[PlannedTrial]) -> Finished:
         """Run the trials `todo` in turn, and store each as it ends.
@@ -93,6 +99,8 @@ class Course:
                 self._hooks.around_run("before_run")
                 with self._captured.file():
                     reason = self._run_trials(todo)
+                if reason is None:
+                    self._profiles.take()
             except (StopRunError, HookError) as stop:
                 if not self._is_complete_without(stop):
                     reason, stopped, hint = stop.reason, stop.message, stop.hint

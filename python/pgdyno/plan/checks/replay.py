@@ -22,6 +22,7 @@ REFUSED: tuple[tuple[KeyPath, str, str], ...] = (
     (("phase",), _OWN_TIMES, "remove the phases; workload.pace makes the load faster or slower"),
     (("search",), "a replay has one number of clients and no rate", "remove it"),
     (("replica_load",), "its times would not be those of the replay", "remove it"),
+    (("probe", "profile"), "a profile is of a short load, which a replay is not", "remove it"),
     (("generators",), "one engine replays all sessions of a capture", "remove them"),
     (("generator",), "the capture is on this machine", "remove it: the load then starts from here"),
 )

@@ -1,0 +1,166 @@
+"""The profiles of a run: after its trials, perf samples one more short load of each arm.
+
+These loads are no trials: perf costs something, and one load has no interval. Nothing compares or audits them.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pgdyno.analyse.series import Series, following
+from pgdyno.errors import PgdynoError, StoreError
+from pgdyno.experiment.limits.budget_left import BudgetLeft
+from pgdyno.experiment.run_context import RunContext
+from pgdyno.experiment.run_progress import RunProgress
+from pgdyno.experiment.trials.trial_runner import TrialRunner
+from pgdyno.messages import Message
+from pgdyno.plan import Plan, PlannedTrial
+from pgdyno.plan.targets import OwnTarget
+from pgdyno.plan.trials import LONGEST_SLUG
+from pgdyno.probe.perf import HZ, PerfError, recorded, recording
+from pgdyno.records import Outcome, ProfileRecord, TrialRecord
+from pgdyno.report.terminal.progress import QuietView
+from pgdyno.run import TrialResult
+from pgdyno.store import RunFolder
+from pgdyno.store.profiles import keep_profile
+from pgdyno.targets import Server
+from pgdyno.targets.cluster.processes import servers_in
+from pgdyno.units import counted
+
+PROFILED_S = 10.0
+"""The length of the load, after the plan's warm-up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """What a profile is of: a target with its settings, at the point with the highest throughput."""
+
+    trial: TrialRecord
+    """One at that point."""
+    tps: float
+    """The median of the trials there."""
+
+
+def arms_to_profile(plan: Plan, folder: RunFolder) -> list[Arm]:
+    """Return the arms of which the run should have a profile and has none. Raises StoreError."""
+    if not (plan.probe.enabled and plan.probe.profile):
+        return []
+    trials = [
+        trial
+        for trial in folder.trials()
+        if trial.outcome is Outcome.FINISHED and trial.summary and isinstance(plan.target[trial.target], OwnTarget)
+    ]
+    follow = following(plan.as_resolved(), (trial.point for trial in trials))
+    if plan.search is not None:
+        # a search for a capacity varies the rate
+        follow |= {plan.search.axis}
+    points: dict[Series, dict[str, list[TrialRecord]]] = {}
+    for trial in trials:
+        of_arm = points.setdefault(Series.of(trial.target, trial.point, follow), {})
+        of_arm.setdefault(trial.point.model_dump_json(), []).append(trial)
+    profiled = {Series.of(each.target, each.point, follow) for each in folder.manifest.profiles}
+    return [
+        max((Arm(each[0], _median_tps(each)) for each in of_arm.values()), key=lambda arm: arm.tps)
+        for series, of_arm in points.items()
+        if series not in profiled
+    ]
+
+
+def _median_tps(trials: Iterable[TrialRecord]) -> float:
+    return statistics.median(trial.summary.tps for trial in trials if trial.summary is not None)
+
+
+class Profiles:
+    """Takes the profiles of a run."""
+
+    def __init__(
+        self,
+        context: RunContext,
+        progress: RunProgress,
+        left: BudgetLeft | None,
+        runner: Callable[[RunContext, RunProgress], TrialRunner],
+    ) -> None:
+        """`runner` makes what runs loads, of another plan and shown elsewhere; `left` is what is left of a budget."""
+        self._context = context
+        self._progress = progress
+        self._left = left
+        short = replace(context, loaded=replace(context.loaded, plan=_short(context.plan)))
+        # the live view and the run's journal show trials only
+        hidden = RunProgress(short.plan, context.folder, QuietView(), progress.trials)
+        self._runner = runner(short, hidden)
+
+    def take(self) -> None:
+        """Profile every arm that has no profile; a note says what cannot be profiled, and why. Raises StoreError."""
+        plan, folder = self._context.plan, self._context.folder
+        if not (plan.probe.enabled and plan.probe.profile):
+            return
+        for name, spec in plan.target.items():
+            if not isinstance(spec, OwnTarget):
+                why = Message("profile-elsewhere", "perf samples only servers that pgdyno starts on this machine")
+                self._note(name, why)
+        arms = arms_to_profile(plan, folder)
+        for at, arm in enumerate(arms):
+            if self._left is not None and not self._left.has_room():
+                for other in dict.fromkeys(each.trial.target for each in arms[at:]):
+                    self._note(other, Message("profile-no-time", "the budget has no time left for it"))
+                return
+            try:
+                profile = self._profile(arm)
+            except StoreError:
+                raise
+            except PgdynoError as error:
+                hint = f"; {error.hint}" if error.hint else ""
+                self._note(arm.trial.target, f"{error.message}{hint}")
+                continue
+            folder.update_manifest(profiles=[*folder.manifest.profiles, profile])
+
+    def _note(self, target: str, why: Message | str) -> None:
+        self._progress.note_once(Message("profile-left-out", "no profile of {target}: {why}", target=target, why=why))
+
+    def _profile(self, arm: Arm) -> ProfileRecord:
+        """Run the load of `arm` under perf, and store its stacks. Raises PgdynoError."""
+        trial = arm.trial
+        name, clients = trial.slug, counted(trial.point.clients, "client")
+        self._progress.set_up(f"profiling {trial.target}, {clients}")
+        planned = PlannedTrial(
+            trial.number,
+            f"profile-{name}"[:LONGEST_SLUG],
+            trial.target,
+            trial.point,
+            trial.repeat,
+            instance=trial.instance,
+        )
+
+        def under_perf(server: Server, folder: Path, load: Callable[[], TrialResult]) -> ProfileRecord:
+            data, log = folder / "perf.data", folder / "perf.log"
+            with recording([each.pid for each in servers_in(server.data_directory)], data, log):
+                result = load()
+                ended_s = time.monotonic()
+            if result.summary is None or result.outcome is not Outcome.FINISHED:
+                why = result.failure.message if result.failure is not None else "it was interrupted"
+                raise PerfError(f"its load failed: {why}")
+            self._progress.set_up(f"reading the profile of {trial.target}")
+            stacks = recorded(data, ended_s - PROFILED_S, ended_s, log)
+            return ProfileRecord(
+                target=trial.target,
+                point=trial.point,
+                file=keep_profile(self._context.folder.path, name, stacks.samples),
+                event=stacks.event,
+                hz=HZ,
+                samples=stacks.samples.total(),
+                unresolved=stacks.unresolved,
+                tps=result.summary.tps,
+                tps_median=arm.tps,
+            )
+
+        return self._runner.run_unstored(planned, under_perf)
+
+
+def _short(plan: Plan) -> Plan:
+    """Return `plan` with a short load, and nothing that happens meanwhile."""
+    trial = plan.trial.model_copy(update={"duration": PROFILED_S, "transactions": None, "ledger": False})
+    return plan.model_copy(update={"trial": trial, "event": []})
