@@ -173,6 +173,34 @@ def test_new_keys_are_above_the_captured_ones(tmp_path: Path) -> None:
     assert "\\set id random(1600, 2147483647)\n" in text
 
 
+def test_keys_that_rise_within_groups_are_new_ones(tmp_path: Path) -> None:
+    next_order = np.full((3, 11), 3_001)
+
+    def statement(rng: np.random.Generator, _: int) -> str:
+        warehouse, district = int(rng.integers(1, 3)), int(rng.integers(1, 11))
+        next_order[warehouse, district] += 1
+        lines = rng.integers(5, 16)
+        return (
+            f"INSERT INTO ev (w, d, o, n) VALUES ({warehouse}, {district}, {next_order[warehouse, district]}, {lines})"
+        )
+
+    text = of_one(statement, tmp_path)
+    assert f"\\set o random({next_order.max() + 1}, 2147483647)\n" in text
+    assert "\\set d random(1, 10)\n" in text
+    assert "\\set n random(5, 15)\n" in text
+
+
+def test_numbers_of_lines_count_the_repeats_of_their_loop(tmp_path: Path) -> None:
+    rng, load = np.random.default_rng(RNG_SEED), CapturedLoad()
+    for number in range(300):
+        lines = [f"INSERT INTO line (number, n) VALUES ({each}, {rng.integers(1, 9)})" for each in range(1, 4)]
+        load.add(0, number * 10_000, "BEGIN", *lines[: rng.integers(1, 4)], "COMMIT")
+    (script,) = modelled(load, tmp_path).scripts
+    assert script.text.count("\\set number 0\n") == 1
+    assert script.text.count("\\set number :number + 1\n") == 3
+    assert script.text.index("\\set number 0\n") < script.text.index("\\set number :number + 1\n")
+
+
 def test_keys_that_a_statement_returns_are_taken_from_it(tmp_path: Path) -> None:
     rng, load = np.random.default_rng(RNG_SEED), CapturedLoad()
     for number in range(300):

@@ -134,6 +134,7 @@ class _Writer:
 
     def _loop(self, body: Sequence[tuple[Site, SiteText]], element: int) -> None:
         """Writes the body as often as it ran: the language has no loops."""
+        self.lines += self._variables.counters.get(element, [])
         counts = self._sampled.loop_counts[element]
         fewest, most = int(counts.min()), int(counts.max())
         commands = sum(len(text.variants) for _, text in body)

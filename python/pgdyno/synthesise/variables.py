@@ -29,7 +29,11 @@ MOST_DECIMALS = 6
 MOST_NULL = 0.02
 """Below this part, NULL is left out."""
 RISING = 0.9
-"""The correlation of keys with their order from which they are taken to be new ones."""
+"""The correlation of keys with their order from which they are taken to be new ones; within a group, the part of the
+keys that are larger than the one before.
+"""
+MOST_GROUPING, SMALLEST_GROUPS = 10, 10
+"""The most columns that are tried as groups, and the fewest rows that their groups have on average."""
 NEW_KEYS = 1_000_000_000
 MOST_INT4 = 2**31 - 1
 RESERVED = {"client_id", "default_seed", "random_seed", "scale"}
@@ -143,6 +147,8 @@ class Variables:
     """Names that no variable may have, or that one has."""
     returning: list[tuple[Site, str]] = field(default_factory=list)
     """Statements that return a new key, each with its column, of which no variable is made yet."""
+    counters: dict[int, list[str]] = field(default_factory=dict)
+    """The `\\set` lines before each loop, by its element."""
     gset: dict[tuple[int, int], str] = field(default_factory=dict)
     """The prefix of the variables that a statement returns, by the place of its site."""
 
@@ -234,7 +240,10 @@ class Variables:
             else:
                 extra = self.named(f"{name}_width")
                 lines += [*width.distribution.lines(extra), f"\\set {name} :{before.name} + :{extra}"]
-        elif is_insert(site.template.pieces[0]) and _are_new_keys(read):
+        elif (first := _counts_from(site, read)) is not None:
+            lines += [f"-- {name}: counts the repeats, from {first:,} on", f"\\set {name} :{name} + 1"]
+            self.counters.setdefault(site.element, []).append(f"\\set {name} {first - 1}")
+        elif is_insert(site.template.pieces[0]) and (_are_new_keys(read) or _rise_in_groups(site, index, read)):
             low = int(read.numbers.max()) + 1
             high = MOST_INT4 if low < MOST_INT4 else low + NEW_KEYS
             lines.append(f"-- {name}: a new key each time, above the captured ones; two may be equal by chance")
@@ -358,6 +367,37 @@ def _are_new_keys(read: _Read) -> bool:
         return False
     # they rise, though sessions overtake each other
     return float(np.corrcoef(numbers, np.arange(len(numbers)))[0, 1]) > RISING
+
+
+def _counts_from(site: Site, read: _Read) -> int | None:
+    """Returns the first of numbers that count the repeats of a loop; None if they do not."""
+    numbers = read.numbers
+    if not site.is_looped or read.scale != 1 or read.nulls or len(numbers) < ENOUGH:
+        return None
+    _, starts, places = np.unique(site.transactions, return_index=True, return_inverse=True)
+    repeat = np.arange(len(numbers)) - starts[places]
+    first = int(numbers[0])
+    return first if repeat.any() and np.mean(numbers == first + repeat) >= EQUAL else None
+
+
+def _rise_in_groups(site: Site, index: int, read: _Read) -> bool:
+    """Tells whether the values rise among rows with the same one or two other values: orders of a district.
+
+    What rises within a loop, such as numbers of lines, begins again in the next transaction.
+    """
+    numbers = read.numbers
+    if site.is_looped or read.scale != 1 or read.nulls:
+        return False
+    others = [column for place, column in enumerate(site.columns) if place != index]
+    found = [np.unique(each.astype(str), return_inverse=True)[1] for each in others]
+    few = [each for each in found if 0 < each.max() < len(numbers) / SMALLEST_GROUPS][:MOST_GROUPING]
+    pairs = (one * len(numbers) + other for one, other in itertools.combinations(few, 2))
+    for groups in itertools.chain(few, pairs):
+        order = np.argsort(groups, kind="stable")
+        steps = np.diff(numbers[order])[np.diff(groups[order]) == 0]
+        if len(steps) >= max(ENOUGH, len(numbers) / 2) and np.mean(steps > 0) > RISING:
+            return True
+    return False
 
 
 def _thinned(numbers: Integers) -> Integers:
