@@ -1,8 +1,8 @@
 """How like a known load its model is: load, log, capture, synthesise, run the model, compare.
 
 Each load runs on an embedded server that logs every statement, and so does its model. Then the load and the model run
-in turn, because a machine is faster in some seconds than in others; a figure is the median of the ratios, round by
-round. The load against its own next run shows what the machine alone does to the figures.
+in turn, because a machine is faster in some seconds than in others. "model/load" is the median of the ratios, round by
+round; "load/load" is how far, in the median, the load is from its own run before: a difference within it shows nothing.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import shutil
 import statistics
 import subprocess
 import tempfile
+import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -26,6 +27,8 @@ from typing import Any, TypedDict
 from pgdyno.capture.folder import new_folder, write_capture
 from pgdyno.capture.logs import Options, capture_logs
 from pgdyno.capture.parser import parse
+from pgdyno.capture.server.server_session import reach_server
+from pgdyno.capture.server.wait_samples import WaitSamples
 from pgdyno.records.capture import Capture, Values
 from pgdyno.run import find_engine
 from pgdyno.synthesise.model_folder import write_model
@@ -37,10 +40,12 @@ from pgdyno.units import counted
 RESULT = Path(__file__).parent / "results" / "own_load.json"
 SCRIPTS = Path(__file__).parent / "scripts" / "own_load"
 VERSION = "18"
-SCALE = 10
+SAMPLES_PER_S = 10
 SHARE_GOAL, LATENCY_GOAL = 0.01, 0.1
 LEAST_SHARE = 0.01
 """Statements with a smaller share have too few executions for a p99."""
+LEAST_SESSIONS = 0.05
+"""Waits of fewer sessions on average are too few samples."""
 LOADS: dict[str, list[str]] = {
     "tpcb-like, 4 clients": ["--builtin=tpcb-like", "--client=4"],
     "tpcb-like, 200/s": ["--builtin=tpcb-like", "--client=8", "--rate=200"],
@@ -59,7 +64,21 @@ LOADS: dict[str, list[str]] = {
         "--client=8",
         "--rate=50",
     ],
+    "tproc-c, 4 clients": ["--workload=tpcc", "--client=4"],
+    "tproc-c in single statements, 4 clients": ["--workload=tpcc", "--tpcc-variant=sql", "--client=4"],
 }
+
+
+class Figure(TypedDict):
+    """A figure of a load and of its model."""
+
+    load: float
+    model: float
+    """Medians of the runs; ms, or sessions."""
+    ratio: float
+    """The model's, relative to the load's."""
+    noise: float
+    """How far the load is from its own run before, in the median: 0.05 is 5 %."""
 
 
 class Statement(TypedDict):
@@ -69,21 +88,19 @@ class Statement(TypedDict):
     share: float
     """In the load."""
     model_share: float
-    p50: float
-    """The model's, relative to the load's."""
-    p99: float
-    noise_p50: float
-    """The load's next run, relative to the load's."""
-    noise_p99: float
+    p50_ms: Figure
+    p99_ms: Figure
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What a run of pgdrive says of its statements, by the fingerprint of their class."""
+    """What a run of pgdrive says of its statements, by the fingerprint of their class, and of its waits."""
 
     executions: Counter[str]
-    p50_ns: dict[str, float]
-    p99_ns: dict[str, float]
+    p50_ms: dict[str, float]
+    p99_ms: dict[str, float]
+    waits: dict[str, float]
+    """Active sessions on average."""
 
     def share(self, of: str) -> float:
         """Its part of all executions."""
@@ -91,14 +108,18 @@ class Figures:
 
 
 @contextmanager
-def logging_server() -> Iterator[Server]:
-    """A server that logs every statement, with the tables of pgbench and sysbench."""
+def logging_server(scale: int) -> Iterator[Server]:
+    """A server that logs every statement, with the tables of pgbench, sysbench and TPC-C."""
     settings = {"shared_buffers": "256MB", "log_min_duration_statement": "0"}
     spec = EmbeddedTarget(kind="embedded", version=VERSION, settings=settings)
     with open_target("own-load", spec, home=Home.locate(), progress=SilentProgress()) as server:
         environment = {**os.environ, **server.environment()}
         engine = str(find_engine().path)
-        for options in (["-s", str(SCALE)], ["--dataset=sbtest", "--tables=1", "--table-size=100000"]):
+        for options in (
+            ["-s", str(scale)],
+            ["--dataset=sbtest", "--tables=1", "--table-size=100000"],
+            ["--dataset=tpcc", f"--warehouses={max(1, scale // 5)}"],
+        ):
             subprocess.run([engine, "-i", "-q", *options], env=environment, check=True, stderr=subprocess.DEVNULL)
         yield server
 
@@ -122,18 +143,43 @@ class Classes:
         return found if "..." not in text else next(same, found)
 
 
-def drive(server: Server, options: Sequence[str], seconds: float) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Runs pgdrive, and returns its first and its last event."""
-    with tempfile.NamedTemporaryFile(suffix=".jsonl") as events:
+Run = tuple[dict[str, Any], dict[str, Any], dict[str, float]]
+"""The first and the last event of pgdrive, and the active sessions by wait."""
+
+
+def drive(server: Server, options: Sequence[str], seconds: float) -> Run:
+    """Runs pgdrive, and samples what its sessions wait for."""
+    with tempfile.NamedTemporaryFile(suffix=".jsonl") as events, waits_of(server) as samples:
         command = [str(find_engine().path), "-n", "-r", f"--time={seconds:g}", f"--events={events.name}", *options]
         subprocess.run(command, env={**os.environ, **server.environment()}, check=True, stdout=subprocess.DEVNULL)
         by_type = {each["event"]: each for each in map(json.loads, Path(events.name).read_text().splitlines())}
-    return by_type["start"], by_type["end"]
+    return by_type["start"], by_type["end"], {each.wait: each.sessions for each in samples.waits()}
 
 
-def figures(run: tuple[dict[str, Any], dict[str, Any]], classes: Classes) -> Figures:
+@contextmanager
+def waits_of(server: Server) -> Iterator[WaitSamples]:
+    """Samples the server's sessions until the block ends."""
+    database = server.environment()["PGDATABASE"]
+    address = f"host={server.host} port={server.port} user={server.user} dbname={database}"
+    samples, done = WaitSamples(reach_server(address, None)), threading.Event()
+
+    def sample() -> None:
+        while not done.wait(1 / SAMPLES_PER_S):
+            samples.sample()
+
+    thread = threading.Thread(target=sample)
+    thread.start()
+    try:
+        yield samples
+    finally:
+        done.set()
+        thread.join()
+        samples.close()
+
+
+def figures(run: Run, classes: Classes) -> Figures:
     """Returns what a run measured."""
-    start, end = run
+    start, end, waits = run
     names = {script["id"]: Path(script["name"]).name for script in start["scripts"]}
     texts = {(script["id"], each["id"]): each["text"] for script in start["scripts"] for each in script["statements"]}
     executions = Counter[str]()
@@ -149,8 +195,9 @@ def figures(run: tuple[dict[str, Any], dict[str, Any]], classes: Classes) -> Fig
             weighted.setdefault(of, []).append((each["executions"], latency["p50"], latency["p99"]))
     return Figures(
         executions,
-        {of: _mean(each, 1) for of, each in weighted.items()},
-        {of: _mean(each, 2) for of, each in weighted.items()},
+        {of: _mean(each, 1) / 1e6 for of, each in weighted.items()},
+        {of: _mean(each, 2) / 1e6 for of, each in weighted.items()},
+        waits,
     )
 
 
@@ -193,30 +240,51 @@ def compared(load: Sequence[Figures], model: Sequence[Figures]) -> list[Statemen
         share = statistics.mean(each.share(of) for each in load)
         if share < LEAST_SHARE:
             continue
-        pairs, again = list(zip(load, model, strict=False)), list(pairwise(load))
         rows.append(
             Statement(
                 text=of,
                 share=share,
                 model_share=statistics.mean(each.share(of) for each in model),
-                p50=statistics.median(m.p50_ns.get(of, 0) / o.p50_ns[of] for o, m in pairs),
-                p99=statistics.median(m.p99_ns.get(of, 0) / o.p99_ns[of] for o, m in pairs),
-                noise_p50=statistics.median(b.p50_ns[of] / a.p50_ns[of] for a, b in again),
-                noise_p99=statistics.median(b.p99_ns[of] / a.p99_ns[of] for a, b in again),
+                p50_ms=figure([each.p50_ms.get(of, 0) for each in load], [each.p50_ms.get(of, 0) for each in model]),
+                p99_ms=figure([each.p99_ms.get(of, 0) for each in load], [each.p99_ms.get(of, 0) for each in model]),
             )
         )
     return rows
+
+
+def compared_waits(load: Sequence[Figures], model: Sequence[Figures]) -> dict[str, Figure]:
+    """Compares the active sessions by wait likewise, those of the load with the most sessions first."""
+    found = {
+        wait: figure([each.waits.get(wait, 0) for each in load], [each.waits.get(wait, 0) for each in model])
+        for wait in {wait for each in (*load, *model) for wait in each.waits}
+    }
+    frequent = [(wait, each) for wait, each in found.items() if max(each["load"], each["model"]) >= LEAST_SESSIONS]
+    return dict(sorted(frequent, key=lambda item: -item[1]["load"]))
+
+
+def figure(load: Sequence[float], model: Sequence[float]) -> Figure:
+    """Compares a figure of the rounds of a load with that of its model's."""
+    ratios = [theirs / ours for ours, theirs in zip(load, model, strict=False) if ours]
+    again = [abs(after / before - 1) for before, after in pairwise(load) if before]
+    return Figure(
+        load=statistics.median(load),
+        model=statistics.median(model),
+        ratio=statistics.median(ratios) if ratios else 0.0,
+        noise=statistics.median(again) if again else 0.0,
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=20, help="of each run")
     parser.add_argument("--rounds", type=int, default=3, help="of load and model in turn")
+    parser.add_argument("--scale", type=int, default=10, help="of pgbench's tables; TPC-C has a fifth as warehouses")
     parser.add_argument("--only", metavar="TEXT", default="", help="loads whose names contain this")
     parser.add_argument("--keep", metavar="DIR", type=Path, help="keep captures and models here")
+    parser.add_argument("--out", type=Path, default=RESULT, help=f"default: {RESULT.name} in results/")
     arguments = parser.parse_args()
-    results: dict[str, Any] = json.loads(RESULT.read_text()) if RESULT.exists() else {}
-    with tempfile.TemporaryDirectory(prefix="own-load-") as folder, logging_server() as server:
+    results: dict[str, Any] = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
+    with tempfile.TemporaryDirectory(prefix="own-load-") as folder, logging_server(arguments.scale) as server:
         for name, options in LOADS.items():
             if arguments.only not in name:
                 continue
@@ -233,26 +301,43 @@ def main() -> None:
             rows = compared(load, models)
             names = {each.fingerprint: " ".join(each.text.split())[:80] for each in capture.statements}
             rows = [Statement(**{**row, "text": names.get(row["text"], row["text"])}) for row in rows]
-            results[name] = {"calls": capture.calls, "scripts": len(model.scripts), "statements": rows}
-            _print(name, model, rows)
-    RESULT.write_text(json.dumps(results, indent=2) + "\n")
+            waits = compared_waits(load, models)
+            results[name] = {
+                "calls": capture.calls,
+                "scripts": len(model.scripts),
+                "statements": rows,
+                "waits": waits,
+            }
+            _print(name, model, rows, waits)
+    arguments.out.write_text(json.dumps(results, indent=2) + "\n")
 
 
-def _print(name: str, model: Model, rows: Sequence[Statement]) -> None:
+def _print(name: str, model: Model, rows: Sequence[Statement], waits: Mapping[str, Figure]) -> None:
     rate = "closed loop" if model.arrivals.rate is None else f"{model.arrivals.rate:g}/s"
     scripts, clients = counted(len(model.scripts), "script"), counted(model.arrivals.clients, "client")
     print(f"\n{name}: {scripts}, {clients}, {rate}, {model.protocol}")
-    print(f"{'share':>8} {'model':>8} {'p50':>6} {'p99':>6} {'(noise':>7} {'p99)':>6}")
+    heading = f"{'load':>8} {'model':>8} {'model/load':>10} {'load/load':>9}"
+    print(f"{'share, load':>11} {'model':>8} |{'p50, ms:':>8} {heading} |{'p99, ms:':>8} {heading}")
     for row in rows:
-        print(
-            f"{row['share']:8.2%} {row['model_share']:8.2%} {row['p50']:6.2f} {row['p99']:6.2f} "
-            f"{row['noise_p50']:7.2f} {row['noise_p99']:6.2f}  {row['text']}"
-        )
+        times = " |".join(f"{'':8} {_cells(row[key])}" for key in ("p50_ms", "p99_ms"))
+        print(f"{row['share']:11.2%} {row['model_share']:8.2%} |{times}  {row['text']}")
+    for wait, each in waits.items():
+        print(f"{'active sessions':>20} |{'':8} {_cells(each)}  {wait}")
     far = max(abs(row["share"] - row["model_share"]) for row in rows)
-    p50 = max(abs(row["p50"] - 1) for row in rows)
-    p99 = max(abs(row["p99"] - 1) for row in rows)
-    print(f"largest difference: share {far:.2%} (goal {SHARE_GOAL:.0%})")
-    print(f"latency: p50 {p50:.0%}, p99 {p99:.0%} (goal {LATENCY_GOAL:.0%})")
+    print(f"largest difference of a share: {far:.2%} (goal {SHARE_GOAL:.0%})")
+    for what, found in (
+        ("p50", [row["p50_ms"] for row in rows]),
+        ("p99", [row["p99_ms"] for row in rows]),
+        ("active sessions by wait", list(waits.values())),
+    ):
+        away = [abs(each["ratio"] - 1) for each in found]
+        near = sum(off <= LATENCY_GOAL for off in away)
+        same = sum(LATENCY_GOAL < off <= each["noise"] for off, each in zip(away, found, strict=True))
+        print(f"{what}: {near} of {len(found)} within {LATENCY_GOAL:.0%} of the load, {same} more within its noise")
+
+
+def _cells(of: Figure) -> str:
+    return f"{of['load']:8.3f} {of['model']:8.3f} {of['ratio'] - 1:+10.0%} {of['noise']:9.0%}"
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 SHORTEST = {
     "engine": ["--seconds=4", "--pairs=1", "--scale=1"],
+    "own_load": ["--seconds=2", "--rounds=1", "--scale=1", "--only=tpcb-like, 4"],
     "probe": ["--seconds=1", "--pairs=1", "--own-seconds=5", "--scale=1"],
     "throughput": ["--seconds=2", "--pairs=1", "--scale=1", "--clients=2"],
     "tpcc": ["--seconds=1", "--warmup=0", "--rounds=1", "--warehouses=1", "--clients=2"],

@@ -168,6 +168,15 @@ def test_other_texts_keep_their_length_and_how_many_there_are(tmp_path: Path) ->
     assert len(filler) + len(str(low)) == 18
 
 
+def test_a_session_that_waits_is_no_client_of_a_closed_loop(tmp_path: Path) -> None:
+    load = tpcb()
+    last = max(int(str(row["at_us"])) for row in load.rows)
+    load.add(9, 0, "SELECT count(*) FROM pgbench_branches")
+    load.add(9, last, "SELECT count(*) FROM pgbench_branches")
+    arrivals = modelled(load, tmp_path).arrivals
+    assert (arrivals.clients, arrivals.rate) == (4, None)
+
+
 def test_new_keys_are_above_the_captured_ones(tmp_path: Path) -> None:
     text = of_one(lambda _, number: f"INSERT INTO ev (id, n) VALUES ({1_000 + number}, 1)", tmp_path)
     assert "\\set id random(1600, 2147483647)\n" in text

@@ -32,23 +32,22 @@ def find_arrivals(statements: CapturedStatements, modelled: int, span_us: int, m
     rate, as those of independent users do, however fast the server answers. `modelled` is the number of transactions
     that scripts stand for.
     """
-    sessions, busy = statements.busy()
-    pauses = statements.pauses()
-    if pauses is not None and pauses.median_us < SHORTEST_PAUSE_US:
-        clients = max(1, round(sessions))
+    found = statements.activity()
+    if found.pause_us is not None and found.pause_us < SHORTEST_PAUSE_US:
+        clients = max(1, round(found.at_once))
         reason = (
-            f"{pauses.short:.0%} of the pauses between the transactions of a session were shorter than "
+            f"{found.short:.0%} of the pauses between the transactions of a session were shorter than "
             f"{SHORTEST_PAUSE_US / 1_000:g} ms, so the server set the pace: {clients} sessions, on "
             "average, went on at once"
         )
         return Arrivals(clients, None, reason)
     rate = modelled / (span_us / 1e6)
-    clients = max(1, most_sessions, math.ceil(HEADROOM * busy))
-    paused = "" if pauses is None else f" for {pauses.median_us / 1_000:,.0f} ms (median)"
+    clients = max(1, most_sessions, math.ceil(HEADROOM * found.working))
+    paused = "" if found.pause_us is None else f" for {found.pause_us / 1_000:,.0f} ms (median)"
     reason = (
         f"sessions paused between transactions{paused}, so their users set the pace: the mean rate of {modelled:,} "
-        f"transactions in {span_us / 1e6:,.0f} s. At most {most_sessions:,} sessions were open; {busy:.2f} were "
-        "in a transaction on average"
+        f"transactions in {span_us / 1e6:,.0f} s. At most {most_sessions:,} sessions were open; "
+        f"{found.working:.2f} were in a transaction on average"
     )
     return Arrivals(clients, float(f"{rate:.4g}"), reason)
 

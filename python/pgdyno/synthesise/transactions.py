@@ -175,12 +175,17 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Pauses:
-    """Pauses between two transactions of a session."""
+class Activity:
+    """What sessions did between their transactions."""
 
-    median_us: float
+    pause_us: float | None
+    """The median pause between two transactions of a session; None if no session had two."""
     short: float
-    """The part of them below 1 ms."""
+    """The part of the pauses below 1 ms."""
+    working: float
+    """Sessions in a transaction, on average."""
+    at_once: float
+    """Sessions in a transaction or in a pause of at most 10 ms before one, on average."""
 
 
 class CapturedStatements:
@@ -306,30 +311,19 @@ class CapturedStatements:
             for _, _, statements, members in rows:
                 yield tuple(statements), [Row(**{**each, "parameters": each["parameters"] or ()}) for each in members]
 
-    def pauses(self) -> Pauses | None:
-        """The pauses between two transactions of a session; None if no session had two."""
-        median, short = self._one(
+    def activity(self) -> Activity:
+        """What sessions did between their transactions."""
+        median, short, working, pauses, span = self._one(
             """
-            SELECT median(pause), avg((pause < 1000)::INTEGER) FROM (
-                SELECT began - lag(ended) OVER (PARTITION BY session ORDER BY began, block) AS pause FROM transactions
-            ) WHERE pause IS NOT NULL
-            """
-        )
-        return None if median is None else Pauses(float(median), float(short))
-
-    def busy(self) -> tuple[float, float]:
-        """How many sessions had made their first and not yet their last statement, on average; and how many were in a
-        transaction.
-        """
-        sessions, working, span = self._one(
-            """
-            SELECT sum(ended - began), sum(working), max(ended) - min(began) FROM (
-                SELECT session, min(began) AS began, max(ended) AS ended, sum(ended - began) AS working
-                FROM transactions GROUP BY session
+            SELECT median(pause), avg((pause < 1000)::INTEGER), sum(ended - began),
+                   coalesce(sum(pause) FILTER (pause BETWEEN 0 AND 10000), 0), max(ended) - min(began) FROM (
+                SELECT began, ended, began - lag(ended) OVER (PARTITION BY session ORDER BY began, block) AS pause
+                FROM transactions
             )
             """
         )
-        return (float(sessions) / span, float(working) / span) if span else (0.0, 0.0)
+        whole = float(max(span, 1))
+        return Activity(median, float(short or 0), float(working) / whole, float(working + pauses) / whole)
 
     def protocols(self) -> Counter[str]:
         """Statements by protocol as a plan names it."""
