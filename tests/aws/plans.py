@@ -44,6 +44,6 @@ def write_plan(folder: Path, *targets: str, repeats: int = 1, more: str = "") ->
         'format = 1\nname = "rented"\n'
         + "\n".join(targets)
         + '[workload]\nscripts = ["select-only"]\ndataset = "pgbench"\nscale = 1\n'
-        + f'[sweep]\nclients = 1\n[trial]\nduration = "1s"\nrepeats = {repeats}\n{more}'
+        + f'[sweep]\nclients = 1\nrate = 200\n[trial]\nduration = "1s"\nrepeats = {repeats}\n{more}'
     )
     return file
