@@ -22,10 +22,11 @@ demo: build ## measure a PostgreSQL 18 here: a sweep of clients, a table, an HTM
 
 build: $(PROGRAMS) .venv/.installed $(CATALOGUES:.po=.mo) ## .venv/bin/pgdyno, target/release/pgdrive, pgprobe and pgnull
 
-# linking the programs uses one thread: meanwhile, make compiles the binaries of the tests
+# linking the programs uses one thread: meanwhile, make compiles the binaries of the tests, and fetches libraries. Rust's
+# tests mostly wait, and run while Python's do
 test: test-packages ## every test but the long ones (installs missing Debian packages with apt); CI runs it, and make lint
-	$(MAKE) --no-print-directory --jobs=2 build test-binaries
-	$(MAKE) --no-print-directory test-rust test-python
+	$(MAKE) --no-print-directory --jobs=3 build test-binaries
+	$(MAKE) --no-print-directory --jobs=2 test-rust test-python
 
 # without root, Debian packages or a server: what to run before each commit
 check: lint-source ## lint, types, unit tests and the Rust tests that need no server
@@ -187,16 +188,17 @@ test-packages:
 # Debian packages that benchmarks compare with.
 bench-packages: test-packages
 
+# nice: the programs take longer, and the tests of Python wait for them
 test-binaries:
-	$(CARGO) test --workspace --locked --quiet --no-run
+	nice $(CARGO) test --workspace --locked --quiet --no-run
 
 # the crates' own tests, among them those that need a server: its path is passed to them
 test-rust: build
-	$(BIN)/python -m tests.server_for_rust $(CARGO) test --workspace --locked -- --include-ignored
+	$(BIN)/python -m tests.server_for_rust $(CARGO) test --workspace --locked --quiet -- --include-ignored
 
 # run files in parallel, in the order of tests/conftest.py: most tests wait for servers, not for processors
-# (PYTEST_WORKERS=6: six at a time); pytest then lists the slowest tests
-PYTEST_WORKERS ?= 4
+# (PYTEST_WORKERS=4: four at a time, in less memory: each has up to 0.8 GB); pytest then lists the slowest tests
+PYTEST_WORKERS ?= 6
 SIDE_BY_SIDE := --numprocesses=$(PYTEST_WORKERS) --dist=loadfile --no-loadscope-reorder --durations=20
 test-python: build
 	$(BIN)/pytest $(SIDE_BY_SIDE) -m 'not long' --ignore=tests/cli/test_latency_honesty.py
@@ -235,6 +237,10 @@ messages: build ## bring the reports' texts in other languages up to date with t
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --only-binary=:all: -r bootstrap.txt
 	@touch $@
 
-.venv/.installed: .venv/bin/uv pyproject.toml uv.lock hatch_build.py $(PROGRAMS)
+.venv/.libraries: .venv/bin/uv pyproject.toml uv.lock
+	$(BIN)/uv sync --locked --quiet --inexact --no-install-project
+	@touch $@
+
+.venv/.installed: .venv/.libraries hatch_build.py $(PROGRAMS)
 	$(BIN)/uv sync --locked --quiet --inexact
 	@touch $@
