@@ -200,6 +200,7 @@ ONE_EACH = ("audit/rules",)
 
 SAME_SUBJECT = {
     "capture": "the command, and its record",
+    "cheapest": "the check of its plan, and its answer",
     "cloud_metrics": "their tables, and their section of the report",
     "comparison": "its figures, its sentences, and its section",
     "dips": "their figures, and their section",
