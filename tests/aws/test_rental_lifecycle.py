@@ -19,9 +19,11 @@ from pgdyno.targets.aws.removal import Reaper
 from pgdyno.targets.aws.rental import begin
 from pgdyno.targets.aws.rental_journal import Kind, journals
 from pgdyno.targets.provider import Wanted
+from pgdyno.targets.rental import Load
 from tests.aws.account import SAID, amazon, kill_at, plan, rental, root, without_hosts
 from tests.aws.plans import aurora, ec2, rds, write_plan
 from tests.aws.simulator import Simulator
+from tests.present import present
 
 __all__ = ["amazon", "root"]
 
@@ -65,6 +67,34 @@ def test_both_kinds_come_up_as_asked_and_go_without_a_trace(amazon: Simulator, t
     assert rented.down() == []
     assert amazon.left() == []
     assert list((tmp_path / "home" / "aws").iterdir()) == []
+
+
+def test_a_released_server_goes_before_the_others_and_is_not_paid_for_any_longer(
+    amazon: Simulator, tmp_path: Path, root: Path
+) -> None:
+    rented = rental(tmp_path, rds(root), aurora(root))
+    rented.up()
+    calls = len(amazon.calls)
+    rented.release("aurora")
+    asked = amazon.calls[calls:]
+    assert asked.count("rds:DeleteDBInstance") == 1
+    # what belongs to it goes at the end: nobody waits for its removal
+    assert "rds:DeleteDBCluster" not in asked
+    assert {each.kind for each in rented.there()} >= {Kind.DB_CLUSTER, Kind.DB_INSTANCE}
+    # the rest is not what a later run could use
+    assert life.standing(rented.plan, tmp_path / "home", SAID.append) is None
+    assert rented.journal.ready.keys() == {"rds", "aurora"}
+    released, later = rented.released["aurora"], rented.released["aurora"] + timedelta(hours=10)
+    load = Load(released, 3600.0, 0.0)
+    both = present(rented.accrued(later, load))
+    rented.released.clear()
+    unreleased = present(rented.accrued(later, load))
+    # ten hours, and an hour of the next trial
+    assert both[0] < unreleased[0]
+    assert unreleased[1] - both[1] > unreleased[0] - both[0]
+    rented.released["aurora"] = released
+    assert rented.down() == []
+    assert amazon.left() == []
 
 
 MUTATING = {
