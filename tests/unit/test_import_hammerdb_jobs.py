@@ -170,6 +170,8 @@ def test_runs_of_releases_that_do_different_work_are_not_compared(tmp_path: Path
     assert (refused.field, refused.a, refused.b) == ("unused_item", "commits", "rolls back")
     same = pairing_between(old, imported(tmp_path, log(tmp_path, "5.0")))
     assert "unused_item" not in f"{same.refused} {same.cautions}"
+    mixed = pairing_between(old, imported(tmp_path, log(tmp_path, "6.0"), log(tmp_path, "6.1.1")))
+    assert (mixed.refused, len(mixed.cautions)) == ([], len(pairing_between(old, open_).cautions))
     unknown = pairing_between(old, open_)
     assert unknown.refused == []
-    assert "unused_item: commits vs none: unknown for one of them" in [str(each) for each in unknown.cautions]
+    assert "unused_item: commits vs unknown: unknown for one of them" in [str(each) for each in unknown.cautions]

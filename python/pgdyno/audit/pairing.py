@@ -382,11 +382,12 @@ def _of_unused_items(base: AuditRun, other: AuditRun) -> Iterator[Difference]:
     items = [_unused_items(run) for run in (base, other)]
     if not all(items) or items[0] == items[1]:
         return
-    of_base, of_other = (", ".join(sorted(of - {UNKNOWN_ITEM})) or None for of in items)
-    known = of_base is not None and of_other is not None
+    of_base, of_other = (", ".join(sorted(of)) for of in items)
     why = Message("other-unused-item", "the server does different work for one New-Order in a hundred")
-    weight = (Weight.REFUSED, why) if known else (Weight.CAUTION, UNKNOWN)
-    yield Difference("unused_item", of_base, of_other, *weight)
+    differ = len(set.union(*items) - {UNKNOWN_ITEM}) > 1
+    yield Difference(
+        "unused_item", of_base, of_other, *((Weight.REFUSED, why) if differ else (Weight.CAUTION, UNKNOWN))
+    )
 
 
 UNKNOWN_ITEM = "unknown"
