@@ -198,6 +198,17 @@ class Comparison:
         return Counted(int(row[0]), int(row[1]), backends_s, work, rows)
 
 
+def _shares(row: Row) -> str:
+    """Where a user's time for a New-Order goes, with the 1.3 transactions that come with it; explains its rate."""
+    elapsed_us = row["users"] * 60e6 / row["nopm"]
+    server_us = row["server_cpu_us"] * row["tpm"] / row["nopm"]
+    waiting_us = elapsed_us - row["client_cpu_us"] - server_us
+    return (
+        f"a user's {elapsed_us:.0f} us for a New-Order: client CPU {row['client_cpu_us']:.0f}, server CPU "
+        f"{server_us:.0f}, waiting {waiting_us:.0f}"
+    )
+
+
 def _hammerdb_rates(done: Measured) -> tuple[float, float]:
     found = re.search(r"System achieved (\d+) NOPM from (\d+) PostgreSQL TPM", done.out)
     if found is None:
@@ -255,6 +266,8 @@ def compare(server: Server, pgdrive: str, args: argparse.Namespace) -> dict[str,
             f"(goal {CPU_GOAL}: {'reached' if ratio <= CPU_GOAL else 'NOT REACHED'})"
         )
         print(f"  server CPU a transaction {theirs['server_cpu_us']:.0f} and {ours['server_cpu_us']:.0f} us")
+        for row in (theirs, ours):
+            print(f"  {row['program']}: {_shares(row)}")
         for title in ("work", "rows", "mix"):
             for name, value in theirs[title].items():
                 print(f"  {title} {name:28}{value:>12,.2f}{ours[title][name]:>12,.2f}")
