@@ -22,6 +22,7 @@ app = typer.Typer(
 COMMANDS: dict[str, Callable[..., None]] = {
     "run": measurement.run,
     "ab": measurement.ab,
+    "tune": measurement.tune,
     "doctor": measurement.doctor,
     "watch": measurement.watch,
     "capture": own_load.capture,

@@ -48,7 +48,7 @@ class Search(NamedTuple):
     arm: str
     """Module and class (`pgdyno.experiment.search.search_arm.Arm`); without an `axis`, one that yields trials."""
     axis: Literal["clients", "rate"] | None
-    """The parameter that it varies; None for a search over whole targets, with a single point."""
+    """The parameter that it varies; None for a search over targets or settings, with a single point."""
     goal: str
     """What it finds, for `pgdyno plan show`."""
     meets_latency: bool = False
@@ -63,6 +63,7 @@ SEARCHES = {
     "cheapest": Search(
         "pgdyno.experiment.search.cheapest_search:cheapest_trials", None, "the cheapest target", meets_latency=True
     ),
+    "settings": Search("pgdyno.experiment.search.settings.settings_trials:settings_trials", None, "better settings"),
 }
 """By `search.find` of a plan."""
 

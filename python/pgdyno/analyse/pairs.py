@@ -173,6 +173,9 @@ def usual_split(run: RunSource) -> str | None:
 
 def split_of(manifest: Manifest, trials: Sequence[Placed]) -> str | None:
     """Return `usual_split` of a run with `trials`, which need not have been measured."""
+    if manifest.finds_settings:
+        # its proposals are not arms; its record has the comparison that confirms them
+        return None
     follow = following(manifest.plan, (trial.point for trial in trials))
     names = varying(list(dict.fromkeys(Series.of(trial.target, trial.point, follow) for trial in trials)))
     return next((name for name in names if name not in SELDOM_COMPARED), None)

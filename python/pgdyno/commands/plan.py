@@ -38,6 +38,11 @@ def within_budget(loaded: LoadedPlan, budget: str | None) -> LoadedPlan:
         seconds = parse_duration_s(budget)
     except ValueError as error:
         raise UsageError(f"cannot use --budget {budget}: {error}") from error
+    search = loaded.plan.search
+    if search is not None and search.find == "settings":
+        # it decides by the time that its trials have taken, also when it is resumed
+        update = {"search": search.model_copy(update={"budget": budget})}
+        return replace(loaded, plan=loaded.plan.model_copy(update=update))
     # imported here: without a budget, `plan check` needs no code of servers
     from pgdyno.plan.time_budget.load_rate import load_rate
     from pgdyno.targets import Home

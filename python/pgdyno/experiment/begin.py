@@ -69,7 +69,9 @@ def run_experiment(
                 progress.note(Message("budget-reduction", "for the budget: {change}", change=change))
             if resources.rental is not None:
                 note_rented(resources.rental, progress)
-            return course.follow(trials if plan.search is None else search_trials(plan, folder, progress))
+            return course.follow(
+                trials if plan.search is None else search_trials(plan, folder, progress, course.server_of)
+            )
 
 
 MOST_UNPLANNED_S = 2.0

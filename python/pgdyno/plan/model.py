@@ -25,10 +25,11 @@ from pgdyno.plan.sections import (
     percent,
     snapshot_way,
 )
+from pgdyno.plan.settings_space import read_over
 from pgdyno.plan.sweeps.order import Order, resolved_order
 from pgdyno.plan.sweeps.points import Space, expand
 from pgdyno.plan.sweeps.spec import SESSION, Sweep
-from pgdyno.plan.targets import CloudSpec, OwnTarget, TargetSpec
+from pgdyno.plan.targets import CloudSpec, NetworkTarget, OwnTarget, TargetSpec
 from pgdyno.plan.values import (
     RESOLVED,
     Command,
@@ -42,13 +43,14 @@ from pgdyno.plan.values import (
     Seconds,
     Setting,
     Size,
+    given_duration,
     lasting,
     repeat_range,
 )
 from pgdyno.records import Point
 from pgdyno.records.price import PriceList
 from pgdyno.records.tpcc_profile import NEWEST_HAMMERDB, UNNAMED_RELEASE, Profile
-from pgdyno.registry import SEARCHES, Search
+from pgdyno.registry import SEARCHES, Search, kinds_that_are
 
 __all__ = [
     "BUILTIN_SCRIPTS",
@@ -183,6 +185,8 @@ def _replaying(table: dict[str, Any]) -> dict[str, Any]:
     return {"dataset": "none", **table, "scripts": [REPLAY]}
 
 
+CONFIRMING_PAIRS = 8
+"""The default number of pairs in each comparison of a search for settings."""
 CAPACITY_REPEATS = 3
 """The fewest trials of a rate that show the scatter of trials; the default in a search for a capacity."""
 
@@ -298,15 +302,25 @@ class SearchSpec(Model):
     """A search in place of the sweep's grid: along clients or the rate between their bounds, or over the targets."""
 
     find: SearchName
-    """The clients with the highest throughput; the highest rate that meets `latency`; or the cheapest target that meets
-    it at the sweep's rate.
+    """The clients with the highest throughput; the highest rate that meets `latency`; the cheapest target that meets
+    it at the sweep's rate; or settings in `over` that are better than the target's.
     """
     latency: Annotated[str | dict[str, str] | None, BeforeValidator(latency_targets)] = None
-    """`p99 < 10ms` of all scripts together, or by script; for `capacity` and `cheapest`."""
+    """`p99 < 10ms` of all scripts together, or by script; for `capacity`, `cheapest` and, as a
+    promise that no setting may break, `settings`.
+    """
     precision: Annotated[str, AfterValidator(percent)] = "5%"
     """Width of a capacity's interval at which the search ends."""
     families: list[list[Name]] = Field(default_factory=list)
     """Families of targets, each in order from the smallest server to the largest; for `cheapest`."""
+    over: Annotated[dict[str, str | list[str]], BeforeValidator(read_over)] = Field(default_factory=dict)
+    """Settings with a range ("128MB..8GB log", "1..4") or a list of values; for `settings`."""
+    goal: Literal["tps", "p99", "mean"] | None = None
+    """What `settings` improves; None: throughput, or p99 latency at a rate."""
+    trials: Positive | None = None
+    """The most configurations that `settings` proposes; None: 40, or as many as the budget allows."""
+    budget: Annotated[str | None, AfterValidator(given_duration)] = None
+    """The time for all trials of `settings`, such as "2h"; half of it is for proposals. None: no limit."""
 
     @property
     def kind(self) -> Search:
@@ -366,6 +380,12 @@ class Hooks(Model):
         return any((self.before_run, self.after_run, self.before_trial, self.after_trial))
 
 
+def _with_fresh_instance(target: object) -> object:
+    """Gives a server that pgdyno starts a second instance, on which a search confirms what it found on the first."""
+    is_ours = isinstance(target, dict) and target.get("kind") in kinds_that_are("here")
+    return {"instances": 2} | target if is_ours and isinstance(target, dict) and not target.get("keep_data") else target
+
+
 class Plan(Model):
     """An experiment: targets x workload x sweep."""
 
@@ -413,6 +433,19 @@ class Plan(Model):
 
     @model_validator(mode="before")
     @classmethod
+    def _settings_are_confirmed(cls, table: object) -> object:
+        search = table.get("search") if isinstance(table, dict) else None
+        if not isinstance(table, dict) or not isinstance(search, dict) or search.get("find") != "settings":
+            return table
+        trial, targets = table.get("trial"), table.get("target")
+        if isinstance(trial, dict):
+            table = table | {"trial": {"repeats": CONFIRMING_PAIRS} | trial}
+        if isinstance(targets, dict):
+            table = table | {"target": {name: _with_fresh_instance(each) for name, each in targets.items()}}
+        return table
+
+    @model_validator(mode="before")
+    @classmethod
     def _tpcc_is_brought_back(cls, table: object) -> object:
         # its data grows with every transaction, and vacuum does not restore it
         workload, reset = (table.get(key, {}) for key in ("workload", "reset")) if isinstance(table, dict) else (0, 0)
@@ -420,6 +453,18 @@ class Plan(Model):
             assert isinstance(table, dict)
             return table | {"reset": {"method": "template"} | reset}
         return table
+
+    @property
+    def searches_sessions(self) -> bool:
+        """Whether a search for settings sets them for each connection: it changes no server that it did not start."""
+        is_found = self.search is not None and self.search.find == "settings"
+        return is_found and any(isinstance(target, NetworkTarget) for target in self.target.values())
+
+    @property
+    def session_names(self) -> frozenset[str]:
+        """The names of `Point.settings` that belong to connections, not to the server."""
+        over = self.search.over if self.search is not None and self.searches_sessions else ()
+        return self.sweep.session_names.union(over)
 
     def space(self) -> Space:
         """The resolved sweep: its points, excluded points and problems."""
@@ -435,13 +480,13 @@ class Plan(Model):
 
     def server_settings(self, target: str, point: Point) -> dict[str, str]:
         """The settings of the server of `target` at `point`: lines of its configuration, or those of its database."""
-        per_session = self.sweep.session_names
+        per_session = self.session_names
         swept = {name: value for name, value in point.settings.items() if name not in per_session}
         return {**self.target[target].settings, **swept}
 
     def session_settings(self, target: str, point: Point) -> dict[str, str]:
         """The settings of each connection of the load to `target` at `point`."""
-        per_session = self.sweep.session_names
+        per_session = self.session_names
         swept = {name: value for name, value in point.settings.items() if name in per_session}
         return {**self.target[target].session_settings, **swept}
 
@@ -477,13 +522,12 @@ class Plan(Model):
         for name in ("phase", "published", "search", "replica_load", "price", "generator", "generators"):
             if not resolved[name]:
                 del resolved[name]
-        if self.search is not None and not self.search.families:
-            del resolved["search"]["families"]
         if not self.hooks.given:
             del resolved["hooks"]
         if self.cloud == CloudSpec():
             del resolved["cloud"]
         self._resolve_trial(resolved)
+        self._resolve_search(resolved)
         workload = self.workload
         foreign = ["scale"] if workload.dataset == "sbtest" else ["tables", "table_size"]
         foreign += [] if workload.is_tpcc else ["profile", "variant", "warehouses"]
@@ -503,6 +547,12 @@ class Plan(Model):
             resolved["trial"]["reconnect"] = self.reconnect()
         else:
             del resolved["event"]
+
+    def _resolve_search(self, resolved: dict[str, Any]) -> None:
+        # keys of one kind of search only
+        for name in ("families", "over", "goal", "trials", "budget") if self.search is not None else ():
+            if not resolved["search"][name]:
+                del resolved["search"][name]
 
     @classmethod
     def from_resolved(cls, resolved: Mapping[str, Any]) -> Plan:

@@ -67,6 +67,8 @@ def search_lines(plan: Plan) -> list[str]:
     if search is None:
         return []
     points = plan.points()
+    if search.find == "settings":
+        return [_over_settings(plan, search)]
     if search.kind.axis is None:
         return [_over_targets(plan, search)]
     values = [value for point in points if (value := getattr(point, search.axis)) is not None]
@@ -79,6 +81,16 @@ def search_lines(plan: Plan) -> list[str]:
     repeats = plan.trial.most_repeats
     step = f"{repeats} trials" if repeats > 1 else "one trial"
     return [f"searches for {what} {span}{times}; {step} per step; the number of steps depends on the results"]
+
+
+def _over_settings(plan: Plan, search: SearchSpec) -> str:
+    over = ", ".join(
+        f"{name} {each if isinstance(each, str) else ' | '.join(each)}" for name, each in search.over.items()
+    )
+    promise = f" that keep {latency_words(search.latency)}" if search.latency else ""
+    within = f" within {search.budget}" if search.budget else ""
+    pairs = counted(plan.trial.most_repeats, "pair")
+    return f"searches for {search.kind.goal}{promise}{within}: {over}; {pairs} per comparison that confirms them"
 
 
 def _over_targets(plan: Plan, search: SearchSpec) -> str:

@@ -118,6 +118,11 @@ def _command(value: object) -> object:
     raise ValueError('write a line for the shell, "sync; date", or a list of words, ["sync", "-f", "/mnt"]')
 
 
+def given_duration(text: str | None) -> str | None:
+    """Validates a positive duration that may be left out. Raises ValueError."""
+    return None if text is None else lasting(text)
+
+
 def lasting(text: str) -> str:
     """Parses a duration above 0. Raises ValueError."""
     if parse_duration_s(text) <= 0:

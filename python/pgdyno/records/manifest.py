@@ -100,11 +100,35 @@ class TargetVerdict(Record):
     served_high: float | None = None
 
 
+class ConfirmedDifference(Record):
+    """Two configurations compared in pairs, as `pgdyno compare` does."""
+
+    verdict: str
+    """faster, slower, same or inconclusive"""
+    pairs: int
+    change: float
+    """Relative: 0.1 for 10 % more of the goal."""
+    low: float
+    """Ends of its 95 % interval."""
+    high: float
+
+
+class SettingLine(Record):
+    """A line of the best configuration that a search for settings found."""
+
+    name: str
+    value: str
+    kept: bool
+    """Whether it is part of the result; otherwise it is back at its starting value."""
+    without: ConfirmedDifference | None = None
+    """The configuration without this line, compared with the one that has it; None if time was up before."""
+
+
 class SearchRecord(Record):
     """The result of a search: at one target with all other parameters fixed, or of one over all targets."""
 
     find: str
-    """peak, capacity or cheapest"""
+    """peak, capacity, cheapest or settings"""
     target: str
     """For a search over all targets: its answer; without one, the target that comes nearest."""
     point: Point
@@ -145,6 +169,16 @@ class SearchRecord(Record):
     """For the cheapest: whether `target` keeps the promise; False if no target is shown to keep it."""
     targets: list[TargetVerdict] = Field(default_factory=list)
     """For the cheapest: every target, from the cheapest to the dearest."""
+    goal: str | None = None
+    """For settings: tps, p99 or mean."""
+    settings: dict[str, str] = Field(default_factory=dict)
+    """For settings: the confirmed ones; empty if none was shown to be better than the starting configuration."""
+    confirmed: ConfirmedDifference | None = None
+    """For settings: the best configuration compared with the starting configuration; None if none seemed better."""
+    lines: list[SettingLine] = Field(default_factory=list)
+    """For settings: every line that was put back once."""
+    importance: dict[str, float] = Field(default_factory=dict)
+    """For settings: how much of the difference between good and ordinary trials each explains, in all 1."""
 
 
 class KeptScript(Record):
@@ -283,6 +317,12 @@ class Manifest(Record):
         """Whether the run searches for its cheapest target, and so compares none with another."""
         search = self.plan.get("search")
         return isinstance(search, Mapping) and search.get("find") == "cheapest"
+
+    @property
+    def finds_settings(self) -> bool:
+        """Whether the run searches for settings, and so compares only the pairs that confirm them."""
+        search = self.plan.get("search")
+        return isinstance(search, Mapping) and search.get("find") == "settings"
 
     @property
     def script_names(self) -> frozenset[str] | None:

@@ -12,16 +12,26 @@ from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.trials import slug_of
 from pgdyno.records import Point, SearchRecord, TrialRecord
 from pgdyno.store import RunFolder
+from pgdyno.targets import Server
 
 _Trials = Callable[[Plan, RunFolder, RunProgress], Iterator[PlannedTrial]]
 
 
-def search_trials(plan: Plan, folder: RunFolder, progress: RunProgress) -> Iterator[PlannedTrial]:
+def search_trials(
+    plan: Plan, folder: RunFolder, progress: RunProgress, server_of: Callable[[PlannedTrial], Server]
+) -> Iterator[PlannedTrial]:
     """Yield the trials that the search still needs; after the last one, write the result into the manifest.
 
-    Several searches take turns, so that a drift over time affects all of them equally. Raises StoreError.
+    `server_of` returns the server of a trial, and starts it if necessary. Several searches take turns, so that a drift
+    over time affects all of them equally. Raises StoreError.
     """
     assert plan.search is not None
+    if plan.search.find == "settings":
+        from pgdyno.experiment.search.settings.settings_trials import settings_trials
+
+        # pg_settings of its server says what its space may contain
+        yield from settings_trials(plan, folder, progress, server_of)
+        return
     if plan.search.kind.axis is None:
         module, _, name = plan.search.kind.arm.partition(":")
         trials: _Trials = getattr(import_module(module), name)
@@ -48,7 +58,7 @@ def search_trials(plan: Plan, folder: RunFolder, progress: RunProgress) -> Itera
 def trials_so_far(records: Sequence[TrialRecord]) -> list[PlannedTrial]:
     """Return the trials of a search that have run, as they were planned."""
     return [
-        PlannedTrial(record.number, record.slug, record.target, record.point, record.repeat)
+        PlannedTrial(record.number, record.slug, record.target, record.point, record.repeat, instance=record.instance)
         for record in sorted(records, key=lambda record: record.number)
     ]
 

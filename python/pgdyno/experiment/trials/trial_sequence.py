@@ -30,6 +30,7 @@ from pgdyno.plan import PlannedTrial
 from pgdyno.records import Outcome, TrialRecord
 from pgdyno.run import HookError
 from pgdyno.store import RunFolder, changed_script, load_run
+from pgdyno.targets import Server
 from pgdyno.units import counted, format_duration
 
 
@@ -156,6 +157,10 @@ class Course:
         for record in records:
             if record.failure is not None:
                 self._servers.give_up_unreachable(record.target)
+
+    def server_of(self, trial: PlannedTrial) -> Server:
+        """Return the server of `trial`, and start it if it is not up. Raises TargetError."""
+        return self._servers.obtain(trial)
 
     def _release_decided(self) -> None:
         """Remove rented servers that no further trial of a search for the cheapest target needs. Raises StoreError."""

@@ -17,6 +17,7 @@ from pgdyno.plan.checks.cheapest import check_cheapest
 from pgdyno.plan.checks.duet import check_duet
 from pgdyno.plan.checks.events import check_events, check_ledger, check_search
 from pgdyno.plan.checks.reset import check_reset
+from pgdyno.plan.checks.settings_search import check_settings_search
 from pgdyno.plan.checks.stopping import check_stopping
 from pgdyno.plan.checks.sweep import check_sweep, check_variables
 from pgdyno.plan.checks.targets import SECTION as REPLICA_LOAD
@@ -137,7 +138,8 @@ def check_sections(sections: Sections, document: Document, folder: Path) -> Iter
     if sections.trial is not None:
         yield from _trial(sections.trial, sections.workload, document)
         searches = sections.search is not None
-        yield from check_instances(sections.targets, sections.trial, document, searches=searches)
+        if sections.search is None or sections.search.find != "settings":
+            yield from check_instances(sections.targets, sections.trial, document, searches=searches)
         yield from check_duet(sections.targets, sections.space, sections.trial, sections.reset, document)
         points = sections.space.points if sections.space is not None else []
         yield from check_stopping(sections.trial, sections.targets, sections.sweep, points, document, searches=searches)
@@ -158,6 +160,7 @@ def check_sections(sections: Sections, document: Document, folder: Path) -> Iter
         points = sections.space.points if sections.space is not None else []
         yield from check_search(sections.search, sections.trial, sections.workload, points, document)
         yield from check_cheapest(sections.search, sections.targets, points, document)
+        yield from check_settings_search(sections.search, sections.targets, sections.trial, points, document)
     yield from _beside_the_load(sections, document, folder)
     if sections.reset is not None:
         dataset = sections.workload.dataset if sections.workload is not None else None

@@ -120,6 +120,10 @@ def check_search(
     meets_latency = search.kind.meets_latency
     if meets_latency and search.latency is None and document.at((*path, "latency")) is None:
         yield document.problem(path, "lacks the latency target", 'such as latency = "p99 < 10ms"')
+    if search.find == "settings":
+        if workload is not None and isinstance(search.latency, dict):
+            yield from _scripts(search.latency, workload, document)
+        return
     if not meets_latency and search.latency is not None:
         names = " or ".join(f'"{name}"' for name, each in SEARCHES.items() if each.meets_latency)
         yield document.problem((*path, "latency"), f"goes only with find = {names}", "remove it")

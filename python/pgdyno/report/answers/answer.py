@@ -17,6 +17,7 @@ from pgdyno.analyse.scaling import ScalingCurve
 from pgdyno.analyse.series import Series
 from pgdyno.audit import Finding
 from pgdyno.audit.pairing import of_single_trials
+from pgdyno.records import SearchRecord
 from pgdyno.report import numbers, sentences
 from pgdyno.report.answers.cheapest import cheapest_table, cheapest_text
 from pgdyno.report.answers.comparison import comparison_sentence, confounded_line, point_counts
@@ -35,6 +36,7 @@ from pgdyno.report.answers.rates import (
     served_share,
     unserved,
 )
+from pgdyno.report.answers.settings_found import settings_table, settings_text
 from pgdyno.report.digest import Digest, Extras
 from pgdyno.report.report_tables import Table
 from pgdyno.report.run_notes import search_lines
@@ -100,6 +102,8 @@ def refusing(extras: Extras) -> list[Finding]:
 def _answer(of: Digest, extras: Extras) -> Answer:
     if all(point.tps is None for point in of.points):
         return Answer(sentences.nothing_finished(of), Kind.NOTHING, tuple(_reasons(of)))
+    if of.manifest.finds_settings and of.manifest.search:
+        return _of_settings(of.manifest.search[0])
     if of.manifest.finds_cheapest and of.manifest.search:
         text, details = cheapest_text(of.manifest.search[0])
         return Answer(text, Kind.SEARCH, details, cheapest_table(of.manifest.search[0]))
@@ -110,6 +114,11 @@ def _answer(of: Digest, extras: Extras) -> Answer:
     if missing is not None:
         return Answer(missing, Kind.INCOMPARABLE, tuple(_reasons(of)), table)
     return _of_one_arm(of, extras, table)
+
+
+def _of_settings(found: SearchRecord) -> Answer:
+    text, details = settings_text(found)
+    return Answer(text, Kind.SEARCH, details, settings_table(found))
 
 
 def _of_one_arm(of: Digest, extras: Extras, table: Table | None) -> Answer:

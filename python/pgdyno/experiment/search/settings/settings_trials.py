@@ -1,0 +1,162 @@
+"""The trials of a search for settings on a run's servers, and its result in the manifest and the run folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import psycopg
+
+from pgdyno.analyse.pairs import Metric, value_of
+from pgdyno.errors import PgdynoError, StoreError
+from pgdyno.experiment.limits.disk_guard import StopRunError
+from pgdyno.experiment.run_progress import RunProgress
+from pgdyno.experiment.search.capacity_search import limited_latencies
+from pgdyno.experiment.search.search_arm import sentence_of
+from pgdyno.experiment.search.settings.configuration_file import FILE, configuration
+from pgdyno.experiment.search.settings.proposals import Proposals
+from pgdyno.experiment.search.settings.server_space import Searched, SpaceProblem, read_settings, searched
+from pgdyno.experiment.search.settings.settings_result import best_words, found_messages, search_record
+from pgdyno.experiment.search.settings.stages import Asked, Best, Found, Rules, Seen, Stage, search
+from pgdyno.host import describe_host
+from pgdyno.messages import Message
+from pgdyno.plan import Plan, PlannedTrial
+from pgdyno.plan.trials import slug_of
+from pgdyno.records import Point, TrialRecord
+from pgdyno.registry import KINDS
+from pgdyno.store import RunFolder
+from pgdyno.store.safe_files import replace_durably
+from pgdyno.targets import Server
+from pgdyno.units import parse_duration_s
+
+MOST_VIOLATION = 100.0
+"""Optuna needs a finite number for a latency that no transaction has."""
+ServerOf = Callable[[PlannedTrial], Server]
+"""Returns the server of a trial, which it starts if it is not up; raises TargetError."""
+DEFAULT_TRIALS = 40
+"""Proposals of a search without a budget."""
+UNLIMITED = 100_000
+"""Proposals of a search that only its budget ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsSearch:
+    """The only search of a plan: one target at one point."""
+
+    plan: Plan
+    target: str
+    start: Point
+    """The starting configuration: what the plan sets, and the server's defaults."""
+
+    @classmethod
+    def of(cls, plan: Plan) -> SettingsSearch:
+        return cls(plan, next(iter(plan.target)), plan.points()[0])
+
+    @property
+    def metric(self) -> Metric:
+        search = self.plan.search
+        assert search is not None
+        if search.goal is not None:
+            return Metric(search.goal)
+        return Metric.TPS if self.start.rate is None else Metric.P99
+
+    def rules(self) -> Rules:
+        search, trial = self.plan.search, self.plan.trial
+        assert search is not None
+        budget_s = None if search.budget is None else parse_duration_s(search.budget)
+        trials = search.trials if search.trials is not None else DEFAULT_TRIALS if budget_s is None else UNLIMITED
+        fresh = max(1, self.plan.target[self.target].instance_count - 1)
+        return Rules(self.metric, trial.most_repeats, trials, budget_s, fresh)
+
+    def planned(self, number: int, asked: Asked, repeat: int) -> PlannedTrial:
+        """Return the trial `asked`; explored on the first instance, confirmed on the others."""
+        point = self.start.model_copy(update={"settings": {**self.start.settings, **asked.settings}})
+        count = self.plan.target[self.target].instance_count
+        instance = None if count == 1 else 2 + (asked.pair - 1) % (count - 1) if asked.pair else 1
+        slug = slug_of(number, self.target, point, [point])
+        return PlannedTrial(number, f"{slug}-{asked.stage}", self.target, point, repeat, number, instance)
+
+    def seen(self, record: TrialRecord) -> Seen:
+        search = self.plan.search
+        assert search is not None
+        figure = value_of(record, self.metric)
+        violation = 1.0 if figure is None else 0.0
+        if figure is not None and search.latency is not None and record.summary is not None:
+            limited = limited_latencies(record.summary, search.latency, self.plan.workload.scripts)
+            # a limit that is met exactly is broken, as in a search for a capacity
+            violation = max((ns / target.limit_ns - 1 or 1e-9 for target, ns in limited), default=0.0)
+            violation = min(max(violation, 0.0), MOST_VIOLATION)
+        took_s = (record.ended_at - record.started_at).total_seconds() if record.ended_at and record.started_at else 0.0
+        return Seen(figure, violation, took_s + (record.prepare.seconds if record.prepare is not None else 0.0))
+
+
+def settings_trials(
+    plan: Plan, folder: RunFolder, progress: RunProgress, server_of: ServerOf
+) -> Iterator[PlannedTrial]:
+    """Yield the trials that the search still needs; then store its result and `postgresql.conf`.
+
+    Raises StoreError, and StopRunError before the first trial if the server cannot have a setting of the space.
+    """
+    own = SettingsSearch.of(plan)
+    space = _space(own, server_of)
+    seed = folder.manifest.plan["trial"]["seed"]
+
+    def show(best: Best) -> None:
+        progress.show(best_words(best, own.metric))
+
+    steps = search(own.rules(), Proposals(space, seed), show)
+    stored = {record.number: record for record in folder.trials()}
+    number, repeats = 0, dict[str, int]()
+    try:
+        asked = next(steps)
+        while True:
+            number += 1
+            point = str(sorted(asked.settings.items()))
+            repeats[point] = repeats.get(point, 0) + 1
+            trial = own.planned(number, asked, repeats[point])
+            if number not in stored:
+                progress.add(trial)
+                yield trial
+                stored = {record.number: record for record in folder.trials()}
+            _check_same(folder, trial, stored[number])
+            asked = steps.send(own.seen(stored[number]))
+    except StopIteration as end:
+        found: Found = end.value
+    messages = found_messages(found, own.metric)
+    text = configuration(found, own.metric, folder.name, sentence_of(messages))
+    replace_durably(folder.path / FILE, text.encode())
+    folder.update_manifest(search=[search_record(found, own.metric, own.target, own.start, number, messages)])
+    progress.show(sentence_of(messages))
+
+
+def _check_same(folder: RunFolder, trial: PlannedTrial, record: TrialRecord) -> None:
+    """Raise StoreError if a stored trial is not the one that the search asks for."""
+    if (record.point, record.instance) != (trial.point, trial.instance):
+        raise StoreError(
+            f"cannot resume {folder.name}: this pgdyno proposes other settings for trial {trial.number}",
+            hint=f"use pgdyno {folder.manifest.pgdyno}, which began it, with the same version of Optuna",
+        )
+
+
+def _space(own: SettingsSearch, server_of: ServerOf) -> list[Searched]:
+    """Start the server, and return the space on it. Raises StopRunError."""
+    spec, plan_search = own.plan.target[own.target], own.plan.search
+    assert plan_search is not None
+    is_here = KINDS[spec.kind].where == "here"
+    try:
+        server = server_of(own.planned(1, Asked(Stage.EXPLORE, {}), 1))
+        known = server.read_as_is(lambda connection: read_settings(connection, list(plan_search.over)))
+    except (PgdynoError, psycopg.Error) as error:
+        raise StopRunError(
+            Message("search-no-server", "cannot read the server's settings: {error}", error=str(error).strip())
+        ) from error
+    memory_bytes = describe_host().memory_bytes if is_here else None
+    found = searched(plan_search.over, known, memory_bytes, by_session=own.plan.searches_sessions)
+    problems = [each for each in found if isinstance(each, SpaceProblem)]
+    if problems:
+        said = "; ".join(f"{each.field}: {each.message} ({each.hint})" for each in problems)
+        raise StopRunError(
+            Message("search-refused-space", "the server cannot have these settings: {problems}", problems=said),
+            hint="correct them in the plan, and begin a new run",
+        )
+    return [each for each in found if isinstance(each, Searched)]

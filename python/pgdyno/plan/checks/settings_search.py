@@ -1,0 +1,55 @@
+"""Whether a search for settings has one server at one point, and settings that pgdyno may change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from pgdyno.errors import Problem
+from pgdyno.plan.checks.settings import network_refusal, refusal
+from pgdyno.plan.model import SearchSpec, TrialSpec
+from pgdyno.plan.reading.plan_document import Document
+from pgdyno.plan.targets import NetworkTarget, TargetSpec
+from pgdyno.plan.values import FEWEST_LOOK
+from pgdyno.records import Point
+
+_OWN = ("over", "goal", "trials", "budget")
+
+
+def check_settings_search(
+    search: SearchSpec,
+    targets: Mapping[str, TargetSpec],
+    trial: TrialSpec | None,
+    points: Sequence[Point],
+    document: Document,
+) -> Iterator[Problem]:
+    """Yields problems of a search for settings of `targets`; `points` are empty if the sweep is invalid.
+
+    The server itself decides about names, units and ranges, before the first trial.
+    """
+    if search.find != "settings":
+        for key in _OWN:
+            if getattr(search, key):
+                yield document.problem(("search", key), 'goes only with find = "settings"', "remove it")
+        return
+    if document.data.get("phase"):
+        yield document.problem(("search",), "cannot be combined with phases", "remove one of them")
+    if not search.over and document.at(("search", "over")) is None:
+        yield document.problem(("search",), "lacks the settings", 'such as over.random_page_cost = "1..4"')
+    if len(targets) > 1:
+        message = f"is for one server, and the plan has {len(targets)} targets"
+        yield document.problem(("search",), message, "make a plan of each target")
+    if len(points) > 1:
+        message = f"has {len(points)} points, and settings are compared at one"
+        yield document.problem(("sweep",), message, "give one value of each parameter")
+    yield from _pairs(trial, document)
+    by_session = any(isinstance(target, NetworkTarget) for target in targets.values())
+    for name in search.over:
+        reason = refusal(name) or (network_refusal(name) if by_session else None)
+        if reason is not None:
+            yield document.problem(("search", "over", name), f"cannot be searched: {reason}", "remove it")
+
+
+def _pairs(trial: TrialSpec | None, document: Document) -> Iterator[Problem]:
+    if trial is not None and (trial.stops_when_decided or trial.most_repeats < FEWEST_LOOK):
+        message = f"is {trial.repeats}: a verdict needs a fixed number of at least {FEWEST_LOOK} pairs"
+        yield document.problem(("trial", "repeats"), message, f"set it to {FEWEST_LOOK} or more, or leave it out")
