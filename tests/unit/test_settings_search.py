@@ -52,7 +52,7 @@ def test_a_value_that_is_no_space_is_refused_with_its_remedy(text: str | list[st
     [
         ({"nonsense": "1..2"}, "no such setting"),
         ({"block_size": "1..2"}, "cannot be set"),
-        ({"shared_buffers": "128MB..64GB"}, "exceeds the memory of the machine, 4.0 GiB"),
+        ({"shared_buffers": "128MB..64GB"}, "128MB..64GB exceeds the memory of the machine, 4.0 GiB"),
         ({"shared_buffers": "1kB..1GB"}, "outside of the server's range 16..1073741823 x 8kB"),
         ({"shared_buffers": "1s..2s"}, "does not fit"),
         ({"random_page_cost": "1MB..2MB"}, "without a unit"),
@@ -147,6 +147,7 @@ def test_a_line_stays_only_if_a_difference_was_shown() -> None:
     assert found.confirmed is not None
     assert found.confirmed.change == pytest.approx(0.1, abs=0.005)
     assert [(line.name, line.is_kept) for line in found.lines] == [("idle", False), ("good", True)]
+    assert found.lines[1].without is None
     assert all(step.pair > 0 for step in asked if step.stage in (Stage.CONFIRM, Stage.REDUCE))
     # the last confirmation is that of the settings that are left
     assert [step.settings for step in asked[-2:]] in ([{"good": "1"}, {}], [{}, {"good": "1"}])

@@ -121,7 +121,9 @@ class SettingLine(Record):
     kept: bool
     """Whether it is part of the result; otherwise it is back at its starting value."""
     without: ConfirmedDifference | None = None
-    """The configuration without this line, compared with the one that has it; None if time was up before."""
+    """The configuration without this line, compared with the one with it; None if time was up before, or if it was
+    the only line left.
+    """
 
 
 class SearchRecord(Record):

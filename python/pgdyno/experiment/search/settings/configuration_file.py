@@ -20,8 +20,18 @@ def configuration(found: Found, metric: Metric, run: str, words: str) -> str:
         return "\n".join([*lines, "# no line: nothing was shown to be better than the starting configuration"]) + "\n"
     tested = {line.name: line for line in found.lines}
     for name, value in found.settings.items():
-        lines += ["", f"# {_why(tested.get(name), metric)}", f"{name} = {quote(value)}"]
+        why = _alone(found, metric) if len(found.settings) == 1 else _why(tested.get(name), metric)
+        lines += ["", f"# {why}", f"{name} = {quote(value)}"]
     return "\n".join(lines) + "\n"
+
+
+def _alone(found: Found, metric: Metric) -> str:
+    confirmed = found.confirmed
+    assert confirmed is not None
+    assert confirmed.interval is not None
+    return (
+        f"with this line: {percent(confirmed.change)} {metric.words}, 95 % interval {low_to_high(confirmed.interval)}"
+    )
 
 
 def _why(line: Line | None, metric: Metric) -> str:

@@ -84,7 +84,7 @@ def searched(
     space, problems = [], []
     for name, value in over.items():
         choice, setting = read_choice(value), known.get(name.lower())
-        found = list(_problems(name, choice, setting, memory_bytes, by_session=by_session))
+        found = list(_problems(name, value, setting, memory_bytes, by_session=by_session))
         problems += found
         if not found and setting is not None:
             needs_restart = setting.context == "postmaster"
@@ -93,9 +93,14 @@ def searched(
 
 
 def _problems(
-    name: str, choice: Choice, setting: ServerSetting | None, memory_bytes: int | None, *, by_session: bool
+    name: str,
+    value: str | Sequence[str],
+    setting: ServerSetting | None,
+    memory_bytes: int | None,
+    *,
+    by_session: bool,
 ) -> Iterator[SpaceProblem]:
-    field = f"search.over.{name}"
+    field, choice = f"search.over.{name}", read_choice(value)
     if setting is None:
         yield SpaceProblem(field, "the server knows no such setting", "correct the name, or remove it")
         return
@@ -105,7 +110,7 @@ def _problems(
         why = context_refusal(setting.context)
         yield SpaceProblem(field, f"cannot be set: {why}", "remove it, or search on a server that pgdyno starts")
     elif isinstance(choice, Span):
-        yield from _of_span(field, name, choice, setting, memory_bytes)
+        yield from _of_span(field, str(value), choice, setting, memory_bytes if name.lower() in MEMORY else None)
     elif setting.vartype == "enum" and setting.enumvals is not None:
         for value in choice:
             if value.lower() not in setting.enumvals:
@@ -113,7 +118,7 @@ def _problems(
 
 
 def _of_span(
-    field: str, name: str, span: Span, setting: ServerSetting, memory_bytes: int | None
+    field: str, text: str, span: Span, setting: ServerSetting, memory_bytes: int | None
 ) -> Iterator[SpaceProblem]:
     if setting.vartype not in ("integer", "real"):
         yield SpaceProblem(field, f"has no range: it is of type {setting.vartype}", "write a list of values")
@@ -127,12 +132,11 @@ def _of_span(
     is_below = setting.min_val is not None and low < Decimal(setting.min_val)
     if is_below or (setting.max_val is not None and high > Decimal(setting.max_val)):
         unit = f" x {setting.unit}" if setting.unit else ""
-        end = span.low if is_below else span.high
-        message = f"{end:f}{span.unit} is outside of the server's range {setting.min_val}..{setting.max_val}{unit}"
+        message = f"{text} is outside of the server's range {setting.min_val}..{setting.max_val}{unit}"
         yield SpaceProblem(field, message, "write a range within it")
         return
-    if name.lower() in MEMORY and memory_bytes is not None and high * _bytes_of(setting.unit or "B") > memory_bytes:
-        message = f"{span.high:f}{span.unit} exceeds the memory of the machine, {format_bytes(memory_bytes)}"
+    if memory_bytes is not None and high * _bytes_of(setting.unit or "B") > memory_bytes:
+        message = f"{text} exceeds the memory of the machine, {format_bytes(memory_bytes)}"
         yield SpaceProblem(field, message, "end the range below it")
 
 

@@ -92,7 +92,7 @@ class Line:
     name: str
     value: str
     without: PointComparison | None = None
-    """The configuration without this line, compared with the one that has it; None if time was up before."""
+    """The configuration without this line compared with the one with it; None if time was up, or for the last line."""
     is_kept: bool = True
 
 
@@ -250,7 +250,8 @@ class _Search:
         now = dict(found.settings)
         for name in sorted(now, key=lambda name: (found.importance.get(name, 0.0), name)):
             line = Line(name, now[name])
-            if not self._is_over():
+            # with a single line, the confirmation is its test
+            if len(now) > 1 and not self._is_over():
                 without = {each: value for each, value in now.items() if each != name}
                 base, other = yield from self._pairs(Stage.REDUCE, now, without)
                 compared = self._compared(base, other)
