@@ -74,10 +74,12 @@ WITH timed AS (
                 WHEN kind IN ('{Kind.SENT}', '{Kind.DONE}', '{Kind.PARSE}', '{Kind.BIND}')
                     THEN strpos(tail, ': ') + 2 END AS text_from
     FROM said
+), repeated AS (
+    SELECT line FROM (SELECT line, kind, lead(kind) OVER (PARTITION BY key ORDER BY line) AS next FROM named)
+    WHERE kind = '{Kind.BIND}' AND next IN ('{Kind.DONE}', '{Kind.SENT}')
 ), followed AS (
-    SELECT *, kind = '{Kind.PARSE}' OR (kind = '{Kind.BIND}' AND coalesce(
-        lead(kind) OVER (PARTITION BY key ORDER BY line) IN ('{Kind.DONE}', '{Kind.SENT}'), false)) AS is_repeated
-    FROM named
+    SELECT named.*, kind = '{Kind.PARSE}' OR repeated.line IS NOT NULL AS is_repeated
+    FROM named LEFT JOIN repeated USING (line)
 )
 SELECT line, logged_us, key, pid, started, process_number, kind, us,
        coalesce(database, CASE WHEN kind = '{Kind.CONNECT}'

@@ -159,10 +159,10 @@ def blocks(log: LogFile, losses: Losses) -> Iterator[Block]:
     with storing("read", log.path), open_log(log.path) as (file, raw):
         for line, data, is_rest in _runs(file, re.compile(log.start.encode()), log, losses):
             entries = _entries(_decoded(data, log, line, losses), log, line, is_rest, losses)
-            count, data = len(entries), "\n".join(entries).encode()
-            # the generator waits while a block is loaded
-            del entries
-            yield Block(data, count, line, raw.tell())
+            block = Block("\n".join(entries).encode(), len(entries), line, raw.tell())
+            # they would stay in memory while the block is loaded
+            del data, entries
+            yield block
 
 
 def _runs(file: BinaryIO, start: re.Pattern[bytes], log: LogFile, losses: Losses) -> Iterator[tuple[int, bytes, bool]]:

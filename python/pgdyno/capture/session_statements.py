@@ -19,11 +19,13 @@ EARLY_US = 1_000_000
 MOST_OPEN = 100
 """Lines of a statement that has not ended that are kept from one block to the next, besides its text."""
 
-_COLUMNS = "session, place, logged_us, kind, us, name, template, sql, parameters, sqlstate, lock_us, rows, reason"
+_COLUMNS = "session, place, logged_us, kind, us, name, template, bytes, sqlstate, lock_us, rows, reason"
+_LINES = f"(SELECT {_COLUMNS}, sql, parameters FROM log_event UNION ALL FROM open_event)"
+"""Those of the block and of statements that began before it. Texts are joined last: windows would copy them."""
 _TABLES = """
 CREATE TABLE open_event (
     session UBIGINT, place BIGINT, logged_us BIGINT, kind VARCHAR, us BIGINT, name VARCHAR, template UBIGINT,
-    sql VARCHAR, parameters VARCHAR[], sqlstate VARCHAR, lock_us BIGINT, rows BIGINT, reason VARCHAR
+    bytes BIGINT, sqlstate VARCHAR, lock_us BIGINT, rows BIGINT, reason VARCHAR, sql VARCHAR, parameters VARCHAR[]
 );
 CREATE TABLE session_state (
     session UBIGINT, effect VARCHAR, transactions BIGINT, seq BIGINT, latest BIGINT
@@ -46,8 +48,7 @@ FROM (
     SELECT {_COLUMNS},
            last_value(CASE WHEN kind IN ('sent', 'done', 'duration', 'error') THEN kind END IGNORE NULLS)
               OVER (PARTITION BY session ORDER BY place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
-    FROM (FROM open_event UNION ALL
-          SELECT {_COLUMNS} FROM log_event WHERE kind NOT IN ('received', 'connect', 'disconnect'))
+    FROM {_LINES} WHERE kind NOT IN ('received', 'connect', 'disconnect')
 )
 WINDOW upto AS (PARTITION BY session ORDER BY place ROWS UNBOUNDED PRECEDING),
        earlier AS (PARTITION BY session ORDER BY place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
@@ -59,8 +60,9 @@ HAVING $more AND arg_max(kind, place) NOT IN ('done', 'duration', 'error')
 """
 _OPEN_EVENTS = f"""
 CREATE OR REPLACE TABLE open_event AS
-SELECT {_COLUMNS} FROM unit_event JOIN open_unit USING (session, unit)
-QUALIFY kind = 'sent' OR row_number() OVER (PARTITION BY session ORDER BY place DESC) <= {MOST_OPEN}
+FROM {_LINES} WHERE place IN (
+    SELECT place FROM unit_event JOIN open_unit USING (session, unit)
+    QUALIFY kind = 'sent' OR row_number() OVER (PARTITION BY session ORDER BY place DESC) <= {MOST_OPEN})
 """
 _ENDED = """
 CREATE OR REPLACE TEMP TABLE ended AS
@@ -68,13 +70,13 @@ WITH event AS (
     SELECT * FROM unit_event ANTI JOIN open_unit USING (session, unit)
 ), main AS (
     SELECT * FROM event
-    WHERE kind IN ('sent', 'done') OR (kind = 'error' AND sql IS NOT NULL AND before IS DISTINCT FROM 'sent')
+    WHERE kind IN ('sent', 'done') OR (kind = 'error' AND template IS NOT NULL AND before IS DISTINCT FROM 'sent')
 ), other AS (
     SELECT main.place, max(event.sqlstate) AS sqlstate,
            max(event.us) FILTER (event.kind = 'duration') AS duration_us,
            coalesce(max(event.us) FILTER (event.kind = 'parse' AND event.name = main.name), 0)
            + coalesce(max(event.us) FILTER (event.kind = 'bind' AND event.name = main.name), 0) AS before_us,
-           arg_max(struct_pack(logged_us := event.logged_us, name := event.name, parameters := event.parameters),
+           arg_max(struct_pack(place := event.place, logged_us := event.logged_us, name := event.name),
                    event.place)
                FILTER (main.kind = 'error' AND event.kind = 'bind' AND event.template = main.template) AS bind,
            coalesce(sum(event.lock_us) FILTER (event.kind = 'acquired'),
@@ -89,9 +91,8 @@ SELECT session, place,
                              WHEN 'error' THEN coalesce(logged_us - bind.logged_us, other.lock_us, 0)
                              ELSE 0 END AS began,
        CASE kind WHEN 'error' THEN bind.name ELSE main.name END AS name,
-       CASE kind WHEN 'error' THEN bind.parameters ELSE main.parameters END AS parameters,
-       kind = 'error' AND bind IS NULL AS has_no_bind, template, sql, reason, other.sqlstate AS sqlstate,
-       other.lock_us::BIGINT AS lock_us, other.rows AS rows
+       CASE kind WHEN 'error' THEN bind.place ELSE place END AS source, template, bytes, reason,
+       other.sqlstate AS sqlstate, other.lock_us::BIGINT AS lock_us, other.rows AS rows
 FROM main LEFT JOIN other USING (place)
 """
 
@@ -104,7 +105,7 @@ WITH known AS (
     SELECT ended.* EXCLUDE (reason, template), statement,
            CASE WHEN effect = 'open' AND sqlstate IS NOT NULL THEN NULL ELSE effect END AS mark,
            coalesce(ended.reason, found.reason,
-                    CASE WHEN has_no_bind AND parameters_n > 0 THEN 'no-parameters' END,
+                    CASE WHEN source IS NULL AND parameters > 0 THEN 'no-parameters' END,
                     CASE WHEN began < $began - {EARLY_US} THEN 'began-before' END) AS reason
     FROM ended LEFT JOIN template_class found USING (template)
 ), marked AS (
@@ -141,16 +142,23 @@ FROM judged GROUP BY session
 """
 _SEGMENTS = """
 INSERT INTO segment
-SELECT session, $block, count(*), sum(100 + strlen(sql) + coalesce(list_sum(
-           list_transform(parameters, lambda each: coalesce(strlen(each), 0) + 16)), 0))::BIGINT,
+SELECT session, $block, count(*), sum(100 + bytes)::BIGINT,
        min(began), max(began + coalesce(us, 0)), max(latest), max(greatest(latest, $began) + coalesce(us, 0)),
        count(DISTINCT transaction) + count(*) FILTER (transaction IS NULL), min(transaction), max(transaction)
 FROM judged WHERE reason IS NULL GROUP BY session
 """
-RUN_COLUMNS = """
-session, {block} AS block, seq::INTEGER AS seq, latest, us,
-CASE WHEN name IS NULL THEN 'simple' ELSE 'extended' END AS kind, statement, sql, name,
-CASE WHEN name IS NOT NULL THEN coalesce(parameters, []) END AS parameters, transaction, sqlstate, rows, lock_us
+# the parameters of a failed statement are those of its bind, of all others they are with the text
+_WRITTEN = f"""
+COPY (
+    SELECT judged.session, {{block}} AS block, seq::INTEGER AS seq, latest, judged.us,
+           CASE WHEN judged.name IS NULL THEN 'simple' ELSE 'extended' END AS kind, statement, line.sql, judged.name,
+           CASE WHEN judged.name IS NOT NULL THEN coalesce(bind.parameters, line.parameters, []) END AS parameters,
+           transaction, judged.sqlstate, judged.rows, judged.lock_us
+    FROM {_LINES} line JOIN judged USING (place)
+         LEFT JOIN (FROM {_LINES} WHERE kind = 'bind' AND place IN (SELECT source FROM judged)) bind
+             ON bind.place = source
+    WHERE judged.reason IS NULL
+) TO {{file}} (FORMAT parquet, COMPRESSION snappy)
 """
 
 
@@ -169,9 +177,8 @@ class SessionStatements:
         block = len(self.files)
         cursor.execute(_UNITS)
         cursor.execute(_OPEN_UNITS, {"more": more})
-        cursor.execute(_OPEN_EVENTS)
         cursor.execute(_ENDED)
-        self._classes.learn(cursor)
+        self._classes.learn(cursor, _LINES)
         cursor.execute(_JUDGED, {"began": began_us})
         cursor.execute(_LOST)
         cursor.execute(_SEGMENTS, {"block": block, "began": began_us})
@@ -179,10 +186,8 @@ class SessionStatements:
         cursor.execute("DELETE FROM session_state WHERE session IN (SELECT session FROM new_state)")
         cursor.execute("INSERT INTO session_state FROM new_state")
         file = self._folder / f"statements-{block}.parquet"
-        cursor.execute(
-            f"COPY (SELECT {RUN_COLUMNS.format(block=block)} FROM judged WHERE reason IS NULL)"
-            f" TO {quoted(str(file))} (FORMAT parquet, COMPRESSION snappy)"
-        )
+        cursor.execute(_WRITTEN.format(block=block, file=quoted(str(file))))
+        cursor.execute(_OPEN_EVENTS)
         for table in ("log_event", "unit_event", "ended", "judged"):
             cursor.execute(f"DROP TABLE {table}")
         self.files.append(file)

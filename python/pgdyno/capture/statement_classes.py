@@ -13,12 +13,14 @@ from pgdyno.records.capture import StatementClass
 
 _TABLE = """
 CREATE TABLE template_class (
-    template UBIGINT, statement INTEGER, effect VARCHAR, reason VARCHAR, parameters_n INTEGER
+    template UBIGINT, statement INTEGER, effect VARCHAR, reason VARCHAR, parameters INTEGER
 )
 """
 _NEW = """
-SELECT template, arg_min(sql, place) FROM ended ANTI JOIN template_class USING (template)
-WHERE reason IS NULL AND sql IS NOT NULL GROUP BY template ORDER BY min(place)
+SELECT template, sql FROM {lines} JOIN (
+    SELECT min(place) AS place FROM ended ANTI JOIN template_class USING (template)
+    WHERE reason IS NULL AND template IS NOT NULL GROUP BY template
+) USING (place) ORDER BY place
 """
 _ADD = """
 INSERT INTO template_class
@@ -55,12 +57,12 @@ class Classes:
         self._numbers: dict[str, int] = {}
         connection.execute(_TABLE)
 
-    def learn(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        """Adds the new templates of the table `ended` of `cursor` to `template_class`."""
+    def learn(self, cursor: duckdb.DuckDBPyConnection, lines: str) -> None:
+        """Adds the new templates of the table `ended` of `cursor`, whose texts are in `lines`, to `template_class`."""
         columns: dict[str, list[object]] = {
             name: [] for name in ("template", "statement", "effect", "reason", "parameters")
         }
-        for template, sql in cursor.execute(_NEW).fetchall():
+        for template, sql in cursor.execute(_NEW.format(lines=lines)).fetchall():
             judged, parsed = self._templates.known[template], parse(sql)
             number = self._numbers.setdefault(parsed.fingerprint or parsed.text, len(self._parsed))
             if number == len(self._parsed):
