@@ -301,6 +301,36 @@ def test_a_file_that_is_truncated_is_read_from_its_beginning(tmp_path: Path) -> 
     assert copied.truncated == 1
 
 
+def test_a_file_that_is_renamed_goes_on_and_a_new_one_of_its_name_begins(tmp_path: Path) -> None:
+    log, older = tmp_path / "a.csv", tmp_path / "a.1.csv"
+    log.write_bytes(b"old\n")
+    copied = LogCopy(LocalFiles([str(tmp_path / "*.csv")]), tmp_path / "copies", BIG)
+    copied.begin()
+    with log.open("ab") as file:
+        file.write(b"new\n")
+        assert copied.step(last=False)
+        log.rename(older)
+        # the server writes to the renamed file until it opens the new one
+        file.write(b"late\n")
+    log.write_bytes(b"longer than the file before\n")
+    assert copied.step(last=True)
+    found = sorted(path.read_bytes() for path in copied.copies)
+    assert found == [b"longer than the file before\n", b"new\nlate\n"]
+    assert copied.truncated == 0
+
+
+def test_a_file_that_another_one_replaces_is_counted(tmp_path: Path) -> None:
+    log = tmp_path / "a.csv"
+    log.write_bytes(b"old\n")
+    copied = LogCopy(LocalFiles([str(log)]), tmp_path / "copies", BIG)
+    copied.begin()
+    log.rename(tmp_path / "a.csv.1")
+    log.write_bytes(b"longer than the file before\n")
+    assert copied.step(last=True)
+    assert [path.read_bytes() for path in copied.copies] == [b"longer than the file before\n"]
+    assert copied.truncated == 1
+
+
 def test_the_limit_ends_a_capture(logging_server: OwnServer, tmp_path: Path) -> None:
     with application(logging_server) as connection, copying(logging_server, tmp_path, most=1000) as copied:
         recording = Recording(copied, None, 3600)

@@ -28,10 +28,16 @@ def test_a_log_read_over_ssh_is_the_file(sshd: Sshd, tmp_path: Path) -> None:
         assert copied.step(last=False)
         files.reconnect()
         (folder / "c.csv").write_bytes(b"rotated\n")
+        assert copied.step(last=False)
+        (folder / "c.csv").rename(folder / "d.csv")
+        with (folder / "d.csv").open("ab") as file:
+            file.write(b"more\n")
+        (folder / "c.csv").write_bytes(b"another, longer than the one before\n")
         assert copied.step(last=True)
     finally:
         files.close()
-    assert [path.read_bytes() for path in copied.copies] == [content, b"rotated\n"]
+    found = sorted(path.read_bytes() for path in copied.copies)
+    assert found == sorted([content, b"rotated\nmore\n", b"another, longer than the one before\n"])
 
 
 def test_a_host_that_does_not_answer_is_an_error(sshd: Sshd) -> None:

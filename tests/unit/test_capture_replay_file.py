@@ -13,7 +13,7 @@ import pytest
 
 from pgdyno.capture.replay_file import write_replay_file
 from pgdyno.errors import StoreError
-from pgdyno.records.capture import StatementClass, as_reported
+from pgdyno.records.capture import UNKNOWN_SQLSTATE, StatementClass, as_reported
 from tests.unit.capture_sample import ROWS, capture, write_capture
 
 Line = dict[str, Any]
@@ -158,3 +158,10 @@ def test_memory_does_not_grow_with_the_statements(tmp_path: Path) -> None:
     few, many = peak_kb(125_000), peak_kb(400_000)
     # the statements that the second has more are 110 MB
     assert many < few + 60_000
+
+
+def test_an_error_whose_code_is_unknown_agrees_with_any(tmp_path: Path) -> None:
+    row = next(row for row in ROWS if row[10] == "23505")
+    unknown = (*row[:10], UNKNOWN_SQLSTATE, *row[11:])
+    lines = lines_of(write_capture(tmp_path, [unknown if each == row else each for each in ROWS]))
+    assert [line["error"] for line in lines if "error" in line] == ["?????"]

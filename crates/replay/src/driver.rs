@@ -10,7 +10,7 @@ use crate::outcome::Tally;
 use crate::prepared_names::{Missing, PreparedNames};
 use crate::progress::{Pace, Progress};
 use crate::session_reader::SessionReader;
-use crate::statement::Statement;
+use crate::statement::{Statement, UNKNOWN_ERROR};
 
 /// The SQLSTATE of a statement in a transaction that has failed.
 const FAILED_TRANSACTION: [u8; 5] = *b"25P02";
@@ -262,6 +262,7 @@ impl SessionDriver {
             }
             (None, Some(FAILED_TRANSACTION)) => tally.in_failed_transaction += 1,
             (None, Some(_)) => tally.missing_errors += 1,
+            (Some(_), Some(UNKNOWN_ERROR)) => {}
             (Some(state), Some(captured)) if state.as_str().as_bytes() == captured => {}
             (Some(state), captured) => {
                 let is_in_failed = state.as_str().as_bytes() == FAILED_TRANSACTION;

@@ -254,6 +254,9 @@ fn answers_are_compared_with_the_capture() {
     assert_eq!(one(None, None, &error, 1), ([1, 0, 0], [0, 0, 0]));
     assert_eq!(one(Some("23505"), None, OK, 1), ([0, 1, 0], [0, 0, 0]));
     assert_eq!(one(Some("23503"), None, &error, 1), ([0, 0, 1], [0, 0, 0]));
+    // any error agrees with one whose code is unknown
+    assert_eq!(one(Some("?????"), None, &error, 1), ([0, 0, 0], [0, 0, 0]));
+    assert_eq!(one(Some("?????"), None, OK, 1), ([0, 1, 0], [0, 0, 0]));
     let follows = refused("25P02");
     assert_eq!(one(None, None, &follows, 1), ([0, 0, 0], [1, 0, 0]));
     assert_eq!(one(Some("25P02"), None, OK, 1), ([0, 0, 0], [1, 0, 0]));

@@ -9,6 +9,9 @@ use serde::de::{Deserializer, Visitor};
 
 use crate::replay_file::{ReplayFile, known_class, without_zero};
 
+/// Stands for the SQLSTATE of an error whose code the capture does not know.
+pub const UNKNOWN_ERROR: [u8; 5] = *b"?????";
+
 /// Buffers up to this size stay allocated between two statements.
 const KEPT_BYTES: usize = 64 * 1024;
 /// The most parameters that the protocol can carry.
@@ -90,7 +93,7 @@ pub struct Statement {
     pub us: Option<u64>,
     /// Whether it belongs to the transaction of the statement before it.
     pub in_block: bool,
-    /// The SQLSTATE of the error that it had.
+    /// The SQLSTATE of the error that it had, or [`UNKNOWN_ERROR`].
     pub error: Option<[u8; 5]>,
     /// Rows that it returned or affected.
     pub rows: Option<u64>,
@@ -194,7 +197,9 @@ impl Statement {
 }
 
 fn sqlstate(text: &str) -> Result<[u8; 5], String> {
-    let is_valid = |state: &[u8; 5]| state.iter().all(u8::is_ascii_alphanumeric);
+    let is_valid = |state: &[u8; 5]| {
+        *state == UNKNOWN_ERROR || state.iter().all(u8::is_ascii_alphanumeric)
+    };
     let state = <[u8; 5]>::try_from(text.as_bytes()).ok().filter(is_valid);
     state.ok_or_else(|| "\"error\" is not a SQLSTATE of five letters and digits".to_owned())
 }

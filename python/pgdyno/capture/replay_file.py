@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pgdyno.errors import StoreError
-from pgdyno.records.capture import STATEMENTS_FILE, UNKNOWN_SQLSTATE, Capture, as_reported
+from pgdyno.records.capture import STATEMENTS_FILE, Capture, as_reported
 from pgdyno.store.parquet import quoted
 from pgdyno.store.safe_files import open_new, storing
 
@@ -194,7 +194,5 @@ def _statement_line(
     if kind == "extended":
         line |= {"name": name} if name else {}
         line["params"] = parameters or []
-    # the format has no unknown error: any code says that there was one
-    error = "XX000" if sqlstate == UNKNOWN_SQLSTATE else sqlstate
-    reported = (("us", us), ("error", error), ("rows", rows))
+    reported = (("us", us), ("error", sqlstate), ("rows", rows))
     return line | {key: value for key, value in reported if value is not None}

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from pgdyno.capture.server.server_files import PIECE_BYTES, LogFiles
+from pgdyno.capture.server.server_files import PIECE_BYTES, FileState, LogFiles
 from pgdyno.messages import Message
 from pgdyno.store.safe_files import storing
 from pgdyno.units import format_size
@@ -15,7 +15,8 @@ from pgdyno.units import format_size
 class LogCopy:
     """Copies of log files in a folder that only this user may read, because a log contains values.
 
-    A file that is new is copied from its beginning, and so is one that has become smaller: it was truncated.
+    A file that is new is copied from its beginning, and so is one that has become smaller: it was truncated. One that
+    was renamed goes on where it was.
     """
 
     def __init__(self, files: LogFiles, folder: Path, most_bytes: int) -> None:
@@ -24,9 +25,14 @@ class LogCopy:
         """In the order in which the server wrote them."""
         self.copied_bytes = 0
         self.truncated = 0
-        """How often a file became smaller; what was written since the look before is lost."""
+        """How often a file became smaller, or another one took its place and it is gone; what was written to it since
+        the look before is lost.
+        """
         self._files, self._folder, self._most_bytes = files, folder, most_bytes
+        self._inodes: dict[str, str] = {}
+        """By path."""
         self._ends: dict[str, int] = {}
+        """How far each inode was copied."""
         self._copy_of: dict[str, Path] = {}
         with storing("write", folder):
             folder.mkdir(mode=0o700, parents=True)
@@ -36,19 +42,26 @@ class LogCopy:
 
         Raises TargetError, and UsageError if the newest file cannot be read.
         """
-        self._ends = self._files.sizes()
-        for path in list(self._ends)[-1:]:
+        states = self._files.states()
+        self._inodes = {path: state.inode for path, state in states.items()}
+        self._ends = {state.inode: state.size for state in states.values()}
+        for path in list(states)[-1:]:
             self._files.read(path, 0, 1)
 
     def step(self, *, last: bool) -> bool:
         """Copies what was added; returns whether there is room for more. Raises TargetError, StoreError."""
         del last
-        for path, size in self._files.sizes().items():
-            if size < self._ends.get(path, 0):
+        states = self._files.states()
+        inodes = {path: state.inode for path, state in states.items()}
+        gone = set(self._inodes.values()) - set(inodes.values())
+        self.truncated += sum(inode in gone and path in inodes for path, inode in self._inodes.items())
+        self._inodes = inodes
+        for path, state in states.items():
+            if state.size < self._ends.get(state.inode, 0):
                 self.truncated += 1
-                self._ends[path] = 0
-                self._copy_of.pop(path, None)
-            if not self._copy(path, size):
+                self._ends[state.inode] = 0
+                self._copy_of.pop(state.inode, None)
+            if not self._copy(path, state):
                 return False
         return True
 
@@ -65,33 +78,34 @@ class LogCopy:
         if self.truncated:
             yield Message(
                 "log-truncated",
-                "a log file was truncated while it was read: up to a second of it is missing",
-                "log files were truncated {count} times while they were read: up to a second each is missing",
+                "a log file was truncated or replaced while it was read: up to a second of it is missing",
+                "log files were truncated or replaced {count} times while they were read:"
+                " up to a second each is missing",
                 count=self.truncated,
             )
 
-    def _copy(self, path: str, size: int) -> bool:
-        at = self._ends.get(path, 0)
-        while at < size:
+    def _copy(self, path: str, state: FileState) -> bool:
+        at = self._ends.get(state.inode, 0)
+        while at < state.size:
             room = self._most_bytes - self.copied_bytes
             if room <= 0:
                 return False
-            piece = self._files.read(path, at, min(PIECE_BYTES, size - at, room))
+            piece = self._files.read(path, at, min(PIECE_BYTES, state.size - at, room))
             if not piece:
                 break
-            self._append(path, piece)
+            self._append(path, state.inode, piece)
             at += len(piece)
-            self._ends[path] = at
+            self._ends[state.inode] = at
             self.copied_bytes += len(piece)
         return True
 
-    def _append(self, path: str, piece: bytes) -> None:
-        copy = self._copy_of.get(path)
+    def _append(self, path: str, inode: str, piece: bytes) -> None:
+        copy = self._copy_of.get(inode)
         if copy is None:
             # files of several folders, or one before and after its truncation, may have the same name
             name = Path(path).name
             copy = self._folder / (name if not (self._folder / name).exists() else f"{len(self.copies) + 1}-{name}")
-            self._copy_of[path] = copy
+            self._copy_of[inode] = copy
             self.copies.append(copy)
         with storing("write", copy), open(copy, "ab", opener=_own) as file:
             file.write(piece)

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import psycopg
 
@@ -27,11 +27,19 @@ PIECE_BYTES = 4 << 20
 ANSWER_S = 60.0
 
 
+class FileState(NamedTuple):
+    """A file at one moment."""
+
+    size: int
+    inode: str
+    """Stays when the file is renamed; the path where the inode is unknown."""
+
+
 class LogFiles(Protocol):
     """Log files of one place, by their paths there."""
 
-    def sizes(self) -> dict[str, int]:
-        """Returns the size of each file, the one written last at the end. Raises TargetError, UsageError."""
+    def states(self) -> dict[str, FileState]:
+        """Returns the state of each file, the one written last at the end. Raises TargetError, UsageError."""
 
     def read(self, path: str, offset: int, length: int) -> bytes:
         """Returns up to `length` bytes from `offset` on; none beyond the end, or of a missing file.
@@ -58,16 +66,15 @@ class SqlFiles:
         self._server, self._directory, self._pattern = server, directory.rstrip("/"), pattern
         self._connection: Connection = server.connect()
 
-    def sizes(self) -> dict[str, int]:
+    def states(self) -> dict[str, FileState]:
         """See LogFiles."""
         try:
             with answering(self._connection):
                 rows = self._connection.execute(_NAMES).fetchall()
         except psycopg.Error as error:
             raise _lost(error, "list the server's log files") from error
-        return {
-            f"{self._directory}/{name}": int(size) for name, size in rows if fnmatch.fnmatchcase(name, self._pattern)
-        }
+        found = {f"{self._directory}/{name}": size for name, size in rows if fnmatch.fnmatchcase(name, self._pattern)}
+        return {path: FileState(int(size), path) for path, size in found.items()}
 
     def read(self, path: str, offset: int, length: int) -> bytes:
         """See LogFiles."""
@@ -98,7 +105,7 @@ class LocalFiles:
     def __init__(self, patterns: Sequence[str]) -> None:
         self._patterns = patterns
 
-    def sizes(self) -> dict[str, int]:
+    def states(self) -> dict[str, FileState]:
         """See LogFiles."""
         found = []
         for pattern in self._patterns:
@@ -110,8 +117,8 @@ class LocalFiles:
                     continue
                 except OSError as error:
                     raise _unreadable(name, error) from error
-                found.append((stat.st_mtime_ns, name, stat.st_size))
-        return {name: size for _, name, size in sorted(found)}
+                found.append((stat.st_mtime_ns, name, FileState(stat.st_size, f"{stat.st_dev}:{stat.st_ino}")))
+        return {name: state for _, name, state in sorted(found)}
 
     def read(self, path: str, offset: int, length: int) -> bytes:
         """See LogFiles."""
@@ -157,12 +164,16 @@ class SshFiles:
             self.close()
             raise
 
-    def sizes(self) -> dict[str, int]:
+    def states(self) -> dict[str, FileState]:
         """See LogFiles."""
         # a pattern without a file is no error: the next rotation may create it
-        lines = self._run(f"stat -L -c '%Y %s %n' -- {self._patterns} 2>/dev/null | sort -n").decode(errors="replace")
-        found = (line.split(" ", 2) for line in lines.splitlines())
-        return {parts[2]: int(parts[1]) for parts in found if len(parts) == 3 and parts[1].isdigit()}
+        lines = self._run(f"stat -L -c '%Y %s %d:%i %n' -- {self._patterns} 2>/dev/null | sort -n").decode(
+            errors="replace"
+        )
+        found = (line.split(" ", 3) for line in lines.splitlines())
+        return {
+            parts[3]: FileState(int(parts[1]), parts[2]) for parts in found if len(parts) == 4 and parts[1].isdigit()
+        }
 
     def read(self, path: str, offset: int, length: int) -> bytes:
         """See LogFiles."""

@@ -130,22 +130,24 @@ def _of_files(wanted: Wanted) -> None:
         if wanted.ssh is None:
             files: LogFiles = LocalFiles(wanted.logs)
             for pattern in wanted.logs:
-                if not LocalFiles([pattern]).sizes():
+                if not LocalFiles([pattern]).states():
                     raise UsageError(f"no file matches {pattern}")
         else:
             files = SshFiles(_ssh(wanted.ssh), wanted.logs)
             stack.callback(files.close)
-        sizes = files.sizes()
-        if not sizes:
+        states = files.states()
+        if not states:
             raise UsageError(f"no file on {wanted.ssh} matches {' or '.join(wanted.logs)}")
-        paths = [Path(path) for path in sizes]
+        paths = [Path(path) for path in states]
         spool = stack.enter_context(_folder(wanted.folder))
         if wanted.ssh is not None:
-            if sum(sizes.values()) > _most_bytes(wanted):
-                size = format_size(sum(sizes.values()))
-                raise UsageError(f"the files have {size}, more than --most {wanted.most}", hint="raise --most")
+            total = sum(each.size for each in states.values())
+            if total > _most_bytes(wanted):
+                raise UsageError(
+                    f"the files have {format_size(total)}, more than --most {wanted.most}", hint="raise --most"
+                )
             copy = LogCopy(files, spool, _most_bytes(wanted))
-            say(f"copying {format_size(sum(sizes.values()))} of log from {wanted.ssh}")
+            say(f"copying {format_size(total)} of log from {wanted.ssh}")
             copy.step(last=True)
             paths = copy.copies
         _write(wanted, capture_logs(paths, wanted.folder, _options(wanted), _shares(say)))
@@ -158,7 +160,7 @@ def _of_server_log(wanted: Wanted, server: CapturedServer) -> None:
     with ExitStack() as stack:
         files = _log_files(wanted, server, log)
         stack.callback(files.close)
-        if not files.sizes():
+        if not files.states():
             raise UsageError(
                 f"no log file on {wanted.ssh or 'this host'} matches {' or '.join(wanted.logs) or log.path}"
             )
