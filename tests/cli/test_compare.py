@@ -116,6 +116,22 @@ def test_runs_that_did_not_measure_the_same_are_refused(
     assert all(field in path.read_text() for path in files.values())
 
 
+def of_tpcc(profile: str) -> Fingerprint:
+    return changed(workload={"name": "tpcc", "profile": profile, "variant": "functions"})
+
+
+def test_releases_of_hammerdb_that_do_different_work_are_refused_with_a_remedy(run: Run, tmp_path: Path) -> None:
+    runs = two_runs(tmp_path, of_tpcc("hammerdb"), of_tpcc("hammerdb-6.1.1"))
+    refused = run("pgdyno", "compare", *runs)
+    assert refused.returncode == ExitCode.INVALID
+    said = " ".join(refused.stdout.split())
+    assert "workload.profile: hammerdb vs hammerdb-6.1.1: different TPC-C profiles" in said
+    assert "in earlier runs, hammerdb means hammerdb-6.1" in said
+    assert "remedy: repeat one of the runs with the profile of the other" in said
+    same = two_runs(tmp_path / "same", of_tpcc("hammerdb"), of_tpcc("hammerdb-6.1"))
+    assert run("pgdyno", "compare", *same).returncode == ExitCode.OK
+
+
 @pytest.mark.parametrize(
     ("point", "field", "by"),
     [

@@ -88,7 +88,7 @@ def _refuse_other_work(gathered: Part) -> None:
     raise StoreError(
         f"cannot import these into one run: with an order that contains an unused item, {_release(commits)} commits "
         f"and {_release(rolls_back)} rolls back",
-        hint="import them separately; docs/design/tprocc.md says which releases of HammerDB are comparable",
+        hint="import them separately; docs/guides/tpcc.md says which releases of HammerDB do the same work",
     )
 
 

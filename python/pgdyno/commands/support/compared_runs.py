@@ -235,10 +235,7 @@ def _place(run: RunData) -> Path:
 
 def _remedy(field: str) -> str:
     if field in ("workload.profile", "unused_item"):
-        return (
-            'run one of them again with the profile and the variant that does the work of the other: "hammerdb-6.0", '
-            '"hammerdb-6.1" or "hammerdb-6.1.1" (docs/design/tprocc.md)'
-        )
+        return "repeat one of the runs with the profile of the other; docs/guides/tpcc.md says which do the same work"
     topic = topic_of(field)
     named = [f"--by {topic}"] if topic in FACTORS or topic.startswith("variables.") else []
     return ", or, to compare exactly this, pass ".join(["compare runs of the same plan", *named])
