@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Literal, TypedDict
 
 from measured import Measured, process_ticks, run_measured
+from places import fresh_copy
 from psycopg import sql
 
 from pgdyno.records.tpcc_profile import profile_of_release
@@ -106,11 +107,7 @@ class Comparison:
 
     def run(self, program: Program, users: int) -> Row:
         """One run on a fresh copy."""
-        with self.server.connect("postgres") as connection:
-            names = {"copy": sql.Identifier(DATABASE), "template": sql.Identifier(program)}
-            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {copy} WITH (FORCE)").format(**names))
-            connection.execute(sql.SQL("CREATE DATABASE {copy} TEMPLATE {template} STRATEGY file_copy").format(**names))
-            connection.execute("CHECKPOINT")
+        fresh_copy(self.server, DATABASE, program)
         rows = self._rows()
         before = self._counted(rows)
         done = self._run_hammerdb(users) if program == "hammerdb" else self._run_pgdrive(users)

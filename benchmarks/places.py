@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from typing import Literal
 
 from programs import OLTP_ROWS, OLTP_TABLES
+from psycopg import sql
 
 from pgdyno.run import find_engine
-from pgdyno.targets import Home, SilentProgress, open_target
+from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 
 Place = Literal["unix", "tcp", "null"]
@@ -53,3 +54,13 @@ def null_server(scale: int) -> Iterator[Environment]:
             server.stdin.close()
             server.wait()
             server.stdout.close()
+
+
+def fresh_copy(server: Server, database: str, template: str) -> None:
+    """Replaces a database by a copy of another one's files, and writes a checkpoint."""
+    names = {"database": sql.Identifier(database), "template": sql.Identifier(template)}
+    with server.connect("postgres") as connection:
+        connection.execute(sql.SQL("DROP DATABASE IF EXISTS {database} WITH (FORCE)").format(**names))
+        copy = "CREATE DATABASE {database} TEMPLATE {template} STRATEGY file_copy"
+        connection.execute(sql.SQL(copy).format(**names))
+        connection.execute("CHECKPOINT")

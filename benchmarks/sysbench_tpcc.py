@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from measured import run_measured
+from places import fresh_copy
 from programs import Kind, Programs, Sample, sample_of
 from psycopg import sql
 from sysbench import PROGRAMS, Figures, figures
@@ -81,11 +82,7 @@ class Bench:
 
     def run(self, program: Kind, threads: int, seconds: int) -> Sample:
         """One run on a fresh copy."""
-        names = {"copy": sql.Identifier(DATABASE), "template": sql.Identifier(TEMPLATE)}
-        with self.server.connect("postgres") as connection:
-            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {copy} WITH (FORCE)").format(**names))
-            connection.execute(sql.SQL("CREATE DATABASE {copy} TEMPLATE {template} STRATEGY file_copy").format(**names))
-            connection.execute("CHECKPOINT")
+        fresh_copy(self.server, DATABASE, TEMPLATE)
         if program == "sysbench":
             return self._run(self._sysbench(threads, seconds), DATABASE, program)
         return self._run(self._pgdrive(f"--client={threads}", f"--time={seconds}"), DATABASE, program)

@@ -21,8 +21,8 @@ from typing import Any, TypedDict
 
 import hammerdb
 from measured import Measured, run_measured
+from places import fresh_copy
 from programs import Programs
-from psycopg import sql
 
 from pgdyno.host import describe_host
 from pgdyno.targets import Home, Server, SilentProgress, open_target
@@ -62,7 +62,7 @@ class Bench:
 
     def load(self) -> float:
         """Seconds that the load took."""
-        self._fresh(TEMPLATE, "template1")
+        fresh_copy(self.server, TEMPLATE, "template1")
         return self.pgdrive(TEMPLATE, "-i", "-q", "--dataset=tpcc").wall_s
 
     def check(self, database: str) -> float:
@@ -71,7 +71,7 @@ class Bench:
 
     def run(self, variant: str) -> Row:
         """One load on a fresh copy, with its conditions checked behind it."""
-        self._fresh(DATABASE, TEMPLATE)
+        fresh_copy(self.server, DATABASE, TEMPLATE)
         load = ["--workload=tpcc", f"--tpcc-variant={variant}", f"--client={self.args.clients}"]
         times = [f"--warmup={self.args.warmup}", f"--time={self.args.seconds}"]
         done = self.pgdrive(DATABASE, *load, *times, "--events=-")
@@ -86,14 +86,6 @@ class Bench:
             tpm=figures["tpm"],
             new_order_p90_ms=new_order["p90_ns"] / 1e6,
         )
-
-    def _fresh(self, database: str, template: str) -> None:
-        names = {"database": sql.Identifier(database), "template": sql.Identifier(template)}
-        with self.server.connect("postgres") as connection:
-            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {database} WITH (FORCE)").format(**names))
-            copy = "CREATE DATABASE {database} TEMPLATE {template} STRATEGY file_copy"
-            connection.execute(sql.SQL(copy).format(**names))
-            connection.execute("CHECKPOINT")
 
 
 def medians(rows: list[Row]) -> Row:
