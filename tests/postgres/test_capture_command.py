@@ -53,7 +53,8 @@ def application(server: OwnServer) -> psycopg.Connection[tuple[Any, ...]]:
 
 
 def work(server: OwnServer) -> None:
-    """Sends the statements of an application."""
+    """Sends the statements of an application, and one to another database."""
+    server.value("SELECT 'elsewhere'")
     with application(server) as connection:
         for number in range(STATEMENTS):
             connection.execute(f"SELECT {number}".encode())
@@ -246,7 +247,11 @@ def test_a_server_is_recorded_from_files_that_the_user_names(server: OwnServer, 
         work(server)
         capture.wait_copied(f"SELECT {STATEMENTS - 1}")
         assert capture.ended(signal.SIGINT) == ExitCode.INTERRUPTED, capture.errors.read_text()
-    assert validated(capture.output.read_text())["calls"] == STATEMENTS
+    printed = validated(capture.output.read_text())
+    assert printed["calls"] == STATEMENTS
+    # the copied log, whose lines are others than those of the server's file, is gone
+    (elsewhere,) = (each for each in printed["left_out"] if each["reason"] == "other-database")
+    assert (elsewhere["count"], elsewhere["first"]) == (1, None)
 
 
 def test_files_are_captured_as_they_are_now(server: OwnServer, home: Home, tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from pgdyno.records import Latency, ReplayFigures, TrialRecord
 from pgdyno.report.digest import Extras, digest
 from pgdyno.report.export import markdown_of, to_csv, to_json
 from pgdyno.report.html import report_content
-from pgdyno.report.sections.likeness import load_lines, own_loads
+from pgdyno.report.numbers import NOTHING
+from pgdyno.report.sections.likeness import load_lines, own_loads, waits_table
 from pgdyno.report.terminal.run_report import report_lines
 from pgdyno.report.translation import Language, use_language
 from pgdyno.store.probe_queries import ProbeAverages
@@ -69,13 +70,15 @@ def sample(end: dict[str, object] = LIKE, targets: tuple[str, ...] = ("pg15", "p
     return run
 
 
+SEEN = {
+    1: ProbeAverages(1, "a", None, None, [("CPU", "", 0.4), ("Lock", "tuple", 0.1)], None, None, None),
+    2: ProbeAverages(2, "b", None, None, [("IO", "WalSync", 0.2)], None, None, None),
+}
+
+
 def test_the_load_is_the_first_section_and_has_its_tables() -> None:
     run = sample()
-    seen = {
-        1: ProbeAverages(1, "a", None, None, [("CPU", "", 0.4), ("Lock", "tuple", 0.1)], None, None, None),
-        2: ProbeAverages(2, "b", None, None, [("IO", "WalSync", 0.2)], None, None, None),
-    }
-    content = report_content(digest(run), "/runs/a", Extras(limits=seen))
+    content = report_content(digest(run), "/runs/a", Extras(limits=SEEN))
     (load,) = [each for each in content["listed"] if each.section.is_first]
     texts = [block for block in load.blocks if isinstance(block, str)]
     assert texts[0] == (
@@ -96,6 +99,16 @@ def test_the_load_is_the_first_section_and_has_its_tables() -> None:
     # the first link of the page
     assert page.index('href="#load"') < page.index('href="#points"')
     assert page.count("<li><a href=") <= 8
+
+
+def test_waits_are_in_every_form_and_unknown_without_a_probe() -> None:
+    of, half = digest(sample()), Extras(limits={1: SEEN[1]})
+    table = waits_table(own_loads(of), half.limits)
+    assert table is not None
+    assert table.rows == (("CPU", "0.50", "0.40", NOTHING), ("Lock:tuple", "0.25", "0.10", NOTHING))
+    assert "Lock:tuple" in markdown_of(of, half)
+    assert any("Lock:tuple" in line.plain for line in report_lines(of, 80, extras=half))
+    assert "Lock:tuple" not in markdown_of(of, Extras())
 
 
 def test_a_report_without_a_capture_has_no_such_section() -> None:

@@ -208,7 +208,7 @@ class Extras:
     differences: Sequence[Difference] = ()
     """Differences between the fingerprints of the runs."""
     limits: Mapping[int, ProbeAverages] = field(default_factory=dict)
-    """Averages of the probe, by trial, for trials that represent a peak."""
+    """Averages of the probe, by trial, for trials that represent a peak or a load from a capture."""
     explained: Mapping[int, Sequence[ExplainedDip]] = field(default_factory=dict)
     """Dips with what coincides, by trial, for trials with a probe of the server."""
     dips: Mapping[int, Sequence[Dip]] | None = None

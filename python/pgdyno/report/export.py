@@ -24,7 +24,7 @@ from pgdyno.report.digest import Digest, Extras, notes
 from pgdyno.report.report_tables import PointRow, parameter_heading, point_rows, table_lines
 from pgdyno.report.sections.comparison import settling
 from pgdyno.report.sections.key_figures import noise_number, peak_numbers
-from pgdyno.report.sections.likeness import load_lines, own_loads, short_table
+from pgdyno.report.sections.likeness import MOST_COMPARED, load_lines, own_loads, short_table, waits_table
 from pgdyno.report.sections.validity import rule_name
 from pgdyno.report.sentences import conditions
 from pgdyno.report.terminal.text_drawing import set_cell, wrapped
@@ -266,7 +266,7 @@ def markdown_of(of: Digest, extras: Extras) -> str:
     if said.table is not None:
         blocks.append([f"    {line}" for line in table_lines(said.table, COLUMNS - 4)])
     blocks.append(_paragraph(escaped(conditions(of))))
-    blocks += _own_load(of)
+    blocks += _own_load(of, extras)
     told = peak_numbers(of, of.best, extras) if of.best is not None and shows_peak(of, said) else []
     told += [noise_number(noise_grade(of, said.chief))] if of.points else []
     blocks.append([line for each in told for line in _number(each.name, each.figure, each.unit, each.about)])
@@ -281,13 +281,14 @@ def markdown_of(of: Digest, extras: Extras) -> str:
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
-def _own_load(of: Digest) -> Iterator[Sequence[str]]:
-    """Yield how like its capture the load was, and the classes with the most time."""
+def _own_load(of: Digest, extras: Extras) -> Iterator[Sequence[str]]:
+    """Yield how like its capture the load was, the classes with the most time, and the waits."""
     loads = own_loads(of)
     if loads:
         yield [line for each in load_lines(of) for line in wrapped(f"- {escaped(each)}", COLUMNS, "  ")]
-        table = short_table(loads, COLUMNS - 4, CLASSES)
-        yield [escaped(table.caption), "", *(f"    {line}" for line in table_lines(table, COLUMNS - 4))]
+        tables = short_table(loads, COLUMNS - 4, CLASSES), waits_table(loads[:MOST_COMPARED], extras.limits)
+        for table in filter(None, tables):
+            yield [escaped(table.caption), "", *(f"    {line}" for line in table_lines(table, COLUMNS - 4))]
 
 
 def _number(name: str, figure: str, unit: str, about: str) -> list[str]:

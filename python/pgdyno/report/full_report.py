@@ -26,6 +26,7 @@ from pgdyno.report.export import markdown_of
 from pgdyno.report.preloaded_run import Gathered, without_collector
 from pgdyno.report.sections.cloud_metrics import rented_count
 from pgdyno.report.sections.dips import MOST_DIPS, costliest
+from pgdyno.report.sections.likeness import own_loads
 from pgdyno.report.sections.timelines import Steps, trial_data
 from pgdyno.report.several_runs import (
     Together,
@@ -139,7 +140,8 @@ def everything(runs: Sequence[RunData], prices: PriceList | None = None) -> tupl
     subjects = [Subject(run, _courses(of, own, at), _own_prices(prices, named[at])) for at, run in enumerate(gathered)]
     dips = {shown: subjects[at].dips[number] for shown, (at, number) in own.items() if number in subjects[at].dips}
     seen = _seen(of, dips)
-    peaks = [median_trial(of, curve.peak.summary).number for curve in of.curves]
+    peaks = {median_trial(of, curve.peak.summary).number for curve in of.curves}
+    peaks |= {load.trial.number for load in own_loads(of)}
     return of, replace(
         _extras(of, gathered, source, subjects, prices),
         published=asked_for(gathered[0].manifest),

@@ -36,21 +36,12 @@ class Distribution(ABC):
     def describe(self, scale: int = 1) -> str:
         """The distribution in words; its values are divided by `scale`."""
 
-    @property
-    @abstractmethod
-    def lowest(self) -> int:
-        """The smallest value that it draws."""
-
 
 class Drawn(Distribution):
     """A distribution that one expression draws."""
 
     low: int
     high: int
-
-    @property
-    def lowest(self) -> int:
-        return self.low
 
     @abstractmethod
     def expression(self) -> str:
@@ -241,10 +232,6 @@ class Weighted(Distribution):
     values: tuple[int, ...]
     counts: tuple[int, ...]
 
-    @property
-    def lowest(self) -> int:
-        return min(self.values)
-
     def lines(self, name: str, scale: int = 1) -> list[str]:
         shares = [_number(value, scale) for value in self.values]
         return [f"\\set {name}_of random(1, {sum(self.counts)})", f"\\set {name} {_cases(name, self.counts, shares)}"]
@@ -263,10 +250,6 @@ class Histogram(Distribution):
     """Buckets of equal probability, uniform within."""
 
     bounds: tuple[tuple[int, int], ...]
-
-    @property
-    def lowest(self) -> int:
-        return self.bounds[0][0]
 
     def lines(self, name: str, scale: int = 1) -> list[str]:
         drawn = [_scaled(Uniform(*bounds).expression(), scale) for bounds in self.bounds]

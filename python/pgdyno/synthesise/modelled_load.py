@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,7 +48,7 @@ def model_log(folder: Path, capture: Capture, least: float) -> Model:
     Raises UsageError if it has nothing to model, StoreError if it is damaged.
     """
     texts = [each.text for each in capture.statements]
-    with CapturedStatements.open(folder / STATEMENTS_FILE, len(texts)) as statements:
+    with closing(CapturedStatements.open(folder / STATEMENTS_FILE, len(texts))) as statements:
         classes = statements.classes(capture.statements, least)
         if not classes.count:
             raise UsageError(f"{folder} has no statements", hint=_EMPTY_HINT)

@@ -235,12 +235,6 @@ class CapturedStatements:
         self._connection.close()
         self._folder.cleanup()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def classes(self, statements: Sequence[StatementClass], least: float) -> Classes:
         """Classifies the transactions; classes with less than the part `least` of the time are left out.
 

@@ -6,7 +6,7 @@ import json as json_module
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -133,8 +133,7 @@ def _of_files(wanted: Wanted) -> None:
                 if not LocalFiles([pattern]).states():
                     raise UsageError(f"no file matches {pattern}")
         else:
-            files = SshFiles(_ssh(wanted.ssh), wanted.logs)
-            stack.callback(files.close)
+            files = stack.enter_context(closing(SshFiles(_ssh(wanted.ssh), wanted.logs)))
         states = files.states()
         if not states:
             raise UsageError(f"no file on {wanted.ssh} matches {' or '.join(wanted.logs)}")
@@ -158,14 +157,13 @@ def _of_server_log(wanted: Wanted, server: CapturedServer) -> None:
     log = check_server_log(server, through_sql=wanted.ssh is None, files_given=bool(wanted.logs))
     say = _progress(wanted)
     with ExitStack() as stack:
-        files = _log_files(wanted, server, log)
-        stack.callback(files.close)
+        files = stack.enter_context(closing(_log_files(wanted, server, log)))
         if not files.states():
             raise UsageError(
                 f"no log file on {wanted.ssh or 'this host'} matches {' or '.join(wanted.logs) or log.path}"
             )
         copy = LogCopy(files, stack.enter_context(_folder(wanted.folder)), _most_bytes(wanted))
-        samples = stack.enter_context(_samples(server))
+        samples = stack.enter_context(closing(WaitSamples(server)))
         recording = Recording(copy, samples, _span_s(wanted))
 
         def write() -> None:
@@ -177,6 +175,8 @@ def _of_server_log(wanted: Wanted, server: CapturedServer) -> None:
                 "server_version": server.version,
                 "waits": samples.waits(),
                 "ended": recording.ended,
+                # the copies are removed, and their lines are not those of the server's files
+                "left_out": [each.model_copy(update={"first": None}) for each in found.left_out],
                 "notes": [*found.notes, *map(KeptMessage.of, notes)],
             }
             _write(wanted, found.model_copy(update=update))
@@ -192,12 +192,11 @@ def _log_files(wanted: Wanted, server: CapturedServer, log: ServerLog) -> LogFil
 
 def _of_statistics(wanted: Wanted, server: CapturedServer) -> None:
     """Records pg_stat_statements for a time."""
-    statistics = StatementStatistics(server)
     say = _progress(wanted)
     with ExitStack() as stack:
-        stack.callback(statistics.close)
+        statistics = stack.enter_context(closing(StatementStatistics(server)))
         stack.enter_context(_folder(wanted.folder))
-        samples = stack.enter_context(_samples(server))
+        samples = stack.enter_context(closing(WaitSamples(server)))
         recording = Recording(statistics, samples, _span_s(wanted))
 
         def write() -> None:
@@ -237,15 +236,6 @@ def _record(recording: Recording, what: str, say: Callable[[str], None], write: 
         write()
         raise
     write()
-
-
-@contextmanager
-def _samples(server: CapturedServer) -> Iterator[WaitSamples]:
-    samples = WaitSamples(server)
-    try:
-        yield samples
-    finally:
-        samples.close()
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+from contextlib import closing
 from pathlib import Path
 
 from pgdyno.capture.folder import PLAN_FILE, read_capture, refuse_existing
@@ -45,12 +46,8 @@ def _model(folder: Path, capture: Capture, least: float, dsn: str | None) -> Mod
     if dsn is None:
         message = f"{folder} comes from pg_stat_statements, which has no values"
         raise UsageError(message, hint="name the database, or a copy of it: --dsn; its statistics give them")
-    server = reach_server(dsn, password_prompt())
-    connection = server.connect()
-    try:
+    with closing(reach_server(dsn, password_prompt()).connect()) as connection:
         return model_statistics(folder, capture, least, connection)
-    finally:
-        connection.close()
 
 
 def _show(into: Path, model: Model) -> None:

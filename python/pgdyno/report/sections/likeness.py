@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
@@ -194,26 +194,25 @@ def _headings(loads: Sequence[OwnLoad]) -> Iterator[str]:
             yield gettext("{name}: {unit}", name=column, unit=unit)
 
 
-def waits_table(loads: Sequence[OwnLoad], seen: dict[int, ProbeAverages]) -> Table | None:
+def waits_table(loads: Sequence[OwnLoad], seen: Mapping[int, ProbeAverages]) -> Table | None:
     """Return the mean active sessions by wait; None if the capture or every trial has no samples."""
     captured = {each.wait: each.sessions for each in loads[0].likeness.waits}
     measured = [_waits(seen.get(load.trial.number)) for load in loads]
     if not captured or not any(measured):
         return None
     names = sorted(
-        {*captured, *(wait for each in measured for wait in each)}, key=lambda wait: -captured.get(wait, 0.0)
+        {*captured, *(wait for each in measured for wait in each or ())}, key=lambda wait: -captured.get(wait, 0.0)
     )
-    rows = tuple(
-        (wait, _sessions(captured.get(wait, 0.0)), *(_sessions(each.get(wait, 0.0)) for each in measured))
-        for wait in names
-    )
+    rows = tuple((wait, *(_sessions(each, wait) for each in (captured, *measured))) for wait in names)
     caption = gettext("Mean active sessions by what they waited for, in the capture and in the trial")
     shown = [each.name for each in loads] if len(loads) > 1 else [gettext("trial")]
     return Table(caption, (gettext("wait"), gettext("captured"), *shown), rows)
 
 
-def _waits(of: ProbeAverages | None) -> dict[str, float]:
-    return {f"{kind}:{name}" if name else kind: sessions for kind, name, sessions in of.waits} if of is not None else {}
+def _waits(of: ProbeAverages | None) -> dict[str, float] | None:
+    if of is None:
+        return None
+    return {f"{kind}:{name}" if name else kind: sessions for kind, name, sessions in of.waits}
 
 
 _Figure = Callable[[ClassLikeness], str]
@@ -270,8 +269,8 @@ def _ms(value_us: float | None) -> str:
     return numbers.NOTHING if value_us is None else numbers.rounded(value_us / 1e3)
 
 
-def _sessions(value: float) -> str:
-    return f"{value:.2f}"
+def _sessions(of: Mapping[str, float] | None, wait: str) -> str:
+    return numbers.NOTHING if of is None else f"{of.get(wait, 0.0):.2f}"
 
 
 def _blocks(of: Digest, extras: Extras) -> list[Block]:
@@ -280,7 +279,7 @@ def _blocks(of: Digest, extras: Extras) -> list[Block]:
         return []
     together = loads[:MOST_COMPARED]
     blocks: list[Block] = [*load_lines(of), class_table(together, MOST_CLASSES)]
-    waits = waits_table(together, dict(extras.limits))
+    waits = waits_table(together, extras.limits)
     if waits is not None:
         blocks.append(waits)
     if len(loads[0].likeness.classes) > MOST_CLASSES:

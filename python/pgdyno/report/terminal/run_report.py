@@ -22,7 +22,7 @@ from pgdyno.report.costs import price_lines, priced_curves, rent_lines
 from pgdyno.report.digest import NO_EXTRAS, Digest, Extras, Note, notes
 from pgdyno.report.report_tables import PointRow, Table, point_rows, sentences, text_lines, tpcc_table
 from pgdyno.report.run_notes import disturbance_lines, finding_lines, preparation_line, replica_lines
-from pgdyno.report.sections.likeness import load_lines, own_loads, short_table
+from pgdyno.report.sections.likeness import MOST_COMPARED, load_lines, own_loads, short_table, waits_table
 from pgdyno.report.terminal.published import published_lines
 from pgdyno.report.terminal.scaling_chart import scaling_lines
 from pgdyno.report.terminal.text_drawing import bar, printable, sparkline
@@ -102,7 +102,7 @@ def report_lines(of: Digest, width: int | None, *, unicode: bool = True, extras:
     room = width or UNLIMITED
     lines = [Text(line, "bold") for line in _wrapped(words.question(of.manifest), room)]
     lines += [Text(line, "dim") for line in _wrapped(words.conditions(of), room)]
-    lines += _own_load(of, room)
+    lines += _own_load(of, extras, room)
     if of.points:
         lines += [Text(""), *_table(of, room, pictures=pictures)]
     orders = tpcc_table(of)
@@ -132,13 +132,15 @@ def report_lines(of: Digest, width: int | None, *, unicode: bool = True, extras:
     return lines
 
 
-def _own_load(of: Digest, room: int) -> list[Text]:
-    """Return how like its capture the load was, and the classes with the most time."""
+def _own_load(of: Digest, extras: Extras, room: int) -> list[Text]:
+    """Return how like its capture the load was, the classes with the most time, and the waits."""
     loads = own_loads(of)
     if not loads:
         return []
     lines = [Text(line) for each in load_lines(of) for line in _wrapped(each, room)]
-    return [Text(""), *lines, Text(""), *_table_lines(short_table(loads, min(room, WIDEST_LOAD), CLASSES), room)]
+    lines = [Text(""), *lines, Text(""), *_table_lines(short_table(loads, min(room, WIDEST_LOAD), CLASSES), room)]
+    waits = waits_table(loads[:MOST_COMPARED], extras.limits)
+    return lines if waits is None else [*lines, Text(""), *_table_lines(waits, room)]
 
 
 def _table_lines(table: Table, room: int, above: str = "") -> list[Text]:
