@@ -12,7 +12,7 @@ CATALOGUES := $(wildcard python/pgdyno/report/languages/*/LC_MESSAGES/*.po)
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 SOURCES := $(shell find crates -name '*.rs' -o -name '*.lua' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo build docs messages check test test-packages test-binaries test-long test-tap test-rust test-python lint lint-source advisories format bench bench-probe bench-packages simulations fuzz fuzz-python fuzz-rust static-programs engines dist wheels dist-check image-check lint-workflows pins kills clean
+.PHONY: help demo build docs messages check check-rust check-units test test-packages test-binaries test-long test-tap test-rust test-python lint lint-source advisories format bench bench-probe bench-packages simulations fuzz fuzz-python fuzz-rust static-programs engines dist wheels dist-check image-check lint-workflows pins kills clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -29,8 +29,13 @@ test: test-packages ## every test but the long ones (installs missing Debian pac
 	$(MAKE) --no-print-directory --jobs=2 test-rust test-python
 
 # without root, Debian packages or a server: what to run before each commit
-check: lint-source ## lint, types, unit tests and the Rust tests that need no server
+check: build ## lint, types, unit tests and the Rust tests that need no server
+	$(MAKE) --no-print-directory --jobs=3 lint-source check-rust check-units
+
+check-rust: build
 	$(CARGO) test --workspace --locked --quiet
+
+check-units: build
 	$(BIN)/pytest --quiet --numprocesses=auto --dist=loadfile tests/unit
 
 lint: lint-source target/tools/bin/cargo-deny ## rustfmt, clippy, ruff, mypy --strict; cargo deny
