@@ -2,7 +2,7 @@
 
     python benchmarks/settings.py [--searches=5] [--trials=28] [--seconds=4] [--pairs=8]
 
-Each search starts anew, with another seed. In half of them random_page_cost begins at 1000, at which the planner reads
+Each search starts anew, with another seed. In half of them random_page_cost begins at 10000, at which the planner reads
 the whole table instead of using its index; the load is a lookup in pgbench's accounts, which are cached. The
 five others concern archiving, standbys, logging of slow statements and JIT costs, which this load never reaches. In the
 other half nothing is planted. Prints for each search what was confirmed, and which lines stayed.
@@ -48,7 +48,7 @@ over.log_min_duration_statement = "10s..600s log"
 over.jit_above_cost = "1000000..9000000"
 over.max_slot_wal_keep_size = "1GB..64GB log"
 """
-PLANTED = 'over.random_page_cost = "1..1000 log"'
+PLANTED = 'over.random_page_cost = "1..10000 log"'
 IRRELEVANT = 'over.vacuum_failsafe_age = "1000000000..2000000000"'
 LOOKUP = r"""\set aid random(1, 100000)
 SELECT abalance FROM pgbench_accounts WHERE aid BETWEEN :aid AND :aid + 20;
@@ -59,7 +59,7 @@ def searched(folder: Path, options: argparse.Namespace, seed: int, *, planted: b
     """Returns the result of one search."""
     (folder / "lookup.sql").write_text(LOOKUP)
     text = PLAN.format(
-        cost=1000 if planted else 4,
+        cost=10000 if planted else 4,
         planted=PLANTED if planted else IRRELEVANT,
         seed=seed,
         seconds=options.seconds,
@@ -69,7 +69,7 @@ def searched(folder: Path, options: argparse.Namespace, seed: int, *, planted: b
     plan = folder / f"planted{seed}.toml"
     plan.write_text(text)
     command = [sys.executable, "-m", "pgdyno", "tune", str(plan), "--runs", str(folder / "runs"), "--json", "--quiet"]
-    done = subprocess.run([*command, "--no-preflight"], capture_output=True, text=True, check=False)
+    done = subprocess.run([*command, "--no-preflight", "--wait"], capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{done.stdout}{done.stderr}")
     run = json.loads(done.stdout.splitlines()[-1])["run"]

@@ -11,7 +11,7 @@ from pgdyno.analyse.pairs import Metric
 from pgdyno.experiment.search.settings.proposals import Proposals, rendered
 from pgdyno.experiment.search.settings.server_space import Searched
 from pgdyno.experiment.search.settings.stages import Best, Found, Rules, Seen, search
-from pgdyno.plan.settings_space import Span, read_choice
+from pgdyno.plan.sweeps.settings_space import Span, read_choice
 
 Surface = Callable[[Mapping[str, str]], float]
 """The logarithm of throughput at settings, relative to the best."""
@@ -119,7 +119,7 @@ def false_wins(times: int = 200) -> Iterator[Sequence[object]]:
     yield ("no setting matters", times, f"{100 * wins / times:.1f} %")
 
 
-def regret(times: int = 40) -> Iterator[Sequence[object]]:
+def regret(times: int = 20) -> Iterator[Sequence[object]]:
     """Yields how far the confirmed configuration is from the best, with as many trials before it as random search."""
     yield ("surface", "start", "pgdyno", "random search", "lines kept", "of them irrelevant")
     matters = {"hill": {0, 2}, "ridge": {1, 3}, "step": {3, 4}}

@@ -29,6 +29,7 @@ from pgdyno.store import find_run, load_run
 from tests.simulated_cheapest import at_limit, searches
 from tests.simulated_confirmation import confirmations
 from tests.simulated_endurance import endurance
+from tests.simulated_settings import false_wins, regret
 from tests.simulated_stopping import as_run, same_claims, trials_saved, wrong_claims
 from tests.unit.comparison_sample import Array, arms_of, checkpointed, pair_of_arms
 from tests.unit.test_analyse_history import noisy
@@ -314,6 +315,8 @@ def main(runs: Sequence[str]) -> None:
         ("Confirmation", confirmations()),
         ("The cheapest target", searches()),
         ("A target at the limit of its promise", at_limit()),
+        ("Searches for settings: false wins", false_wins()),
+        ("Searches for settings: regret", regret()),
     ):
         print(f"## {title}\n\n{table(rows)}\n", flush=True)
     if runs:

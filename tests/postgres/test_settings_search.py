@@ -109,6 +109,7 @@ def test_a_server_that_pgdyno_did_not_start_keeps_its_settings_also_after_a_kill
         theirs = f'kind = "dsn"\ndsn = "{dsn}"\ndatabase = "measured"\n'
         ours = 'kind = "embedded"\nversion = "18"\nsettings = { fsync = "off", shared_buffers = "16MB" }\n'
         path.write_text(path.read_text().replace(ours, theirs))
+        path.write_text(f"{path.read_text()}\n[reset]\ncheckpoint = false\n")
         before = connection.execute(CHANGED).fetchall()
         with running(warm_home, tmp_path, path) as process:
             process.kill()

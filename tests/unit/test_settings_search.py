@@ -9,10 +9,13 @@ from itertools import pairwise
 import pytest
 
 from pgdyno.analyse.pairs import Metric
+from pgdyno.experiment.search.settings.configuration_file import configuration
 from pgdyno.experiment.search.settings.proposals import QUASI_RANDOM, RESTART_GROUP, Proposals
 from pgdyno.experiment.search.settings.server_space import Searched, ServerSetting, SpaceProblem, searched
+from pgdyno.experiment.search.settings.settings_result import best_words, found_messages, search_record
 from pgdyno.experiment.search.settings.stages import Asked, Best, Found, Rules, Seen, Stage, search
-from pgdyno.plan.settings_space import Span, read_choice, read_over
+from pgdyno.plan.sweeps.settings_space import Span, read_choice, read_over
+from pgdyno.records import Point
 from tests.simulated_settings import SPACE, flat, hill, random_search, simulate
 
 SHARED = ServerSetting("postmaster", "integer", "8kB", "16", "1073741823", None)
@@ -31,6 +34,7 @@ KNOWN = {
 
 def test_a_range_is_read_in_the_smaller_of_its_units() -> None:
     assert read_choice("128MB..8GB log") == Span(Decimal(128), Decimal(8192), "MB", is_log=True)
+    assert read_choice("1..1000 log") == Span(Decimal(1), Decimal(1000), "", is_log=True)
     assert read_choice("1..4") == Span(Decimal(1), Decimal(4), "", is_log=False)
     assert read_choice("1..8GB") == Span(Decimal(1), Decimal(8), "GB", is_log=False)
     assert read_over({"jit": [True, False], "auto_explain": {"log_min_duration": "1..9"}}) == {
@@ -217,3 +221,35 @@ def test_proposals_of_several_kinds_are_written_as_in_postgresql_conf() -> None:
         assert 1 <= float(each["random_page_cost"]) <= 4
         assert each["jit"] in ("on", "off")
     assert isinstance(Searched("a", ("x", "y"), False, False).choice, tuple)
+
+
+def test_the_configuration_file_states_the_difference_of_each_line() -> None:
+    found, _ = run(lambda step, n: wobbling(110 if "good" in step.settings else 100, n), Rules(Metric.TPS, 6, 14))
+    text = configuration(found, Metric.TPS, "run", "words")
+    assert "# with this line: +10.0 % throughput, 95 % interval" in text
+    assert text.endswith("good = '1'\n")
+    assert "idle" not in text
+    said, *others = found_messages(found, Metric.TPS)
+    assert str(said).startswith("confirmed difference from the starting configuration: +10.0 % throughput")
+    assert [str(each) for each in others] == [
+        "with good = 1",
+        "1 line made no detectable difference and is back at its starting value",
+    ]
+    record = search_record(found, Metric.TPS, "pg", Point(clients=1), 3, [said])
+    assert [(line.name, line.kept) for line in record.lines] == [("idle", False), ("good", True)]
+    assert record.confirmed is not None
+
+
+def test_without_a_difference_the_file_has_no_line() -> None:
+    found, _ = run(lambda _, n: wobbling(100, n), Rules(Metric.TPS, 6, 14))
+    (said,) = found_messages(found, Metric.TPS)
+    assert "same" in str(said)
+    lines = configuration(found, Metric.TPS, "run", str(said)).splitlines()
+    assert all(line.startswith("#") for line in lines)
+    assert search_record(found, Metric.TPS, "pg", Point(clients=1), 3, [said]).settings == {}
+
+
+def test_the_best_so_far_is_shown_with_its_noise_and_as_not_confirmed() -> None:
+    words = best_words(Best({"jit": "off"}, 1234.5, 3, 0.021), Metric.TPS)
+    assert words.startswith("best so far, not confirmed: 1,23")
+    assert "(3 trials, noise ±2.1 % per trial) with jit = off" in words

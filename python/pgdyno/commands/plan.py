@@ -25,6 +25,7 @@ from pgdyno.plan.json_schema import schema_text
 from pgdyno.plan.new import write_new_plan
 from pgdyno.plan.plan_output import show_json, show_lines, total, warning_lines
 from pgdyno.plan.time_budget.budget import Budget, Room
+from pgdyno.plan.values import lasting
 from pgdyno.programs import find_engine
 from pgdyno.run.engine import check_scripts, workload_options
 from pgdyno.units import parse_duration_s
@@ -35,7 +36,7 @@ def within_budget(loaded: LoadedPlan, budget: str | None) -> LoadedPlan:
     if budget is None:
         return loaded
     try:
-        seconds = parse_duration_s(budget)
+        seconds = parse_duration_s(lasting(budget))
     except ValueError as error:
         raise UsageError(f"cannot use --budget {budget}: {error}") from error
     search = loaded.plan.search

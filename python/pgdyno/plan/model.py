@@ -25,9 +25,9 @@ from pgdyno.plan.sections import (
     percent,
     snapshot_way,
 )
-from pgdyno.plan.settings_space import read_over
 from pgdyno.plan.sweeps.order import Order, resolved_order
 from pgdyno.plan.sweeps.points import Space, expand
+from pgdyno.plan.sweeps.settings_space import read_over
 from pgdyno.plan.sweeps.spec import SESSION, Sweep
 from pgdyno.plan.targets import CloudSpec, NetworkTarget, OwnTarget, TargetSpec
 from pgdyno.plan.values import (

@@ -15,6 +15,9 @@ FOR_A_CLAIM = 6
 def _check(subject: Subject) -> Iterator[RuleFinding]:
     if not subject.samples:
         raise MissingError(Message("no-finished-trial", "no trial finished"))
+    if subject.manifest.finds_settings:
+        # its proposals are measured once, and only the pairs that confirm them make a claim
+        return
     names = {sample.number: f"{sample.target} {sample.trial.point.model_dump_json()}" for sample in subject.samples}
     counts = Counter(names.values())
     once = [sample for sample in subject.samples if counts[names[sample.number]] == 1]

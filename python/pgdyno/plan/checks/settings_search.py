@@ -50,6 +50,8 @@ def check_settings_search(
 
 
 def _pairs(trial: TrialSpec | None, document: Document) -> Iterator[Problem]:
-    if trial is not None and (trial.stops_when_decided or trial.most_repeats < FEWEST_LOOK):
-        message = f"is {trial.repeats}: a verdict needs a fixed number of at least {FEWEST_LOOK} pairs"
+    # by default there are enough
+    given = trial is not None and "repeats" in trial.model_fields_set
+    if trial is not None and given and not trial.stops_when_decided and trial.most_repeats < FEWEST_LOOK:
+        message = f"is {trial.repeats}: a verdict needs at least {FEWEST_LOOK} pairs"
         yield document.problem(("trial", "repeats"), message, f"set it to {FEWEST_LOOK} or more, or leave it out")

@@ -82,8 +82,11 @@ class Answer:
 def shows_peak(of: Digest, said: Answer) -> bool:
     """Return whether the answer may show one peak as the best.
 
-    If arms cannot be distinguished, none is the best; in an open loop, the plan sets the throughput.
+    If arms cannot be distinguished, none is the best; in an open loop, the plan sets the throughput. The best
+    observation of a search for settings is no result.
     """
+    if of.manifest.finds_settings:
+        return False
     is_settled = said.chief is None or _verdict(said.chief) is not Verdict.INCONCLUSIVE
     return is_settled and said.table is None and not has_rates(of)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pgdyno.analyse.comparison import Comparison
+from pgdyno.analyse.comparison import FEWEST_PAIRS, Comparison
 from pgdyno.analyse.noise_grade import NoiseGrade, grade_of_comparison, grade_of_repeats
 from pgdyno.analyse.over_time.timeline import RunSource
 from pgdyno.analyse.pairs import usual_metric, value_of
@@ -23,7 +23,9 @@ def noise_grade(of: Digest, chief: Comparison | None) -> NoiseGrade | None:
 def figures_by_point(of: Digest) -> list[list[float]]:
     """Return the figures of the finished trials of each point, by the metric that comparisons of the run use."""
     known = _figures(of.run)
-    return [[known[number] for number in point.finished if number in known] for point in of.points]
+    found = [[known[number] for number in point.finished if number in known] for point in of.points]
+    # most points of a search for settings are proposals, which are measured once
+    return [each for each in found if len(each) >= FEWEST_PAIRS] if of.manifest.finds_settings else found
 
 
 def _figures(run: RunSource) -> dict[int, float]:

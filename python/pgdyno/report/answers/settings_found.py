@@ -25,10 +25,10 @@ def settings_table(found: SearchRecord) -> Table | None:
         "Lines of the best configuration, each put back alone; importance is its share in the difference between good "
         "and ordinary trials of the search (PED-ANOVA)"
     )
-    headings = gettext_each("setting", "value", "result", "without it, %", "95 % interval", "n, pairs", "importance, %")
+    headings = gettext_each("setting", "value", "result", "without it, %", "interval, %", "n, pairs", "importance, %")
     rows = []
     for line in found.lines:
-        kept = gettext("kept") if line.kept else gettext("back at its start")
+        kept = gettext("stays") if line.kept else gettext("back at its start")
         importance = found.importance.get(line.name)
         share = numbers.NOTHING if importance is None else f"{100 * importance:.0f}"
         rows.append((line.name, line.value, kept, *_cells(line.without), share))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgdyno.experiment.search.settings.server_space import Searched
-from pgdyno.plan.settings_space import Span
+from pgdyno.plan.sweeps.settings_space import Span
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution

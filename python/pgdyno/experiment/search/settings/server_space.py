@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 
 from pgdyno.plan.checks.settings import context_refusal
-from pgdyno.plan.settings_space import BYTES, Choice, Span, read_choice, unit_family
+from pgdyno.plan.sweeps.settings_space import BYTES, Choice, Span, read_choice, unit_family
 from pgdyno.units import format_bytes
 
 MEMORY = (

@@ -14,6 +14,12 @@ from pgdyno.records import ConfirmedDifference, KeptMessage, Point, SearchRecord
 from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import low_to_high, percent
 
+_GOALS = {
+    Metric.TPS: Message("goal-tps", "throughput"),
+    Metric.P99: Message("goal-p99", "p99 latency"),
+    Metric.MEAN: Message("goal-mean", "mean latency"),
+}
+
 
 def listed(settings: Mapping[str, str]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in settings.items())
@@ -39,7 +45,7 @@ def found_messages(found: Found, metric: Metric) -> list[Message]:
             "confirmed difference from the starting configuration: {change} {metric}, 95 % interval {interval}, "
             "{pairs} pairs",
             change=percent(confirmed.change),
-            metric=metric.words,
+            metric=_GOALS[metric],
             interval=low_to_high(confirmed.interval),
             pairs=confirmed.pairs,
         ),
@@ -72,12 +78,22 @@ def _nothing(found: Found, metric: Metric) -> list[Message]:
                 count=found.broken,
             )
         ]
-    said = {"change": percent(confirmed.change), "interval": low_to_high(confirmed.interval), "metric": metric.words}
+    said = {"change": percent(confirmed.change), "interval": low_to_high(confirmed.interval), "metric": _GOALS[metric]}
     if confirmed.verdict is Verdict.SAME:
-        text = "same: the confirmed difference is {change} {metric}, 95 % interval {interval}"
-        return [Message("search-settings-same", text, **said)]
-    text = "no better settings were shown: the confirmed difference is {change} {metric}, 95 % interval {interval}"
-    return [Message("search-settings-undecided", text, **said)]
+        return [
+            Message(
+                "search-settings-same",
+                "same: the confirmed difference is {change} {metric}, 95 % interval {interval}",
+                **said,
+            )
+        ]
+    return [
+        Message(
+            "search-settings-undecided",
+            "no better settings were shown: the confirmed difference is {change} {metric}, 95 % interval {interval}",
+            **said,
+        )
+    ]
 
 
 def search_record(

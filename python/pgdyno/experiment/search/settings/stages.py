@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from pgdyno.analyse.comparison import PointComparison, Verdict, compare
+from pgdyno.analyse.comparison import ALL_POINTS, PointComparison, Verdict, compare
 from pgdyno.analyse.pairs import Arms, Metric, PointPairs
-from pgdyno.messages import Message
 from pgdyno.records import Point
 
 BATCH = 8
@@ -279,12 +278,9 @@ class _Search:
         if not figures[0].keys() & figures[1].keys():
             return None
         instances = {pair: (pair - 1) % self._rules.instances + 1 for pair in range(1, len(base) + 1)}
-        point = PointPairs(_LABEL, Point(clients=0), figures[0], figures[1], instances=(instances, instances))
+        point = PointPairs(ALL_POINTS, Point(clients=0), figures[0], figures[1], instances=(instances, instances))
         (comparison,) = compare([Arms("", "", self._rules.metric, True, (point,), same_servers=True)])
         return comparison.points[0]
-
-
-_LABEL = Message("settings-compared", "settings")
 
 
 def _mean(values: Sequence[float]) -> float | None:

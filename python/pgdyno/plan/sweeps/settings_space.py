@@ -14,7 +14,7 @@ BYTES = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 MICROSECONDS = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
 """PostgreSQL's units, each in the smallest of its kind."""
 
-_RANGE = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*\.\.\s*(-?\d+(?:\.\d+)?)\s*([A-Za-z]*?)(\s+log)?\s*")
+_RANGE = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*\.\.\s*(-?\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 _EXAMPLE = 'write a range such as "128MB..8GB log" or "1..4", or a list of values'
 
 
@@ -45,7 +45,9 @@ def read_choice(value: str | Sequence[str]) -> Choice:
         if len(set(value)) < 2:
             raise InvalidValueError("a list needs two different values or more", _EXAMPLE)
         return tuple(dict.fromkeys(value))
-    match = _RANGE.fullmatch(value)
+    numbers = value.rstrip().removesuffix(" log")
+    is_log = numbers != value.rstrip()
+    match = _RANGE.fullmatch(numbers)
     if match is None:
         raise InvalidValueError(f"{value!r} is not a range", _EXAMPLE)
     low, high, low_unit, high_unit = Decimal(match[1]), Decimal(match[3]), match[2] or match[4], match[4] or match[2]
@@ -60,9 +62,9 @@ def read_choice(value: str | Sequence[str]) -> Choice:
         raise InvalidValueError(f"{value!r} has the unknown unit {low_unit}", _EXAMPLE)
     if low >= high:
         raise InvalidValueError(f"{value!r} ends before it begins", "write the smaller end first")
-    if match[5] and low <= 0:
+    if is_log and low <= 0:
         raise InvalidValueError(f"{value!r} has no logarithm at its lower end", "begin above 0, or remove log")
-    return Span(low, high, low_unit, bool(match[5]))
+    return Span(low, high, low_unit, is_log)
 
 
 def read_over(value: object) -> object:

@@ -1,0 +1,127 @@
+"""A plan with `find = "settings"`: what it may say, and what pgdyno tune adds to a plan without a search."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgdyno.commands.plan import within_budget
+from pgdyno.commands.support.tuned_plan import search_overrides, usual_space
+from pgdyno.errors import PlanError, UsageError
+from pgdyno.plan import Plan, load_plan
+from pgdyno.plan.plan_output import search_lines
+from pgdyno.plan.sweeps.settings_space import read_choice
+from pgdyno.records import Point
+
+PLAN = """\
+name = "tuned"
+[target.pg18]
+kind = "embedded"
+version = "18"
+[workload]
+scripts = ["select-only"]
+[sweep]
+clients = 4
+[trial]
+duration = "1s"
+"""
+SEARCH = """\
+[search]
+find = "settings"
+over.random_page_cost = "1..4"
+"""
+PEAK = PLAN.replace("clients = 4", "clients = [1, 4]").replace('"1s"', '"1s"\nrepeats = 2')
+DSN = ('kind = "embedded"\nversion = "18"', 'kind = "dsn"\ndsn = "host=db"')
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "tuned.toml"
+    path.write_text(text)
+    return path
+
+
+def plan_of(folder: Path, text: str) -> Plan:
+    return load_plan(written(folder, text)).plan
+
+
+def test_pairs_and_a_fresh_instance_are_the_default(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, PLAN + SEARCH)
+    assert plan.trial.repeats == 8
+    assert plan.target["pg18"].instance_count == 2
+    again = Plan.from_resolved(plan.as_resolved())
+    assert (again.search, again.target, again.trial.repeats) == (plan.search, plan.target, 8)
+    kept = plan_of(tmp_path, (PLAN + SEARCH).replace('"18"', '"18"\nkeep_data = true'))
+    assert kept.target["pg18"].instance_count == 1
+    assert search_lines(plan) == [
+        "searches for better settings: random_page_cost 1..4; 8 pairs per comparison that confirms them"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (PLAN + '[search]\nfind = "settings"\n', "lacks the settings"),
+        (PLAN + SEARCH.replace("1..4", "4..1"), "ends before it begins"),
+        (PLAN + SEARCH.replace("random_page_cost", "data_directory"), "cannot be searched: pgdyno creates the cluster"),
+        (PLAN.replace("clients = 4", "clients = [4, 8]") + SEARCH, "has 2 points"),
+        (PLAN.replace('"1s"', '"1s"\nrepeats = 5') + SEARCH, "at least 6 pairs"),
+        (PLAN.replace('"1s"', '"1s"\nrepeats = "6..9"') + SEARCH, "a search has no range of repeats"),
+        (PLAN + SEARCH + 'budget = "soon"\n', "is not a duration"),
+        (PLAN + SEARCH + 'goal = "fast"\n', '"tps", "p99" or "mean"'),
+        (PEAK + SEARCH.replace("settings", "peak"), 'goes only with find = "settings"'),
+        (PLAN.replace("[workload]", '[target.b]\nkind = "embedded"\nversion = "17"\n[workload]') + SEARCH, "2 targets"),
+        (PLAN.replace(*DSN) + SEARCH.replace("random_page_cost", "shared_buffers"), "only over the network"),
+        (PLAN.replace(*DSN) + SEARCH.replace("random_page_cost", "max_wal_size"), "only over the network"),
+    ],
+)
+def test_a_plan_that_cannot_be_searched_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        plan_of(tmp_path, text)
+    (problem,) = refused.value.problems
+    assert words in problem.message
+
+
+def test_a_server_that_pgdyno_did_not_start_gets_settings_of_sessions_only(tmp_path: Path) -> None:
+    point = Point(clients=4, settings={"random_page_cost": "1.1"})
+    theirs = plan_of(tmp_path, PLAN.replace(*DSN) + SEARCH)
+    assert theirs.server_settings("pg18", point) == {}
+    assert theirs.session_settings("pg18", point) == {"random_page_cost": "1.1"}
+    ours = plan_of(tmp_path, PLAN + SEARCH)
+    assert ours.server_settings("pg18", point) == {"random_page_cost": "1.1"}
+    assert ours.session_settings("pg18", point) == {}
+
+
+def test_a_budget_shortens_no_trial_of_the_search(tmp_path: Path) -> None:
+    loaded = within_budget(load_plan(written(tmp_path, PLAN + SEARCH)), "2h")
+    assert loaded.budget is None
+    assert loaded.plan.search is not None
+    assert (loaded.plan.search.budget, loaded.plan.trial.duration) == ("2h", 1.0)
+
+
+@pytest.mark.parametrize("budget", ["soon", "0s"])
+def test_a_budget_that_is_none_is_refused(tmp_path: Path, budget: str) -> None:
+    with pytest.raises(UsageError, match="--budget"):
+        within_budget(load_plan(written(tmp_path, PLAN + SEARCH)), budget)
+
+
+@pytest.mark.parametrize("dsn", [False, True])
+def test_tune_adds_a_search_to_a_plan_without_one(tmp_path: Path, dsn: bool) -> None:
+    path = written(tmp_path, PLAN.replace(*DSN) if dsn else PLAN)
+    given = search_overrides(str(path), ["sweep.clients=2"], None)
+    plan = load_plan(path, given).plan
+    assert plan.search is not None
+    assert ("shared_buffers" in plan.search.over) is not dsn
+    assert plan.points()[0].clients == 2
+
+
+def test_tune_keeps_a_search_and_refuses_another(tmp_path: Path) -> None:
+    assert search_overrides(str(written(tmp_path, PLAN + SEARCH)), [], None) == []
+    with pytest.raises(UsageError, match="searches for the peak"):
+        search_overrides(str(written(tmp_path, f'{PEAK}[search]\nfind = "peak"\n')), [], None)
+
+
+@pytest.mark.parametrize("memory_mb", [512, 4096, 1 << 20])
+def test_the_usual_space_fits_into_the_memory(memory_mb: int) -> None:
+    for value in usual_space(memory_mb << 20, by_session=False).values():
+        read_choice(value)
