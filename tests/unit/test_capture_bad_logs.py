@@ -7,12 +7,13 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
 
 import pgdyno.capture.logs
-from pgdyno.capture import log_files
+from pgdyno.capture import capture_table, log_files
 from pgdyno.capture.left_out import sentence
 from pgdyno.capture.logs import Options, capture_logs
 from pgdyno.errors import PgdynoError, StoreError, UsageError
@@ -136,6 +137,43 @@ def test_small_blocks_give_the_same_statements(format_: str, tmp_path: Path, mon
     found = captured(tmp_path, WRITERS[format_](entries))
     assert found.texts == [each for number in range(count) for each in (f"SELECT '{number}\n'", query)]
     assert [row["parameters"] for row in found.statements][1::2] == [[str(number)] for number in range(count)]
+
+
+@pytest.mark.parametrize("prefix", [None, "{stamp} [{pid}] "], ids=["csvlog", "stderr without session IDs"])
+def test_small_blocks_and_parts_give_the_same_capture(
+    prefix: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries: list[Entry] = []
+    for number in range(60):
+        at, other = 20 * number, 1 + number % 3
+        pool: dict[str, Any] = {"pid": 9, "ms": at, "vxid": "9/0"}
+        turn: dict[str, Any] = {"pid": other, "ms": at, "vxid": f"{other}/0"}
+        value = f"Parameters: $1 = '{number}'"
+        entries += [
+            Entry("connection received: host=[local]", user="", database="", **pool),
+            Entry("connection authorized: user=app database=shop", **pool),
+            done("BEGIN", **turn),
+            Entry(f"statement: SELECT '{number}'", **turn),
+            done("SELECT 1", **pool),
+            Entry("process 1 still waiting for ShareLock on transaction 5 after 1000.5 ms", **turn),
+            Entry("duration: 3.000 ms", **turn),
+            Entry("duration: 0.1 ms  bind s: SELECT 1 / $1", value, **turn),
+            Entry("disconnection: session time: 0:00:00.012 user=app database=shop host=[local]", **pool),
+            error("SELECT 1 / $1", "22012", **turn),
+            Entry("statement: ROLLBACK", **turn),
+        ]
+    log = csvlog(entries) if prefix is None else stderr(entries, prefix)
+    folders = [tmp_path / "large", tmp_path / "small"]
+    for folder in folders:
+        folder.mkdir()
+    large = captured(folders[0], log)
+    monkeypatch.setattr(log_files, "BLOCK_BYTES", 1500)
+    monkeypatch.setattr(capture_table, "PART_BYTES", 2000)
+    small = captured(folders[1], log)
+    assert small.rows == large.rows
+    assert small.capture == large.capture
+    assert len(small.statements) == 60 * 5
+    assert {row["transaction"] for row in small.statements if row["session"] == 1} == set(range(20))
 
 
 def test_lines_of_other_programs_in_a_log_of_text_are_no_part_of_statements(tmp_path: Path) -> None:

@@ -197,9 +197,8 @@ impl Statement {
 }
 
 fn sqlstate(text: &str) -> Result<[u8; 5], String> {
-    let is_valid = |state: &[u8; 5]| {
-        *state == UNKNOWN_ERROR || state.iter().all(u8::is_ascii_alphanumeric)
-    };
+    let is_valid =
+        |state: &[u8; 5]| *state == UNKNOWN_ERROR || state.iter().all(u8::is_ascii_alphanumeric);
     let state = <[u8; 5]>::try_from(text.as_bytes()).ok().filter(is_valid);
     state.ok_or_else(|| "\"error\" is not a SQLSTATE of five letters and digits".to_owned())
 }

@@ -17,13 +17,12 @@ from pgdyno.records.capture import Capture, Source, Values
 from pgdyno.store.parquet import quoted
 from pgdyno.units import counted
 
-_PART_BYTES = 32 << 20
+PART_BYTES = 32 << 20
 """Text that is sorted at once."""
 _FILES_AT_ONCE = 16
 """Files with the statements of a block each that are split into parts at once."""
 _GROUP_BYTES, _GROUP_ROWS = 8 << 20, 122_880
 """Most text and rows of a part of the table, which is in memory as a whole while it is written."""
-
 _AFTER = 1 << 40
 """More than the number of any block."""
 
@@ -50,7 +49,7 @@ FROM (
 # the rows at the ends of a session stand with its first statements and with its last ones
 _PARTS = f"""
 CREATE TABLE placed AS
-SELECT session, number, block, sum(bytes) OVER (ORDER BY number, block) // {_PART_BYTES} AS part
+SELECT session, number, block, sum(bytes) OVER (ORDER BY number, block) // $bytes AS part
 FROM (SELECT session, number, block, bytes FROM segment JOIN session_number USING (session)
       UNION ALL SELECT session, number, unnest([-1, {_AFTER}]), 200 FROM session_number)
 """
@@ -146,7 +145,7 @@ def write_table(
 
 def _write(connection: duckdb.DuckDBPyConnection, files: Sequence[Path], path: Path, began_us: int, group: int) -> None:
     """Writes the rows in their order: splits them into parts of some sessions each, and sorts each in memory."""
-    connection.execute(_PARTS)
+    connection.execute(_PARTS, {"bytes": PART_BYTES})
     last = int(_one(connection, "SELECT max(part) FROM placed")[0])
     folder = path.with_name("parts")
     for first in range(0, len(files) if last else 0, _FILES_AT_ONCE):
