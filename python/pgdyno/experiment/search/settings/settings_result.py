@@ -78,7 +78,11 @@ def _nothing(found: Found, metric: Metric) -> list[Message]:
                 count=found.broken,
             )
         ]
-    said = {"change": percent(confirmed.change), "interval": low_to_high(confirmed.interval), "metric": _GOALS[metric]}
+    said: dict[str, str | Message] = {
+        "change": percent(confirmed.change),
+        "interval": low_to_high(confirmed.interval),
+        "metric": _GOALS[metric],
+    }
     if confirmed.verdict is Verdict.SAME:
         return [
             Message(
