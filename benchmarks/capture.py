@@ -24,7 +24,7 @@ _SESSIONS = 200
 _PROGRAM = """
 import json, sys
 from pathlib import Path
-from pgdyno.capture.logs import Options, capture_logs
+from pgdyno.capture.logs.capture_logs import Options, capture_logs
 from pgdyno.records.capture import Values
 capture = capture_logs([Path(sys.argv[1])], Path(sys.argv[2]), Options(values=Values(sys.argv[3])))
 print(json.dumps({"calls": capture.calls, "left_out": sum(each.count for each in capture.left_out)}))

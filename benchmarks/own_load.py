@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from pgdyno.capture.folder import new_folder, write_capture
-from pgdyno.capture.logs import Options, capture_logs
+from pgdyno.capture.logs.capture_logs import Options, capture_logs
 from pgdyno.capture.parser import parse
 from pgdyno.capture.server.server_session import reach_server
 from pgdyno.capture.server.wait_samples import WaitSamples

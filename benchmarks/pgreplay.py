@@ -20,7 +20,7 @@ from typing import TypedDict
 
 from measured import run_measured
 
-from pgdyno.capture.logs import Options, capture_logs
+from pgdyno.capture.logs.capture_logs import Options, capture_logs
 from pgdyno.capture.replay_file import write_replay_file
 from pgdyno.records.capture import STATEMENTS_FILE, Values
 from pgdyno.run import find_engine

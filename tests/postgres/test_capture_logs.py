@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgdyno.capture.logs import Options, capture_logs
+from pgdyno.capture.logs.capture_logs import Options, capture_logs
 from pgdyno.records.capture import Capture, Values
 from pgdyno.targets.cluster.installation import Installation
 from tests.postgres.own_servers import OwnServer

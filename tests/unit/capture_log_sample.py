@@ -13,7 +13,7 @@ from typing import Any
 
 import duckdb
 
-from pgdyno.capture.logs import Options, capture_logs
+from pgdyno.capture.logs.capture_logs import Options, capture_logs
 from pgdyno.records.capture import STATEMENTS_FILE, Capture, Values
 
 START = datetime(2026, 11, 23, 10, tzinfo=UTC)

@@ -12,10 +12,11 @@ from typing import Any
 import duckdb
 import pytest
 
-import pgdyno.capture.logs
-from pgdyno.capture import capture_table, log_files
+import pgdyno.capture.logs.capture_logs
+from pgdyno.capture import capture_table, 
+from pgdyno.capture.logs import log_files
 from pgdyno.capture.left_out import sentence
-from pgdyno.capture.logs import Options, capture_logs
+from pgdyno.capture.logs.capture_logs import Options, capture_logs
 from pgdyno.errors import PgdynoError, StoreError, UsageError
 from tests.unit.capture_log_sample import KEPT, Entry, captured, csvlog, done, error, jsonlog, stderr
 
@@ -272,7 +273,7 @@ def test_a_capture_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest
     existing = tmp_path / "existing"
     existing.mkdir()
     for error_, step in ((KeyboardInterrupt, "find_sessions"), (KeyboardInterrupt, "write_table")):
-        monkeypatch.setattr(pgdyno.capture.logs, step, interrupted)
+        monkeypatch.setattr(pgdyno.capture.logs.capture_logs, step, interrupted)
         for into in (tmp_path / "capture", existing):
             with pytest.raises(error_):
                 capture_logs([log], into, KEPT)
@@ -297,7 +298,7 @@ def test_a_full_disk_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     def full(*_: object) -> None:
         raise duckdb.IOException("IO Error: Could not write file: No space left on device")
 
-    monkeypatch.setattr(pgdyno.capture.logs, "write_table", full)
+    monkeypatch.setattr(pgdyno.capture.logs.capture_logs, "write_table", full)
     with pytest.raises(StoreError, match="No space left on device") as caught:
         captured(tmp_path, csvlog(THREE))
     assert "--into" in (caught.value.hint or "")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.capture.log_prefix import COMMON, LinePrefix, recognised
-from pgdyno.capture.logs import Options, capture_logs
+from pgdyno.capture.logs.capture_logs import Options, capture_logs
+from pgdyno.capture.logs.log_prefix import COMMON, LinePrefix, recognised
 from pgdyno.errors import UsageError
 from pgdyno.records.capture import UNKNOWN_SQLSTATE, Source, Values
 from tests.unit.capture_log_sample import KEPT, START, Entry, captured, csvlog, done, error, jsonlog, rows_of, stderr

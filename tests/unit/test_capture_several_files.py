@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pgdyno.capture.logs import Options, capture_logs
+from pgdyno.capture.logs.capture_logs import Options, capture_logs
 from pgdyno.records.capture import Values
 
 LINE = (

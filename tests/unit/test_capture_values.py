@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pgdyno.capture.logs import Options
+from pgdyno.capture.logs.capture_logs import Options
 from pgdyno.capture.parser import normalise, require_parser
 from pgdyno.capture.sql_constants import MARK, SPLIT, TOKENS
 from pgdyno.errors import UsageError

@@ -7,7 +7,7 @@ from typing import Any
 
 import duckdb
 
-from pgdyno.capture.log_statements import Templates
+from pgdyno.capture.logs.log_statements import Templates
 from pgdyno.capture.parser import ParsedText, parse
 from pgdyno.records.capture import StatementClass
 

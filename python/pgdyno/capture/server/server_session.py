@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 
-from pgdyno.capture.log_events import OWN_SESSIONS
+from pgdyno.capture.logs.log_events import OWN_SESSIONS
 from pgdyno.errors import TargetError
 from pgdyno.targets.connection import Address, TolerantText, given_parameters
 from pgdyno.targets.response_limits import answering

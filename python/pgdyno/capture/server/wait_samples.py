@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 
-from pgdyno.capture.log_events import OWN_SESSIONS
+from pgdyno.capture.logs.log_events import OWN_SESSIONS
 from pgdyno.capture.server.server_session import CapturedServer, Connection
 from pgdyno.errors import TargetError
 from pgdyno.messages import Message

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pgdyno.capture.folder import ENDINGS, PLAN_FILE, new_folder, refuse_existing, write_capture
 from pgdyno.capture.left_out import sentence
-from pgdyno.capture.logs import Options, Progress, capture_logs
+from pgdyno.capture.logs.capture_logs import Options, Progress, capture_logs
 from pgdyno.capture.parser import require_parser
 from pgdyno.capture.server.log_copy import LogCopy
 from pgdyno.capture.server.recording import Recording

@@ -8,7 +8,7 @@ import duckdb
 
 from pgdyno.capture.anonymise import Anonymiser
 from pgdyno.capture.left_out import FILE_BITS
-from pgdyno.capture.log_events import CONNECTION_STRING
+from pgdyno.capture.logs.log_events import CONNECTION_STRING
 from pgdyno.capture.sql_constants import MARK, SPLIT, TOKENS, Template, judged
 from pgdyno.store.parquet import quoted
 

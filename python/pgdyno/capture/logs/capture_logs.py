@@ -21,13 +21,13 @@ import duckdb
 from pgdyno.capture.anonymise import Anonymiser
 from pgdyno.capture.capture_table import Found, write_table
 from pgdyno.capture.left_out import Losses
-from pgdyno.capture.log_entries import load_entries
-from pgdyno.capture.log_events import load_events, server_version
-from pgdyno.capture.log_files import Block, LogFile, blocks, log_files
-from pgdyno.capture.log_statements import Templates, store_statements
+from pgdyno.capture.logs.log_entries import load_entries
+from pgdyno.capture.logs.log_events import load_events, server_version
+from pgdyno.capture.logs.log_files import Block, LogFile, blocks, log_files
+from pgdyno.capture.logs.log_statements import Templates, store_statements
+from pgdyno.capture.logs.session_statements import SessionStatements
+from pgdyno.capture.logs.sessions import SessionEvents, check_one_server, choose_database, find_sessions
 from pgdyno.capture.parser import require_parser
-from pgdyno.capture.session_statements import SessionStatements
-from pgdyno.capture.sessions import SessionEvents, check_one_server, choose_database, find_sessions
 from pgdyno.capture.statement_classes import Classes
 from pgdyno.errors import StoreError
 from pgdyno.records.capture import STATEMENTS_FILE, Capture, Values

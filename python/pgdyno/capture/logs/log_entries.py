@@ -6,8 +6,8 @@ from pathlib import Path
 
 import duckdb
 
-from pgdyno.capture.log_files import NEWLINE, PART, PLACE_MARK, RETURN, Block, LogFile, LogFormat
-from pgdyno.capture.log_prefix import MOST_HEADER
+from pgdyno.capture.logs.log_files import NEWLINE, PART, PLACE_MARK, RETURN, Block, LogFile, LogFormat
+from pgdyno.capture.logs.log_prefix import MOST_HEADER
 from pgdyno.records.capture import UNKNOWN_SQLSTATE
 from pgdyno.store.parquet import quoted
 

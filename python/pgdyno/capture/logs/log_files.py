@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from pgdyno.capture.left_out import Losses
-from pgdyno.capture.log_prefix import LinePrefix, recognised, without_groups
+from pgdyno.capture.logs.log_prefix import LinePrefix, recognised, without_groups
 from pgdyno.errors import UsageError
 from pgdyno.store.safe_files import storing
 
