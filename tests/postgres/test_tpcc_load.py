@@ -160,7 +160,7 @@ def test_shares_are_the_profiles(spec: Place) -> None:
 def test_half_of_hammerdbs_customers_have_bad_credit(place: Place) -> None:
     place.load("--dataset=tpcc")
     assert abs(share(place, "SELECT avg((c_credit = 'BC')::int) FROM customer") - 0.5) < 0.015
-    assert place.mark()["options"]["tpcc-profile"] == "hammerdb"
+    assert place.mark()["options"]["tpcc-profile"] == "hammerdb-6.1.1"
     code, out, _ = check(place, "--thorough")
     assert (code, out.count(": holds (")) == (0, 13)
 
