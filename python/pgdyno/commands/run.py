@@ -18,6 +18,7 @@ from pgdyno.experiment import Finished, resume_experiment, run_experiment
 from pgdyno.experiment.limits.cost_guard import spent_on
 from pgdyno.experiment.rented.rented_servers import Renting
 from pgdyno.experiment.resume import loaded_of
+from pgdyno.experiment.search.cheapest_search import left_to_measure
 from pgdyno.live.run_journal import JournalView
 from pgdyno.live.server.start_background import serve_beside
 from pgdyno.plan import LoadedPlan, Plan, load_plan
@@ -169,7 +170,8 @@ def resume_run(
         raise UsageError("runs on object storage cannot be resumed", hint="download the run first, with pgdyno copy")
     folder = find_run(run, runs)
     use = Use(folder.name, when_busy)
-    renting = (rent or Rent()).agreed(loaded_of(folder).plan, spent_on(folder.manifest.rented))
+    plan = left_to_measure(loaded_of(folder).plan, folder, redo_failed=redo_failed)
+    renting = (rent or Rent()).agreed(plan, spent_on(folder.manifest.rented))
 
     def experiment(view: JournalView, use: Use) -> Finished:
         from pgdyno.metrics.endpoint import metered

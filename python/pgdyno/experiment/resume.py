@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from pgdyno.experiment.rented.rented_servers import Renting
 from pgdyno.experiment.resources import open_resources
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
+from pgdyno.experiment.search.cheapest_search import left_to_measure
 from pgdyno.experiment.search.search_trials import search_trials, trials_so_far
 from pgdyno.experiment.servers import known_facts, note_rented
 from pgdyno.experiment.trials.profiling import arms_to_profile
@@ -125,7 +127,8 @@ def resume_experiment(
         refuse_changed_scripts(folder, loaded)
         if searches:
             trials = [trial for trial in trials if trial not in todo]
-        with open_resources(loaded, view, use, renting) as resources:
+        needed = replace(loaded, plan=left_to_measure(loaded.plan, folder, redo_failed=redo_failed))
+        with open_resources(needed, view, use, renting) as resources:
             resources.guard.watch("the run's folder", folder.path)
             seed = loaded.plan.trial.seed
             assert seed is not None

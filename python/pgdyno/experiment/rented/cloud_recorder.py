@@ -149,7 +149,8 @@ class CloudRecorder:
         """Yield the trials that the provider can report on, and has not reported completely."""
         folder = self._context.folder
         for record in folder.trials():
-            if server not in (None, record.server):
+            # a resumed search does not rent targets again that are decided
+            if server not in (None, record.server) or record.server not in rental.journal.ready:
                 continue
             if not isinstance(self._context.plan.target.get(record.target), RentedTarget):
                 continue

@@ -16,7 +16,7 @@ from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.sections import latency_words
 from pgdyno.plan.targets import RentedTarget
 from pgdyno.plan.trials import slug_of
-from pgdyno.records import KeptMessage, Point, SearchRecord, TargetVerdict, TrialRecord
+from pgdyno.records import KeptMessage, Outcome, Point, SearchRecord, TargetVerdict, TrialRecord
 from pgdyno.records.price import PriceList
 from pgdyno.report import numbers
 from pgdyno.store import RunFolder
@@ -235,6 +235,21 @@ def search_after(plan: Plan, folder: RunFolder) -> CheapestSearch:
     prices = prices_of(folder.manifest)
     assert prices is not None
     return CheapestSearch.of(plan, prices, folder.trials())
+
+
+def left_to_measure(plan: Plan, folder: RunFolder, *, redo_failed: bool) -> Plan:
+    """Return the plan with the targets that a resumed search for the cheapest may still measure: no other is rented.
+
+    Any other plan stays as it is, as does one that has no target left. With `redo_failed`, failed trials do not count.
+    Raises StoreError.
+    """
+    prices = prices_of(folder.manifest)
+    if plan.search is None or plan.search.find != "cheapest" or prices is None:
+        return plan
+    records = [each for each in folder.trials() if each.outcome is Outcome.FINISHED or not redo_failed]
+    open_ = CheapestSearch.of(plan, prices, records).open()
+    targets = {name: spec for name, spec in plan.target.items() if name in open_}
+    return plan.model_copy(update={"target": targets or plan.target})
 
 
 def decided_targets(plan: Plan, folder: RunFolder) -> set[str]:
