@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pgdyno.errors import TargetError
 from pgdyno.messages import Message
+from pgdyno.plan import Plan
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.records import CloudSource
 from pgdyno.targets.dsn.schema import DsnTarget
@@ -203,6 +204,10 @@ class Load:
 
 class Rental(Protocol):
     """The rented servers and generators of one plan. Methods raise TargetError."""
+
+    @property
+    def plan(self) -> Plan:
+        """The plan whose targets it has; for a resumed search, only those that are not decided."""
 
     @property
     def journal(self) -> Journal:

@@ -149,10 +149,10 @@ class CloudRecorder:
         """Yield the trials that the provider can report on, and has not reported completely."""
         folder = self._context.folder
         for record in folder.trials():
-            # a resumed search does not rent targets again that are decided
-            if server not in (None, record.server) or record.server not in rental.journal.ready:
+            if server not in (None, record.server):
                 continue
-            if not isinstance(self._context.plan.target.get(record.target), RentedTarget):
+            # a resumed search does not rent targets again that are decided
+            if not isinstance(rental.plan.target.get(record.target), RentedTarget):
                 continue
             before = stored_cloud(folder.trials_path / record.slug)
             if record.attempt == self._context.attempt:
