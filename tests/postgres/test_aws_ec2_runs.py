@@ -127,7 +127,9 @@ def test_the_cheapest_host_of_two_families_is_found_and_others_are_removed_at_on
     plan = write_plan(rented.folder, *targets, repeats=3, more=search)
     text = plan.read_text().replace('"select-only"', '"planted.sql"').replace('dataset = "pgbench"', 'dataset = "none"')
     plan.write_text(
-        text.replace("clients = 1", "clients = 16\nrate = 20").replace("[trial]", '[trial]\non_failure = "stop"')
+        text.replace("clients = 1\nrate = 200", "clients = 16\nrate = 20").replace(
+            "[trial]", '[trial]\non_failure = "stop"'
+        )
     )
     rented.pgdyno("run", str(plan), "--yes", "--no-preflight", code=5)
     assert rented.simulator.left() == []
