@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 import pgdyno.capture.logs.capture_logs
-from pgdyno.capture import capture_table, 
+from pgdyno.capture import capture_table
 from pgdyno.capture.logs import log_files
 from pgdyno.capture.left_out import sentence
 from pgdyno.capture.logs.capture_logs import Options, capture_logs
