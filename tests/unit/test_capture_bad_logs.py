@@ -14,8 +14,8 @@ import pytest
 
 import pgdyno.capture.logs.capture_logs
 from pgdyno.capture import capture_table
-from pgdyno.capture.logs import log_files
 from pgdyno.capture.left_out import sentence
+from pgdyno.capture.logs import log_files
 from pgdyno.capture.logs.capture_logs import Options, capture_logs
 from pgdyno.errors import PgdynoError, StoreError, UsageError
 from tests.unit.capture_log_sample import KEPT, Entry, captured, csvlog, done, error, jsonlog, stderr

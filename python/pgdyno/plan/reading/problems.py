@@ -110,9 +110,11 @@ def _unknown_key(path: KeyPath, document: Document) -> Problem:
     elsewhere = [name for name, model in SECTIONS.items() if key in _keys(model) and (name,) != table]
     kinds = [name for name, model in TARGET_KINDS.items() if key in model.model_fields]
     meant = near(key, known)
+    # [trials] is not the number trials of [search]
+    is_section = meant in SECTIONS and isinstance(document.at(path), dict)
     if table[:1] == ("target",) and len(table) == 2 and kinds:
         hint = f'{key} goes with kind = "{kinds[0]}"'
-    elif elsewhere:
+    elif elsewhere and not is_section:
         hint = f"{key} belongs in [{elsewhere[0]}]"
     elif meant is not None:
         hint = f"did you mean {meant}?"
