@@ -18,7 +18,7 @@ from pgdyno.audit import Finding
 from pgdyno.fingerprint import Difference
 from pgdyno.messages import Message
 from pgdyno.published import Published
-from pgdyno.records import Manifest, Outcome, TargetRecord, TrialRecord
+from pgdyno.records import Manifest, Outcome, ProfileRecord, TargetRecord, TrialRecord
 from pgdyno.records.manifest import MOST_NOTES, beginning
 from pgdyno.report import numbers
 from pgdyno.report.charts.palette import looks
@@ -183,6 +183,17 @@ class LongTrial:
 
 
 @dataclass(frozen=True, slots=True)
+class ArmProfile:
+    """Where the server of an arm spent its CPU time."""
+
+    name: str
+    """The arm, as the report names it."""
+    record: ProfileRecord
+    stacks: Mapping[str, int]
+    """Samples by folded stack, at least one."""
+
+
+@dataclass(frozen=True, slots=True)
 class Extras:
     findings: Sequence[Finding] | None = None
     """None without an audit."""
@@ -214,6 +225,8 @@ class Extras:
     dips: Mapping[int, Sequence[Dip]] | None = None
     """By finished trial; None if not computed."""
     long_trials: Sequence[LongTrial] = ()
+    profiles: Sequence[ArmProfile] = ()
+    """In the order of the runs and their arms."""
     unseen: int = 0
     """Trials with a probe whose samples were not read: of a large sweep, only those that represent a point are."""
 

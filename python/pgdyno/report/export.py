@@ -23,6 +23,7 @@ from pgdyno.report.answers.noise import noise_grade
 from pgdyno.report.digest import Digest, Extras, notes
 from pgdyno.report.report_tables import PointRow, parameter_heading, point_rows, table_lines
 from pgdyno.report.sections.comparison import settling
+from pgdyno.report.sections.function_shares import function_tables, profile_lines
 from pgdyno.report.sections.key_figures import noise_number, peak_numbers
 from pgdyno.report.sections.likeness import MOST_COMPARED, load_lines, own_loads, short_table, waits_table
 from pgdyno.report.sections.validity import rule_name
@@ -277,6 +278,7 @@ def markdown_of(of: Digest, extras: Extras) -> str:
             blocks.append(_paragraph(sentence_of(escaped(settling(each)))))
         table = comparison_table(each, COLUMNS - 4, unicode=True) if each.points else []
         blocks.append([f"    {line}".rstrip() for line in table])
+    blocks += _profiles(extras)
     blocks.append(points_markdown(of).rstrip("\n").split("\n"))
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
@@ -289,6 +291,13 @@ def _own_load(of: Digest, extras: Extras) -> Iterator[Sequence[str]]:
         tables = short_table(loads, COLUMNS - 4, CLASSES), waits_table(loads[:MOST_COMPARED], extras.limits)
         for table in filter(None, tables):
             yield [escaped(table.caption), "", *(f"    {line}" for line in table_lines(table, COLUMNS - 4))]
+
+
+def _profiles(extras: Extras) -> Iterator[Sequence[str]]:
+    """Yield how the profiles were taken, and the functions that differ."""
+    yield [line for each in profile_lines(extras.profiles) for line in wrapped(f"- {escaped(each)}", COLUMNS, "  ")]
+    for table in function_tables(extras.profiles):
+        yield [*_paragraph(escaped(table.caption)), "", *(f"    {line}" for line in table_lines(table, COLUMNS - 4))]
 
 
 def _number(name: str, figure: str, unit: str, about: str) -> list[str]:

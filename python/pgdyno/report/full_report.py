@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,7 +21,7 @@ from pgdyno.errors import UsageError
 from pgdyno.fingerprint import Difference, comparable
 from pgdyno.messages import Message
 from pgdyno.records import Outcome, TrialRecord
-from pgdyno.report.digest import Digest, Extras, LongTrial, ProbeSamples, digest, median_trial
+from pgdyno.report.digest import ArmProfile, Digest, Extras, LongTrial, ProbeSamples, digest, median_trial
 from pgdyno.report.export import markdown_of
 from pgdyno.report.preloaded_run import Gathered, without_collector
 from pgdyno.report.sections.cloud_metrics import rented_count
@@ -54,6 +54,7 @@ from pgdyno.store.probe_queries import (
     table_sums,
     wait_steps,
 )
+from pgdyno.store.profiles import read_profile
 from pgdyno.terminal import visible
 
 if TYPE_CHECKING:
@@ -186,7 +187,23 @@ def _extras(
         apart=[other.manifest.run for other in runs[1:] if _is_apart(runs[0], other)],
         prices=prices or _planned_prices(runs, source),
         long_trials=_long_trials(of, runs),
+        profiles=list(_profiles(of, runs)),
     )
+
+
+def _profiles(of: Digest, runs: Sequence[Gathered]) -> Iterator[ArmProfile]:
+    """Yield the profiles of the runs, those of one run in the order of its series."""
+    names = target_names(runs) if len(runs) > 1 else [{}]
+    places = {series: at for at, series in enumerate(of.named)}
+    for run, shown in zip(runs, names, strict=True):
+        records = {
+            Series.of(shown.get(each.target, each.target), each.point, of.following): each
+            for each in run.manifest.profiles
+        }
+        for series in sorted(records.keys() & places.keys(), key=places.__getitem__):
+            stacks = read_profile(run.run.folder.path, records[series])
+            if stacks is not None:
+                yield ArmProfile(of.named[series].name, records[series], stacks)
 
 
 def _alike_settings(run: Gathered) -> set[str]:

@@ -12,7 +12,8 @@ from pgdyno.store.safe_files import DAMAGED, NO_LINKS, open_regular, storing, sy
 
 FOLDER = "profiles"
 MOST_BYTES = 64 << 20
-DEEPEST_STACK = 200
+DEEPEST_STACK = LONGEST_NAME = 200
+"""Of a file from elsewhere."""
 
 Stacks = Mapping[str, int]
 """Samples by stack; the frames of a stack are separated by semicolons, the outermost first."""
@@ -49,5 +50,6 @@ def read_profile(run: Path, profile: ProfileRecord) -> Counter[str] | None:
             continue
         if not stack or not count.isascii() or not count.isdecimal() or not 0 < len(count) <= len(str(MOST_SAMPLES)):
             raise StoreError(f"cannot read {path}: line {number} is not a stack and a number", hint=DAMAGED)
-        found[";".join(stack.split(";")[:DEEPEST_STACK])] += int(count)
+        frames = stack.split(";", DEEPEST_STACK)[:DEEPEST_STACK]
+        found[";".join(frame[:LONGEST_NAME] for frame in frames)] += int(count)
     return found if found.total() else None

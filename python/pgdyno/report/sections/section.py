@@ -18,7 +18,14 @@ class FoldedTable:
     table: Table
 
 
-Block = str | Table | Figure | FoldedTable
+@dataclass(frozen=True, slots=True)
+class FoldedFigure:
+    """A figure that the page shows on request; the PDF leaves it out."""
+
+    figure: Figure
+
+
+Block = str | Table | Figure | FoldedTable | FoldedFigure
 """A string is a paragraph."""
 
 
@@ -56,4 +63,4 @@ class FilledSection:
     @property
     def shown(self) -> list[str | Table | Figure]:
         """All other blocks."""
-        return [each for each in self.blocks if not isinstance(each, FoldedTable)]
+        return [each for each in self.blocks if not isinstance(each, FoldedTable | FoldedFigure)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pgdyno.report.digest import Digest, Extras
 from pgdyno.report.report_tables import Table
 from pgdyno.report.sections import cost, likeness, statement_tables
-from pgdyno.report.sections.section import FilledSection, FoldedTable, Section
+from pgdyno.report.sections.section import FilledSection, FoldedFigure, FoldedTable, Section
 
 SECTIONS: tuple[Section, ...] = (
     likeness.SECTION,
@@ -24,5 +24,9 @@ def filled_sections(of: Digest, extras: Extras) -> list[FilledSection]:
     if not load.blocks:
         return filled
     # a page with both would have more than eight sections, and both are about statements
-    tables = [FoldedTable(each.caption, each) for each in statements.blocks if isinstance(each, Table)]
+    tables = [
+        FoldedTable(each.caption, each) if isinstance(each, Table) else each
+        for each in statements.blocks
+        if isinstance(each, Table | FoldedFigure)
+    ]
     return [FilledSection(load.section, [*load.blocks, *tables]), *others]

@@ -1,4 +1,4 @@
-"""Statements, growth of tables, and processes, in the trials that represent a peak."""
+"""Statements, growth of tables, and processes, in the trials that represent a peak; profiles of the arms."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pgdyno.report import numbers
 from pgdyno.report.digest import Digest, Extras
 from pgdyno.report.report_tables import Table, statement_table
 from pgdyno.report.sections.environment import process_table
+from pgdyno.report.sections.function_shares import profile_blocks
 from pgdyno.report.sections.section import Block, Section
 from pgdyno.report.translation import gettext, gettext_each
 from pgdyno.store.probe_queries import ServerStatementSum, TableSum
@@ -80,7 +81,9 @@ def _blocks(of: Digest, extras: Extras) -> list[Block]:
     blocks += [server_statement_table(number, sums) for number, sums in extras.server_statements.items()]
     blocks += [growth_table(number, sums) for number, sums in extras.tables.items()]
     blocks += [process_table(number, sums) for number, sums in extras.processes.items()]
-    if blocks and not extras.processes:
+    is_without_processes = bool(blocks) and not extras.processes
+    blocks += profile_blocks(extras.profiles)
+    if is_without_processes:
         text = gettext("Processes by I/O: no probe ran during the trials, or it saw no process of the server.")
         blocks.append(text)
     return blocks

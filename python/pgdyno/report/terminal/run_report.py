@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -22,6 +23,7 @@ from pgdyno.report.costs import price_lines, priced_curves, rent_lines
 from pgdyno.report.digest import NO_EXTRAS, Digest, Extras, Note, notes
 from pgdyno.report.report_tables import PointRow, Table, point_rows, sentences, text_lines, tpcc_table
 from pgdyno.report.run_notes import disturbance_lines, finding_lines, preparation_line, replica_lines
+from pgdyno.report.sections.function_shares import function_tables, profile_lines
 from pgdyno.report.sections.likeness import MOST_COMPARED, load_lines, own_loads, short_table, waits_table
 from pgdyno.report.terminal.published import published_lines
 from pgdyno.report.terminal.scaling_chart import scaling_lines
@@ -122,6 +124,7 @@ def report_lines(of: Digest, width: int | None, *, unicode: bool = True, extras:
         if block:
             lines += [Text(""), *(Text(line) for each in block for line in _wrapped(each, room, indent=4))]
     lines += _prices(of, room)
+    lines += _profiles(extras, room)
     prepared = preparation_line(of.run.trials)
     if prepared:
         lines += [Text(""), *(Text(line, "dim") for line in _wrapped(prepared, room))]
@@ -163,6 +166,13 @@ def _prices(of: Digest, room: int) -> list[Text]:
     if not told:
         return []
     return [Text(""), *(Text(line) for each in told for line in _wrapped(each, room, indent=4))]
+
+
+def _profiles(extras: Extras, room: int) -> list[Text]:
+    """Return how the profiles were taken, and the functions that differ."""
+    told = [Text(line) for each in profile_lines(extras.profiles) for line in _wrapped(each, room, indent=4)]
+    tables = [[Text(""), *_table_lines(each, room)] for each in function_tables(extras.profiles)]
+    return [Text(""), *told, *chain.from_iterable(tables)] if told else []
 
 
 def _unicode(console: Console) -> bool:
