@@ -76,7 +76,7 @@ def _bars(frame: _Frame, name: str, x: float, depth: int, width: float) -> Itera
 def _bar(name: str, frame: _Frame, x: float, y: float, width: float, *, compared: bool) -> Markup:
     wide = frame.share * width
     difference = frame.share - frame.before
-    words = gettext("{name}: {share} %", name=name, share=f"{100 * frame.share:.2f}")
+    words = f"{name}: {100 * frame.share:.2f} %"
     look = "f0 h2"
     if compared:
         words = gettext(

@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from pgdyno.report import numbers
+from pgdyno.report.answers.comparison import percent
 from pgdyno.report.charts.flame_graph import flame_figure
 from pgdyno.report.digest import ArmProfile
 from pgdyno.report.report_tables import Table
 from pgdyno.report.sections.section import Block, FoldedFigure
-from pgdyno.report.translation import gettext, gettext_each
+from pgdyno.report.translation import gettext
 
 MOST_FUNCTIONS = 10
 MOST_PROFILES = 6
@@ -70,7 +71,7 @@ def function_table(of: ArmProfile, base: ArmProfile | None) -> Table:
         other=of.name,
         base=base.name,
     )
-    headings = (gettext("function"), f"{base.name}, %", f"{of.name}, %", *gettext_each("difference, points", "±"))
+    headings = (gettext("function"), f"{base.name}, %", f"{of.name}, %", gettext("difference, points"), "±")
     return Table(caption, headings, tuple(rows_of_two))
 
 
@@ -96,14 +97,14 @@ def profile_lines(profiles: Sequence[ArmProfile]) -> Iterator[str]:
         event, _, modifiers = of.event.partition(":")
         yield gettext(
             "{name}: {samples} samples of the server at {clients}, {hz} a second of each busy processor ({event}); "
-            "{tps} tps under perf in one short load, {change} % vs the median of the trials",
+            "{tps} tps under perf in one short load, {change} vs the median of the trials",
             name=each.name,
             samples=f"{of.samples:,}",
             clients=numbers.clients(of.point.clients),
             hz=of.hz,
             event=gettext("{event}, without the kernel", event=event) if "u" in modifiers else event,
             tps=numbers.rounded(of.tps),
-            change=f"{100 * (of.tps / of.tps_median - 1):+.1f}" if of.tps_median > 0 else numbers.NOTHING,
+            change=percent(of.tps / of.tps_median - 1) if of.tps_median > 0 else numbers.NOTHING,
         )
         if of.unresolved > MOSTLY * of.samples:
             yield gettext(
@@ -128,13 +129,14 @@ def profile_blocks(profiles: Sequence[ArmProfile]) -> list[Block]:
     for at, each in enumerate(shown):
         base = baseline_of(shown, at)
         if base is None:
-            title = gettext("Flame graph of {name}: width is the share of the server's CPU time", name=each.name)
+            title = gettext("{name}: width is the share of the server's CPU time", name=each.name)
         else:
             title = gettext(
-                "Flame graph of {other}: width is the share of its CPU time; orange where that is more than with "
-                "{base}, blue where less",
+                "{other}: width is the share of the server's CPU time; orange where that is more than with {base}, "
+                "blue where less",
                 other=each.name,
                 base=base.name,
             )
-        blocks.append(FoldedFigure(flame_figure(f"flame-{at}", title, each.stacks, base.stacks if base else None)))
+        figure = flame_figure(f"flame-{at}", title, each.stacks, base.stacks if base is not None else None)
+        blocks.append(FoldedFigure(gettext("Flame graph of {name}", name=each.name), figure))
     return blocks

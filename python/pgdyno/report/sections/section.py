@@ -22,6 +22,7 @@ class FoldedTable:
 class FoldedFigure:
     """A figure that the page shows on request; the PDF leaves it out."""
 
+    title: str
     figure: Figure
 
 
