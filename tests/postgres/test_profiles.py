@@ -76,7 +76,7 @@ def test_a_profile_that_was_left_out_is_taken_by_a_resume(warm_home: Home, tmp_p
     # backends that the postmaster forked after perf had begun, down to the functions of the statement
     functions = {name for stack in stacks for name in stack.split(";")}
     assert {"PostgresMain", "standard_ExecutorRun"} <= functions
-    assert load_run(folder).trials == folder.trials()
+    assert list(load_run(folder).trials) == folder.trials()
     report = (folder.path / "report.html").read_text()
     assert "Flame graph of a" in report
     assert "tps under perf in one short load" in report
