@@ -19,7 +19,9 @@ pub mod pgbench;
 mod random_values;
 pub mod sbtest;
 mod table_filling;
+mod table_guard;
 pub mod tpcc;
+pub mod tpch;
 
 pub use dataset::{Dataset, Manner, Part, RowSource, Stages, Table};
 pub use dataset_stamp::Stamp;
@@ -30,3 +32,4 @@ pub use load_step::{STEPS, Step};
 pub use load_watcher::{Rows, Watcher};
 pub use sbtest::Sbtest;
 pub use tpcc::Tpcc;
+pub use tpch::Tpch;

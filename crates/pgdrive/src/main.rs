@@ -38,6 +38,7 @@ mod run_events;
 mod scripts;
 mod summary;
 mod tpcc;
+mod tpch;
 mod worker_options;
 
 use std::io::{self, Write};
@@ -80,6 +81,7 @@ fn carry_out(request: &Request, messages: &Messages) -> Exit {
         Request::Information(Information::Script(name)) => scripts::show(name, messages),
         Request::Initialize(options) => initialize::run(options, messages),
         Request::TpccCheck(options) => tpcc::check::run(options, messages),
+        Request::TpchQueries(wanted) => tpch::show(wanted),
         Request::Benchmark(options) => benchmark::run(options, messages),
     }
 }

@@ -37,6 +37,7 @@ use crate::run_events::{Reason, end_event, end_without_report};
 use crate::summary::{self, SummaryContext};
 use crate::tpcc::tpcc_load::Ready;
 use crate::tpcc::tpcc_result::Figures;
+use crate::tpch;
 use crate::worker_options::warn_of_ceiling;
 
 /// The context of a load.
@@ -65,6 +66,7 @@ struct Finished<'a> {
     load: &'a Load,
     report: &'a Report,
     figures: Option<Figures>,
+    tpch: Option<tpch::figures::Figures>,
     /// What was replayed, and how fast.
     replayed: Option<(Outcome, Pace)>,
     /// Why the result of TPC-C does not count.
@@ -114,11 +116,13 @@ fn report_results(
     let refusal = figures
         .as_ref()
         .and_then(|figures| figures.refusal(&load.spec));
+    let tpch = load.tpch.take().map(tpch::figures::Figures::new);
     let finished = Finished {
         run,
         load: &load,
         report: &report,
         figures,
+        tpch,
         replayed: (load.replay.as_ref()).map(|replay| (replay.outcome(), replay.pace())),
         refusal,
         cut: ended.cut,
@@ -300,6 +304,9 @@ impl Finished<'_> {
         if let Some((outcome, pace)) = &self.replayed {
             end["replay"] = replay::end_field(outcome, *pace, &self.report.reconnecting());
         }
+        if let Some(tpch) = &self.tpch {
+            end["tpch"] = tpch.event();
+        }
         if let Some(figures) = &self.figures {
             end["tpcc"] = figures.event(self.refusal.as_deref(), spec, events);
             if let (Exit::Refused, Some(refusal)) = (exit, &self.refusal) {
@@ -362,8 +369,11 @@ impl Finished<'_> {
         };
         let mut out = summary_out(options);
         summary::write(&mut out, &shown, self.report)?;
-        match &self.figures {
-            Some(figures) => figures.write(&mut out),
+        if let Some(figures) = &self.figures {
+            figures.write(&mut out)?;
+        }
+        match &self.tpch {
+            Some(tpch) => tpch.write(&mut out),
             None => Ok(()),
         }
     }

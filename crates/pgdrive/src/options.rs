@@ -17,6 +17,7 @@ mod replay_options;
 mod request;
 mod resolve;
 mod tpcc_options;
+mod tpch_options;
 
 use crate::called_as::CalledAs;
 use crate::getopt::{Found, parse};
@@ -34,6 +35,7 @@ pub use replay_options::ReplayChoice;
 pub use request::{Request, UsageError};
 use resolve::resolve;
 pub use tpcc_options::{TpccCheck, TpccLoad};
+pub use tpch_options::TpchQueries;
 
 /// Parses the command line (without the program's name).
 ///

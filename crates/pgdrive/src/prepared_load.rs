@@ -32,6 +32,7 @@ use crate::replay;
 use crate::run_events::start_event;
 use crate::scripts;
 use crate::tpcc;
+use crate::tpch;
 use crate::worker_options::io_for;
 
 /// A load that is ready to run.
@@ -45,6 +46,8 @@ pub struct Load {
     pub replay: Option<Arc<Replay>>,
     /// What runs alongside the clients of TPC-C, until the load ends.
     pub tpcc: Option<tpcc::tpcc_load::Ready>,
+    /// The streams of TPC-H, and their times.
+    pub tpch: Option<Arc<tpch::stream::Streams>>,
 }
 
 /// The scripts of a load, compiled.
@@ -108,6 +111,7 @@ struct Target {
     database: Database,
     scale: i64,
     tpcc: Option<tpcc::tpcc_load::Ready>,
+    tpch: Option<Arc<tpch::stream::Streams>>,
 }
 
 /// Prepares the load, and vacuums as asked.
@@ -169,6 +173,7 @@ pub fn prepare(
         workload,
         replay,
         tpcc: target.tpcc,
+        tpch: target.tpch,
     })
 }
 
@@ -194,7 +199,7 @@ fn connect(
     Ok((session, canceller))
 }
 
-/// The drivers of the clients: those of the Lua script, of the replay, or of TPC-C.
+/// The drivers of the clients: those of the Lua script, of the replay, of TPC-C, or of TPC-H.
 fn drivers(
     workload: Option<&Arc<Workload>>,
     replay: Option<&Arc<Replay>>,
@@ -205,6 +210,7 @@ fn drivers(
     of_script
         .or_else(of_replay)
         .or_else(|| target.tpcc.as_ref().map(tpcc::tpcc_load::Ready::drivers))
+        .or_else(|| target.tpch.as_ref().map(tpch::stream::Clients::of))
 }
 
 /// Vacuums, creates the ledger's table if the load `has_ledger`, and ends the session. Of several
@@ -302,12 +308,17 @@ fn look(
         }
         None => None,
     };
+    let tpch = match options.tpch {
+        true => Some(tpch::tpch_load::streams(session, options.clients, seed)?),
+        false => None,
+    };
     let warehouses = tpcc.as_ref().map(|tpcc| i64::from(tpcc.rules.warehouses));
     let scale = warehouses.or(database.scale).or(options.scale).unwrap_or(1);
     Ok(Target {
         database,
         scale,
         tpcc,
+        tpch,
     })
 }
 

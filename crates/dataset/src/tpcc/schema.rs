@@ -3,6 +3,7 @@
 
 use super::{Profile, TableName, Tpcc};
 use crate::dataset::{Manner, Part, Stages, in_manner};
+use crate::table_guard;
 
 /// For each table, a column that another application's table of the same name is unlikely to have.
 const OWN_COLUMNS: [(TableName, &str); 9] = [
@@ -22,20 +23,11 @@ pub(super) fn all_tables() -> String {
     TableName::ALL.map(TableName::name).join(", ")
 }
 
-/// A statement that fails if a table has the name of one of ours but other columns, because the
-/// names are common.
+/// A statement that fails if a table has the name of one of ours but other columns.
 pub(super) fn guard() -> String {
-    let tables = OWN_COLUMNS.map(|(table, column)| format!("('{}', '{column}')", table.name()));
-    format!(
-        "do $$ declare theirs text; begin \
-         select string_agg(t.name, ', ') into theirs from (values {}) t(name, col) \
-         where to_regclass(t.name) is not null and not exists (select from pg_catalog.pg_attribute a \
-         where a.attrelid = to_regclass(t.name) and a.attname = t.col); \
-         if theirs is not null then \
-         raise exception 'there are tables of other columns than those of TPC-C: %', theirs \
-         using hint = 'Load into another database, or into a schema of its own by search_path.'; \
-         end if; end $$",
-        tables.join(", ")
+    table_guard::guard(
+        "TPC-C",
+        &OWN_COLUMNS.map(|(table, column)| (table.name(), column)),
     )
 }
 

@@ -26,6 +26,8 @@ pub struct Benchmark {
     pub scripts: Vec<ScriptChoice>,
     /// --workload=tpcc
     pub tpcc: Option<TpccLoad>,
+    /// --workload=tpch
+    pub tpch: bool,
     /// -c
     pub clients: usize,
     /// -j, --max-workers
@@ -123,6 +125,7 @@ impl Default for Benchmark {
             connection: Connection::default(),
             scripts: Vec::new(),
             tpcc: None,
+            tpch: false,
             clients: 1,
             workers: Workers::Fixed(1),
             busy_share: BUSY_SHARE,
@@ -193,4 +196,6 @@ pub(super) struct BenchmarkOptions {
     pub replay: ReplayOptions,
     /// --workload=tpcc
     pub tpcc: bool,
+    /// --workload=tpch
+    pub tpch: bool,
 }

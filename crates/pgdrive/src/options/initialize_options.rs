@@ -3,11 +3,14 @@
 use std::thread::available_parallelism;
 
 use pgdyno_dataset::pgbench::{Method, Partitions, Persistence, Schema};
-use pgdyno_dataset::{Beginning, Chunks, Dataset, LoadMode, Pieces, Sbtest, Step, Table, Tpcc};
+use pgdyno_dataset::{
+    Beginning, Chunks, Dataset, LoadMode, Pieces, Sbtest, Step, Table, Tpcc, Tpch,
+};
 
 use super::option_row::Row;
 use super::option_values::{Connection, EventSink, I32, Seed, partition_method, partitions, steps};
 use super::tpcc_options::{TpccCheck, TpccOptions};
+use super::tpch_options::TpchOptions;
 use crate::called_as::CalledAs;
 use crate::messages::Failure;
 
@@ -18,13 +21,14 @@ const CHUNK_ROWS_MOST: u64 = 1_000_000;
 /// The least number of chunks for each connection, so that all end at about the same time.
 const CHUNKS_A_WORKER: u64 = 4;
 const DEFAULT_TABLE_SIZE: u32 = 10_000;
-const DEFAULT_SEED: u64 = 1;
+pub(super) const DEFAULT_SEED: u64 = 1;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DatasetChoice {
     Pgbench(Schema),
     Sbtest(Sbtest),
     Tpcc(Tpcc),
+    Tpch(Tpch),
 }
 
 impl DatasetChoice {
@@ -34,6 +38,7 @@ impl DatasetChoice {
             Self::Pgbench(schema) => schema,
             Self::Sbtest(sbtest) => sbtest,
             Self::Tpcc(tpcc) => tpcc,
+            Self::Tpch(tpch) => tpch,
         }
     }
 }
@@ -175,10 +180,10 @@ pub(super) const ROWS: &[Row<InitializeOptions>] = &[
     row("unlogged-tables", "create tables as unlogged tables").flag(|given| &mut given.unlogged),
     row(
         "dataset",
-        "tables of pgbench, of sysbench's oltp scripts or of\n\
-         TPC-C (default: pgbench)",
+        "tables of pgbench, of sysbench's oltp scripts, of\n\
+         TPC-C or of TPC-H (default: pgbench)",
     )
-    .takes("pgbench|sbtest|tpcc")
+    .takes("pgbench|sbtest|tpcc|tpch")
     .text(|given| &mut given.dataset)
     .not_in_pgbench(),
     row("tables", "number of tables of dataset sbtest (default: 1)")
@@ -295,7 +300,13 @@ impl InitializeOptions {
     }
 
     /// Refuses options of datasets other than `name`.
-    fn refuse_others(&self, name: &str, has_seed: bool, tpcc: &TpccOptions) -> Result<(), Failure> {
+    fn refuse_others(
+        &self,
+        name: &str,
+        has_seed: bool,
+        tpcc: &TpccOptions,
+        tpch: &TpchOptions,
+    ) -> Result<(), Failure> {
         let has_sizes = self.sizes.tables.is_some() || self.sizes.table_size.is_some();
         for (is_given, options, owners) in [
             (has_sizes, "--tables and --table-size", &["sbtest"][..]),
@@ -305,6 +316,7 @@ impl InitializeOptions {
                 "--warehouses, --tpcc-profile, --order-line-partitions and --tpcc-check",
                 &["tpcc"],
             ),
+            (tpch.scale.is_some(), "--scale-factor", &["tpch"]),
         ] {
             if is_given && !owners.contains(&name) {
                 let owners = owners.join(" or --dataset=");
@@ -312,9 +324,10 @@ impl InitializeOptions {
                 return Err(Failure::new(message));
             }
         }
-        if self.has_of_pgbench() && matches!(name, "sbtest" | "tpcc") {
+        if self.has_of_pgbench() && matches!(name, "sbtest" | "tpcc" | "tpch") {
             let size = match name {
                 "sbtest" => "--tables and --table-size",
+                "tpch" => "--scale-factor",
                 _ => "--warehouses",
             };
             return Err(Failure::new(format!(
@@ -330,10 +343,11 @@ impl InitializeOptions {
         &self,
         seed: Option<Seed>,
         tpcc: &TpccOptions,
+        tpch: &TpchOptions,
     ) -> Result<DatasetChoice, Failure> {
         let schema = self.schema()?;
         let name = self.dataset.as_deref().unwrap_or("pgbench");
-        self.refuse_others(name, seed.is_some(), tpcc)?;
+        self.refuse_others(name, seed.is_some(), tpcc, tpch)?;
         let seed = || match seed {
             None | Some(Seed::Default) => Ok(DEFAULT_SEED),
             Some(Seed::Fixed(seed)) => Ok(seed),
@@ -349,8 +363,9 @@ impl InitializeOptions {
                 seed: seed()?,
             })),
             "tpcc" => Ok(DatasetChoice::Tpcc(tpcc.dataset(seed()?)?)),
+            "tpch" => Ok(DatasetChoice::Tpch(tpch.dataset())),
             other => Err(Failure::new(format!("unrecognized dataset \"{other}\""))
-                .hint("Valid datasets are \"pgbench\", \"sbtest\" and \"tpcc\".")),
+                .hint("Valid datasets are \"pgbench\", \"sbtest\", \"tpcc\" and \"tpch\".")),
         }
     }
 

@@ -11,6 +11,7 @@ use super::initialize_options::{self, InitializeOptions};
 use super::option_row::{Partner, Row};
 use super::option_values::{Information, Value};
 use super::tpcc_options::{self, TpccOptions};
+use super::tpch_options::{self, TpchOptions};
 use crate::called_as::CalledAs;
 use crate::getopt::Syntax;
 use crate::messages::Failure;
@@ -27,6 +28,7 @@ pub(super) struct Given {
     pub initialize: InitializeOptions,
     pub load: BenchmarkOptions,
     pub tpcc: TpccOptions,
+    pub tpch: TpchOptions,
     pub common: CommonOptions,
     /// Names of all options that were given.
     names: Vec<&'static str>,
@@ -52,6 +54,7 @@ pub fn sections(called_as: CalledAs) -> Vec<Section> {
         ),
         section("Benchmarking options", benchmark_rows::all(), called_as),
         section("TPC-C options", tpcc_options::ROWS, called_as),
+        section("TPC-H options", tpch_options::ROWS, called_as),
         section("Common options", common_options::ROWS, called_as),
     ]
 }
@@ -78,6 +81,7 @@ impl Given {
             initialize: InitializeOptions::default(),
             load: BenchmarkOptions::default(),
             tpcc: TpccOptions::default(),
+            tpch: TpchOptions::default(),
             common: CommonOptions::default(),
             names: Vec::new(),
         }
@@ -107,6 +111,7 @@ impl Given {
         take(initialize_options::ROWS, &mut self.initialize, value)?;
         take(benchmark_rows::all(), &mut self.load, value)?;
         take(tpcc_options::ROWS, &mut self.tpcc, value)?;
+        take(tpch_options::ROWS, &mut self.tpch, value)?;
         take(common_options::ROWS, &mut self.common, value)
     }
 

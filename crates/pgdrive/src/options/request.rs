@@ -4,6 +4,7 @@ use super::benchmark_options::Benchmark;
 use super::initialize_options::Initialize;
 use super::option_values::Information;
 use super::tpcc_options::TpccCheck;
+use super::tpch_options::TpchQueries;
 use crate::messages::Failure;
 
 /// What the command line requests.
@@ -15,6 +16,8 @@ pub enum Request {
     Initialize(Box<Initialize>),
     /// `--tpcc-check` without `-i`
     TpccCheck(TpccCheck),
+    /// `--tpch-queries`
+    TpchQueries(TpchQueries),
     Benchmark(Box<Benchmark>),
 }
 

@@ -14,6 +14,7 @@ use super::reconnect_option::Patience;
 use super::replay_options::ReplayChoice;
 use super::request::{Request, UsageError};
 use super::tpcc_options::{TpccCheck, TpccLoad};
+use super::tpch_options;
 use crate::called_as::CalledAs;
 use crate::messages::Failure;
 use crate::worker_options::Workers;
@@ -36,6 +37,10 @@ pub(super) fn resolve(mut given: Given, operands: Vec<String>) -> Result<Request
             .into());
     }
     given.tpcc.agree(given.initialize.wanted, given.load.tpcc)?;
+    let seed = given.load.load.seed;
+    if let Some(wanted) = given.tpch.printed(given.initialize.wanted, seed)? {
+        return Ok(Request::TpchQueries(wanted));
+    }
     if given.initialize.wanted {
         return Ok(Request::Initialize(Box::new(initialize(given)?)));
     }
@@ -59,7 +64,7 @@ fn initialize(given: Given) -> Result<Initialize, Failure> {
     }
     let load = &given.load.load;
     let seed = given.has("random-seed").then_some(load.seed);
-    let dataset = given.initialize.dataset(seed, &given.tpcc)?;
+    let dataset = given.initialize.dataset(seed, &given.tpcc, &given.tpch)?;
     let connection = given.common.connection;
     let check = given.tpcc.check.then(|| TpccCheck {
         connection: connection.clone(),
@@ -98,6 +103,10 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
     load.replay = replay(&given, &mut load)?;
     load.lua = lua(&mut given, &mut load)?;
     load.tpcc = tpcc(&given, &mut load)?;
+    load.tpch = given.load.tpch;
+    if load.tpch {
+        tpch_options::shape(&given.load, &mut load)?;
+    }
     if load.scripts.is_empty() {
         load.scripts.push(ScriptChoice::builtin("tpcb-like"));
     }
@@ -261,7 +270,9 @@ fn arrivals(rate_per_s: Option<f64>, spacing: Option<Spacing>) -> Arrivals {
 /// -n and -v; workloads with tables of their own are not vacuumed.
 fn vacuum(given: &BenchmarkOptions, load: &Benchmark) -> Vacuum {
     match (given.no_vacuum, given.vacuum_all) {
-        _ if load.lua.is_some() || load.tpcc.is_some() || load.replay.is_some() => Vacuum::Nothing,
+        _ if load.lua.is_some() || load.tpcc.is_some() || load.tpch || load.replay.is_some() => {
+            Vacuum::Nothing
+        }
         (true, _) => Vacuum::Nothing,
         (false, true) => Vacuum::All,
         (false, false) => Vacuum::Small,

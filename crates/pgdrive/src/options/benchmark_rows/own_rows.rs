@@ -80,12 +80,13 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         "workload",
         "run a workload of sysbench on dataset sbtest\n\
          (oltp-read-write, oltp-point-select...; with --tables\n\
-         and --table-size), or tpcc: see TPC-C options",
+         and --table-size), tpcc or tpch: see their options",
     )
     .takes("NAME")
     .set(|given, value| {
         match value.text {
             "tpcc" => given.tpcc = true,
+            "tpch" => given.tpch = true,
             name => given.lua.add(LuaSource::Workload(name.to_owned())),
         }
         Ok(())

@@ -1,0 +1,147 @@
+//! Options of the load derived from TPC-H, and of its dataset.
+
+use pgdyno_dataset::Tpch;
+use pgdyno_dataset::tpch::MOST_SCALE;
+use pgdyno_engine::schedule::Arrivals;
+use pgdyno_engine::spec::Limit;
+
+use super::benchmark_options::{Benchmark, BenchmarkOptions};
+use super::option_row::Row;
+use super::option_values::{Origin, ScriptChoice, Seed};
+use crate::messages::Failure;
+use crate::tpch::refresh::PAIRS;
+use crate::tpch::stream::Step;
+
+const fn row(long: &'static str, help: &'static str) -> Row<TpchOptions> {
+    Row::new(long, help)
+}
+
+pub(super) const ROWS: &[Row<TpchOptions>] = &[
+    row(
+        "scale-factor",
+        "with -i: size of dataset tpch, 0.01 to 1000: about\n\
+         1 GB of text each (default: 1)",
+    )
+    .takes("NUM")
+    .set(|given, value| {
+        given.scale = Some(scale(value.text)?);
+        Ok(())
+    })
+    .not_in_pgbench(),
+    row(
+        "tpch-queries",
+        "print the queries of a stream (0 for the power run), or\n\
+         those of the specification's validation, and exit",
+    )
+    .takes("STREAM|validation")
+    .set(|given, value| {
+        given.queries = Some(stream(value.text)?);
+        Ok(())
+    })
+    .not_in_pgbench(),
+];
+
+/// The options that were given.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(super) struct TpchOptions {
+    pub scale: Option<Tpch>,
+    /// The stream whose queries are printed; None in it for those of the validation.
+    pub queries: Option<Option<usize>>,
+}
+
+/// `--tpch-queries`: the queries to print.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TpchQueries {
+    /// None for those of the specification's validation.
+    pub stream: Option<usize>,
+    /// --scale-factor
+    pub scale_factor: f64,
+    /// --random-seed
+    pub seed: u64,
+}
+
+impl TpchOptions {
+    pub fn dataset(&self) -> Tpch {
+        self.scale.unwrap_or_default()
+    }
+
+    /// What --tpch-queries prints; None if it was not given. Refuses --scale-factor elsewhere.
+    pub fn printed(&self, initialize: bool, seed: Seed) -> Result<Option<TpchQueries>, Failure> {
+        let Some(stream) = self.queries else {
+            if self.scale.is_some() && !initialize {
+                let message = "--scale-factor can only be used with -i or --tpch-queries";
+                return Err(Failure::new(message).hint("A run uses all of the database."));
+            }
+            return Ok(None);
+        };
+        let seed = match seed {
+            Seed::Fixed(seed) => seed,
+            Seed::Default => super::initialize_options::DEFAULT_SEED,
+            Seed::Time | Seed::Strong => {
+                return Err(Failure::new(
+                    "--tpch-queries needs a number as its random seed",
+                ));
+            }
+        };
+        Ok(Some(TpchQueries {
+            stream,
+            scale_factor: self.dataset().scale_factor(),
+            seed,
+        }))
+    }
+}
+
+/// Makes `load` one of --workload=tpch: each client runs its stream once.
+pub(super) fn shape(given: &BenchmarkOptions, load: &mut Benchmark) -> Result<(), Failure> {
+    for (is_given, options) in [
+        (!load.scripts.is_empty(), "-b, -f, -N and -S"),
+        (
+            given.transactions.is_some() || given.duration.is_some(),
+            "-t and -T",
+        ),
+        (given.rate_per_s.is_some(), "a rate (-R/--rate)"),
+        (load.phases_file.is_some(), "--phases"),
+        (given.part.is_some(), "--part"),
+        (given.reconnect.is_some(), "--reconnect"),
+    ] {
+        if is_given {
+            let message = format!("{options} cannot be used with --workload=tpch");
+            return Err(Failure::new(message)
+                .hint("It runs its queries once; -c is the number of streams."));
+        }
+    }
+    load.scripts.push(ScriptChoice {
+        origin: Origin::Driven {
+            name: "TPC-H".to_owned(),
+            commands: Step::all().map(Step::name).collect(),
+        },
+        weight: 1,
+    });
+    load.limit = Limit::Transactions(1);
+    load.arrivals = Arrivals::Closed;
+    // the other clients would wait for the parts of one that has ended
+    load.exit_on_abort = true;
+    Ok(())
+}
+
+fn scale(text: &str) -> Result<Tpch, Failure> {
+    let scale = text.parse().ok().and_then(Tpch::new);
+    scale.ok_or_else(|| {
+        Failure::new(format!("invalid scale factor \"{text}\"")).hint(format!(
+            "It is a number from 0.01 to {MOST_SCALE} with at most two decimals."
+        ))
+    })
+}
+
+fn stream(text: &str) -> Result<Option<usize>, Failure> {
+    if text == "validation" {
+        return Ok(None);
+    }
+    let stream = text.parse().ok().filter(|stream| *stream < PAIRS);
+    stream.map(Some).ok_or_else(|| {
+        Failure::new(format!("invalid stream \"{text}\"")).hint(format!(
+            "Give a number from 0 to {}, or \"validation\".",
+            PAIRS - 1
+        ))
+    })
+}

@@ -1,0 +1,225 @@
+"""A load derived from TPC-H: its tables, its queries and their answers, and its run."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import subprocess
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from psycopg import sql
+
+from pgdyno.targets import Server
+from tests.postgres.test_load import PGDRIVE, Place
+from tests.postgres.test_tpcc_load import place_of
+
+ROWS = {
+    "region": 5,
+    "nation": 25,
+    "supplier": 100,
+    "customer": 1_500,
+    "part": 2_000,
+    "partsupp": 8_000,
+    "orders": 15_000,
+    "lineitem": 60_175,
+}
+"""At scale factor 0.01; lineitem has what dbgen makes."""
+ANSWERS = Path(__file__).parent.parent / "golden" / "tpch-answers.json"
+"""Number of rows and the first ten of each query's answer, as the specification gives them for scale factor 1."""
+PATIENCE_S = 550
+
+
+@pytest.fixture(scope="module")
+def loaded(server: Server) -> Iterator[Place]:
+    """Scale factor 0.01, which no test changes."""
+    for place in place_of(server, "pgdyno_tpch"):
+        place.load("--dataset=tpch", "--scale-factor=0.01")
+        yield place
+
+
+@pytest.fixture
+def place(server: Server) -> Iterator[Place]:
+    """Scale factor 0.01, for a run. (The dataset stamp is a comment of the database, which a copy would lack.)"""
+    for place in place_of(server, "pgdyno_tpch_run"):
+        place.load("--dataset=tpch", "--scale-factor=0.01")
+        yield place
+
+
+@pytest.fixture(scope="module")
+def duck(loaded: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
+    """The same rows in DuckDB."""
+    with duckdb.connect() as connection:
+        copy_to(connection, loaded, tmp_path_factory.mktemp("tpch") / "rows.csv")
+        yield connection
+
+
+def copy_to(duck: duckdb.DuckDBPyConnection, place: Place, file: Path) -> None:
+    """Copies all tables with their types; padding of `char` is no part of a value."""
+    columns = """SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
+                 WHERE attrelid = %s::regclass AND attnum > 0 ORDER BY attnum"""
+    with place.connect() as connection:
+        for table in ROWS:
+            types = connection.execute(columns, [table]).fetchall()
+            declared = ", ".join(f"{name} {'varchar' if kind.startswith('char') else kind}" for name, kind in types)
+            duck.execute(f"CREATE TABLE {table} ({declared})")
+            names = sql.SQL(", ").join(
+                sql.SQL("rtrim({})").format(sql.Identifier(name))
+                if kind.startswith("character(")
+                else sql.Identifier(name)
+                for name, kind in types
+            )
+            query = sql.SQL("COPY (SELECT {} FROM {}) TO STDOUT (FORMAT csv)").format(names, sql.Identifier(table))
+            with connection.cursor().copy(query) as copied, file.open("wb") as rows:
+                for data in copied:
+                    rows.write(data)
+            duck.execute(f"COPY {table} FROM '{file}' (FORMAT csv)")
+
+
+def queries(*args: str) -> dict[int, str]:
+    """The queries that pgdrive prints, by number, in its order."""
+    printed = subprocess.run([PGDRIVE, *args], capture_output=True, text=True, check=True).stdout
+    found = re.findall(r"^-- Q(\d+)\n(.*?);\n", printed, re.MULTILINE | re.DOTALL)
+    return {int(number): text for number, text in found}
+
+
+def same(one: object, other: object) -> bool:
+    """Whether two values are equal: DuckDB divides in binary floating point, and does not pad texts."""
+    if isinstance(one, int | float | Decimal) and isinstance(other, int | float | Decimal):
+        return math.isclose(float(one), float(other), rel_tol=1e-9, abs_tol=1e-9)
+    return (one.rstrip() if isinstance(one, str) else one) == other
+
+
+def assert_same_rows(number: int, ours: Sequence[Sequence[Any]], theirs: Sequence[Sequence[Any]]) -> None:
+    assert len(ours) == len(theirs), f"Q{number}"
+    for one, other in zip(ours, theirs, strict=True):
+        assert len(one) == len(other)
+        assert all(map(same, one, other)), f"Q{number}: {one} is not {other}"
+
+
+def in_postgres(place: Place, text: str) -> list[tuple[Any, ...]]:
+    with place.connect() as connection:
+        return connection.execute(text.encode()).fetchall()
+
+
+def test_every_table_has_its_rows_keys_and_statistics(loaded: Place) -> None:
+    for table, rows in ROWS.items():
+        with loaded.connect() as connection:
+            counted = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table))).fetchone()
+        assert counted == (rows,), table
+    found = loaded.query("""
+        SELECT c.relname, c.reltuples::bigint, c.relallvisible = c.relpages,
+               EXISTS (SELECT FROM pg_constraint WHERE conrelid = c.oid AND contype = 'p')
+        FROM pg_class c WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace""")
+    assert sorted(found) == sorted((table, rows, True, True) for table, rows in ROWS.items())
+
+
+@pytest.mark.parametrize("args", [("--tpch-queries=validation", "--scale-factor=0.01"), ("--tpch-queries=3",)])
+def test_another_database_gives_the_same_answers(
+    loaded: Place, duck: duckdb.DuckDBPyConnection, args: tuple[str, ...]
+) -> None:
+    texts = queries(*args)
+    assert sorted(texts) == list(range(1, 23))
+    for number, text in texts.items():
+        assert_same_rows(number, in_postgres(loaded, text), duck.execute(text).fetchall())
+
+
+def test_the_answers_at_scale_1_are_those_of_the_specification(server: Server) -> None:
+    answers = json.loads(ANSWERS.read_text(encoding="utf-8"))
+    for place in place_of(server, "pgdyno_tpch_1"):
+        process = place.start("--dataset=tpch", "--scale-factor=1", "--load-workers=2")
+        said = process.communicate(timeout=PATIENCE_S)[1]
+        assert process.returncode == 0, said
+        wrong = []
+        for number, text in queries("--tpch-queries=validation").items():
+            rows, answer = in_postgres(place, text), answers[str(number)]
+            shown = [[str(cell).strip() for cell in row] for row in rows[: len(answer["first"])]]
+            is_same = len(rows) == answer["rows"] and all(
+                all(map(as_printed, ours, theirs)) for ours, theirs in zip(shown, answer["first"], strict=True)
+            )
+            if not is_same:
+                wrong.append((number, len(rows), shown, answer))
+        assert not wrong
+
+
+def as_printed(cell: str, answer: str) -> bool:
+    """Whether a value is that of the answer, which is rounded; that of Q17 was computed in binary floating point."""
+    try:
+        return abs(Decimal(cell) - Decimal(answer)) <= Decimal("0.04" if answer == "348406.02" else "0.01")
+    except ArithmeticError:
+        return cell == answer
+
+
+def run(place: Place, *args: str) -> tuple[int, dict[str, Any], str]:
+    """Runs the load; returns the exit code, the last event, and standard error."""
+    done = subprocess.run(
+        [PGDRIVE, "--workload=tpch", "--events=-", *args],
+        env=place.environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    return done.returncode, lines[-1] if lines else {}, done.stderr
+
+
+def test_a_run_has_a_power_run_streams_and_refresh_functions(place: Place) -> None:
+    before = in_postgres(place, "SELECT count(*), sum(o_totalprice), max(o_orderkey) FROM orders")
+    exit_code, end, said = run(place, "-c2", "--random-seed=7")
+    assert exit_code == 0, said
+    figures = end["tpch"]
+    assert (figures["scale_factor"], figures["streams"]) == (0.01, 2)
+    names = [f"Q{number}" for number in range(1, 23)] + ["RF1", "RF2"]
+    by_stream: dict[int, list[str]] = {}
+    for timing in figures["timings"]:
+        by_stream.setdefault(timing["stream"], []).append(timing["query"])
+    assert {stream: sorted(run) for stream, run in by_stream.items()} == {stream: sorted(names) for stream in range(3)}
+    # the order of appendix A, and RF1 before and RF2 after the queries of the power run
+    assert by_stream[0] == ["RF1", *(f"Q{number}" for number in queries("--tpch-queries=0")), "RF2"]
+    assert by_stream[1][:-2] == [f"Q{number}" for number in queries("--tpch-queries=1")]
+    assert math.isclose(figures["composite"] ** 2, figures["power"] * figures["throughput"])
+    mean_s = math.prod(timing["seconds"] for timing in figures["timings"] if timing["stream"] == 0) ** (1 / 24)
+    # short steps count as a thousandth of the longest, so the mean of the bare times is not longer
+    assert figures["power"] <= 3600 / mean_s * 0.01 * 1.000001
+    assert figures["throughput"] == pytest.approx(2 * 22 * 3600 / figures["throughput_s"] * 0.01)
+    assert "not comparable with published TPC-H results" in said
+    # each pair removed as many orders as it added, of the same prices
+    after = in_postgres(place, "SELECT count(*), sum(o_totalprice), max(o_orderkey) FROM orders")
+    assert after == before
+    assert in_postgres(place, "SELECT count(*) FROM orders WHERE o_orderkey & 24 = 8") == [(3 * 15,)]
+    assert in_postgres(place, "SELECT count(*) FROM lineitem") == [(ROWS["lineitem"],)]
+    exit_code, end, said = run(place, "-c2")
+    assert exit_code == 2
+    assert "a run has refreshed this database before" in said
+    assert end["tpch"]["composite"] is None
+
+
+def test_a_database_without_the_tables_is_refused(server: Server) -> None:
+    exit_code, _end, said = run(Place(server.environment() | {"PATH": ""}), "-c1")
+    assert exit_code == 1
+    assert "the database has no dataset stamp of tpch" in said
+    assert "pgdrive -i --dataset=tpch" in said
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("-i", "--dataset=tpch", "--scale-factor=0.001"), 'invalid scale factor "0.001"'),
+        (("-i", "--scale-factor=1"), "--scale-factor can only be used with --dataset=tpch"),
+        (("-i", "--dataset=tpch", "-s", "2"), "cannot be used with --dataset=tpch"),
+        (("--scale-factor=1",), "--scale-factor can only be used with -i or --tpch-queries"),
+        (("--workload=tpch", "-T", "5"), "-t and -T cannot be used with --workload=tpch"),
+        (("--workload=tpch", "-R", "5"), "cannot be used with --workload=tpch"),
+        (("--tpch-queries=x",), 'invalid stream "x"'),
+    ],
+)
+def test_wrong_options_are_refused(args: tuple[str, ...], message: str) -> None:
+    done = subprocess.run([PGDRIVE, *args], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert message in done.stderr
