@@ -503,7 +503,11 @@ mod tests {
             DatasetChoice::Sbtest(expected)
         );
         for (args, complaint) in [
-            (&["--dataset=tpch"][..], "unrecognized dataset"),
+            (&["--dataset=tpcds"][..], "unrecognized dataset"),
+            (
+                &["--dataset=tpch", "-s2"],
+                "cannot be used with --dataset=tpch",
+            ),
             (
                 &["--dataset=tpcc", "-s2"],
                 "cannot be used with --dataset=tpcc",
