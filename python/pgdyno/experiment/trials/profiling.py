@@ -56,8 +56,10 @@ def arms_to_profile(plan: Plan, folder: RunFolder) -> list[Arm]:
     ]
     follow = following(plan.as_resolved(), (trial.point for trial in trials))
     if plan.search is not None:
-        # a search for a capacity varies the rate
-        follow |= {plan.search.axis}
+        # what a search varies makes no arms: the rate, or settings
+        axis = plan.search.kind.axis
+        varied = {f"settings.{name}" for trial in trials for name in trial.point.settings}
+        follow |= {axis} if axis is not None else varied
     points: dict[Series, dict[str, list[TrialRecord]]] = {}
     for trial in trials:
         of_arm = points.setdefault(Series.of(trial.target, trial.point, follow), {})
