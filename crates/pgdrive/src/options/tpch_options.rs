@@ -30,7 +30,7 @@ pub(super) const ROWS: &[Row<TpchOptions>] = &[
     .not_in_pgbench(),
     row(
         "tpch-queries",
-        "print the queries of a stream (0 for the power run), or\n\
+        "print the queries of a stream (0: the power run), or\n\
          those of the specification's validation, and exit",
     )
     .takes("STREAM|validation")
