@@ -92,7 +92,9 @@ def same(one: object, other: object) -> bool:
     """Whether two values are equal: DuckDB divides in binary floating point, and does not pad texts."""
     if isinstance(one, int | float | Decimal) and isinstance(other, int | float | Decimal):
         return math.isclose(float(one), float(other), rel_tol=1e-9, abs_tol=1e-9)
-    return (one.rstrip() if isinstance(one, str) else one) == other
+    if isinstance(one, str) and isinstance(other, str):
+        return one.rstrip(" ") == other.rstrip(" ")
+    return one == other
 
 
 def assert_same_rows(number: int, ours: Sequence[Sequence[Any]], theirs: Sequence[Sequence[Any]]) -> None:
