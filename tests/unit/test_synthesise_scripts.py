@@ -177,6 +177,19 @@ def test_a_session_that_waits_is_no_client_of_a_closed_loop(tmp_path: Path) -> N
     assert (arrivals.clients, arrivals.rate) == (4, None)
 
 
+def test_rounded_times_make_no_client_of_a_closed_loop(tmp_path: Path) -> None:
+    rng, load = np.random.default_rng(RNG_SEED), CapturedLoad()
+    for session in range(4):
+        now_us = 0.0
+        for _ in range(500):
+            us = int(rng.integers(600, 1_100))
+            now_us += 20 + us
+            # the line is of the end, in milliseconds
+            load.add(session, int(now_us // 1_000) * 1_000 - us, "SELECT count(*) FROM pgbench_branches", us=us)
+    arrivals = modelled(load, tmp_path).arrivals
+    assert (arrivals.clients, arrivals.rate) == (4, None)
+
+
 def test_new_keys_are_above_the_captured_ones(tmp_path: Path) -> None:
     text = of_one(lambda _, number: f"INSERT INTO ev (id, n) VALUES ({1_000 + number}, 1)", tmp_path)
     assert "\\set id random(1600, 2147483647)\n" in text

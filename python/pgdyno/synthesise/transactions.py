@@ -306,11 +306,14 @@ class CapturedStatements:
                 yield tuple(statements), [Row(**{**each, "parameters": each["parameters"] or ()}) for each in members]
 
     def activity(self) -> Activity:
-        """What sessions did between their transactions."""
+        """What sessions did between their transactions.
+
+        Times of a log are rounded, so a short pause may be below 0; without those, the others would add up to too much.
+        """
         median, short, working, pauses, span = self._one(
             """
             SELECT median(pause), avg((pause < 1000)::INTEGER), sum(ended - began),
-                   coalesce(sum(pause) FILTER (pause BETWEEN 0 AND 10000), 0), max(ended) - min(began) FROM (
+                   coalesce(sum(pause) FILTER (pause <= 10000), 0), max(ended) - min(began) FROM (
                 SELECT began, ended, began - lag(ended) OVER (PARTITION BY session ORDER BY began, block) AS pause
                 FROM transactions
             )
