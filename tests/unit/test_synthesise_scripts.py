@@ -182,7 +182,7 @@ def test_rounded_times_make_no_client_of_a_closed_loop(tmp_path: Path) -> None:
     for session in range(4):
         now_us = 0.0
         for _ in range(500):
-            us = int(rng.integers(600, 1_100))
+            us = int(rng.integers(300, 800))
             now_us += 20 + us
             # the line is of the end, in milliseconds
             load.add(session, int(now_us // 1_000) * 1_000 - us, "SELECT count(*) FROM pgbench_branches", us=us)
