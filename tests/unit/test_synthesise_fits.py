@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from pgdyno.synthesise.distributions import (
@@ -56,6 +56,7 @@ def test_the_exponent_of_zipf_is_recovered(exponent: float, size: int, falling: 
 
 @given(st.floats(0.8, 2.0), st.sampled_from([1_000, 100_000]), SEEDS)
 @settings(max_examples=25, deadline=None)
+@example(exponent=0.84375, size=100_000, seed=0)
 def test_hot_keys_anywhere_in_the_range_are_recovered(exponent: float, size: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     keys = sample(ScatteredZipf(1, size, size, exponent), seed)

@@ -211,7 +211,12 @@ def _scattered_over(keys: int, sample: Integers, bounds: Uniform) -> ScatteredZi
         drawn = ScatteredZipf(bounds.low, bounds.high, keys, exponent).draw(np.random.default_rng(_SEED), len(sample))
         return frequency_distance(sample, drawn)
 
-    found = optimize.minimize_scalar(distance, bounds=(0.1, 3.0), method="bounded", options={"xatol": 0.005})
+    # the distance of a sample has small dips, at which a search over all exponents may end
+    step = 0.1
+    near = min(np.arange(0.1, 3.0 + step, step), key=distance)
+    found = optimize.minimize_scalar(
+        distance, bounds=(max(near - step, step), near + step), method="bounded", options={"xatol": 0.005}
+    )
     return ScatteredZipf(bounds.low, bounds.high, keys, float(found.x))
 
 
