@@ -70,7 +70,7 @@ def run_experiment(
             if resources.rental is not None:
                 note_rented(resources.rental, progress)
             return course.follow(
-                trials if plan.search is None else search_trials(plan, folder, progress, course.server_of)
+                trials if plan.search is None else search_trials(plan, folder, progress, course.servers)
             )
 
 

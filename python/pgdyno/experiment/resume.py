@@ -140,7 +140,7 @@ def resume_experiment(
                 note_rented(resources.rental, progress)
             if searches:
                 progress.show(f"the search continues after {counted(len(trials), 'trial')}, into {folder.path}")
-                return course.follow(search_trials(loaded.plan, folder, progress, course.server_of))
+                return course.follow(search_trials(loaded.plan, folder, progress, course.servers))
             at_most = "at most " if loaded.plan.trial.stops_when_decided else ""
             progress.show(f"{at_most}{len(todo)} of {len(trials)} trials left to run, into {folder.path}")
             return course.follow(todo)

@@ -11,6 +11,7 @@ from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.experiment.search.cheapest_order import Verdict, best_price, next_target, open_targets
 from pgdyno.experiment.search.cheapest_verdict import Measured, measured
 from pgdyno.experiment.search.search_arm import sentence_of
+from pgdyno.experiment.servers import Servers
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.sections import latency_words
@@ -230,13 +231,6 @@ class CheapestSearch:
         )
 
 
-def search_after(plan: Plan, folder: RunFolder) -> CheapestSearch:
-    """Return the state of the search of `plan` after the trials in `folder`. Raises StoreError."""
-    prices = prices_of(folder.manifest)
-    assert prices is not None
-    return CheapestSearch.of(plan, prices, folder.trials())
-
-
 def left_to_measure(plan: Plan, folder: RunFolder, *, redo_failed: bool) -> Plan:
     """Return the plan with the targets that a resumed search for the cheapest may still measure: no other is rented.
 
@@ -252,25 +246,25 @@ def left_to_measure(plan: Plan, folder: RunFolder, *, redo_failed: bool) -> Plan
     return plan.model_copy(update={"target": targets or plan.target})
 
 
-def decided_targets(plan: Plan, folder: RunFolder) -> set[str]:
-    """Return the targets whose servers the search needs no more. Raises StoreError."""
-    return plan.target.keys() - search_after(plan, folder).open()
-
-
-def cheapest_trials(plan: Plan, folder: RunFolder, progress: RunProgress) -> Iterator[PlannedTrial]:
+def cheapest_trials(plan: Plan, folder: RunFolder, progress: RunProgress, servers: Servers) -> Iterator[PlannedTrial]:
     """Yield the trials that the search still needs; after the last one, write the result into the manifest.
 
     The trials of a target follow each other, because a rented server is removed once it is decided. Raises StoreError.
     """
-    told = set(search_after(plan, folder).shown)
+    prices = prices_of(folder.manifest)
+    assert prices is not None
+    told = set(CheapestSearch.of(plan, prices, folder.trials()).shown)
     while True:
-        search, records = search_after(plan, folder), folder.trials()
+        records = folder.trials()
+        search = CheapestSearch.of(plan, prices, records)
         for name in search.shown.keys() - told:
             progress.show(f"target {name}: {search.shown[name].verdict}: {search.shown[name].why()}")
             told.add(name)
         target = search.next()
         if target is None:
             break
+        for name in plan.target.keys() - search.open():
+            servers.release(name)
         taken = {record.number for record in records}
         number = next(each for each in range(1, len(taken) + 2) if each not in taken)
         repeat = 1 + sum(record.target == target for record in records)

@@ -8,34 +8,25 @@ from importlib import import_module
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.experiment.search.plan_arms import arms_of
 from pgdyno.experiment.search.search_arm import Arm
+from pgdyno.experiment.servers import Servers
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.trials import slug_of
 from pgdyno.records import Point, SearchRecord, TrialRecord
 from pgdyno.store import RunFolder
-from pgdyno.targets import Server
 
-_Trials = Callable[[Plan, RunFolder, RunProgress], Iterator[PlannedTrial]]
+_Trials = Callable[[Plan, RunFolder, RunProgress, Servers], Iterator[PlannedTrial]]
 
 
-def search_trials(
-    plan: Plan, folder: RunFolder, progress: RunProgress, server_of: Callable[[PlannedTrial], Server]
-) -> Iterator[PlannedTrial]:
+def search_trials(plan: Plan, folder: RunFolder, progress: RunProgress, servers: Servers) -> Iterator[PlannedTrial]:
     """Yield the trials that the search still needs; after the last one, write the result into the manifest.
 
-    `server_of` returns the server of a trial, and starts it if necessary. Several searches take turns, so that a drift
-    over time affects all of them equally. Raises StoreError.
+    Several searches take turns, so that a drift over time affects all of them equally. Raises StoreError.
     """
     assert plan.search is not None
-    if plan.search.find == "settings":
-        from pgdyno.experiment.search.settings.settings_trials import settings_trials
-
-        # pg_settings of its server says what its space may contain
-        yield from settings_trials(plan, folder, progress, server_of)
-        return
     if plan.search.kind.axis is None:
         module, _, name = plan.search.kind.arm.partition(":")
         trials: _Trials = getattr(import_module(module), name)
-        yield from trials(plan, folder, progress)
+        yield from trials(plan, folder, progress, servers)
         return
     arms = arms_of(plan)
     while True:

@@ -19,7 +19,6 @@ from pgdyno.experiment.rented.cloud_recorder import CloudRecorder
 from pgdyno.experiment.resources import Resources
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
-from pgdyno.experiment.search.cheapest_search import decided_targets
 from pgdyno.experiment.servers import Servers, rent_of
 from pgdyno.experiment.stopping import Looks
 from pgdyno.experiment.trials.hooks_and_events import Hooks
@@ -30,7 +29,6 @@ from pgdyno.plan import PlannedTrial
 from pgdyno.records import Outcome, TrialRecord
 from pgdyno.run import HookError
 from pgdyno.store import RunFolder, changed_script, load_run
-from pgdyno.targets import Server
 from pgdyno.units import counted, format_duration
 
 
@@ -60,6 +58,9 @@ class Finished:
 class Course:
     """Creates the owners of a run's state, runs its trials, and closes it."""
 
+    servers: Servers
+    """The servers of the run, which a search asks and releases, too."""
+
     def __init__(self, context: RunContext, resources: Resources, progress: RunProgress) -> None:
         """Raises StoreError if the trials of earlier attempts cannot be read."""
         self._context = context
@@ -70,7 +71,7 @@ class Course:
         self._rental = resources.rental
         self._alongside = resources.use.alongside
         self._cloud = CloudRecorder(context, resources.rental, progress)
-        self._servers = Servers(context, resources, progress, self._cloud)
+        self.servers = Servers(context, resources, progress, self._cloud)
         self._hooks = Hooks(context, progress)
         rule = context.folder.manifest.stopping
         self._looks = None if rule is None else Looks(rule, progress.trials, lambda: load_run(context.folder))
@@ -78,7 +79,7 @@ class Course:
         self._captured = CapturedLoad(context, progress, resources.guard)
 
         def runner(context: RunContext, progress: RunProgress) -> TrialRunner:
-            return TrialRunner(context, progress, self._servers, generators, self._hooks, resources, self._captured)
+            return TrialRunner(context, progress, self.servers, generators, self._hooks, resources, self._captured)
 
         self._runner = runner(context, progress)
         self._profiles = Profiles(context, progress, resources.left, runner)
@@ -131,7 +132,6 @@ class Course:
         for place, trials in enumerate(self._within(todo)):
             if place:
                 self._pause()
-            self._release_decided()
             self._guard.check()
             self._cost.check(trials[0])
             self._progress.check_requests()
@@ -142,7 +142,7 @@ class Course:
             if left is not None:
                 left.ended(records)
             self._after(records)
-            if self._servers.none_available:
+            if self.servers.none_available:
                 return Message("no-target-available", "no target can be started or reached")
             failed = any(record.outcome is not Outcome.FINISHED for record in records)
             if failed and plan.trial.on_failure == "stop":
@@ -156,19 +156,7 @@ class Course:
                 self._progress.looked(look)
         for record in records:
             if record.failure is not None:
-                self._servers.give_up_unreachable(record.target)
-
-    def server_of(self, trial: PlannedTrial) -> Server:
-        """Return the server of `trial`, and start it if it is not up. Raises TargetError."""
-        return self._servers.obtain(trial)
-
-    def _release_decided(self) -> None:
-        """Remove rented servers that no further trial of a search for the cheapest target needs. Raises StoreError."""
-        plan = self._context.plan
-        if self._rental is None or plan.search is None or plan.search.find != "cheapest":
-            return
-        for name in decided_targets(plan, self._context.folder):
-            self._servers.release(name)
+                self.servers.give_up_unreachable(record.target)
 
     def _within(self, todo: Iterable[PlannedTrial]) -> Iterator[list[PlannedTrial]]:
         """Yield the trials `todo`, one or those that run at the same time; at the start of each block, only those that
@@ -213,7 +201,7 @@ class Course:
         """Stop the servers, run after_run, and write the end into the manifest, in `words`."""
         folder = self._context.folder
         try:
-            self._servers.close()
+            self.servers.close()
         finally:
             done, left = folder.trials(), self._missing()
             outcome = _outcome(done, complete=not left, ending=ending)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import psycopg
@@ -18,6 +18,7 @@ from pgdyno.experiment.search.settings.proposals import Proposals
 from pgdyno.experiment.search.settings.server_space import Searched, SpaceProblem, read_settings, searched
 from pgdyno.experiment.search.settings.settings_result import best_words, found_messages, search_record
 from pgdyno.experiment.search.settings.stages import Asked, Best, Found, Rules, Seen, Stage, search
+from pgdyno.experiment.servers import Servers
 from pgdyno.host import describe_host
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
@@ -26,13 +27,10 @@ from pgdyno.records import Point, TrialRecord
 from pgdyno.registry import KINDS
 from pgdyno.store import RunFolder
 from pgdyno.store.safe_files import replace_durably
-from pgdyno.targets import Server
 from pgdyno.units import parse_duration_s
 
 MOST_VIOLATION = 100.0
 """Optuna needs a finite number for a latency that no transaction has."""
-ServerOf = Callable[[PlannedTrial], Server]
-"""Returns the server of a trial, which it starts if it is not up; raises TargetError."""
 DEFAULT_TRIALS = 40
 """Proposals of a search without a budget."""
 UNLIMITED = 100_000
@@ -90,15 +88,13 @@ class SettingsSearch:
         return Seen(figure, violation, took_s + (record.prepare.seconds if record.prepare is not None else 0.0))
 
 
-def settings_trials(
-    plan: Plan, folder: RunFolder, progress: RunProgress, server_of: ServerOf
-) -> Iterator[PlannedTrial]:
+def settings_trials(plan: Plan, folder: RunFolder, progress: RunProgress, servers: Servers) -> Iterator[PlannedTrial]:
     """Yield the trials that the search still needs; then store its result and `postgresql.conf`.
 
     Raises StoreError, and StopRunError before the first trial if the server cannot have a setting of the space.
     """
     own = SettingsSearch.of(plan)
-    space = _space(own, server_of)
+    space = _space(own, servers)
     seed = folder.manifest.plan["trial"]["seed"]
 
     def show(best: Best) -> None:
@@ -138,13 +134,13 @@ def _check_same(folder: RunFolder, trial: PlannedTrial, record: TrialRecord) -> 
         )
 
 
-def _space(own: SettingsSearch, server_of: ServerOf) -> list[Searched]:
+def _space(own: SettingsSearch, servers: Servers) -> list[Searched]:
     """Start the server, and return the space on it. Raises StopRunError."""
     spec, plan_search = own.plan.target[own.target], own.plan.search
     assert plan_search is not None
     is_here = KINDS[spec.kind].where == "here"
     try:
-        server = server_of(own.planned(1, Asked(Stage.EXPLORE, {}), 1))
+        server = servers.obtain(own.planned(1, Asked(Stage.EXPLORE, {}), 1))
         known = server.read_as_is(lambda connection: read_settings(connection, list(plan_search.over)))
     except (PgdynoError, psycopg.Error) as error:
         raise StopRunError(
