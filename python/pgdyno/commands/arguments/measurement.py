@@ -16,24 +16,20 @@ from pgdyno.commands.arguments.options import (
     MaxCostOption,
     NoPreflightOption,
     OnOption,
+    OptionalPlanArgument,
     QuietOption,
+    RunJsonOption,
     RunsOption,
     SetOption,
     WaitOption,
     YesOption,
-    complete_plans,
     complete_runs,
 )
 from pgdyno.errors import UsageError
 
 
 def run(
-    plan: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="PLAN", help="Plan file, or name from `pgdyno plan list`.", autocompletion=complete_plans
-        ),
-    ] = None,
+    plan: OptionalPlanArgument = None,
     runs: RunsOption = DEFAULT_RUNS,
     overrides: SetOption = None,
     on: OnOption = None,
@@ -56,9 +52,7 @@ def run(
     wait: WaitOption = False,
     alongside: AlongsideOption = False,
     quiet: QuietOption = False,
-    json: Annotated[
-        bool, typer.Option("--json", help='No table; the last line is {"run": path, "trials": n, "failed": n}.')
-    ] = False,
+    json: RunJsonOption = False,
     no_preflight: NoPreflightOption = False,
     generators: Annotated[
         list[str] | None,
@@ -111,12 +105,7 @@ def run(
 
 
 def tune(
-    plan: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="PLAN", help="Plan file, or name from `pgdyno plan list`.", autocompletion=complete_plans
-        ),
-    ] = None,
+    plan: OptionalPlanArgument = None,
     runs: RunsOption = DEFAULT_RUNS,
     overrides: SetOption = None,
     on: OnOption = None,
@@ -136,9 +125,7 @@ def tune(
     wait: WaitOption = False,
     alongside: AlongsideOption = False,
     quiet: QuietOption = False,
-    json: Annotated[
-        bool, typer.Option("--json", help='No table; the last line is {"run": path, "trials": n, "failed": n}.')
-    ] = False,
+    json: RunJsonOption = False,
     no_preflight: NoPreflightOption = False,
     live: Annotated[bool, typer.Option("--live", help="Serve a live page that can stop the search.")] = False,
     yes: YesOption = False,

@@ -45,10 +45,11 @@ def _paths(beginning: str, suffix: str | None) -> list[str]:
     return found
 
 
-PlanArgument = Annotated[
-    str,
-    typer.Argument(metavar="PLAN", help="Plan file, or name from `pgdyno plan list`.", autocompletion=complete_plans),
-]
+_PLAN: Any = typer.Argument(
+    metavar="PLAN", help="Plan file, or name from `pgdyno plan list`.", autocompletion=complete_plans
+)
+PlanArgument = Annotated[str, _PLAN]
+OptionalPlanArgument = Annotated[str | None, _PLAN]
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="Override a key of the plan, e.g. trial.duration=5s. Repeatable."),
@@ -130,6 +131,9 @@ PriceOption = Annotated[
     typer.Option(metavar="FILE", help="Read each target's price from this file.  [default: prices of the plan]"),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+RunJsonOption = Annotated[
+    bool, typer.Option("--json", help='No table; the last line is {"run": path, "trials": n, "failed": n}.')
+]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Rent without asking for confirmation.")]
 WaitOption = Annotated[bool, typer.Option("--wait", help="Wait while another pgdyno measures on this host.")]
 AlongsideOption = Annotated[
