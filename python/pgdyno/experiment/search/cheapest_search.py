@@ -94,7 +94,7 @@ class CheapestSearch:
         kept = [name for name in ordered if verdicts.get(name) is Verdict.KEPT and hourly[name] == best]
         answer = kept[0] if kept else self._nearest(ordered)
         whys = {name: self._why(name, kept) for name in ordered}
-        found = self._messages(answer, ordered, whys, kept=bool(kept))
+        found = self._answer(answer, ordered, whys) if kept else self._no_answer(answer, ordered, whys)
         assert self.plan.search is not None
         return SearchRecord(
             find=self.plan.search.find,
@@ -132,26 +132,6 @@ class CheapestSearch:
             return Message("target-as-cheap", "not measured: it costs as much as {kept}", kept=kept[0])
         return Message("target-dearer", "not measured: it costs more than {kept}", kept=kept[0])
 
-    def _messages(
-        self, answer: str, ordered: Sequence[str], whys: Mapping[str, Message], *, kept: bool
-    ) -> list[Message]:
-        parts = self._answer(answer, ordered, whys) if kept else self._no_answer(answer, whys)
-        open_ = [name for name in ordered if self._is_open(name)]
-        if kept:
-            price = self.hourly[answer]
-            open_ = [name for name in open_ if self.hourly[name] < price]
-            ties = [name for name in ordered if self.hourly[name] == price and self._is_tie(name, whys)]
-        if open_:
-            targets = ", ".join(open_)
-            parts.append(
-                Message("cheapest-undecided", "cheaper, but not decided: {targets}", targets=targets)
-                if kept
-                else Message("targets-undecided", "not decided: {targets}", targets=targets)
-            )
-        if kept and ties:
-            parts.append(Message("cheapest-ties", "as cheap, but not decided: {targets}", targets=", ".join(ties)))
-        return parts
-
     def _answer(self, answer: str, ordered: Sequence[str], whys: Mapping[str, Message]) -> list[Message]:
         found = Message(
             "cheapest-found",
@@ -161,27 +141,36 @@ class CheapestSearch:
             **self._promise(),
             **self._priced(answer),
         )
-        below = [name for name in ordered if self.hourly[name] < self.hourly[answer] and not self._is_open(name)]
-        if not below:
-            return [found]
-        # prices are in order
-        missed = Message(
-            "cheapest-missed",
-            "{target}, the next cheaper at {price} {currency}, does not: {why}",
-            why=whys[below[-1]],
-            **self._priced(below[-1]),
-        )
-        return [found, missed]
+        parts = [found]
+        price = self.hourly[answer]
+        cheaper = [name for name in ordered if self.hourly[name] < price]
+        missed = [name for name in cheaper if not self._is_open(name)]
+        if missed:
+            # prices are in order
+            name = missed[-1]
+            parts.append(
+                Message(
+                    "cheapest-missed",
+                    "{target}, the next cheaper at {price} {currency}, does not: {why}",
+                    why=whys[name],
+                    **self._priced(name),
+                )
+            )
+        if undecided := ", ".join(filter(self._is_open, cheaper)):
+            parts.append(Message("cheapest-undecided", "cheaper, but not decided: {targets}", targets=undecided))
+        alike = [name for name in ordered if self.hourly[name] == price]
+        if ties := ", ".join(name for name in alike if whys[name].id == "target-as-cheap" or self._is_open(name)):
+            parts.append(Message("cheapest-ties", "as cheap, but not decided: {targets}", targets=ties))
+        return parts
 
-    def _no_answer(self, nearest: str, whys: Mapping[str, Message]) -> list[Message]:
+    def _no_answer(self, nearest: str, ordered: Sequence[str], whys: Mapping[str, Message]) -> list[Message]:
+        undecided = ", ".join(filter(self._is_open, ordered))
         promise = self._promise()
         parts = [
             Message(
-                "cheapest-none-shown",
-                "no target is shown to keep {rate} transactions a second at {latency}",
-                **promise,
+                "cheapest-none-shown", "no target is shown to keep {rate} transactions a second at {latency}", **promise
             )
-            if any(map(self._is_open, self.plan.target))
+            if undecided
             else Message("cheapest-none", "no target keeps {rate} transactions a second at {latency}", **promise)
         ]
         if nearest in self.shown:
@@ -193,6 +182,8 @@ class CheapestSearch:
                     **self._priced(nearest),
                 )
             )
+        if undecided:
+            parts.append(Message("targets-undecided", "not decided: {targets}", targets=undecided))
         return parts
 
     def _promise(self) -> dict[str, str]:
@@ -202,9 +193,6 @@ class CheapestSearch:
 
     def _priced(self, name: str) -> dict[str, str]:
         return {"target": name, "price": numbers.rounded(self.hourly[name]), "currency": self.prices.currency}
-
-    def _is_tie(self, name: str, whys: Mapping[str, Message]) -> bool:
-        return whys[name].id == "target-as-cheap" or self._is_open(name)
 
     def _is_open(self, name: str) -> bool:
         """Return whether the trials of the target `name` did not decide."""
