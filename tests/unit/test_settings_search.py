@@ -62,7 +62,7 @@ def test_a_value_that_is_no_space_is_refused_with_its_remedy(text: str | list[st
         ({"random_page_cost": "1MB..2MB"}, "without a unit"),
         ({"random_page_cost": "-1..2"}, "outside of the server's range"),
         ({"jit": "0..1"}, "is of type bool"),
-        ({"wal_sync_method": ["fsync", "never"]}, "never is none of its values"),
+        ({"wal_sync_method": ["fsync", "never"]}, "never is not one of its values"),
     ],
 )
 def test_the_server_refuses_values_that_it_cannot_have(over: dict[str, str | list[str]], words: str) -> None:

@@ -191,7 +191,7 @@ def dots_title(of: Digest, points: Sequence[ScalingPoint], extras: Extras = NO_E
     """Describe throughput at the only number of clients; name the highest only if the comparison is significant."""
     ordered = sorted(points, key=lambda point: -point.tps.mean)
     first, last = ordered[0], ordered[-1]
-    # the highest of a search for settings is its best observation, which is no result
+    # in a search for settings, the highest is the best observation, which is not a result
     if of.manifest.finds_settings or not extras.ranks(first.summary.series, last.summary.series):
         return gettext(
             "At {clients}, throughput lies between {least} and {most} transactions a second",

@@ -66,7 +66,7 @@ def meets(record: TrialRecord, latency: str | Mapping[str, str], scripts: Sequen
 def limited_latencies(
     summary: Summary, latency: str | Mapping[str, str], scripts: Sequence[str]
 ) -> list[tuple[LatencyTarget, float]]:
-    """Return each limit of the target `latency` with the trial's figure in nanoseconds; infinite if there is none."""
+    """Return each limit of the target `latency` and the trial's figure in nanoseconds, or infinity."""
     if isinstance(latency, str):
         return [_limited(latency, summary.latency_ns)]
     ids = {parse_script(text).name: number for number, text in enumerate(scripts)}

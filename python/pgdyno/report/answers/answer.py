@@ -83,7 +83,7 @@ def shows_peak(of: Digest, said: Answer) -> bool:
     """Return whether the answer may show one peak as the best.
 
     If arms cannot be distinguished, none is the best; in an open loop, the plan sets the throughput. The best
-    observation of a search for settings is no result.
+    observation of a search for settings is not a result.
     """
     if of.manifest.finds_settings:
         return False

@@ -26,7 +26,7 @@ def listed(settings: Mapping[str, str]) -> str:
 
 
 def best_words(best: Best, metric: Metric) -> str:
-    """Return a line for those who watch; it is no result, because the best of many observations is too good."""
+    """Return a line that shows progress. It is not a result, because the best of many observations looks too good."""
     figure = f"{numbers.rounded(best.figure)} tps" if metric is Metric.TPS else f"{numbers.ms(best.figure)} ms"
     noise = "unknown" if best.noise is None else f"±{100 * best.noise:.1f} % per trial"
     seen = f"{numbers.trials(best.trials)}, noise {noise}"
