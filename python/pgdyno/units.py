@@ -10,7 +10,9 @@ _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(us|ms|s|m|min|h|d)\s*")
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(B|kB|MB|GB|TB)\s*")
-_BYTES = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+BYTES = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+MICROSECONDS = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
+"""PostgreSQL's units, each in the smallest of its kind."""
 
 
 def parse_duration_s(text: str) -> float:
@@ -37,7 +39,7 @@ def parse_bytes(text: str) -> int:
     match = _SIZE.fullmatch(text)
     if match is None:
         raise InvalidValueError(f"{text!r} is not a size", "write a number and a unit, such as 512MB or 5GB")
-    return round(float(match[1]) * _BYTES[match[2]])
+    return round(float(match[1]) * BYTES[match[2]])
 
 
 def format_duration(seconds: float) -> str:

@@ -6,14 +6,14 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from pgdyno.audit.subject import AuditRun
+from pgdyno.units import BYTES, MICROSECONDS
 
 Value = float | str
 ReportedSettings = Mapping[str, Mapping[str, str]]
 """Settings that are not the default, as SHOW prints them, by target and name."""
 
 _NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)\s*(.*)")
-_SIZES = {"B": 1.0, "kB": 2.0**10, "MB": 2.0**20, "GB": 2.0**30, "TB": 2.0**40}
-_TIMES = {"us": 1e-3, "ms": 1.0, "s": 1e3, "min": 60e3, "h": 3_600e3, "d": 86_400e3}
+_UNITS = {**BYTES, **{unit: size / 1000 for unit, size in MICROSECONDS.items()}}
 
 
 def setting_value(text: str, unit: str | None = None) -> Value:
@@ -28,7 +28,7 @@ def setting_value(text: str, unit: str | None = None) -> Value:
     times, name = (float(many[1]), many[2]) if (many := _NUMBER.fullmatch(own)) else (1.0, own)
     if not own:
         return number
-    size = {**_SIZES, **_TIMES}.get(name)
+    size = _UNITS.get(name)
     return text if size is None else number * times * size
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from pgdyno.plan import LoadedPlan, Plan
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.plan.sections import SnapshotWay
 from pgdyno.plan.targets import TMPFS, OwnTarget
+from pgdyno.plan.time_budget.budget_reductions import setting_bytes
 from pgdyno.plan.time_budget.time_and_disk import BYTES_A_SCALE, dataset_bytes
 from pgdyno.plan.workload import ends, scripts_that_run
 from pgdyno.records import Point
@@ -25,12 +25,7 @@ READ_ONLY = frozenset({"select-only"})
 """Built-in scripts that only read. Files are assumed to write."""
 DEFAULTS = {"shared_buffers": "128MB", "max_wal_size": "1GB", "huge_pages": "try"}
 """initdb's defaults."""
-UNITS = {"shared_buffers": 8192, "max_wal_size": MIB}
-"""The unit of a number without one."""
 OFF = frozenset({"off", "false", "no", "0"})
-
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(B|kB|MB|GB|TB)?\s*")
-_FACTORS = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,11 +170,8 @@ def _hosts(plan: Plan) -> dict[str, SshSpec]:
 
 def size_of(settings: Mapping[str, str], name: str) -> int:
     """Returns the bytes of a setting, or of its default if it is not set or not a size."""
-    for text in (settings.get(name, ""), DEFAULTS[name]):
-        match = _SIZE.fullmatch(text)
-        if match:
-            return int(float(match[1]) * (_FACTORS[match[2]] if match[2] else UNITS[name]))
-    raise AssertionError("defaults are sizes")
+    asked = setting_bytes(name, settings.get(name, ""))
+    return parse_bytes(DEFAULTS[name]) if asked is None else asked
 
 
 def existing(path: Path) -> Path:
@@ -208,7 +200,7 @@ def _settings(asked: Mapping[str, str], points: Sequence[Point]) -> dict[str, st
     found = DEFAULTS | {name.lower(): value for name, value in asked.items()}
     for point in points:
         swept = {name.lower(): value for name, value in point.settings.items()}
-        for name in UNITS.keys() & swept.keys():
+        for name in {"shared_buffers", "max_wal_size"} & swept.keys():
             if size_of(swept, name) > size_of(found, name):
                 found[name] = swept[name]
     if found["huge_pages"] not in ("off", "try", "on"):

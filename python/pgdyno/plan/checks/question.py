@@ -21,7 +21,7 @@ from pgdyno.plan.sweeps.spec import SESSION
 from pgdyno.plan.targets import NetworkTarget
 from pgdyno.plan.workload import phases_s, scripts_that_run
 from pgdyno.records import Point
-from pgdyno.units import format_duration
+from pgdyno.units import MICROSECONDS, format_duration
 
 FEWEST_PAIRS = 6
 """The minimum for a verdict; pgdyno.analyse.comparison uses the same number."""
@@ -38,7 +38,6 @@ READ_ONLY = frozenset(
 
 _WRITES = re.compile(r"^\s*(insert|update|delete|merge|copy|truncate)\b", re.IGNORECASE | re.MULTILINE)
 _PERIOD = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|min|h|d)?")
-_UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def answer_warnings(loaded: LoadedPlan) -> list[Problem]:
@@ -169,7 +168,7 @@ def _cycle_s(settings: Mapping[str, object], *, known: bool) -> float | None:
     if text is None:
         return CHECKPOINT_TIMEOUT_S if known else None
     found = _PERIOD.fullmatch(text.strip())
-    return float(found[1]) * _UNITS_S[found[2] or "s"] if found is not None else None
+    return float(found[1]) * MICROSECONDS[found[2] or "s"] / 1e6 if found is not None else None
 
 
 def _writes(plan: Plan, folder: Path) -> bool:

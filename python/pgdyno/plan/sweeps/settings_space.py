@@ -9,10 +9,7 @@ from decimal import Decimal
 
 from pgdyno.errors import InvalidValueError
 from pgdyno.plan.values import setting_text
-
-BYTES = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
-MICROSECONDS = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
-"""PostgreSQL's units, each in the smallest of its kind."""
+from pgdyno.units import BYTES, MICROSECONDS
 
 _RANGE = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*\.\.\s*(-?\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 _EXAMPLE = 'write a range such as "128MB..8GB log" or "1..4", or a list of values'

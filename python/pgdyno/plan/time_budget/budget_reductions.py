@@ -10,7 +10,7 @@ from pgdyno.messages import Message
 from pgdyno.plan.model import Plan
 from pgdyno.plan.time_budget.time_and_disk import servers, standbys
 from pgdyno.records import Point
-from pgdyno.units import format_bytes
+from pgdyno.units import BYTES, format_bytes
 
 FEWEST_CLIENTS = 4
 """The client counts that a curve keeps, if it has that many."""
@@ -98,8 +98,7 @@ def _clients(curve: list[Point], count: int) -> list[Point]:
     return chosen
 
 
-_UNITS = {"": 1, "B": 1, "kB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
-_SIZE = re.compile(r"\s*(\d+)\s*(B|kB|MB|GB|TB)?\s*")
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(B|kB|MB|GB|TB)?\s*")
 _BLOCK = 8192
 
 SHARES = {
@@ -115,6 +114,8 @@ _PLAIN_UNIT = {
     "effective_cache_size": _BLOCK,
     "maintenance_work_mem": 1024,
     "work_mem": 1024,
+    "max_wal_size": 1024**2,
+    "min_wal_size": 1024**2,
 }
 """The unit of a number without one (pg_settings.unit)."""
 
@@ -122,7 +123,6 @@ WAL_SHARE = 0.15
 """The share of free disk for the WAL of all servers."""
 LEAST_WAL_MB = 64
 """A few segments."""
-_PLAIN_UNIT |= {"max_wal_size": 1024**2, "min_wal_size": 1024**2}
 
 
 def setting_bytes(name: str, value: str) -> int | None:
@@ -130,8 +130,7 @@ def setting_bytes(name: str, value: str) -> int | None:
     found = _SIZE.fullmatch(value)
     if found is None:
         return None
-    unit = _UNITS[found[2]] if found[2] else _PLAIN_UNIT[name]
-    return int(found[1]) * unit
+    return int(float(found[1]) * (BYTES[found[2]] if found[2] else _PLAIN_UNIT[name]))
 
 
 def fit_settings(plan: Plan, memory_bytes: int) -> tuple[Plan, list[Message]]:

@@ -10,8 +10,8 @@ from typing import Any
 import psycopg
 
 from pgdyno.plan.checks.settings import context_refusal
-from pgdyno.plan.sweeps.settings_space import BYTES, Choice, Span, read_choice, unit_family
-from pgdyno.units import format_bytes
+from pgdyno.plan.sweeps.settings_space import Choice, Span, read_choice, unit_family
+from pgdyno.units import BYTES, format_bytes
 
 MEMORY = (
     "autovacuum_work_mem",
@@ -114,7 +114,7 @@ def _problems(
     elif setting.vartype == "enum" and setting.enumvals is not None:
         for value in choice:
             if value.lower() not in setting.enumvals:
-                yield SpaceProblem(field, f"{value} is none of its values", f"use {', '.join(setting.enumvals)}")
+                yield SpaceProblem(field, f"{value} is not one of its values", f"use {', '.join(setting.enumvals)}")
 
 
 def _of_span(

@@ -18,7 +18,7 @@ from pgdyno.targets.aws.boto3_clients import AwsError, Cloud, ThereAlreadyError
 from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.rental_journal import Kind
 from pgdyno.targets.aws.retries import settled
-from pgdyno.units import parse_duration_s
+from pgdyno.units import BYTES, parse_duration_s
 
 _BLOCK = 8192
 _KB = 1024
@@ -123,7 +123,6 @@ PostgreSQL parameters"): the table of the instance's group lacks them.
 """
 
 _SIZE = re.compile(r"(\d+)\s*(kB|MB|GB|TB)")
-_FACTORS = {"kB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
 _TIME = re.compile(r"\d+\s*(ms|s|min|h)")
 
 
@@ -137,7 +136,7 @@ def in_own_unit(name: str, value: str) -> str:
     """Returns `value` as the service accepts it: `8GB` of shared_buffers as 1048576. Raises ValueError."""
     size = _SIZE.fullmatch(value)
     if size is not None:
-        return _counted(name, int(size[1]) * _FACTORS[size[2]], BYTES_OF.get(name), value)
+        return _counted(name, int(size[1]) * BYTES[size[2]], BYTES_OF.get(name), value)
     if _TIME.fullmatch(value) is not None:
         return _counted(name, parse_duration_s(value.replace("min", "m")), SECONDS_OF.get(name), value)
     return value
