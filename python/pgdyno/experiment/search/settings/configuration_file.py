@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgdyno.analyse.comparison import Verdict
+from pgdyno.analyse.comparison import PointComparison, Verdict
 from pgdyno.analyse.pairs import Metric
 from pgdyno.experiment.search.settings.stages import Found, Line
 from pgdyno.report.answers.comparison import low_to_high, percent
@@ -26,21 +26,22 @@ def configuration(found: Found, metric: Metric, run: str, words: str) -> str:
 
 
 def _alone(found: Found, metric: Metric) -> str:
-    confirmed = found.confirmed
-    assert confirmed is not None
-    assert confirmed.interval is not None
-    return (
-        f"with this line: {percent(confirmed.change)} {metric.words}, 95 % interval {low_to_high(confirmed.interval)}"
-    )
+    assert found.confirmed is not None
+    return f"with this line: {_change(found.confirmed, metric)}"
 
 
 def _why(line: Line | None, metric: Metric) -> str:
     without = line.without if line is not None else None
     if without is None or without.interval is None:
         return "not tested alone: the budget was used up"
-    change = f"{percent(without.change)} {metric.words}, 95 % interval {low_to_high(without.interval)}"
+    change = _change(without, metric)
     if without.verdict is Verdict.SLOWER:
         return f"without this line: {change}"
     if line is not None and line.is_kept:
         return f"without this line, a promise was broken; {change}"
     return f"no difference shown alone ({change}), but the file without such lines was not confirmed"
+
+
+def _change(of: PointComparison, metric: Metric) -> str:
+    assert of.interval is not None
+    return f"{percent(of.change)} {metric.words}, 95 % interval {low_to_high(of.interval)}"
