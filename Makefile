@@ -7,7 +7,7 @@ export UV_PROJECT_ENVIRONMENT := $(CURDIR)/.venv
 # the Rust tests that take seconds wait
 export RUST_TEST_THREADS ?= 6
 PROGRAMS := target/release/pgdrive target/release/pgprobe target/release/pgnull
-PYTHON := python tests benchmarks hatch_build.py third_party.py translations.py
+PYTHON := python tests benchmarks tools
 CATALOGUES := $(wildcard python/pgdyno/report/languages/*/LC_MESSAGES/*.po)
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 SOURCES := $(shell find crates -name '*.rs' -o -name '*.lua' -o -name Cargo.toml) Cargo.toml Cargo.lock
@@ -226,26 +226,26 @@ $(PROGRAMS) &: $(SOURCES)
 	@touch $(PROGRAMS)
 
 # one run compiles all of them
-$(CATALOGUES:.po=.mo) &: $(CATALOGUES) translations.py .venv/.installed
-	$(BIN)/python translations.py compile
+$(CATALOGUES:.po=.mo) &: $(CATALOGUES) tools/translations.py .venv/.installed
+	$(BIN)/python tools/translations.py compile
 
 docs: .venv/bin/uv ## the documentation as a site, in site/ (to read it: python3 -m http.server --directory site)
 	$(BIN)/uv sync --locked --quiet --inexact --only-group docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 messages: build ## bring the reports' texts in other languages up to date with the source (.po), and compile them
-	$(BIN)/python translations.py
+	$(BIN)/python tools/translations.py
 
 # the one file that pip fetches, by version and digest; uv.lock holds the digests of all others
-.venv/bin/uv: bootstrap.txt
+.venv/bin/uv: tools/bootstrap.txt
 	python3 -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --only-binary=:all: -r bootstrap.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --only-binary=:all: -r tools/bootstrap.txt
 	@touch $@
 
 .venv/.libraries: .venv/bin/uv pyproject.toml uv.lock
 	$(BIN)/uv sync --locked --quiet --inexact --no-install-project
 	@touch $@
 
-.venv/.installed: .venv/.libraries hatch_build.py $(PROGRAMS)
+.venv/.installed: .venv/.libraries tools/hatch_build.py $(PROGRAMS)
 	$(BIN)/uv sync --locked --quiet --inexact
 	@touch $@

@@ -58,9 +58,9 @@ def check_source(dist: Path) -> str:
     stem = source.name.removesuffix(".tar.gz")
     needed = (
         "Cargo.lock",
-        "hatch_build.py",
-        "third_party.py",
-        "translations.py",
+        "tools/hatch_build.py",
+        "tools/third_party.py",
+        "tools/translations.py",
         "LICENSE",
         "crates/pgdrive/src/main.rs",
     )

@@ -2,8 +2,7 @@
 
 A language is in use within a block (`use_language`); `gettext` translates to it and fills placeholders. Terminal and
 live page use none, so they are in English. Names, SQL, settings, messages of servers, evidence and advice of the audit
-are not translated. `translations.py` in the root of the source extracts and compiles the texts; a test keeps the
-catalogues complete.
+are not translated. `tools/translations.py` extracts and compiles the texts; a test keeps the catalogues complete.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The texts of reports in other languages: extracted from the source, kept as gettext's .po files, compiled to .mo.
 
-`python translations.py` brings the .po files up to date with the source and compiles them; `python translations.py
-compile` only compiles, as `make build` and the wheel's build (`hatch_build.py`) do. Compiling needs nothing but Babel.
+`python tools/translations.py` brings the .po files up to date with the source and compiles them; with `compile`, it
+only compiles, as `make build` and the wheel's build (`hatch_build.py`) do. Compiling needs nothing but Babel.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from babel.messages import Catalog
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
-ROOT = Path(__file__).parent
+ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "python" / "pgdyno"
 LANGUAGES = PACKAGE / "report" / "languages"
 MESSAGES_OF = (

@@ -1,6 +1,6 @@
 """Notices of what others wrote and the wheel carries: crates in its programs, scripts in its pages.
 
-`hatch_build.py` puts them into every wheel; `python third_party.py` prints them.
+`hatch_build.py` puts them into every wheel; `python tools/third_party.py` prints them.
 """
 
 from __future__ import annotations
@@ -191,4 +191,4 @@ def _text(file: Path) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(notices(Path(__file__).parent))
+    sys.stdout.write(notices(Path(__file__).parents[1]))
