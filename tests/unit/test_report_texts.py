@@ -8,11 +8,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-import translations
 from babel.messages import Catalog
 from rich.cells import cell_len
 
 import pgdyno.report
+import translations
 from pgdyno.analyse import summary
 from pgdyno.messages import Message
 from pgdyno.report import numbers, translation

@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
 import third_party
 
 ROOT = Path(__file__).parents[2]
