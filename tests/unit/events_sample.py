@@ -78,9 +78,12 @@ class _Record:
         return {"succeeded": self.succeeded, "failed": self.failed, "skipped": 0, "retried": 0, "retries": 0}
 
     def latency(self, percentiles: dict[str, float]) -> Event:
-        # one pass over the counts, in Python, for all percentiles
-        values = self.histogram.get_percentile_to_value_dict(percentiles.values())
-        at = {name: int(values[value]) for name, value in percentiles.items()}
+        # HdrHistogram would look at all counts in Python
+        upto = np.cumsum(np.ctypeslib.as_array(self.histogram.counts))
+        at = {}
+        for name, percentile in percentiles.items():
+            index = int(np.searchsorted(upto, self.histogram.get_target_count_at_percentile(percentile)))
+            at[name] = int(self.histogram.get_highest_equivalent_value(self.histogram.get_value_from_index(index)))
         sums = {"sum": self.sum_ns, "sum_of_squares": self.sum_of_squares}
         return {**sums, "min": self.min_ns, **at, "max": self.max_ns}
 
