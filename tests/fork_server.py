@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import array
 import atexit
+import contextlib
 import faulthandler
 import gc
 import importlib
 import json
 import os
 import pkgutil
+import select
 import signal
 import socket
 import sys
@@ -57,15 +59,60 @@ def main() -> None:
     gc.freeze()
     # a thread would not be in the forked process, and code that waits for it would wait for ever
     assert len(os.listdir("/proc/self/task")) == 1, "an import has started a thread"  # noqa: PTH208
-    # the tests' process writes to what it started: nothing means that it has ended
-    while fds := received(control):
-        request = fds[0]
-        if os.fork() == 0:
-            control.close()
-            supervise(socket.socket(fileno=request), fds[1:])
-        for fd in fds:
+    running = Running()
+    # without a request, the tests' process has ended
+    while fds := running.report_until_asked(control):
+        request = socket.socket(fileno=fds[0])
+        with request.makefile("rb") as file:
+            asked = json.loads(file.readline())
+        pid = os.fork()
+        if pid == 0:
+            for each in (control, request, *running.requests):
+                each.close()
+            become(asked, fds[1:])
+        for fd in fds[1:]:
             os.close(fd)
-        reap()
+        running.add(pid, request)
+
+
+class Running:
+    """The forked processes that have not ended. One process waits for all: a fork copies the tables of 50,000 pages,
+    which takes 20 ms of CPU.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[int, tuple[int, socket.socket]] = {}
+        """Process and request, by the file descriptor of the process."""
+
+    @property
+    def requests(self) -> list[socket.socket]:
+        return [request for _, request in self._found.values()]
+
+    def add(self, pid: int, request: socket.socket) -> None:
+        """Tells the PID."""
+        request.sendall(f"{pid}\n".encode())
+        self._found[os.pidfd_open(pid)] = pid, request
+
+    def report_until_asked(self, control: socket.socket) -> list[int]:
+        """Tells exit codes until there is a request, and returns what is `received`."""
+        while True:
+            poll = select.poll()
+            for fd in (control.fileno(), *self._found):
+                poll.register(fd, select.POLLIN)
+            ready = [fd for fd, _ in poll.poll()]
+            for fd in ready:
+                if fd != control.fileno():
+                    self._report(fd)
+            if control.fileno() in ready:
+                return received(control)
+
+    def _report(self, process: int) -> None:
+        pid, request = self._found.pop(process)
+        os.close(process)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        # who asked may have given up
+        with request, contextlib.suppress(OSError):
+            request.sendall(f"{code}\n".encode())
 
 
 def prepare() -> None:
@@ -84,31 +131,6 @@ def received(control: socket.socket) -> list[int]:
     for _, _, data in ancillary:
         fds.frombytes(data)
     return list(fds)
-
-
-def reap() -> None:
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        pass
-
-
-def supervise(request: socket.socket, streams: list[int]) -> None:
-    """Tells the PID of a forked pgdyno, and its exit code when it has ended; returns in the forked process only."""
-    with request.makefile("rb") as file:
-        asked = json.loads(file.readline())
-    pid = os.fork()
-    if pid == 0:
-        request.close()
-        become(asked, streams)
-    for fd in streams:
-        os.close(fd)
-    try:
-        request.sendall(f"{pid}\n".encode())
-        request.sendall(f"{os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}\n".encode())
-    finally:
-        os._exit(0)
 
 
 def become(asked: dict[str, object], streams: list[int]) -> NoReturn:
