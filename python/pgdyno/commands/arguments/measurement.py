@@ -1,7 +1,5 @@
 """`pgdyno run`, `doctor` and `watch`: arguments in, one function a command."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`pgdyno capture` and `synthesise`: arguments in, one function a command."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Literal
 

@@ -1,7 +1,5 @@
 """`pgdyno plan`: one function per command."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`pgdyno import`, `list`, `show`, `report`, `export`, `copy` and `serve`: one function per command."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Literal
 

@@ -1,7 +1,5 @@
 """`pgdyno target` and `reap`: one function per command."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
