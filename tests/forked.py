@@ -18,7 +18,8 @@ PGDYNO = Path(sys.executable).parent / "pgdyno"
 ROOT = Path(__file__).parents[1]
 _AT_START = ("PYTHON", "LANG", "LC_", "LD_", "TZ", "OPENBLAS_", "MALLOC_")
 """Variables that an interpreter reads when it starts: with others, a real process is started."""
-_LATER = {"PYTHONFAULTHANDLER"}
+_OTHERWISE = {"PYTHONFAULTHANDLER", "PYTHONPATH"}
+"""Those that a forked process follows all the same: there is a server for each PYTHONPATH."""
 
 
 def run_pgdyno(
@@ -69,26 +70,26 @@ class _Forked:
 
 
 def _at_start(env: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in env.items() if name.startswith(_AT_START) and name not in _LATER}
+    return {name: value for name, value in env.items() if name.startswith(_AT_START) and name not in _OTHERWISE}
 
 
 def _fork(command: list[str], cwd: Path, env: Mapping[str, str], streams: tuple[int, int, int]) -> _Forked:
     ours, theirs = socket.socketpair()
     with theirs:
-        socket.send_fds(_server(), [b"."], [theirs.fileno(), *streams])
+        socket.send_fds(_server(env.get("PYTHONPATH", "")), [b"."], [theirs.fileno(), *streams])
     ours.sendall(json.dumps({"argv": command, "cwd": str(cwd), "env": dict(env)}).encode() + b"\n")
     return _Forked(ours)
 
 
 @cache
-def _server() -> socket.socket:
-    """Starts the server; it ends with this process."""
+def _server(python_path: str) -> socket.socket:
+    """Starts the server of pgdyno as found by PYTHONPATH; it ends with this process."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.fork_server", str(theirs.fileno())],
             cwd=ROOT,
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": python_path},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -7,12 +7,14 @@ are one file, everything else is a module and one line.
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 from pypdf import PdfReader
 
 from tests.cli import copied_package
+from tests.forked import run_pgdyno
 
 RUN = copied_package.ROOT / "tests" / "golden" / "run-format-1"
 SCHEMA = '''
@@ -277,7 +279,10 @@ def pgdyno(copied: Path, home: Path, *words: str, plan: str = PLAN, code: int = 
     file = home / "boxed.toml"
     file.write_text(plan)
     written = [each.replace("PLAN", str(file)) for each in words]
-    return " ".join(copied_package.pgdyno(copied, *written, code=code, cwd=home, PGDYNO_HOME=str(home)).split())
+    env = os.environ | {"PYTHONPATH": str(copied), "PGDYNO_HOME": str(home)}
+    done = run_pgdyno(written, cwd=home, env=env)
+    assert done.returncode == code, done.stdout + done.stderr
+    return " ".join((done.stdout + done.stderr).split())
 
 
 def test_a_plan_with_it_is_checked_and_described(copied: Path, tmp_path: Path) -> None:
