@@ -157,15 +157,61 @@ def test_texts_with_a_number_in_them_keep_its_distribution(tmp_path: Path) -> No
 
 def test_other_texts_keep_their_length_and_how_many_there_are(tmp_path: Path) -> None:
     def statement(rng: np.random.Generator, _: int) -> str:
-        return (
-            f"SELECT * FROM u WHERE name = '{'ab' * 8}{chr(97 + rng.integers(0, 26))}{chr(97 + rng.integers(0, 10))}'"
-        )
+        name = f"{'ab' * 8}{chr(97 + rng.integers(0, 26))}{chr(97 + rng.integers(0, 10))}"
+        return f"UPDATE u SET name = '{name}' WHERE id = {rng.integers(1, 500)}"
 
     text = of_one(statement, tmp_path, 3_000)
     low, high = map(int, re.findall(r"\\set name random\((\d+), (\d+)\)", text)[0])
     assert 250 <= high - low <= 275
     (filler,) = re.findall(r"name = '(x+):name'", text)
     assert len(filler) + len(str(low)) == 18
+
+
+def test_texts_that_a_statement_looks_for_are_captured_ones(tmp_path: Path) -> None:
+    def statement(rng: np.random.Generator, _: int) -> str:
+        # half of them are one name, as of a customer who orders often
+        letters = "zz" if rng.random() < 0.5 else "".join(chr(97 + each) for each in rng.integers(0, 26, 2))
+        return f"SELECT * FROM u WHERE name = 'ab{letters}'"
+
+    text = of_one(statement, tmp_path)
+    names = re.findall(r"WHERE name = '(ab[a-z]{2})';", text)
+    assert len(names) == len(set(names)) == 7
+    assert "-- 7 of " in text
+    assert "\\set variant random(1, 12)\n" in text
+    assert re.search(r":variant <= 6\n.*\n\\else\n.*name = 'abzz';", text)
+
+
+def test_the_elements_of_arrays_are_drawn(tmp_path: Path) -> None:
+    rng, load = np.random.default_rng(RNG_SEED), CapturedLoad()
+    sql = "SELECT add_order($1, $2, $3)"
+    for number in range(600):
+        count = int(rng.integers(2, 5))
+        arrays = ["{" + ",".join(map(str, rng.integers(1, most + 1, count))) + "}" for most in (5_000, 10)]
+        load.add(0, number * 50_000, sql, parameters=[[str(rng.integers(1, 1_001)), *arrays]], name="s1")
+    text = modelled(load, tmp_path).scripts[0].text
+    assert "\\set value_1 random(1, 5000)\n\\set value_2 random(1, 5000)\n" in text
+    sent = re.findall(r"add_order\(:add_order, ARRAY\[([^]]*)\]::int\[\], ARRAY\[([^]]*)\]::int\[\]\);", text)
+    assert sorted((items.count(":"), quantities.count(":")) for items, quantities in sent) == [(2, 2), (3, 3), (4, 4)]
+    # arrays of one statement are as long as each other, and each length is as frequent as captured
+    bounds = [int(each) for each in re.findall(r":variant <= (\d+)", text)]
+    assert [150 < length < 250 for length in np.diff([0, *bounds, 600])] == [True] * 3
+
+
+def test_elements_stand_in_the_text_of_simple_statements(tmp_path: Path) -> None:
+    def statement(rng: np.random.Generator, _: int) -> str:
+        return f"SELECT * FROM t WHERE id = ANY('{{{rng.integers(1, 5_001)},{rng.integers(1, 5_001)}}}')"
+
+    assert of_one(statement, tmp_path).endswith("WHERE id = ANY('{:value_1,:value_2}');\n")
+
+
+def test_parameters_that_are_null_together_stay_so(tmp_path: Path) -> None:
+    rng, load = np.random.default_rng(RNG_SEED), CapturedLoad()
+    for number in range(600):
+        values = [None, str(rng.integers(1, 10))] if rng.random() < 0.6 else [str(rng.integers(1, 3_001)), None]
+        load.add(0, number * 50_000, "SELECT pay($1, $2)", parameters=[values], name="s1")
+    text = modelled(load, tmp_path).scripts[0].text
+    assert "random(1, 3000)" in text
+    assert re.findall(r"SELECT pay\((.*)\);", text) == ["NULL, :value", ":pay, NULL"]
 
 
 def test_a_session_that_waits_is_no_client_of_a_closed_loop(tmp_path: Path) -> None:
@@ -261,10 +307,10 @@ def test_nulls_and_decimals(tmp_path: Path) -> None:
         return f"UPDATE item SET price = {price} WHERE id = 5"
 
     text = of_one(statement, tmp_path)
-    assert re.search(
-        r"\\set price case when random\(1, 100\) <= 2\d then null else \(random\(\d+, \d+\)\) / 100.0", text
-    )
-    assert text.endswith("SET price = :price WHERE id = 5;\n")
+    assert re.search(r"\\set price \(random\(\d+, \d+\)\) / 100.0\n", text)
+    (known,) = re.findall(r"\\if :variant <= (\d+)\nUPDATE item SET price = :price WHERE id = 5;\n\\else\n", text)
+    assert 0.7 < int(known) / 600 < 0.8
+    assert text.endswith("SET price = NULL WHERE id = 5;\n\\endif\n")
 
 
 def test_negative_values_are_drawn_with_their_sign(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 
@@ -28,6 +28,8 @@ COVERED = 0.95
 MOST_DECIMALS = 6
 MOST_NULL = 0.02
 """Below this part, NULL is left out."""
+MOST_ELEMENTS = 30
+"""The most elements of an array whose elements are drawn."""
 RISING = 0.9
 """The correlation of keys with their order from which they are taken to be new ones; within a group, the part of the
 keys that are larger than the one before.
@@ -45,6 +47,9 @@ _DECIMAL = re.compile(r"-?(?:0|[1-9]\d{0,11})\.\d+")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d(:?\d\d)?)?")
+_ARRAY = re.compile(r"\{-?\d{1,18}(?:,-?\d{1,18})*\}")
+_STORES = re.compile(r"\s*(?:insert\b|update\b(?!.*\bwhere\b))", re.IGNORECASE | re.DOTALL)
+"""Matches the text before a constant that a statement stores, and does not look for."""
 _PATTERN = re.compile(r"(\D*?)([1-9]\d{0,17}|0)(\D*)")
 # with letters, as numbers, times and addresses of other types have none; no array, range, JSON or XML
 _PLAIN = re.compile(r"(?=.*[A-Za-z])[^\[{(<\\]{2,}", re.DOTALL)
@@ -115,6 +120,15 @@ class Variable:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """A constant whose SQL differs between the variants of its statement."""
+
+    keys: Sequence[Value]
+    """What each captured statement chose."""
+    sql: Mapping[Value, str]
+
+
+@dataclass(frozen=True)
 class Variant:
     """One of the texts of a statement."""
 
@@ -171,23 +185,16 @@ class Variables:
 
     def _text_of(self, site: Site, pieces: Sequence[str]) -> SiteText:
         lines: list[str] = []
-        constants: list[str | None] = []
-        listed: list[int] = []
-        for index, column in enumerate(site.columns):
-            sql = self._constant(site, index, column, lines)
-            constants.append(sql)
-            if sql is None:
-                listed.append(index)
-        if not listed:
-            return SiteText(lines, [Variant(_joined(pieces, constants), 1)], None)
-        chosen, notes = _variants([site.columns[index] for index in listed])
+        constants = [self._constant(site, index, column, lines) for index, column in enumerate(site.columns)]
+        choices = [each for each in constants if isinstance(each, Choice)]
+        chosen, notes = _variants([each.keys for each in choices]) if choices else ([((), 1)], [])
         lines += [f"-- {note}" for note in notes]
         variants = []
-        for values, count in chosen:
-            filled = list(constants)
-            for index, value in zip(listed, values, strict=True):
-                filled[index] = literal(value, site.forms[index])
-            variants.append(Variant(_joined(pieces, filled), count))
+        for keys, count in chosen:
+            key = iter(keys)
+            filled = (each.sql[next(key)] if isinstance(each, Choice) else each for each in constants)
+            sql = "".join(piece + constant for piece, constant in zip(pieces, [*filled, ""], strict=True))
+            variants.append(Variant(sql, count))
         if len(variants) == 1:
             return SiteText(lines, variants, None)
         name = self.named("variant")
@@ -195,25 +202,48 @@ class Variables:
         lines.append(f"\\set {name} random(1, {sum(each.count for each in variants)})")
         return SiteText(lines, variants, name)
 
-    def _constant(self, site: Site, index: int, column: Texts, lines: list[str]) -> str | None:
-        """Returns the SQL of a constant, and adds what draws it to `lines`; None if its values are listed."""
+    def _constant(self, site: Site, index: int, column: Texts, lines: list[str]) -> str | Choice:
+        """Returns the SQL of a constant, and adds what draws it to `lines`."""
         form = site.forms[index]
         values = set(column)
         if len(values) == 1 and (form is not Form.PARAMETER or None in values or self.is_simple):
             return literal(column[0], form)
-        if form is Form.RAW or (form is Form.TEXT and not self.is_simple):
-            return None
-        wanted = _suggested(site, index)
-        if len(values) > 1:
-            same = self._same(site, column)
+        found: str | Choice | None = None
+        if form is not Form.RAW and (form is not Form.TEXT or self.is_simple):
+            wanted = _suggested(site, index)
+            same = self._same(site, column) if len(values) > 1 else None
+            read = _read_numbers(column)
             if same is not None:
-                return same.spelling.sql(same.name, form, is_simple=self.is_simple)
-        read = _read_numbers(column)
-        if read is not None:
-            return self._number(site, index, wanted, read, lines)
-        if form is Form.NUMBER or None in values or len(values) <= MOST_VARIANTS:
+                found = same.spelling.sql(same.name, form, is_simple=self.is_simple)
+            elif read is not None:
+                found = self._number(site, index, wanted, read, lines)
+            elif form is not Form.NUMBER and None not in values and len(values) > MOST_VARIANTS:
+                found = self._array(column, wanted, lines) or self._text(site, index, wanted, lines)
+        if found is None:
+            return Choice(list(column), {value: literal(value, form) for value in values})
+        keys = [None if value is None else "" for value in column]
+        if isinstance(found, Choice) or keys.count(None) <= MOST_NULL * len(keys):
+            return found
+        return Choice(keys, {None: literal(None, form), "": found})
+
+    def _array(self, column: Texts, wanted: str, lines: list[str]) -> Choice | None:
+        """Draws the elements of arrays of whole numbers; the length is chosen. None for others, and for long ones."""
+        if not all(map(_ARRAY.fullmatch, column)):
             return None
-        return self._text(site, index, wanted, lines)
+        arrays = [value[1:-1].split(",") for value in column]
+        lengths = [len(each) for each in arrays]
+        if max(lengths) > MOST_ELEMENTS or len(set(lengths)) > MOST_VARIANTS:
+            return None
+        found = fit(_thinned(np.array([element for each in arrays for element in each], dtype=np.int64)))
+        names = [self.named(f"{wanted}_{place}") for place in range(1, max(lengths) + 1)]
+        lines.append(f"-- {names[0]} to {names[-1]}: elements of arrays: {_how(found)}")
+        lines += [line for name in names for line in found.distribution.lines(name)]
+        # the type of a parameter is not in a log; an int is converted to larger types of numbers
+        of = "int" if all(abs(int(element)) <= MOST_INT4 for each in arrays for element in each) else "bigint"
+        head, tail = ("'{", "}'") if self.is_simple else ("ARRAY[", f"]::{of}[]")
+        drawn = [f":{name}" for name in names]
+        sql: dict[Value, str] = {str(each): f"{head}{','.join(drawn[:each])}{tail}" for each in lengths}
+        return Choice(list(map(str, lengths)), sql)
 
     def _same(self, site: Site, column: Texts) -> Variable | None:
         for each in reversed(self.known):
@@ -229,7 +259,7 @@ class Variables:
         if returned is not None:
             return returned.spelling.sql(returned.name, form, is_simple=self.is_simple)
         name = self.named(wanted)
-        numbers = read.numbers if not read.nulls and read.scale == 1 else None
+        numbers = read.numbers if not read.has_null and read.scale == 1 else None
         self.known.append(Variable(name, spelling, site, column, numbers))
         before = next((each for each in self._of(site) if numbers is not None and _is_range(each, numbers)), None)
         if before is not None and numbers is not None and before.numbers is not None:
@@ -251,18 +281,7 @@ class Variables:
         else:
             found = fit(_thinned(read.numbers))
             lines.append(f"-- {name}: {_how(found, read.scale)}")
-            drawn = found.distribution.lines(name, read.scale)
-            if read.nulls > MOST_NULL and form is Form.NUMBER and self.is_simple:
-                percent = round(read.nulls * 100)
-                lines.append(f"-- {name}: NULL in {percent} %")
-                *drawn, last = drawn
-                head = f"\\set {name} "
-                drawn.append(
-                    f"{head}case when random(1, 100) <= {percent} then null else {last.removeprefix(head)} end"
-                )
-            elif read.nulls > MOST_NULL:
-                lines.append(f"-- {name}: NULL in {read.nulls:.0%} of the capture, which is left out")
-            lines += drawn
+            lines += found.distribution.lines(name, read.scale)
         return spelling.sql(name, form, is_simple=self.is_simple)
 
     def _returned(self, site: Site, column: Texts, read: _Read) -> Variable | None:
@@ -271,7 +290,7 @@ class Variables:
         A log does not have the answers: rising, unique numbers that follow a statement that returns a key are taken
         to be that key.
         """
-        if not self.returning or read.nulls:
+        if not self.returning or read.has_null:
             return None
         by, key = self.returning[-1]
         if by.is_looped:
@@ -300,7 +319,11 @@ class Variables:
         form, column = site.forms[index], site.columns[index]
         if _TYPED.search(site.template.pieces[index]):
             return None
-        model = _text_model(column, site.began_us, self.began, is_simple=self.is_simple)
+        # a text that no row has would find none
+        is_stored = _STORES.match("$1".join(site.template.pieces[: index + 1])) is not None
+        models = (_instants, _dates, _uuids, _numbered, *([_filled] if is_stored else []))
+        found_models = (model(column, site.began_us, self.began, self.is_simple) for model in models)
+        model = next((each for each in found_models if each is not None), None)
         if model is None:
             return None
         note, spelling, found = model
@@ -334,22 +357,21 @@ class _Read:
     numbers: Integers
     """Whole numbers: the values times `scale`, without NULL."""
     scale: int
-    nulls: float
-    """The part of the values that is NULL."""
+    has_null: bool
 
 
 def _read_numbers(column: Texts) -> _Read | None:
-    """Returns the numbers of `column`; None if a value is not a number, or if most are NULL."""
+    """Returns the numbers of `column`; None if a value is neither a number nor NULL."""
     present = [value for value in column if value is not None]
-    if len(present) * 2 <= len(column):
+    if not present:
         return None
-    nulls = 1 - len(present) / len(column)
+    has_null = len(present) < len(column)
     if all(map(_INTEGER.fullmatch, present)):
-        return _Read(np.array(present, dtype=np.int64), 1, nulls)
+        return _Read(np.array(present, dtype=np.int64), 1, has_null)
     if not all(_INTEGER.fullmatch(value) or _DECIMAL.fullmatch(value) for value in present):
         return None
     scale = 10 ** min(MOST_DECIMALS, max(len(value.partition(".")[2].rstrip("0")) for value in present))
-    return _Read(np.array([round(float(value) * scale) for value in present], dtype=np.int64), scale, nulls)
+    return _Read(np.array([round(float(value) * scale) for value in present], dtype=np.int64), scale, has_null)
 
 
 def _is_range(before: Variable, numbers: Integers) -> bool:
@@ -372,7 +394,7 @@ def _are_new_keys(read: _Read) -> bool:
 def _counts_from(site: Site, read: _Read) -> int | None:
     """Returns the first of numbers that count the repeats of a loop; None if they do not."""
     numbers = read.numbers
-    if not site.is_looped or read.scale != 1 or read.nulls or len(numbers) < ENOUGH:
+    if not site.is_looped or read.scale != 1 or read.has_null or len(numbers) < ENOUGH:
         return None
     _, starts, places = np.unique(site.transactions, return_index=True, return_inverse=True)
     repeat = np.arange(len(numbers)) - starts[places]
@@ -386,7 +408,7 @@ def _rise_in_groups(site: Site, index: int, read: _Read) -> bool:
     What rises within a loop, such as numbers of lines, begins again in the next transaction.
     """
     numbers = read.numbers
-    if site.is_looped or read.scale != 1 or read.nulls:
+    if site.is_looped or read.scale != 1 or read.has_null:
         return False
     others = [column for place, column in enumerate(site.columns) if place != index]
     found = [np.unique(each.astype(str), return_inverse=True)[1] for each in others]
@@ -421,15 +443,6 @@ def _how(found: Fit, scale: int = 1) -> str:
 # ---- texts ----
 
 _TextModel = tuple[str, Spelling, Fit | None]
-
-
-def _text_model(column: Texts, at_us: Integers, began: datetime, *, is_simple: bool) -> _TextModel | None:
-    """Returns what draws texts like those of `column`, of which none is NULL; None if nothing does."""
-    for model in (_instants, _dates, _uuids, _numbered, _filled):
-        found = model(column, at_us, began, is_simple)
-        if found is not None:
-            return found
-    return None
 
 
 def _instants(column: Texts, at_us: Integers, began: datetime, is_simple: bool) -> _TextModel | None:
@@ -534,7 +547,7 @@ def _different(seen: int, count: int) -> int:
 # ---- lists of texts ----
 
 
-def _variants(columns: Sequence[Texts]) -> tuple[list[tuple[tuple[Value, ...], int]], list[str]]:
+def _variants(columns: Sequence[Sequence[Value]]) -> tuple[list[tuple[tuple[Value, ...], int]], list[str]]:
     """Returns the usual combinations of the values of `columns` with their counts, and what is left out in words."""
     counted = Counter(zip(*columns, strict=True))
     count = len(columns[0])
@@ -543,15 +556,12 @@ def _variants(columns: Sequence[Texts]) -> tuple[list[tuple[tuple[Value, ...], i
     if covered >= COVERED:
         rest = len(counted) - len(common)
         return common, [f"{rest:,} rarer variants of the texts are left out"] if rest else []
-    every = sorted(counted, key=str)
-    chosen = [every[place * len(every) // MOST_VARIANTS] for place in range(min(MOST_VARIANTS, len(every)))]
-    note = f"{len(chosen)} of {len(every):,} combinations of the texts, evenly chosen: no distribution stands for them"
-    return [(each, 1) for each in chosen], [note]
-
-
-def _joined(pieces: Sequence[str], constants: Sequence[str | None]) -> str:
-    between = [each for each in constants if each is not None]
-    return "".join(piece + constant for piece, constant in zip(pieces, [*between, ""], strict=True))
+    ordered = sorted(counted, key=str)
+    upto = np.cumsum([counted[each] for each in ordered])
+    places = np.searchsorted(upto, (np.arange(MOST_VARIANTS) + 0.5) / MOST_VARIANTS * count)
+    chosen = Counter(ordered[place] for place in places)
+    note = f"{len(chosen)} of {len(ordered):,} combinations, evenly chosen: no distribution stands for them"
+    return list(chosen.items()), [note]
 
 
 def _suggested(site: Site, index: int) -> str:
