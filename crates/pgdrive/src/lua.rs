@@ -123,7 +123,7 @@ pub fn without_server(
     choice: &LuaChoice,
     messages: &Messages,
 ) -> Option<Exit> {
-    if options.check == Some(Check::Compile)
+    if matches!(options.check, Some(Check::Compile | Check::Statements))
         && let LuaSource::File(_) = choice.source
     {
         // this may be another person's program, which the user may want to inspect before running

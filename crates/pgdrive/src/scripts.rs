@@ -4,14 +4,15 @@ use std::io::{self, Read, Write};
 
 use pgdyno_engine::spec::WeightedProgram;
 use pgdyno_script::{
-    Builtin, Program, QueryMode, Source, Symbols, builtin, builtin_list, compile, parse,
+    Builtin, Program, QueryMode, Source, Sql, Symbols, builtin, builtin_list, compile, parse,
 };
+use serde_json::json;
 
 use crate::commit_ledger;
 use crate::exit::Exit;
 use crate::lua;
 use crate::messages::{Failure, Messages, plain};
-use crate::options::{Benchmark, Origin, ScriptChoice};
+use crate::options::{Benchmark, Check, Origin, ScriptChoice};
 
 /// Compiles `choices`; variables get their slots in `symbols`. With a ledger, built-in scripts
 /// write to it.
@@ -51,10 +52,36 @@ pub fn load(
 /// # Errors
 /// An error that a load would report before it connects.
 pub fn check(options: &Benchmark) -> Result<(), Failure> {
+    let lists = options.check == Some(Check::Statements);
+    let mode = if lists {
+        QueryMode::Extended
+    } else {
+        options.mode
+    };
     let mut symbols = Symbols::new();
-    let programs = load(&options.scripts, options.mode, options.ledger, &mut symbols)?;
+    let programs = load(&options.scripts, mode, options.ledger, &mut symbols)?;
     commit_ledger::wanted(options, &programs, &symbols)?;
-    options.pacing.resolve(&programs).map(|_| ())
+    options.pacing.resolve(&programs)?;
+    if lists {
+        // a closed output needs no report
+        crate::print(&statement_lines(&programs));
+    }
+    Ok(())
+}
+
+/// A JSON object a line for each statement: its script from 0, its line, and its text with `$1` for
+/// variables.
+fn statement_lines(programs: &[WeightedProgram]) -> String {
+    let mut lines = String::new();
+    for (script, each) in programs.iter().enumerate() {
+        for statement in &each.program.statements {
+            if let Sql::Extended { sql, .. } = &statement.sql {
+                let line = json!({"script": script, "line": statement.line, "text": sql});
+                lines.push_str(&format!("{line}\n"));
+            }
+        }
+    }
+    lines
 }
 
 /// The full name of each of `choices` on the command line, and its name in the summary.

@@ -22,6 +22,8 @@ pub enum Check {
     Compile,
     /// Also runs the top level and `init()` of a Lua script, as the start of a load does.
     Execute,
+    /// Compiles them, and prints their statements.
+    Statements,
 }
 
 impl Check {
@@ -30,9 +32,10 @@ impl Check {
         match text {
             "" => Ok(Self::Compile),
             "execute" => Ok(Self::Execute),
+            "statements" => Ok(Self::Statements),
             _ => Err(
                 Failure::new(format!("invalid argument of --check: \"{text}\""))
-                    .hint("Give --check or --check=execute."),
+                    .hint("Give --check, --check=execute or --check=statements."),
             ),
         }
     }

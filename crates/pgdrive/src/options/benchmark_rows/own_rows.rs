@@ -274,9 +274,10 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     row(
         "check",
         "read and compile the scripts, then exit; with execute\n\
-         also run a Lua script's top level and its init()",
+         also run a Lua script's top level and its init();\n\
+         with statements print their SQL with $1 for variables",
     )
-    .may_take("[=execute]", no_word)
+    .may_take("[=execute|statements]", no_word)
     .set(|given, value| {
         given.load.check = Some(Check::parse(value.text)?);
         Ok(())
