@@ -116,7 +116,7 @@ class Run:
         """Return the answer of DuckDB to `query`, as `Table`.
 
         It may read `trials`, `intervals`, `histograms`, `statements`, `events`, `settings`, `series`, `waits`,
-        `server_statements`, `standby_series`, `standby_waits`, `cloud_series`, `cloud_events` and
+        `server_statements`, `query_plans`, `standby_series`, `standby_waits`, `cloud_series`, `cloud_events` and
         `histograms_by_bucket`.
         """
         return Table(query, self._data)

@@ -34,6 +34,7 @@ from pgdyno.records import (
     WayRecord,
 )
 from pgdyno.store.probe_tables import Metric, Shares, Stretches
+from pgdyno.store.read_runs import KeptPlan
 from pgdyno.store.seconds import Seconds
 from pgdyno.store.trial_tables import EventRow, IntervalRow, SeriesRow, SettingRow, StatementRow, WaitRow
 from tests.unit.store_sample import STARTED, sample_manifest, seconds_of_rows
@@ -62,6 +63,10 @@ class FakeRun:
     looks: Sequence[WaitRow] = ()
     of_trials: Mapping[int, Sequence[SeriesRow]] = field(default_factory=dict)
     """Additional samples of a probe during single trials."""
+    plans: Sequence[KeptPlan] = ()
+
+    def query_plans(self) -> Sequence[KeptPlan]:
+        return self.plans
 
     def seconds(self, trial: int) -> Seconds:
         return seconds_of_rows(self.courses.get(trial, ()))

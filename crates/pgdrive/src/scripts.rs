@@ -69,15 +69,16 @@ pub fn check(options: &Benchmark) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A JSON object a line for each statement: its script from 0, its line, and its text with `$1` for
-/// variables.
+/// A JSON object a line for each statement: its script and its id as in events, its line, and its
+/// text with `$1` for variables.
 fn statement_lines(programs: &[WeightedProgram]) -> String {
     let mut lines = String::new();
     for (script, each) in programs.iter().enumerate() {
         for statement in &each.program.statements {
             if let Sql::Extended { sql, .. } = &statement.sql {
-                let line = json!({"script": script, "line": statement.line, "text": sql});
-                lines.push_str(&format!("{line}\n"));
+                let (id, line) = (statement.command, statement.line);
+                let object = json!({"script": script, "id": id, "line": line, "text": sql});
+                lines.push_str(&format!("{object}\n"));
             }
         }
     }

@@ -10,6 +10,7 @@ from typing import TypeVar
 from pgdyno.audit.subject import AuditRun, Sample, Subject
 from pgdyno.records import Manifest, TargetRecord, TrialRecord
 from pgdyno.store.probe_tables import Metric, Shares, Stretches
+from pgdyno.store.read_runs import KeptPlan
 from pgdyno.store.seconds import Seconds
 from pgdyno.store.trial_tables import EventRow, SeriesRow, SettingRow, StatementRow, WaitRow
 
@@ -181,6 +182,13 @@ class PairRun:
             replace(row, trial=self._number(at, row.trial))
             for at, side in enumerate(self._sides)
             for row in side.run.statements()
+        ]
+
+    def query_plans(self) -> Sequence[KeptPlan]:
+        return [
+            replace(each, places=[(self._number(at, trial), *place) for trial, *place in each.places])
+            for at, side in enumerate(self._sides)
+            for each in side.run.query_plans()
         ]
 
     def settings(self, *, names: Sequence[str] = ()) -> Sequence[SettingRow]:

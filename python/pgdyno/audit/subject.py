@@ -15,6 +15,7 @@ from pgdyno.analyse.over_time.timeline import Timeline, timeline_of
 from pgdyno.analyse.price import PriceList, prices_of
 from pgdyno.records import GeneratorHost, ImportedLine, Latency, Manifest, Outcome, Summary, TrialRecord
 from pgdyno.store.probe_tables import Metric, Shares, Stretches
+from pgdyno.store.read_runs import KeptPlan
 from pgdyno.store.seconds import Seconds
 from pgdyno.store.trial_tables import EventRow, SeriesRow, SettingRow, StatementRow, WaitRow
 
@@ -52,6 +53,9 @@ class AuditRun(Protocol):
 
     def shares_within(self, stretches: Stretches, wanted: Sequence[Metric]) -> Shares:
         """Return means over time of the probe's shares by trial and number of the stretch; nothing without a sample."""
+
+    def query_plans(self) -> Sequence[KeptPlan]:
+        """Return the query plans of statements, each once; empty if the run kept none."""
 
     def sessions_within(self, stretches: Stretches) -> Mapping[tuple[int, int], tuple[int, Sequence[WaitRow]]]:
         """Return the samples of sessions, and their waits summed over them, by trial and number of the stretch."""

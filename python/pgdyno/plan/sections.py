@@ -81,11 +81,19 @@ class ProbeSpec(Model):
     """Sample the standbys of a target that pgdyno runs, each over SQL."""
     profile: bool = False
     """After the trials, run perf during one more short load of each arm, on servers that pgdyno starts."""
+    plans: bool = False
+    """Before each trial, EXPLAIN the statements of the workload's scripts, and keep their query plans."""
 
     @model_validator(mode="after")
     def _log_is_on_the_host(self) -> ProbeSpec:
         if isinstance(self.log, str) and not self.host:
             raise ValueError("the log is on the server's host, which host = false excludes")
+        return self
+
+    @model_validator(mode="after")
+    def _plans_are_of_the_probe(self) -> ProbeSpec:
+        if self.plans and not self.enabled:
+            raise ValueError("plans = true needs the probe, which enabled = false excludes")
         return self
 
     def hz(self, *, local: bool) -> int:

@@ -194,6 +194,27 @@ class ArmProfile:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanOfArm:
+    """The query plan of a statement in one arm at one point."""
+
+    name: str
+    """The arm, as the report names it."""
+    plan: str
+    mean_ms: float | None
+    """Mean time of the statement over the trials there, as its clients saw it; None if unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanChange:
+    """A statement whose query plan differs between two arms."""
+
+    text: str
+    clients: int
+    base: PlanOfArm
+    other: PlanOfArm
+
+
+@dataclass(frozen=True, slots=True)
 class Extras:
     findings: Sequence[Finding] | None = None
     """None without an audit."""
@@ -227,6 +248,8 @@ class Extras:
     long_trials: Sequence[LongTrial] = ()
     profiles: Sequence[ArmProfile] = ()
     """In the order of the runs and their arms."""
+    plan_changes: Sequence[PlanChange] = ()
+    """The first arm vs each other one; those that cost most first."""
     unseen: int = 0
     """Trials with a probe whose samples were not read: of a large sweep, only those that represent a point are."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.cells import cell_len
@@ -21,11 +21,12 @@ from pgdyno.report.answers.answer import answer, answer_json, estimate_json, sho
 from pgdyno.report.answers.comparison import comparison_sentence, comparison_table
 from pgdyno.report.answers.noise import noise_grade
 from pgdyno.report.digest import Digest, Extras, notes
-from pgdyno.report.report_tables import PointRow, parameter_heading, point_rows, table_lines
+from pgdyno.report.report_tables import PointRow, Table, parameter_heading, point_rows, table_lines
 from pgdyno.report.sections.comparison import settling
 from pgdyno.report.sections.function_shares import function_tables, profile_lines
 from pgdyno.report.sections.key_figures import noise_number, peak_numbers
 from pgdyno.report.sections.likeness import MOST_COMPARED, load_lines, own_loads, short_table, waits_table
+from pgdyno.report.sections.query_plans import plan_tables
 from pgdyno.report.sections.validity import rule_name
 from pgdyno.report.sentences import conditions
 from pgdyno.report.terminal.text_drawing import set_cell, wrapped
@@ -278,6 +279,7 @@ def markdown_of(of: Digest, extras: Extras) -> str:
             blocks.append(_paragraph(sentence_of(escaped(settling(each)))))
         table = comparison_table(each, COLUMNS - 4, unicode=True) if each.points else []
         blocks.append([f"    {line}".rstrip() for line in table])
+    blocks += _tables(plan_tables(extras.plan_changes))
     blocks += _profiles(extras)
     blocks.append(points_markdown(of).rstrip("\n").split("\n"))
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
@@ -296,7 +298,11 @@ def _own_load(of: Digest, extras: Extras) -> Iterator[Sequence[str]]:
 def _profiles(extras: Extras) -> Iterator[Sequence[str]]:
     """Yield how the profiles were taken, and the functions that differ."""
     yield [line for each in profile_lines(extras.profiles) for line in wrapped(f"- {escaped(each)}", COLUMNS, "  ")]
-    for table in function_tables(extras.profiles):
+    yield from _tables(function_tables(extras.profiles))
+
+
+def _tables(tables: Iterable[Table]) -> Iterator[Sequence[str]]:
+    for table in tables:
         yield [*_paragraph(escaped(table.caption)), "", *(f"    {line}" for line in table_lines(table, COLUMNS - 4))]
 
 

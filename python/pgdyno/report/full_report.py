@@ -21,7 +21,8 @@ from pgdyno.errors import UsageError
 from pgdyno.fingerprint import Difference, comparable
 from pgdyno.messages import Message
 from pgdyno.records import Outcome, TrialRecord
-from pgdyno.report.digest import ArmProfile, Digest, Extras, LongTrial, ProbeSamples, digest, median_trial
+from pgdyno.report.answers.plan_changes import plan_changes
+from pgdyno.report.digest import ArmProfile, Digest, Extras, LongTrial, PlanChange, ProbeSamples, digest, median_trial
 from pgdyno.report.export import markdown_of
 from pgdyno.report.preloaded_run import Gathered, without_collector
 from pgdyno.report.sections.cloud_metrics import rented_count
@@ -188,6 +189,7 @@ def _extras(
         prices=prices or _planned_prices(runs, source),
         long_trials=_long_trials(of, runs),
         profiles=list(_profiles(of, runs)),
+        plan_changes=_plan_changes(of, runs),
     )
 
 
@@ -204,6 +206,17 @@ def _profiles(of: Digest, runs: Sequence[Gathered]) -> Iterator[ArmProfile]:
             stacks = read_profile(run.run.folder.path, records[series])
             if stacks is not None:
                 yield ArmProfile(of.named[series].name, records[series], stacks)
+
+
+def _plan_changes(of: Digest, runs: Sequence[Gathered]) -> list[PlanChange]:
+    """Return the statements whose query plans differ between the arms of the runs."""
+    shown = {own: number for number, own in _own_numbers(runs).items()}
+    kept = [
+        replace(each, places=[(shown[at, trial], *place) for trial, *place in each.places])
+        for at, run in enumerate(runs)
+        for each in run.query_plans()
+    ]
+    return plan_changes(of, kept) if kept else []
 
 
 def _alike_settings(run: Gathered) -> set[str]:

@@ -12,6 +12,7 @@ from typing import TypeVar
 from pgdyno.records import Manifest, TrialRecord
 from pgdyno.store import EventRow, HistogramRow, IntervalRow, RunData, SettingRow, StatementRow
 from pgdyno.store.probe_tables import Metric, Shares, Stretch, Stretches
+from pgdyno.store.read_runs import KeptPlan
 from pgdyno.store.seconds import Seconds
 from pgdyno.store.trial_tables import SeriesRow, WaitRow
 
@@ -89,6 +90,13 @@ class Gathered:
 
     def sessions_within(self, stretches: Stretches) -> Mapping[tuple[int, int], tuple[int, Sequence[WaitRow]]]:
         return self.run.sessions_within(stretches)
+
+    def query_plans(self) -> Sequence[KeptPlan]:
+        return self._query_plans
+
+    @cached_property
+    def _query_plans(self) -> Sequence[KeptPlan]:
+        return self.run.query_plans()
 
     @cached_property
     def _events(self) -> Sequence[EventRow]:

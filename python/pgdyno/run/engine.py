@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pgdyno.errors import PlanError, Problem
+from pgdyno.errors import EngineError, PlanError, Problem
 from pgdyno.plan.model import PhaseSpec, Plan, Workload
 from pgdyno.programs import ENGINE, Engine
 from pgdyno.records import Point, ReplayFigures, StatementCounts, TpccFigures, TpccType
@@ -70,6 +71,29 @@ def check_scripts(
     if done.returncode != 0:
         said = "\n".join(line.removeprefix(f"{ENGINE}: error: ") for line in done.stderr.strip().splitlines())
         raise PlanError(source, [Problem(path=field, message=said)])
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptStatement:
+    """A statement of a script."""
+
+    script: int
+    """Number of the script, as in events."""
+    id: int
+    """Number of its command in the script, as in events."""
+    text: str
+    """With `$1`, `$2`, … for variables."""
+
+
+def script_statements(engine: Engine, options: Sequence[str], folder: Path) -> list[ScriptStatement]:
+    """Returns the statements of the scripts of `options`, relative to `folder`. Raises EngineError."""
+    command = [str(engine.path), "--check=statements", *options]
+    done = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8", errors="replace", check=False)
+    if done.returncode != 0:
+        said = done.stderr.strip().removeprefix(f"{ENGINE}: error: ")
+        raise EngineError(f"cannot list the statements of the scripts: {said}")
+    lines = map(json.loads, done.stdout.splitlines())
+    return [ScriptStatement(line["script"], line["id"], line["text"]) for line in lines]
 
 
 def _failure_options(plan: Plan) -> list[str]:

@@ -27,6 +27,7 @@ MOST_ROWS: Mapping[str, int] = MappingProxyType(
         "statements": 20_000,
         "settings": 20_000,
         "server_statements": 20_000,
+        "query_plans": 20_000,
     }
 )
 """Limit for a trial's table: 24 hours of five scripts have 432,000 intervals."""

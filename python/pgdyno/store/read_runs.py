@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -32,6 +32,7 @@ from pgdyno.store.trial_tables import (
     EventRow,
     HistogramRow,
     IntervalRow,
+    QueryPlanRow,
     Row,
     SeriesRow,
     ServerStatementRow,
@@ -49,6 +50,17 @@ if TYPE_CHECKING:
     from pgdyno.store.seconds import Seconds
 
 _RowT = TypeVar("_RowT", IntervalRow, HistogramRow, StatementRow, EventRow, SettingRow, SeriesRow, WaitRow)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPlan:
+    """A query plan of a statement, with the trials before which EXPLAIN showed it."""
+
+    text: str
+    shape: str
+    plan: str
+    places: Sequence[tuple[int, int, int]]
+    """Trial, script, and number of the command in the script."""
 
 
 @dataclass(frozen=True)
@@ -127,11 +139,7 @@ class RunData:
         sql = f"SELECT list(trial), {fields} FROM {_parquet(paths, SettingRow)} GROUP BY ALL ORDER BY name"  # noqa: S608
         with storing("read", self.folder.path), session() as connection:
             found = connection.execute(sql).fetchall()
-        other = next((number for numbers, *_ in found for number in numbers if number not in self._paths), None)
-        if other is not None:
-            raise StoreError(
-                f"cannot read {self.folder.path}: settings of trial {other}, which is not there", hint=DAMAGED
-            )
+        self._refuse_unknown((number for numbers, *_ in found for number in numbers), "settings")
         return found
 
     def series(self, trial: int | None = None, sources: Sequence[str] = ()) -> list[SeriesRow]:
@@ -180,6 +188,30 @@ class RunData:
             row = WaitRow(trial, begin_us, 0, backend, kind, wait, None, sessions)
             found.setdefault((trial, place), (looks, []))[1].append(row)
         return found
+
+    def query_plans(self) -> list[KeptPlan]:
+        """Return the plans of statements, each once; empty if the run kept none. Raises StoreError."""
+        paths = _files(list(self._paths.values()), "query_plans", QueryPlanRow)
+        if not paths:
+            return []
+        sql = (
+            "SELECT text, shape, arg_min(plan, trial), list(trial), list(script), list(statement)"  # noqa: S608
+            f" FROM {_parquet(paths, QueryPlanRow)} WHERE shape IS NOT NULL GROUP BY text, shape"
+            " ORDER BY min(trial), min(script), min(statement), shape"
+        )
+        found = []
+        with storing("read", self.folder.path), session() as connection:
+            for text, shape, plan, *places in fetched_rows(connection.execute(sql), self.folder.path):
+                self._refuse_unknown(places[0], "query plans")
+                found.append(KeptPlan(text, shape, plan or "", tuple(zip(*places, strict=True))))
+        return found
+
+    def _refuse_unknown(self, trials: Iterable[int], what: str) -> None:
+        other = next((trial for trial in trials if trial not in self._paths), None)
+        if other is not None:
+            raise StoreError(
+                f"cannot read {self.folder.path}: {what} of trial {other}, which is not there", hint=DAMAGED
+            )
 
     def query(self, sql: str) -> QueryResult:
         """Run `sql` on this run; see `query`."""
@@ -240,9 +272,9 @@ def views(runs: Sequence[Path | RunFolder]) -> Iterator[duckdb.DuckDBPyConnectio
     """Yield a database that has all tables of `runs`.
 
     Views: `intervals`, `histograms`, `statements`, `events`, `settings`, `series`, `waits`, `server_statements`,
-    `standby_series`, `standby_waits`, `cloud_series` and `cloud_events`, each with the run's name as `run` before the
-    columns of run-folder.md, and `trials`: run, trial, slug, target, the point's parameters, repeat, outcome, tps and
-    latencies.
+    `query_plans`, `standby_series`, `standby_waits`, `cloud_series` and `cloud_events`, each with the run's name as
+    `run` before the columns of run-folder.md, and `trials`: run, trial, slug, target, the point's parameters, repeat,
+    outcome, tps and latencies.
 
     Raises UsageError for SQL that DuckDB rejects inside, StoreError for runs that cannot be read.
     """
@@ -279,6 +311,7 @@ _OF_PROBES = (
     SeriesRow,
     WaitRow,
     ServerStatementRow,
+    QueryPlanRow,
     StandbySeriesRow,
     StandbyWaitRow,
     CloudSeriesRow,

@@ -203,6 +203,24 @@ class ServerStatementRow:
 
 
 @dataclass(frozen=True, slots=True)
+class QueryPlanRow:
+    """The query plan of one statement of a script before a trial, by EXPLAIN."""
+
+    trial: Integer
+    script: Integer
+    statement: Integer
+    """The number of its command in the script, as in `statements`."""
+    text: Text
+    """With `$1` for variables."""
+    shape: Text | None
+    """A hash of its nodes, relations, indexes and joins, and of their order; None without a plan."""
+    plan: Text | None
+    """Without costs; None if the server cannot plan the statement."""
+    reason: Text | None
+    """Why there is no plan."""
+
+
+@dataclass(frozen=True, slots=True)
 class CloudSeriesRow(SeriesRow):
     """A sample from the cloud provider; docs/reference/cloud.md describes the metrics."""
 
@@ -212,7 +230,17 @@ class CloudEventRow(EventRow):
     """A gap in these figures, or a checkpoint in the server's log."""
 
 
-Row = IntervalRow | HistogramRow | StatementRow | EventRow | SettingRow | SeriesRow | WaitRow | ServerStatementRow
+Row = (
+    IntervalRow
+    | HistogramRow
+    | StatementRow
+    | EventRow
+    | SettingRow
+    | SeriesRow
+    | WaitRow
+    | ServerStatementRow
+    | QueryPlanRow
+)
 
 TABLES: Mapping[str, type[Row]] = MappingProxyType(
     {
@@ -224,6 +252,7 @@ TABLES: Mapping[str, type[Row]] = MappingProxyType(
         "series": SeriesRow,
         "waits": WaitRow,
         "server_statements": ServerStatementRow,
+        "query_plans": QueryPlanRow,
         "standby_series": StandbySeriesRow,
         "standby_waits": StandbyWaitRow,
         "cloud_series": CloudSeriesRow,

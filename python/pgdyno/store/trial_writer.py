@@ -19,7 +19,16 @@ from pgdyno.store.parquet import write_batches, write_tables
 from pgdyno.store.probe_tables import write_probed
 from pgdyno.store.run_folder import RECORD, partial_path
 from pgdyno.store.safe_files import open_new, storing, sync, sync_tree, write_durably
-from pgdyno.store.trial_tables import TOTAL, EventRow, HistogramRow, IntervalRow, Row, SettingRow, StatementRow
+from pgdyno.store.trial_tables import (
+    TOTAL,
+    EventRow,
+    HistogramRow,
+    IntervalRow,
+    QueryPlanRow,
+    Row,
+    SettingRow,
+    StatementRow,
+)
 
 ROWS_AT_ONCE = 5_000
 """Rows of a trial that are in memory at once while it is stored; with their histograms, some 20 MB."""
@@ -215,11 +224,13 @@ class TrialWriter:
         events: Iterable[Event],
         settings: Sequence[tuple[str, str | None, str | None, str | None]],
         probed: Sequence[PlacedLines] = (),
+        query_plans: Sequence[QueryPlanRow] = (),
     ) -> Path:
         """Write everything, flush it to disk and rename it; return the final folder.
 
         `events` are the engine's, parsed; `settings` are name, setting, unit and source of pg_settings; `probed` are
-        the probes' files whose samples can be placed in time. Raises StoreError; the trial is then still partial.
+        the probes' files whose samples can be placed in time; without `query_plans`, there is no such table.
+        Raises StoreError; the trial is then still partial.
         """
         with storing("write", self.partial), self._open_log("events") as log:
             rows = ingest(record.number, _copied(events, log))
@@ -231,7 +242,9 @@ class TrialWriter:
                 lines.unlink()
             for spool in self._spools:
                 spool.remove()
-        tables = {"settings": [SettingRow(record.number, *setting) for setting in settings]}
+        tables: dict[str, Sequence[Row]] = {"settings": [SettingRow(record.number, *each) for each in settings]}
+        if query_plans:
+            tables["query_plans"] = query_plans
         return self._complete(record, tables, is_durable=True, is_probed=bool(probed))
 
     def commit_tables(

@@ -163,6 +163,7 @@ class Profiles:
 
 
 def _short(plan: Plan) -> Plan:
-    """Return `plan` with a short load, and nothing that happens meanwhile."""
+    """Return `plan` with a short load, and nothing that happens before or meanwhile."""
     trial = plan.trial.model_copy(update={"duration": PROFILED_S, "transactions": None, "ledger": False})
-    return plan.model_copy(update={"trial": trial, "event": []})
+    probe = plan.probe.model_copy(update={"plans": False})
+    return plan.model_copy(update={"trial": trial, "event": [], "probe": probe})

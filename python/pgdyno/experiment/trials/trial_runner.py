@@ -29,6 +29,7 @@ from pgdyno.experiment.trials.hooks_and_events import (
 )
 from pgdyno.experiment.trials.network_path import measure_path
 from pgdyno.experiment.trials.probing import Probing
+from pgdyno.experiment.trials.query_plans import QueryPlans
 from pgdyno.experiment.trials.replicas import ReplicaResults, with_replicas
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
@@ -55,6 +56,7 @@ from pgdyno.run.process import Event, among
 from pgdyno.run.run_trial import run_trial
 from pgdyno.run.silent_server import Vigil
 from pgdyno.store import TrialWriter
+from pgdyno.store.trial_tables import QueryPlanRow
 from pgdyno.targets import Server
 from pgdyno.targets.cluster.subprocesses import signals_deferred
 from pgdyno.targets.response_limits import HINT, SilentServerError
@@ -73,6 +75,7 @@ class Ready:
     prepared: Preparation
     leftovers: Leftovers | None
     settings: list[Setting]
+    query_plans: list[QueryPlanRow]
     path: WayRecord
 
 
@@ -106,6 +109,7 @@ class TrialRunner:
         self._servers = servers
         self._generators = generators
         self._hooks = hooks
+        self._query_plans = QueryPlans(context, progress)
         self._guard = resources.guard
         self._captured = captured
         self._rental = resources.rental
@@ -240,11 +244,12 @@ class TrialRunner:
             prepared = stage(Stage.PREPARE, lambda: self._servers.prepare(trial))
             settings = stage(Stage.PREPARE, lambda: _settings(server))
             prepared = stage(Stage.HOOK, lambda: self._run_before_trial(trial, server, writer, prepared))
+            plans = stage(Stage.PREPARE, lambda: self._query_plans.of(trial, server))
             path = stage(Stage.PREPARE, lambda: self._measure_path(trial, server))
         except StageFailedError as failed:
             record = self._record(trial, started, TrialResult(Outcome.FAILED, [], None, None, _named(trial, failed)))
             return record.model_copy(update={"leftovers": leftovers})
-        return Ready(server, prepared, leftovers, settings, path)
+        return Ready(server, prepared, leftovers, settings, plans, path)
 
     def _run_before_trial(
         self, trial: PlannedTrial, server: Server, writer: TrialWriter, prepared: Preparation
@@ -309,7 +314,13 @@ class TrialRunner:
         events = among(result.events, probed.events if probed else [])
         # this takes less than a second for each hour, and DuckDB would turn the signal into an error of its own
         with signals_deferred():
-            writer.commit(record, events=events, settings=ready.settings, probed=probed.files if probed else ())
+            writer.commit(
+                record,
+                events=events,
+                settings=ready.settings,
+                probed=probed.files if probed else (),
+                query_plans=ready.query_plans,
+            )
         self._generators.learn(record)
         self._progress.trial_ended(record)
         return record

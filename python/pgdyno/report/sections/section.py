@@ -26,7 +26,15 @@ class FoldedFigure:
     figure: Figure
 
 
-Block = str | Table | Figure | FoldedTable | FoldedFigure
+@dataclass(frozen=True, slots=True)
+class FoldedText:
+    """Text with its line breaks that the page shows on request; the PDF leaves it out."""
+
+    title: str
+    lines: str
+
+
+Block = str | Table | Figure | FoldedTable | FoldedFigure | FoldedText
 """A string is a paragraph."""
 
 
@@ -64,4 +72,4 @@ class FilledSection:
     @property
     def shown(self) -> list[str | Table | Figure]:
         """All other blocks."""
-        return [each for each in self.blocks if not isinstance(each, FoldedTable | FoldedFigure)]
+        return [each for each in self.blocks if not isinstance(each, FoldedTable | FoldedFigure | FoldedText)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pgdyno.report.digest import Digest, Extras
 from pgdyno.report.report_tables import Table
 from pgdyno.report.sections import cost, likeness, statement_tables
-from pgdyno.report.sections.section import FilledSection, FoldedFigure, FoldedTable, Section
+from pgdyno.report.sections.section import FilledSection, FoldedFigure, FoldedTable, FoldedText, Section
 
 SECTIONS: tuple[Section, ...] = (
     likeness.SECTION,
@@ -27,6 +27,6 @@ def filled_sections(of: Digest, extras: Extras) -> list[FilledSection]:
     tables = [
         FoldedTable(each.caption, each) if isinstance(each, Table) else each
         for each in statements.blocks
-        if isinstance(each, Table | FoldedFigure)
+        if isinstance(each, Table | FoldedFigure | FoldedText)
     ]
     return [FilledSection(load.section, [*load.blocks, *tables]), *others]

@@ -9,6 +9,7 @@ from pgdyno.report.digest import Digest, Extras
 from pgdyno.report.report_tables import Table, statement_table
 from pgdyno.report.sections.environment import process_table
 from pgdyno.report.sections.function_shares import profile_blocks
+from pgdyno.report.sections.query_plans import plan_blocks
 from pgdyno.report.sections.section import Block, Section
 from pgdyno.report.translation import gettext, gettext_each
 from pgdyno.store.probe_queries import ServerStatementSum, TableSum
@@ -82,6 +83,7 @@ def _blocks(of: Digest, extras: Extras) -> list[Block]:
     blocks += [growth_table(number, sums) for number, sums in extras.tables.items()]
     blocks += [process_table(number, sums) for number, sums in extras.processes.items()]
     is_without_processes = bool(blocks) and not extras.processes
+    blocks += plan_blocks(extras.plan_changes)
     blocks += profile_blocks(extras.profiles)
     if is_without_processes:
         text = gettext("Processes by I/O: no probe ran during the trials, or it saw no process of the server.")

@@ -25,6 +25,7 @@ from pgdyno.report.report_tables import PointRow, Table, point_rows, sentences, 
 from pgdyno.report.run_notes import disturbance_lines, finding_lines, preparation_line, replica_lines
 from pgdyno.report.sections.function_shares import function_tables, profile_lines
 from pgdyno.report.sections.likeness import MOST_COMPARED, load_lines, own_loads, short_table, waits_table
+from pgdyno.report.sections.query_plans import plan_tables
 from pgdyno.report.terminal.published import published_lines
 from pgdyno.report.terminal.scaling_chart import scaling_lines
 from pgdyno.report.terminal.text_drawing import bar, printable, sparkline
@@ -124,6 +125,8 @@ def report_lines(of: Digest, width: int | None, *, unicode: bool = True, extras:
         if block:
             lines += [Text(""), *(Text(line) for each in block for line in _wrapped(each, room, indent=4))]
     lines += _prices(of, room)
+    for each in plan_tables(extras.plan_changes):
+        lines += [Text(""), *_table_lines(each, room)]
     lines += _profiles(extras, room)
     prepared = preparation_line(of.run.trials)
     if prepared:

@@ -21,6 +21,8 @@ fn a_check_executes_a_script_only_when_asked_to() {
     assert_eq!(load(&["--lua=a", "--check"]).check, Some(Check::Compile));
     let checked = load(&["--lua=a", "--check=execute", "--allow-lua-system"]);
     assert_eq!(checked.check, Some(Check::Execute));
+    let listed = load(&["--check=statements"]);
+    assert_eq!(listed.check, Some(Check::Statements));
     assert!(checked.lua.expect("it was given").allows_system);
 }
 

@@ -1,0 +1,82 @@
+"""Statements whose query plans differ between two arms, and what they took in each."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pgdyno.audit.arms import arms_of, point_of
+from pgdyno.records import Outcome
+from pgdyno.report.digest import Digest, PlanChange, PlanOfArm
+from pgdyno.store.read_runs import KeptPlan
+
+
+@dataclass(slots=True)
+class _Statement:
+    """A statement in one arm at one point."""
+
+    shapes: Counter[str] = field(default_factory=Counter)
+    """Trials by the shape of its plan."""
+    places: list[tuple[int, int, int]] = field(default_factory=list)
+
+    @property
+    def shape(self) -> str:
+        """The most frequent one."""
+        return self.shapes.most_common(1)[0][0]
+
+
+def plan_changes(of: Digest, kept: Sequence[KeptPlan]) -> list[PlanChange]:
+    """Compare the first arm of each point with the others there, and return a change per statement and pair of arms: at
+    the point where it costs most.
+    """
+    trials = {trial.number: trial for trial in of.run.trials if trial.outcome is Outcome.FINISHED}
+    arms = arms_of(of.run.trials)
+    # by point and statement: the arms in the order of their trials
+    found: dict[tuple[str, str], dict[str, _Statement]] = defaultdict(dict)
+    plans: dict[tuple[str, str], str] = {}
+    for each in kept:
+        plans.setdefault((each.text, each.shape), each.plan)
+        for place in each.places:
+            trial = trials.get(place[0])
+            if trial is not None:
+                statement = found[point_of(trial), each.text].setdefault(arms[trial.number], _Statement())
+                statement.shapes[each.shape] += 1
+                statement.places.append(place)
+    means = _means(of, (place for by_arm in found.values() for each in by_arm.values() for place in each.places))
+
+    def at(statement: _Statement, text: str) -> PlanOfArm:
+        name = of.trial_name(trials[statement.places[0][0]])
+        done = [means[place] for place in statement.places if place in means]
+        calls = sum(count for count, _ in done)
+        mean_ms = sum(count * mean for count, mean in done) / calls / 1e6 if calls else None
+        return PlanOfArm(name, plans[text, statement.shape], mean_ms)
+
+    changes: dict[tuple[str, str, str], PlanChange] = {}
+    for (_, text), by_arm in found.items():
+        first, *others = sorted(by_arm, key=lambda arm: min(by_arm[arm].places))
+        for other in others:
+            if by_arm[other].shape != by_arm[first].shape:
+                clients = trials[by_arm[first].places[0][0]].point.clients
+                change = PlanChange(text, clients, at(by_arm[first], text), at(by_arm[other], text))
+                changes[text, first, other] = max(changes.get((text, first, other), change), change, key=_cost)
+    return sorted(changes.values(), key=_cost, reverse=True)
+
+
+def _cost(change: PlanChange) -> float:
+    """Return by how much the mean times differ, as a factor of at least 1; 0 if unknown."""
+    means = sorted((change.base.mean_ms or 0.0, change.other.mean_ms or 0.0))
+    return means[1] / means[0] if means[0] > 0 else 0.0
+
+
+def _means(of: Digest, places: Iterable[tuple[int, int, int]]) -> Mapping[tuple[int, int, int], tuple[int, float]]:
+    """Return executions and mean latency in ns of the statements at `places`."""
+    wanted = set(places)
+    return {
+        (row.trial, row.script, row.statement): (row.executions, row.latency_mean_ns)
+        for trial in sorted({trial for trial, *_ in wanted})
+        for row in of.run.statements(trial)
+        if (row.trial, row.script, row.statement) in wanted
+        and row.executions is not None
+        and row.latency_mean_ns is not None
+    }
