@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
-from pgdyno.audit import audit
-from pgdyno.probe.explain import explain
+from pgdyno.audit.run_rules import audit
+from pgdyno.errors import TargetError
+from pgdyno.probe.explain import explain, shape_of
+from pgdyno.records import Outcome
 from pgdyno.report.full_report import whole_report
-from pgdyno.store import load_run
-from pgdyno.targets import Home, Server, SilentProgress, open_target
+from pgdyno.store import RunFolder, load_run
+from pgdyno.targets import Home, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.postgres.conftest import FAST
 from tests.postgres.runs import pgdyno, the_run
@@ -20,7 +23,8 @@ TABLE = """
     INSERT INTO stock SELECT i, i % 100, 0 FROM generate_series(1, 2000) i;
     ANALYZE stock
 """
-BY_KIND = "SELECT sum(amount) FROM stock WHERE kind = $1;"
+BY_KIND = "SELECT sum(amount) FROM stock WHERE kind = $1"
+UPDATE = "UPDATE stock SET amount = amount + 1 WHERE id = $1"
 PLAN = """\
 name = "planned"
 [target.pg]
@@ -48,17 +52,122 @@ SELECT sum(amount) FROM stock WHERE kind = :kind;
 UPDATE stock SET amount = amount + 1 WHERE id = :kind;
 END;
 """
-FRESH = f"DROP TABLE IF EXISTS stock;{TABLE}".replace("\n", " ")
+TEMPORARY = "CREATE TEMPORARY TABLE IF NOT EXISTS mine (i int);\nSELECT count(*) FROM mine;\n"
+HOOK = """\
+import os
+import psycopg
+
+with psycopg.connect("", autocommit=True) as connection:
+    connection.execute("DROP TABLE IF EXISTS stock")
+    connection.execute('''SETUP''')
+    if CONDITION:
+        connection.execute("CREATE INDEX stock_kind ON stock (kind)")
+"""
 
 
-def run(home: Home, tmp_path: Path, hook: str, settings: str = "") -> None:
-    (tmp_path / "stock.sql").write_text(SCRIPT)
-    (tmp_path / "hook.sh").write_text(hook)
-    text = PLAN.replace("HOOK", '"sh hook.sh"').replace("SETTINGS", settings)
+def run(home: Home, tmp_path: Path, indexed_if: str, settings: str = "", script: str = SCRIPT) -> RunFolder:
+    (tmp_path / "stock.sql").write_text(script)
+    (tmp_path / "hook.py").write_text(HOOK.replace("SETUP", TABLE).replace("CONDITION", indexed_if))
+    text = PLAN.replace("HOOK", f'["{sys.executable}", "hook.py"]').replace("SETTINGS", settings)
     (tmp_path / "planned.toml").write_text(text)
     done = pgdyno(home, tmp_path, "run", "planned.toml")
     assert done.returncode == 0, done.stderr
+    return the_run(tmp_path)
 
 
-def psql(bin_folder: Path, sql: str) -> str:
-    return f"{bin_folder}/psql -X -q -v ON_ERROR_STOP=1 -c '{sql}'\n"
+def test_arms_with_other_plans_are_reported_with_what_that_cost(warm_home: Home, tmp_path: Path) -> None:
+    # both arms have the index; only the sessions of one may use it
+    settings = 'session_settings = { enable_bitmapscan = ["on", "off"] }'
+    folder = run(warm_home, tmp_path, "True", settings, SCRIPT + TEMPORARY)
+    data = load_run(folder)
+    kept = {each.text: each for each in data.query_plans()}
+    assert [each for each in data.manifest.notes if "query plan" in each] == [
+        'no query plan of SELECT count(*) FROM mine: relation "mine" does not exist'
+    ]
+    by_kind = [each for each in data.query_plans() if each.text == BY_KIND]
+    assert [each.plan.count("Bitmap Index Scan on stock_kind") for each in by_kind] == [1, 0]
+    assert {place[1:] for each in by_kind for place in each.places} == {(0, 2)}
+    assert len(kept[UPDATE].places) == len(data.trials) == 4
+    assert "Index Scan using stock_pkey" in kept[UPDATE].plan
+    assert "cost=" not in "".join(each.plan for each in kept.values())
+    assert {trial.outcome for trial in data.trials} == {Outcome.FINISHED}
+
+    report = whole_report([data])
+    (change,) = report.extras.plan_changes
+    assert (change.text, change.clients) == (BY_KIND, 1)
+    assert change.base.name != change.other.name
+    assert (change.base.plan, change.other.plan) == (by_kind[0].plan, by_kind[1].plan)
+    assert change.base.mean_ms
+    assert change.other.mean_ms
+    assert "Bitmap Index Scan on stock_kind" in report.html()
+    assert "Statements whose query plan" in " ".join(report.markdown().split())
+    assert not [each for each in audit(data) if each.rule == "plan-differs"]
+
+
+def test_a_plan_that_flips_between_repeats_is_a_finding(warm_home: Home, tmp_path: Path) -> None:
+    data = load_run(run(warm_home, tmp_path, 'int(os.environ["PGDYNO_REPEAT"]) == 2'))
+    (finding,) = [each for each in audit(data) if each.rule == "plan-differs"]
+    assert finding.trials == [1, 2]
+    assert BY_KIND in finding.message
+    assert whole_report([data]).extras.plan_changes == []
+
+
+def test_a_run_of_a_lua_script_has_a_note_in_place_of_plans(warm_home: Home, tmp_path: Path) -> None:
+    (tmp_path / "lua.toml").write_text(
+        'name = "lua"\n[target.pg]\nkind = "embedded"\nversion = "18"\nsettings = { fsync = "off" }\n'
+        '[workload]\nname = "oltp-point-select"\ntable_size = 100\n[sweep]\nclients = [1]\n'
+        "[trial]\ntransactions = 5\n[probe]\nplans = true\n"
+    )
+    done = pgdyno(warm_home, tmp_path, "run", "lua.toml")
+    assert done.returncode == 0, done.stderr
+    data = load_run(the_run(tmp_path))
+    (note,) = [note for note in data.manifest.notes if "query plans" in note]
+    assert note.startswith("no query plans of pg: pgdyno explains statements of SQL scripts")
+    assert note.endswith("the statements of oltp-point-select are not in one")
+    assert data.query_plans() == []
+
+
+ON_STOCK = {"Relation Name": "stock"}
+SCAN = {
+    "Node Type": "Aggregate",
+    "Strategy": "Plain",
+    "Partial Mode": "Simple",
+    "Plans": [{"Node Type": "Seq Scan", "Parent Relationship": "Outer", **ON_STOCK}],
+}
+LOOK_UP = {"Node Type": "Index Scan", "Index Name": "stock_pkey", "Scan Direction": "Forward", **ON_STOCK}
+CHANGE = {"Node Type": "ModifyTable", "Operation": "Update", "Plans": [LOOK_UP], **ON_STOCK}
+
+
+@pytest.mark.parametrize("major", ["12", "15", "16"])
+def test_every_version_explains_without_executing(home: Home, major: str) -> None:
+    spec = EmbeddedTarget(kind="embedded", version=major, settings=FAST)
+    with open_target("explained", spec, home=home, progress=SilentProgress()) as server:
+        with server.connect() as connection:
+            connection.execute(TABLE)
+        delete = "WITH gone AS (DELETE FROM stock WHERE id < $1 RETURNING id) SELECT count(*) FROM gone"
+        texts = [BY_KIND, UPDATE, delete, "SELECT 1; DELETE FROM stock", "SELECT '100 %' FROM $1", "BEGIN"]
+        found = server.read_as_is(lambda connection: explain(connection, texts))
+        assert found[BY_KIND].plan == "Aggregate\n  ->  Seq Scan on stock\n        Filter: (kind = $1)"
+        assert found[UPDATE].plan is not None
+        assert "Index Cond: (id = $1)" in found[UPDATE].plan
+        assert "Delete on stock" in (found[delete].plan or "")
+        assert [found[text].reason for text in texts[3:]] == [
+            "cannot insert multiple commands into a prepared statement",
+            'syntax error at or near "$1"',
+            'syntax error at or near "BEGIN"',
+        ]
+        # the same shapes in all versions
+        assert found[BY_KIND].shape == shape_of([{"Plan": SCAN}])
+        assert found[UPDATE].shape == shape_of([{"Plan": CHANGE}])
+        with server.connect() as connection:
+            assert connection.execute("SELECT count(*), sum(amount) FROM stock").fetchone() == (2000, 0)
+
+
+def test_a_version_without_generic_plans_says_so(home: Home) -> None:
+    spec = EmbeddedTarget(kind="embedded", version="10", settings=FAST)
+    with (
+        open_target("unexplained", spec, home=home, progress=SilentProgress()) as server,
+        server.connect() as connection,
+        pytest.raises(TargetError, match="PostgreSQL 10 plans no statement without its values"),
+    ):
+        explain(connection, [BY_KIND])

@@ -82,7 +82,7 @@ class ScriptStatement:
     id: int
     """Number of its command in the script, as in events."""
     text: str
-    """With `$1`, `$2`, … for variables."""
+    """With `$1`, `$2`, … for variables, without its semicolon."""
 
 
 def script_statements(engine: Engine, options: Sequence[str], folder: Path) -> list[ScriptStatement]:
@@ -93,7 +93,7 @@ def script_statements(engine: Engine, options: Sequence[str], folder: Path) -> l
         said = done.stderr.strip().removeprefix(f"{ENGINE}: error: ")
         raise EngineError(f"cannot list the statements of the scripts: {said}")
     lines = map(json.loads, done.stdout.splitlines())
-    return [ScriptStatement(line["script"], line["id"], line["text"]) for line in lines]
+    return [ScriptStatement(line["script"], line["id"], line["text"].rstrip("; \n")) for line in lines]
 
 
 def _failure_options(plan: Plan) -> list[str]:
