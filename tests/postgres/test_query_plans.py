@@ -148,8 +148,7 @@ def test_every_version_explains_without_executing(home: Home, major: str) -> Non
         texts = [BY_KIND, UPDATE, delete, "SELECT 1; DELETE FROM stock", "SELECT '100 %' FROM $1", "BEGIN"]
         found = server.read_as_is(lambda connection: explain(connection, texts))
         assert found[BY_KIND].plan == "Aggregate\n  ->  Seq Scan on stock\n        Filter: (kind = $1)"
-        assert found[UPDATE].plan is not None
-        assert "Index Cond: (id = $1)" in found[UPDATE].plan
+        assert "Index Cond: (id = $1)" in (found[UPDATE].plan or "")
         assert "Delete on stock" in (found[delete].plan or "")
         assert [found[text].reason for text in texts[3:]] == [
             "cannot insert multiple commands into a prepared statement",

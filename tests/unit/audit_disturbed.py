@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
+from dataclasses import replace
 
 from pgdyno.records import ReplicaLag, TrialRecord
+from pgdyno.store.read_runs import KeptPlan
 from pgdyno.store.trial_tables import SeriesRow
 from tests.unit.audit_sample import FakeRun, changed, each_second, own
 
@@ -20,6 +22,12 @@ def on_host(others: float = 0.0, steal: float = 0.0) -> list[SeriesRow]:
         *each_second(60, "processes", cpu=0.4 * 4e6),
         *each_second(60, "probe", cpu=0.001 * 4e6),
     ]
+
+
+def planned(shapes: Mapping[int, str]) -> FakeRun:
+    """Returns a run of two targets, with the shapes of one statement's query plan by trial; odd trials are of `a`."""
+    plans = [KeptPlan("SELECT 1", shape, "Result", [(trial, 0, 0)]) for trial, shape in shapes.items()]
+    return replace(own(), plans=plans)
 
 
 def hits(share: float) -> list[SeriesRow]:

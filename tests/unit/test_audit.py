@@ -11,7 +11,7 @@ from pgdyno.audit import RULES, Finding, Severity, audit, worst
 from pgdyno.audit.subject import AuditRun
 from pgdyno.records import Check, CheckVerdict, DuetRecord, Fingerprint, HostPrint, Likeness, Outcome, ScriptSummary
 from tests import audit_page
-from tests.unit.audit_disturbed import NOISE, failing, hits, lagging, on_host, ran, rated, sized
+from tests.unit.audit_disturbed import NOISE, failing, hits, lagging, on_host, planned, ran, rated, sized
 from tests.unit.audit_sample import (
     ROW,
     FakeRun,
@@ -385,6 +385,8 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
         probed(own(), lambda trial: hits(0.96 if trial.target == "b" else 0.99)),
         probed(own(), lambda trial: hits(0.975 if trial.target == "b" else 0.99)),
     ),
+    ("plan-differs", CAUTION, planned({1: "x", 3: "x", 5: "y"}), planned({1: "x", 3: "x", 2: "y", 4: "y"})),
+    ("plan-differs", CAUTION, planned({1: "x", 3: "x", 5: "y"}), planned({1: "x", 3: "x", 2: "y", 4: "y"})),
     # another size of shared buffers is what is compared
     (
         "cache-differs",

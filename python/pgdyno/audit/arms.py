@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 from pgdyno.audit.subject import AuditRun, Sample, Subject
@@ -186,7 +187,7 @@ class PairRun:
 
     def query_plans(self) -> Sequence[KeptPlan]:
         return [
-            replace(each, places=[(self._number(at, trial), *place) for trial, *place in each.places])
+            each.renumbered(partial(self._number, at))
             for at, side in enumerate(self._sides)
             for each in side.run.query_plans()
         ]

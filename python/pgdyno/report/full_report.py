@@ -210,12 +210,10 @@ def _profiles(of: Digest, runs: Sequence[Gathered]) -> Iterator[ArmProfile]:
 
 def _plan_changes(of: Digest, runs: Sequence[Gathered]) -> list[PlanChange]:
     """Return the statements whose query plans differ between the arms of the runs."""
-    shown = {own: number for number, own in _own_numbers(runs).items()}
-    kept = [
-        replace(each, places=[(shown[at, trial], *place) for trial, *place in each.places])
-        for at, run in enumerate(runs)
-        for each in run.query_plans()
-    ]
+    shown: list[dict[int, int]] = [{} for _ in runs]
+    for number, (at, own) in _own_numbers(runs).items():
+        shown[at][own] = number
+    kept = [each.renumbered(shown[at].__getitem__) for at, run in enumerate(runs) for each in run.query_plans()]
     return plan_changes(of, kept) if kept else []
 
 

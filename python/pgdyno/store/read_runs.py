@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -61,6 +61,10 @@ class KeptPlan:
     plan: str
     places: Sequence[tuple[int, int, int]]
     """Trial, script, and number of the command in the script."""
+
+    def renumbered(self, number: Callable[[int], int]) -> KeptPlan:
+        """Return the plan with other numbers of trials."""
+        return replace(self, places=[(number(trial), script, command) for trial, script, command in self.places])
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from pgdyno.audit.arms import arms_of
-from pgdyno.audit.finding import Evidence, Rule, RuleFinding, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Subject
 from pgdyno.messages import Message
 
@@ -15,6 +15,8 @@ _SHOWN = 80
 
 
 def _check(subject: Subject) -> Iterator[RuleFinding]:
+    if subject.imported:
+        raise MissingError(Message("no-query-plans", "the source has no query plans"))
     samples = {sample.number: sample for sample in subject.samples}
     names = arms_of(subject.run.trials)
     # by the text of the statement, target and point: the trials of each shape
