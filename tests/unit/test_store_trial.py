@@ -24,8 +24,8 @@ from pgdyno.store.trial_tables import TABLES
 from tests.unit.events_sample import sample_events
 from tests.unit.store_sample import SETTINGS, add_trial, sample_manifest, sample_record
 
-# those of standbys and of rented servers are there where the trial has some
-OWN = [table for table in TABLES if not table.startswith(("standby_", "cloud_"))]
+# those of standbys, of rented servers and of query plans are there where the trial has some
+OWN = [table for table in TABLES if not table.startswith(("standby_", "cloud_", "query_plans"))]
 FILES = {"trial.json", "log", *(f"{table}.parquet" for table in OWN)}
 EVENTS = sample_events(2, 2, 300, 1000)
 

@@ -19,6 +19,7 @@ from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.experiment.servers import Servers
 from pgdyno.experiment.trials.duet import Meeting, Side, both, duet_records, judged_together, partner_failed
+from pgdyno.experiment.trials.explaining import QueryPlans
 from pgdyno.experiment.trials.hooks_and_events import (
     Hooks,
     StageFailedError,
@@ -29,7 +30,6 @@ from pgdyno.experiment.trials.hooks_and_events import (
 )
 from pgdyno.experiment.trials.network_path import measure_path
 from pgdyno.experiment.trials.probing import Probing
-from pgdyno.experiment.trials.query_plans import QueryPlans
 from pgdyno.experiment.trials.replicas import ReplicaResults, with_replicas
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
