@@ -35,12 +35,12 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
             Severity.CAUTION,
             Message(
                 "plan-differs",
-                "the query plan of {statement} differs between repeats of {arm}: {most} of {count} trials have the "
+                "the query plan of {statement} differs between repeats of {arm}: {most} of {all} trials have the "
                 "most frequent one",
                 statement=" ".join(text.split())[:_SHOWN],
                 arm=names[first.number],
                 most=most,
-                count=len(shapes),
+                all=len(shapes),
             ),
             sorted(shapes),
             [Evidence(at=samples[number].at(), figures={"shape": shape}) for number, shape in sorted(shapes.items())],

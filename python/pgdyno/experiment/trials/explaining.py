@@ -95,9 +95,9 @@ class QueryPlans:
             self._progress.note_once(
                 Message(
                     "query-plans-first",
-                    "query plans only of the first {most} of {count} statements",
+                    "query plans only of the first {most} of {all} statements",
                     most=MOST_STATEMENTS,
-                    count=len(found),
+                    all=len(found),
                 )
             )
         return found[:MOST_STATEMENTS]
