@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pgdyno.plan import LoadedPlan, Plan
+from pgdyno.plan import LoadedPlan, Plan, PlannedTrial
 from pgdyno.run import Engine
 from pgdyno.store import RunFolder
 from pgdyno.targets import Home
@@ -29,3 +29,10 @@ class RunContext:
     def attempt(self) -> int:
         """The number of this attempt, from 1; valid as soon as the manifest lists it."""
         return len(self.folder.manifest.attempts)
+
+    def seed_of(self, trial: PlannedTrial) -> int:
+        """The engine's seed in `trial`.
+
+        Every trial of tpch has the same queries: parameters of its own could give it other plans and other times.
+        """
+        return self.seed if self.plan.workload.is_tpch else self.seed + trial.number

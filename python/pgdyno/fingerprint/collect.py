@@ -15,6 +15,7 @@ from pgdyno.doctor.memory import THP
 from pgdyno.doctor.storage import described, mount_of
 from pgdyno.host import describe_host
 from pgdyno.plan import LoadedPlan
+from pgdyno.plan.model import TPCH
 from pgdyno.plan.time_budget.time_and_disk import servers
 from pgdyno.plan.workload import script_files
 from pgdyno.prepare.dataset import Dataset, read_comment, read_stamp
@@ -227,6 +228,8 @@ def with_mark(taken: Fingerprint, name: str, server: Server, dataset: Dataset | 
 
 
 def _title(dataset: Dataset) -> str:
+    if dataset.name == TPCH:
+        return f"{dataset.name} scale factor {dataset.scale_factor:g}"
     return f"{dataset.name} scale {dataset.scale}"
 
 

@@ -31,6 +31,7 @@ from pgdyno.plan.sweeps.settings_space import read_over
 from pgdyno.plan.sweeps.spec import SESSION, Sweep
 from pgdyno.plan.targets import CloudSpec, NetworkTarget, OwnTarget, TargetSpec
 from pgdyno.plan.values import (
+    LARGEST_SCALE_FACTOR,
     RESOLVED,
     Command,
     Count,
@@ -40,6 +41,7 @@ from pgdyno.plan.values import (
     Positive,
     Rate,
     Repeats,
+    ScaleFactor,
     Seconds,
     Setting,
     Size,
@@ -76,6 +78,10 @@ BUILTIN_SCRIPTS = ("tpcb-like", "simple-update", "select-only")
 """The engine's scripts, as `pgdrive -b list` prints them."""
 TPCC_SCRIPTS = ("New-Order", "New-Order rolled back", "Payment", "Order-Status", "Delivery", "Stock-Level")
 """The engine's TPC-C transactions, by the names that phases use."""
+TPCC, TPCH = "tpcc", "tpch"
+"""Names of the engine's own workloads, and of their datasets."""
+HUNDREDTHS = 100
+"""The unit of tpch's `Workload.scale` is a hundredth of the scale factor, as in its dataset stamp."""
 REPLAY = "replay"
 """The name of a replay among scripts: reports show it as the workload."""
 
@@ -87,13 +93,15 @@ class Workload(Model):
     model_config = ConfigDict(json_schema_extra=lambda schema: schema.pop("required", None))
 
     name: str | None = None
-    """A built-in workload: tpcc, or one of sysbench's. It defines scripts and dataset."""
+    """A built-in workload: tpcc, tpch, or one of sysbench's. It defines scripts and dataset."""
     profile: Profile = "hammerdb"
     """Rules that TPC-C follows; "hammerdb" means HammerDB's newest release."""
     warehouses: Positive | None = None
     """Size of TPC-C in warehouses; None: `scale`."""
     variant: Literal["functions", "procedures", "sql", "sql-pipelined"] = "functions"
     """How TPC-C's transactions are sent to the server."""
+    scale_factor: ScaleFactor | None = None
+    """Size of tpch, derived from TPC-H: 1 is about 1 GB of text; 0.01 to 1000. None: 1."""
     scripts: list[str] = Field(min_length=1)
     """Built-in names or files, followed by `@weight` if it is not 1; by default those of `lua` or `name`."""
     lua: str | None = None
@@ -102,7 +110,7 @@ class Workload(Model):
     """Options of `lua`, or of the sysbench workload `name`."""
     allow_lua_system: bool = False
     """Let `lua` start programs, write files and call C; by default it runs in a sandbox."""
-    dataset: Literal["pgbench", "sbtest", "tpcc", "none"] = "pgbench"
+    dataset: Literal["pgbench", "sbtest", "tpcc", "tpch", "none"] = "pgbench"
     scale: Positive = 1
     tables: Annotated[int, Field(ge=1, le=MOST_TABLES)] = 1
     """Number of sbtest's tables."""
@@ -124,16 +132,22 @@ class Workload(Model):
         if table.get("replay") is not None:
             return _replaying(table)
         given = [table[key] for key in ("lua", "name") if table.get(key) is not None]
-        if table.get("options") and given in ([], ["tpcc"]):
+        if table.get("options") and given in ([], [TPCC], [TPCH]):
             raise ValueError("options need a Lua script or a sysbench workload, and neither is given")
         if table.get("allow_lua_system") and table.get("lua") is None:
             raise ValueError("allow_lua_system needs a Lua script, and no lua is given")
-        if given == ["tpcc"]:
+        if given == [TPCH]:
+            factor = table.get("scale_factor", 1)
+            # any other value is reported by the field's own check
+            is_valid = isinstance(factor, int | float) and 0 < factor <= LARGEST_SCALE_FACTOR
+            scale = {"scale": round(factor * HUNDREDTHS)} if is_valid else {}
+            return {"scripts": [TPCH], "dataset": TPCH} | table | scale | {"scale_factor": factor}
+        if given == [TPCC]:
             scale = {"scale": table["warehouses"]} if table.get("warehouses") is not None else {}
             profile = table.get("profile", "hammerdb")
             if profile == "hammerdb":
                 profile = UNNAMED_RELEASE if info.context == RESOLVED else NEWEST_HAMMERDB
-            return {"scripts": ["tpcc"], "dataset": "tpcc"} | table | scale | {"profile": profile}
+            return {"scripts": [TPCC], "dataset": TPCC} | table | scale | {"profile": profile}
         if not given:
             return table
         if len(given) > 1 or table.get("scripts", given) != given:
@@ -144,12 +158,17 @@ class Workload(Model):
     @property
     def is_tpcc(self) -> bool:
         """Whether the workload is the engine's TPC-C."""
-        return self.name == "tpcc"
+        return self.name == TPCC
+
+    @property
+    def is_tpch(self) -> bool:
+        """Whether the workload is the engine's load derived from TPC-H, whose trials end by themselves."""
+        return self.name == TPCH
 
     @property
     def is_lua(self) -> bool:
         """Whether a Lua script runs the transactions."""
-        return self.lua is not None or (self.name is not None and not self.is_tpcc)
+        return self.lua is not None or (self.name is not None and not self.is_tpcc and not self.is_tpch)
 
     @property
     def is_replay(self) -> bool:
@@ -169,7 +188,7 @@ class Workload(Model):
     @property
     def written_scripts(self) -> list[str]:
         """The scripts in pgbench's language; none if something else runs the transactions."""
-        return [] if self.is_tpcc or self.is_lua or self.is_replay else self.scripts
+        return [] if self.name is not None or self.is_lua or self.is_replay else self.scripts
 
     @property
     def size(self) -> int:
@@ -446,10 +465,10 @@ class Plan(Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _tpcc_is_brought_back(cls, table: object) -> object:
-        # its data grows with every transaction, and vacuum does not restore it
+    def _changed_data_is_brought_back(cls, table: object) -> object:
+        # transactions of tpcc and refresh functions of tpch change the data, and vacuum does not restore it
         workload, reset = (table.get(key, {}) for key in ("workload", "reset")) if isinstance(table, dict) else (0, 0)
-        if isinstance(workload, dict) and isinstance(reset, dict) and workload.get("name") == "tpcc":
+        if isinstance(workload, dict) and isinstance(reset, dict) and workload.get("name") in (TPCC, TPCH):
             assert isinstance(table, dict)
             return table | {"reset": {"method": "template"} | reset}
         return table
@@ -531,6 +550,8 @@ class Plan(Model):
         workload = self.workload
         foreign = ["scale"] if workload.dataset == "sbtest" else ["tables", "table_size"]
         foreign += [] if workload.is_tpcc else ["profile", "variant", "warehouses"]
+        # the scale follows from the scale factor
+        foreign += ["scale"] if workload.is_tpch else ["scale_factor"]
         foreign += [] if workload.is_lua else ["lua", "options"]
         foreign += [] if workload.allow_lua_system else ["allow_lua_system"]
         foreign += [] if workload.name is not None else ["name"]

@@ -277,6 +277,8 @@ def _load_places(plan: Plan) -> str:
 def _workload(plan: Plan) -> str:
     if plan.workload.is_tpcc:
         return f"workload: TPC-C, profile {plan.workload.profile}, {plan.workload.variant}"
+    if plan.workload.is_tpch:
+        return f"workload: tpch, derived from TPC-H, scale factor {plan.workload.scale_factor:g}"
     dataset = "no dataset" if plan.workload.dataset == "none" else f"{plan.workload.dataset}'s tables"
     if plan.workload.is_replay:
         return f"workload: replay of {plan.workload.replay} at pace {plan.workload.pace_words}, on {dataset}"
@@ -296,6 +298,8 @@ def total(plan: Plan) -> str:
         each = f"{counted(plan.trial.transactions or 0, 'transaction')} per client, without a time limit"
         if plan.workload.is_replay:
             each = "the last statement of its capture"
+        elif plan.workload.is_tpch:
+            each = "a power run, and a throughput run with a stream per client"
         lines = [f"{many}; each ends after {each}"]
     else:
         lines = [f"{many}, {format_duration(needed_s)} of measuring, plus {_on_top(plan, trials)}"]

@@ -77,6 +77,8 @@ def trial_length(plan: Plan) -> str:
         return f"{format_duration(together_s)} in {counted(count, 'phase')}"
     if trial.duration is None and plan.workload.is_replay:
         return "whole capture"
+    if plan.workload.is_tpch:
+        return "power + throughput"
     if trial.duration is None:
         return f"{trial.transactions:,} tx/client"
     warmup = f"{format_duration(trial.warmup)} + " if trial.warmup else ""

@@ -158,6 +158,28 @@ Count = Annotated[int | dict[str, int], BeforeValidator(_ramp_of(True, "8 or { f
 """A number of clients, or the start and end of a ramp."""
 
 
+LARGEST_SCALE_FACTOR = 1_000
+"""The engine's limit."""
+
+
+def scale_factor(value: object) -> object:
+    """Validates a scale factor of tpch, of which the engine takes hundredths. Raises ValueError."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0.01 <= value <= LARGEST_SCALE_FACTOR:
+        hundredths = value * 100
+        if abs(hundredths - round(hundredths)) < 1e-6:
+            return float(value)
+    raise InvalidValueError("is invalid", "write a number from 0.01 to 1000 with at most two decimals, such as 0.1")
+
+
+ScaleFactor = Annotated[
+    float,
+    BeforeValidator(
+        scale_factor, json_schema_input_type=Annotated[float, Field(ge=0.01, le=LARGEST_SCALE_FACTOR)]
+    ),
+]
+"""The size of tpch."""
+
+
 MAX_PACE = "max"
 """The pace at which a replay waits for no captured start."""
 FASTEST = 1e6

@@ -16,7 +16,7 @@ from typing import IO, Any
 from psycopg import sql
 
 from pgdyno.errors import TargetError
-from pgdyno.plan.model import Workload
+from pgdyno.plan.model import HUNDREDTHS, TPCH, Workload
 from pgdyno.programs import Engine
 from pgdyno.records.tpcc_profile import UNNAMED_RELEASE
 from pgdyno.run.process import Event, running_engine
@@ -36,11 +36,16 @@ class Dataset:
 
     name: str
     scale: int
-    """The scale in the dataset's own unit: for sbtest, rows per table."""
+    """The scale in the dataset's own unit: for sbtest, rows per table; for tpch, hundredths of the scale factor."""
     tables: int | None = None
     """The number of tables, where it can be chosen (sbtest)."""
     profile: str | None = None
     """The rules that TPC-C's rows follow; None for other datasets."""
+
+    @property
+    def scale_factor(self) -> float:
+        """The size of tpch."""
+        return self.scale / HUNDREDTHS
 
     @classmethod
     def of(cls, workload: Workload, scale: int) -> Dataset | None:
@@ -51,6 +56,8 @@ class Dataset:
         return cls(workload.dataset, scale, tables, workload.profile if workload.dataset == "tpcc" else None)
 
     def __str__(self) -> str:
+        if self.name == TPCH:
+            return f"{self.name} at scale factor {self.scale_factor:g}"
         if self.tables is None:
             return f"{self.name} at scale {self.scale:,}"
         return f"{self.name} with {counted(self.tables, 'table')} of {counted(self.scale, 'row')}"
@@ -163,6 +170,8 @@ def load_dataset(dataset: Dataset, server: Server, engine: Engine, progress: Pro
 def _size(dataset: Dataset) -> list[str]:
     if dataset.profile is not None:
         return [f"--dataset={dataset.name}", f"--warehouses={dataset.scale}", f"--tpcc-profile={dataset.profile}"]
+    if dataset.name == TPCH:
+        return [f"--dataset={dataset.name}", f"--scale-factor={dataset.scale_factor:g}"]
     if dataset.tables is None:
         return [f"--scale={dataset.scale}"]
     return [f"--dataset={dataset.name}", f"--tables={dataset.tables}", f"--table-size={dataset.scale}"]

@@ -109,6 +109,9 @@ class Preparer:
         if self._dataset.name == workload_tables.TPCC:
             self.progress.step("checking TPC-C's consistency conditions")
             return workload_tables.check_tpcc(self._dataset, self.server, self.engine, self.reset.consistency)
+        if self._dataset.name == workload_tables.TPCH:
+            self.progress.step("counting the rows of refreshed tables")
+            return workload_tables.check_tpch(self.server)
         scope = scope_for(self.reset.consistency, self._dataset, self._rule)
         if scope != "none":
             self.progress.step("checking the dataset's consistency")
@@ -142,7 +145,7 @@ class Preparer:
     @staticmethod
     def _as_loaded(dataset: Dataset) -> Balances | None:
         """Returns the balances of a fresh dataset; only pgbench's tables have any."""
-        if dataset.name in (workload_tables.SBTEST, workload_tables.TPCC):
+        if dataset.name in (workload_tables.SBTEST, workload_tables.TPCC, workload_tables.TPCH):
             return None
         return Balances.as_loaded(dataset.scale)
 
@@ -215,7 +218,7 @@ class Preparer:
         if found != dataset:
             raise TargetError(f"cannot use the dataset: the database's dataset stamp names {found}, not {dataset}")
         made_anew = self.reset.method in ("template", "snapshot", "reload")
-        if dataset.name == workload_tables.TPCC:
+        if dataset.name in (workload_tables.TPCC, workload_tables.TPCH):
             return "its dataset stamp"
         if dataset.name == workload_tables.SBTEST:
             return self._verify_sbtest(dataset, made_anew=made_anew)

@@ -1,4 +1,4 @@
-"""Vacuums and checks the tables of sysbench and TPC-C.
+"""Vacuums and checks the tables of sysbench, TPC-C and tpch.
 
 Scripts from files may change anything, but all of sysbench's mixed workloads keep the number of rows of every table,
 because they insert deleted rows again, with the same id, in one transaction.
@@ -14,7 +14,7 @@ from psycopg import sql
 
 from pgdyno.errors import TargetError
 from pgdyno.prepare.consistency import wait_for_quiet
-from pgdyno.prepare.dataset import Dataset
+from pgdyno.prepare.dataset import Dataset, read_comment, read_stamp
 from pgdyno.programs import Engine
 from pgdyno.records import Consistency
 from pgdyno.run.process import running_engine
@@ -111,5 +111,36 @@ def check_tpcc(
             f"{each['examples']}"
             for each in conditions
             if each["violations"]
+        ],
+    )
+
+
+TPCH = "tpch"
+"""The name in the dataset stamp."""
+REFRESHED = ("orders", "lineitem")
+REFRESH_RULE = "the tables of the refresh functions have as many rows as were loaded"
+
+
+def check_tpch(server: Server) -> Consistency:
+    """Checks that refresh functions removed as many rows as they added. Raises TargetError, psycopg.Error."""
+    started = time.monotonic()
+    wait_for_quiet(server)
+    stamp = read_stamp(read_comment(server))
+    loaded = {table.name: table.rows for table in stamp.tables} if stamp is not None else {}
+    counts: dict[str, int] = {}
+    with server.connect() as connection:
+        for table in REFRESHED:
+            row = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table))).fetchone()
+            assert row is not None
+            counts[table] = int(row[0])
+    return Consistency(
+        scope="counts",
+        rule=REFRESH_RULE,
+        seconds=round(time.monotonic() - started, 6),
+        counts=counts,
+        violations=[
+            f"{table} has {rows:,} rows, not {loaded[table]:,}"
+            for table, rows in counts.items()
+            if rows != loaded.get(table, rows)
         ],
     )

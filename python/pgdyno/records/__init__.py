@@ -67,6 +67,8 @@ from pgdyno.records.measured import (
     Summary,
     TpccFigures,
     TpccType,
+    TpchFigures,
+    TpchTiming,
     WorkersTried,
 )
 from pgdyno.records.probe import ALIGNED_US, ClockRecord, OverSshRecord, PlacedLines, ProbeRecord, StandbyProbeRecord
@@ -144,6 +146,8 @@ __all__ = [
     "TargetVerdict",
     "TpccFigures",
     "TpccType",
+    "TpchFigures",
+    "TpchTiming",
     "TrialRecord",
     "UnusedLine",
     "WayRecord",

@@ -321,6 +321,12 @@ class Manifest(Record):
         return isinstance(search, Mapping) and search.get("find") == "cheapest"
 
     @property
+    def scale_factor(self) -> float | None:
+        """The size of the workload tpch; None for other workloads."""
+        factor: float | None = (self.plan.get("workload") or {}).get("scale_factor")
+        return factor
+
+    @property
     def finds_settings(self) -> bool:
         """Whether the run searches for settings, and so compares only the pairs that confirm them."""
         search = self.plan.get("search")

@@ -57,6 +57,36 @@ class TpccFigures(Record):
     types: list[TpccType]
 
 
+class TpchTiming(Record):
+    """How long one query or refresh function of tpch took."""
+
+    stream: int
+    """0 for the power run; a refresh function of the throughput run has the stream whose pair it is."""
+    query: str
+    """`Q1` to `Q22`, `RF1` or `RF2`."""
+    seconds: float
+
+
+class TpchFigures(Record):
+    """Figures of a trial that are derived from TPC-H; docs/guides/tpch.md has their formulas.
+
+    Those of a run that did not complete are None.
+    """
+
+    scale_factor: float
+    streams: int
+    power: float | None
+    """Queries per hour x scale factor, by the geometric mean of the times of the power run."""
+    throughput: float | None
+    """Queries per hour x scale factor, of all streams together."""
+    throughput_s: float | None
+    """Length of the throughput run."""
+    composite: float | None
+    """Geometric mean of power and throughput."""
+    timings: list[TpchTiming]
+    """In the order of their end."""
+
+
 class Point(Record):
     """One combination of the sweep's parameters."""
 
@@ -203,6 +233,7 @@ class Summary(Record):
     statements: StatementCounts | None = None
     """Only for sysbench's scripts and workloads."""
     tpcc: TpccFigures | None = None
+    tpch: TpchFigures | None = None
     replay: ReplayFigures | None = None
     """Only for a replay."""
     phases: list[PhaseFigures] = Field(default_factory=list)

@@ -54,6 +54,8 @@ def interval(tps: Estimate) -> str:
 def conditions(of: Digest) -> str:
     """Return the line under the headline: workload, duration, repeats, and machine."""
     parts = [of.manifest.workload]
+    if of.manifest.scale_factor is not None:
+        parts.append(gettext("scale factor {factor}", factor=f"{of.manifest.scale_factor:g}"))
     parts += _same_everywhere(of)
     parts += [_length(trial) for trial in of.run.trials[:1] if trial.imported is None]
     repeats = max((trial.repeat for trial in of.run.trials), default=0)
@@ -85,8 +87,8 @@ def _same_everywhere(of: Digest) -> list[str]:
         return []
     point = of.points[0].point
     names = dict.fromkeys(["scale", *point.parameters()])
-    if "replay" in (of.manifest.plan.get("workload") or {}):
-        # a capture has the protocol of each statement, and no scale
+    if "replay" in (of.manifest.plan.get("workload") or {}) or of.manifest.scale_factor is not None:
+        # a capture has the protocol of each statement, and no scale; tpch has its own scale, and always one protocol
         names = {name: None for name in names if name not in ("scale", "protocol")}
     values = {name: point.parameter(name) for name in names if name not in of.parameters}
     return [_parameter(name, value) for name, value in values.items() if value not in (None, "")]
@@ -99,6 +101,8 @@ def _parameter(name: str, value: float | str) -> str:
 def _length(trial: TrialRecord) -> str:
     if trial.duration_s is None and trial.summary is not None and trial.summary.replay is not None:
         length = gettext("trials of the whole capture")
+    elif trial.summary is not None and trial.summary.tpch is not None:
+        length = gettext("trials of a power run and a throughput run")
     elif trial.duration_s is None:
         number = trial.transactions or 0
         length = ngettext(

@@ -12,7 +12,7 @@ from typing import Any
 from pgdyno.errors import EngineError, PlanError, Problem
 from pgdyno.plan.model import PhaseSpec, Plan, Workload
 from pgdyno.programs import ENGINE, Engine
-from pgdyno.records import Point, ReplayFigures, StatementCounts, TpccFigures, TpccType
+from pgdyno.records import Point, ReplayFigures, StatementCounts, TpccFigures, TpccType, TpchFigures
 
 ENDLESS_S = 30 * 24 * 3600
 """Longer than any trial."""
@@ -33,9 +33,11 @@ def script_options(scripts: Sequence[str], builtin: Sequence[str]) -> list[str]:
 
 
 def workload_options(workload: Workload, builtin: Sequence[str]) -> list[str]:
-    """Returns options for the plan's scripts, for TPC-C, or for a Lua script with its options."""
+    """Returns options for the plan's scripts, for a workload of the engine, or for a Lua script with its options."""
     if workload.is_tpcc:
         return ["--workload=tpcc", f"--tpcc-profile={workload.profile}", f"--tpcc-variant={workload.variant}"]
+    if workload.is_tpch:
+        return ["--workload=tpch"]
     if not workload.is_lua:
         return script_options(workload.written_scripts, builtin)
     what = f"--lua={workload.lua}" if workload.lua is not None else f"--workload={workload.name}"
@@ -146,7 +148,7 @@ def trial_options(plan: Plan, point: Point, seed: int, phases: Path, workers: in
         options += [f"--phases={phases}"]
     elif plan.trial.duration is not None:
         options += [f"--time={plan.trial.duration:g}", f"--warmup={plan.trial.warmup:g}"]
-    else:
+    elif plan.trial.transactions is not None:
         options += [f"--transactions={plan.trial.transactions}"]
     if point.rate is not None:
         options += [f"--rate={point.rate!r}"]
@@ -235,3 +237,11 @@ def tpcc_figures(end: dict[str, Any]) -> TpccFigures | None:
         server_tpm=server.get("tpm"),
         types=types,
     )
+
+
+def tpch_figures(end: dict[str, Any]) -> TpchFigures | None:
+    """Returns the figures of a load derived from TPC-H; None for other workloads."""
+    figures = end.get("tpch")
+    if figures is None:
+        return None
+    return TpchFigures.model_validate({name: figures[name] for name in TpchFigures.model_fields})

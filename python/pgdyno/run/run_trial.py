@@ -24,7 +24,7 @@ from pgdyno.records import (
     Summary,
     WorkersTried,
 )
-from pgdyno.run.engine import replay_figures, statement_counts, tpcc_figures
+from pgdyno.run.engine import replay_figures, statement_counts, tpcc_figures, tpch_figures
 from pgdyno.run.event_effects import with_effects
 from pgdyno.run.event_injection import Injector, failure_of_events
 from pgdyno.run.process import Event, MemorySpool, Running, Spool, running_engine, understood
@@ -296,6 +296,7 @@ def _summary(start: Event, connected: Event | None, end: Event) -> Summary:
         errors=[ErrorCount(**error) for error in end["errors"]],
         statements=statement_counts(end),
         tpcc=tpcc_figures(end),
+        tpch=tpch_figures(end),
         replay=replay_figures(end),
         phases=[_phase(phase) for phase in end.get("phases") or ()],
     )

@@ -349,7 +349,7 @@ class TrialRunner:
         if plan.phase:
             phases.write_text(phases_toml(plan.phase), encoding="utf-8")
         workers = self._generators.workers_for(trial.point)
-        seed = context.seed + trial.number
+        seed = context.seed_of(trial)
         options = self._captured.options(seed, workers)
         if options is None:
             options = trial_options(plan, trial.point, seed, phases, workers)

@@ -22,8 +22,20 @@ from pgdyno.plan.checks.stopping import check_stopping
 from pgdyno.plan.checks.sweep import check_sweep, check_variables
 from pgdyno.plan.checks.targets import SECTION as REPLICA_LOAD
 from pgdyno.plan.checks.targets import check_generators, check_instances, check_replica_load, check_size, check_targets
+from pgdyno.plan.checks.tpch import check_tpch
 from pgdyno.plan.kinds import GENERATOR_KINDS, AnyTarget
-from pgdyno.plan.model import BUILTIN_SCRIPTS, EventSpec, PhaseSpec, ReplicaLoad, Reset, SearchSpec, TrialSpec, Workload
+from pgdyno.plan.model import (
+    BUILTIN_SCRIPTS,
+    TPCC,
+    TPCH,
+    EventSpec,
+    PhaseSpec,
+    ReplicaLoad,
+    Reset,
+    SearchSpec,
+    TrialSpec,
+    Workload,
+)
 from pgdyno.plan.reading.plan_document import Document, near
 from pgdyno.plan.sweeps.points import Space, expand
 from pgdyno.plan.sweeps.spec import Sweep
@@ -223,23 +235,30 @@ def _tpcc(workload: Workload, document: Document) -> Iterator[Problem]:
         yield document.problem(("reset", "method"), message, hint)
 
 
-def _without_tpcc(workload: Workload, document: Document) -> Iterator[Problem]:
+def _keys_of_others(workload: Workload, document: Document) -> Iterator[Problem]:
+    """Yields keys of TPC-C and tpch in a plan of another workload."""
     given = (
-        ("profile", workload.profile != "hammerdb"),
-        ("variant", workload.variant != "functions"),
-        ("warehouses", workload.warehouses is not None),
-        ("dataset", workload.dataset == "tpcc"),
+        (TPCC, "profile", workload.profile != "hammerdb"),
+        (TPCC, "variant", workload.variant != "functions"),
+        (TPCC, "warehouses", workload.warehouses is not None),
+        (TPCC, "dataset", workload.dataset == TPCC),
+        (TPCH, "scale_factor", workload.scale_factor is not None),
+        (TPCH, "dataset", workload.dataset == TPCH),
     )
-    for key, is_given in given:
-        if is_given:
-            yield document.problem(("workload", key), "needs TPC-C's own workload", 'set name = "tpcc"')
+    for name, key, is_given in given:
+        if is_given and workload.name != name:
+            owner = "TPC-C's own workload" if name == TPCC else f"the workload {name}"
+            yield document.problem(("workload", key), f"needs {owner}", f'set name = "{name}"')
 
 
 def _workload(workload: Workload, document: Document, folder: Path) -> Iterator[Problem]:
+    yield from _keys_of_others(workload, document)
     if workload.is_tpcc:
         yield from _tpcc(workload, document)
         return
-    yield from _without_tpcc(workload, document)
+    if workload.is_tpch:
+        yield from check_tpch(workload, document)
+        return
     if not workload.is_lua:
         yield from _scripts("workload", workload.written_scripts, workload.dataset, document, folder)
         return
@@ -326,8 +345,8 @@ def _trial(trial: TrialSpec, workload: Workload | None, document: Document) -> I
                 hint = "remove it; " + ("put a phase with result = false first" if name == "warmup" else _SUM)
                 yield document.problem(("trial", name), "cannot be combined with phases", hint)
         return
-    # at the pace "max", a replay ends with its last statement
-    ends = workload is not None and workload.is_replay
+    # at the pace "max", a replay ends with its last statement; tpch ends with its last refresh function
+    ends = workload is not None and (workload.is_replay or workload.is_tpch)
     if trial.duration is None and trial.transactions is None and not ends and not _wrong_limit(document):
         yield document.problem(("trial",), "give either duration or transactions")
     if trial.transactions is not None and trial.warmup > 0:

@@ -173,7 +173,7 @@ def _cycle_s(settings: Mapping[str, object], *, known: bool) -> float | None:
 
 def _writes(plan: Plan, folder: Path) -> bool:
     workload = plan.workload
-    if workload.is_tpcc:
+    if workload.is_tpcc or workload.is_tpch:
         return True
     if workload.is_lua:
         return workload.name is not None and workload.name not in READ_ONLY

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pgdyno.errors import Problem
-from pgdyno.plan.reading.plan_document import Document, KeyPath
+from pgdyno.plan.checks.excluded_keys import Excluded, check_excluded
+from pgdyno.plan.reading.plan_document import Document
 
 _OWN_TIMES = "a replay has the times of its capture"
-_WITH_REPLAY = "cannot be combined with workload.replay"
-REFUSED: tuple[tuple[KeyPath, str, str], ...] = (
+REFUSED: Sequence[Excluded] = (
     (("sweep", "protocol"), "each statement is sent by the protocol with which it was captured", "remove it"),
     (("sweep", "rate"), _OWN_TIMES, "remove it; workload.pace makes the load faster or slower"),
     (("sweep", "scale"), "a replay has the data that it finds", "remove it; workload.scale is the size of a dataset"),
@@ -26,7 +26,6 @@ REFUSED: tuple[tuple[KeyPath, str, str], ...] = (
     (("generators",), "one engine replays all sessions of a capture", "remove them"),
     (("generator",), "the capture is on this machine", "remove it: the load then starts from here"),
 )
-"""Keys, why a replay cannot have them, and what to do. Values that change nothing, such as `warmup = "0s"`, pass."""
 
 
 def check_replay(document: Document) -> Iterator[Problem]:
@@ -36,10 +35,4 @@ def check_replay(document: Document) -> Iterator[Problem]:
             hint = 'set replay = "FOLDER", or remove it; sweep.rate sets the rate of scripts'
             yield document.problem(("workload", "pace"), "is the speed of a replay", hint)
         return
-    for path, why, hint in REFUSED:
-        value = document.at(path)
-        if value is None or value is False or value == [] or (path[-1] == "warmup" and value in ("0s", "0ms")):
-            continue
-        if path == ("generator",) and value == "here":
-            continue
-        yield document.problem(path, f"{_WITH_REPLAY}: {why}", hint)
+    yield from check_excluded(REFUSED, "workload.replay", document)

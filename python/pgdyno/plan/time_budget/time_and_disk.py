@@ -46,6 +46,8 @@ BYTES_A_SCALE = 15_000_000
 BYTES_A_ROW_OF_SBTEST = 260
 SCALES_OF_A_WAREHOUSE = 8
 """The size of a TPC-C warehouse with the rows of one trial, in units of pgbench's scale."""
+SCALES_OF_A_HUNDREDTH = 1.4
+"""The size of a hundredth of tpch's scale factor, with its indexes, in units of pgbench's scale."""
 LOAD_S_A_SCALE = 0.12
 """COPY, vacuum and keys: about 850,000 rows per second. `load_rate` knows what this machine has reached."""
 READ_S_A_SCALE = 0.03
@@ -119,6 +121,8 @@ def pgbench_scale(dataset: str, scale: int, tables: int) -> float:
             return tables * scale * BYTES_A_ROW_OF_SBTEST / BYTES_A_SCALE
         case "tpcc":
             return scale * SCALES_OF_A_WAREHOUSE
+        case "tpch":
+            return scale * SCALES_OF_A_HUNDREDTH
         case "pgbench":
             return scale
         case _:
