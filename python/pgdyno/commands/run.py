@@ -19,6 +19,7 @@ from pgdyno.experiment.limits.cost_guard import spent_on
 from pgdyno.experiment.rented.rented_servers import Renting
 from pgdyno.experiment.resume import loaded_of
 from pgdyno.experiment.search.cheapest_search import left_to_measure
+from pgdyno.experiment.search.settings.settings_journal import RESTORE
 from pgdyno.live.run_journal import JournalView
 from pgdyno.live.server.start_background import serve_beside
 from pgdyno.plan import LoadedPlan, Plan, load_plan
@@ -111,6 +112,7 @@ def run_plan(
     metrics: str | None = None,
     rent: Rent | None = None,
     on: str | None = None,
+    allow_restart: bool = False,
 ) -> ExitCode:
     """Runs a plan, prints its results and writes the reports; returns the exit code.
 
@@ -121,7 +123,9 @@ def run_plan(
     check_folder(runs)
     use = Use(loaded.plan.name, when_busy)
     renting = (rent or Rent()).agreed(loaded.plan)
-    experiment = experiment_of(loaded, runs, check_first=check_first, renting=renting, metrics=metrics)
+    experiment = experiment_of(
+        loaded, runs, check_first=check_first, renting=renting, metrics=metrics, allow_restart=allow_restart
+    )
     return _show(carry_out(output, use, experiment), output)
 
 
@@ -132,9 +136,16 @@ def check_folder(runs: Path) -> None:
 
 
 def experiment_of(
-    loaded: LoadedPlan, runs: Path, *, check_first: bool, renting: Renting, metrics: str | None = None
+    loaded: LoadedPlan,
+    runs: Path,
+    *,
+    check_first: bool,
+    renting: Renting,
+    metrics: str | None = None,
+    allow_restart: bool = False,
 ) -> Callable[[JournalView, Use], Finished]:
-    """Returns what runs the plan into a new folder under `runs`."""
+    """Returns what runs the plan into a new folder under `runs`. Raises UsageError without a needed --allow-restart."""
+    _check_consent(loaded.plan, allow_restart=allow_restart)
 
     def experiment(view: JournalView, use: Use) -> Finished:
         from pgdyno.metrics.endpoint import metered
@@ -164,6 +175,7 @@ def resume_run(
     when_busy: WhenBusy = WhenBusy.REFUSE,
     metrics: str | None = None,
     rent: Rent | None = None,
+    allow_restart: bool = False,
 ) -> ExitCode:
     """Resumes an unfinished run and reports as `run_plan` does. Raises PgdynoError if the run cannot be resumed."""
     if is_remote(run):
@@ -171,6 +183,7 @@ def resume_run(
     folder = find_run(run, runs)
     use = Use(folder.name, when_busy)
     plan = left_to_measure(loaded_of(folder).plan, folder, redo_failed=redo_failed)
+    _check_consent(plan, allow_restart=allow_restart, resumes=True)
     renting = (rent or Rent()).agreed(plan, spent_on(folder.manifest.rented))
 
     def experiment(view: JournalView, use: Use) -> Finished:
@@ -182,6 +195,24 @@ def resume_run(
             )
 
     return _show(carry_out(output, use, experiment), output)
+
+
+def _check_consent(plan: Plan, *, allow_restart: bool, resumes: bool = False) -> None:
+    """Raises UsageError unless the user allows what the plan changes on a server that pgdyno did not start."""
+    names = ", ".join(sorted(plan.system_names))
+    if allow_restart and not names:
+        raise UsageError(
+            "--allow-restart is for a search that changes the configuration of your own server, and the plan has none",
+            hint="list settings of the server under search.over, or remove --allow-restart",
+        )
+    if names and not allow_restart:
+        restarts = any(target.restart_command for target in plan.target.values())
+        what = "changes and restarts" if restarts else "changes"
+        others = f"to restore its settings only: {RESTORE}" if resumes else f"or do not search {names}"
+        raise UsageError(
+            f"this search {what} a server that pgdyno did not start: ALTER SYSTEM sets {names}",
+            hint=f"allow it with --allow-restart, {others}",
+        )
 
 
 def carry_out(

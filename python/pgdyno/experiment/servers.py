@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,6 +16,7 @@ from pgdyno.experiment.rented.cloud_recorder import CloudRecorder
 from pgdyno.experiment.resources import Resources
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
+from pgdyno.experiment.search.settings.attached_server import AttachedServer, attached, check_left
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.hosts import SshSpec
@@ -31,6 +31,7 @@ from pgdyno.records import Consistency, Manifest, Preparation, PrepareStep, Rent
 from pgdyno.records.price import PriceList
 from pgdyno.records.trial import target_of
 from pgdyno.targets import Server, fetch_target, open_target
+from pgdyno.targets.cluster.settings import Configured
 from pgdyno.targets.estimate import CURRENCY
 from pgdyno.targets.rental import Rental, is_generator
 from pgdyno.units import parse_bytes
@@ -149,6 +150,8 @@ class _Running:
     """Restores the state in which a trial starts."""
     context: ExitStack
     """Stops the server."""
+    attached: AttachedServer | None
+    """The server if pgdyno did not start it and a search changes its configuration."""
 
 
 class Servers:
@@ -170,6 +173,10 @@ class Servers:
     def is_unavailable(self, name: str) -> bool:
         """Whether server `name` could not be started; pgdyno does not try it again."""
         return name in self._unavailable
+
+    def attached(self, name: str) -> AttachedServer | None:
+        """Server `name`, which is up, if pgdyno did not start it and a search changes its configuration."""
+        return self._running[name].attached
 
     @property
     def none_available(self) -> bool:
@@ -236,14 +243,16 @@ class Servers:
 
     def prepare(self, trial: PlannedTrial) -> Preparation:
         """Bring the server of `trial` to the state in which a trial starts. Raises TargetError, psycopg.Error."""
-        server = self._running[trial.server].server
+        server, theirs = self._running[trial.server].server, self._running[trial.server].attached
         steps = Steps(self._resources.progress)
         steps.done += self._before.pop(trial.server, [])
         plan = self._context.plan
         asked = plan.server_settings(trial.target, trial.point)
         server.session_settings = plan.session_settings(trial.target, trial.point)
         if asked != server.plan_settings:
-            steps.do("configure", "changing settings", lambda: _configure(server, asked))
+            steps.do("configure", "changing settings", lambda: _in_words(server.configure(asked)))
+        if theirs is not None and not theirs.is_in_force(system := plan.system_settings(trial.point)):
+            steps.do("configure", "changing the server's settings", lambda: _in_words(theirs.configure(system)))
         if self._resources.rental is not None:
             touch_first(self._resources.rental, trial.server, server, steps, self._progress)
         prepared = self._load_dataset(trial)
@@ -359,6 +368,7 @@ class Servers:
         )
         context = self._contexts.enter_context(ExitStack())
         server = context.enter_context(opened)
+        check_left(server, self._context.home, self._context.folder.path)
         check_extension(name, server, plan.reset)
         if server.machine is not None:
             resources.guard.watch_cluster(name, server.machine.data_directory)
@@ -368,7 +378,9 @@ class Servers:
             # its provider brings the data back, with the whole server
             reset = reset.model_copy(update={"method": "snapshot"})
         preparer = Preparer(server, self._context.engine, resources.progress, reset, scripts_that_run(plan), keep_free)
-        self._running[name] = _Running(server, preparer, context)
+        theirs = attached(name, server, self._context, resources) if plan.system_names else None
+        found = None if theirs is None else context.enter_context(theirs)
+        self._running[name] = _Running(server, preparer, context, found)
         for note in server.notes:
             self._progress.note(Message("target-note", "target {target}: {note}", target=name, note=note))
         for settings in _sessions(plan, trial.target):
@@ -447,6 +459,5 @@ def known_facts(targets: list[TargetRecord]) -> dict[str, ServerFacts]:
     return {target.name: target.facts for target in targets if target.facts is not None}
 
 
-def _configure(server: Server, asked: Mapping[str, str]) -> str | None:
-    done = server.configure(asked)
+def _in_words(done: Configured | None) -> str | None:
     return None if done is None else done.in_words()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
+from pgdyno.plan.checks.settings import network_refusal
 from pgdyno.plan.hosts import Generators
 from pgdyno.plan.kinds import AnyGenerator, AnyTarget
 from pgdyno.plan.sections import (
@@ -474,16 +475,22 @@ class Plan(Model):
         return table
 
     @property
-    def searches_sessions(self) -> bool:
-        """Whether a search for settings sets them for each connection: it changes no server that it did not start."""
-        is_found = self.search is not None and self.search.find == "settings"
-        return is_found and any(isinstance(target, NetworkTarget) for target in self.target.values())
-
-    @property
     def session_names(self) -> frozenset[str]:
         """The names of `Point.settings` that belong to connections, not to the server."""
-        over = self.search.over if self.search is not None and self.searches_sessions else ()
-        return self.sweep.session_names.union(over)
+        return self.sweep.session_names.union(self._searched_over_network() - self.system_names)
+
+    @property
+    def system_names(self) -> frozenset[str]:
+        """The names of `Point.settings` that a search sets with ALTER SYSTEM, on a server that pgdyno did not start.
+
+        No session can set them.
+        """
+        return frozenset(name for name in self._searched_over_network() if network_refusal(name) is not None)
+
+    def _searched_over_network(self) -> frozenset[str]:
+        is_found = self.search is not None and self.search.find == "settings"
+        is_theirs = any(isinstance(target, NetworkTarget) for target in self.target.values())
+        return frozenset(self.search.over if self.search is not None and is_found and is_theirs else ())
 
     def space(self) -> Space:
         """The resolved sweep: its points, excluded points and problems."""
@@ -499,9 +506,13 @@ class Plan(Model):
 
     def server_settings(self, target: str, point: Point) -> dict[str, str]:
         """The settings of the server of `target` at `point`: lines of its configuration, or those of its database."""
-        per_session = self.session_names
-        swept = {name: value for name, value in point.settings.items() if name not in per_session}
+        others = self.session_names | self.system_names
+        swept = {name: value for name, value in point.settings.items() if name not in others}
         return {**self.target[target].settings, **swept}
+
+    def system_settings(self, point: Point) -> dict[str, str]:
+        """The settings at `point` of a server that pgdyno did not start, by ALTER SYSTEM."""
+        return {name: value for name, value in point.settings.items() if name in self.system_names}
 
     def session_settings(self, target: str, point: Point) -> dict[str, str]:
         """The settings of each connection of the load to `target` at `point`."""
@@ -530,7 +541,7 @@ class Plan(Model):
         # the run does not use other targets
         del resolved["extends"], resolved["on"]
         resolved["trial"]["order"] = self.order()
-        left_out: dict[str, object] = {"ssh": None, "instances": 1, "other_dsns": []}
+        left_out: dict[str, object] = {"ssh": None, "restart": None, "instances": 1, "other_dsns": []}
         for name, target in resolved["target"].items():
             resolved["target"][name] = {
                 key: value for key, value in target.items() if key not in left_out or value != left_out[key]

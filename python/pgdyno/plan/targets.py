@@ -56,6 +56,13 @@ class TargetSpec(Model):
         return None
 
     @property
+    def restart_command(self) -> str | None:
+        """The command that restarts a server that pgdyno did not start, empty if only a reload is possible; None if
+        pgdyno leaves the server's configuration alone.
+        """
+        return None
+
+    @property
     def instance_count(self) -> int:
         """The number of separate servers that the target consists of."""
         return 1

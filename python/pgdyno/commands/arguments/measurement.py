@@ -7,6 +7,7 @@ import typer
 
 from pgdyno.commands.arguments.options import (
     DEFAULT_RUNS,
+    AllowRestartOption,
     AlongsideOption,
     BudgetOption,
     HtmlOption,
@@ -65,6 +66,7 @@ def run(
     ] = None,
     yes: YesOption = False,
     max_cost: MaxCostOption = None,
+    allow_restart: AllowRestartOption = False,
 ) -> None:
     """Run a plan and report the results.
 
@@ -93,12 +95,22 @@ def run(
             metrics=metrics,
             rent=rent,
             on=on,
+            allow_restart=allow_restart,
         )
         raise typer.Exit(code)
     if plan is not None or overrides or on or budget or generators:
         hint = "remove PLAN, --set, --on, --generators and --budget"
         raise UsageError("--resume takes the plan from the run itself", hint=hint)
-    code = resume_run(resume, runs, output, redo_failed=redo_failed, when_busy=busy, metrics=metrics, rent=rent)
+    code = resume_run(
+        resume,
+        runs,
+        output,
+        redo_failed=redo_failed,
+        when_busy=busy,
+        metrics=metrics,
+        rent=rent,
+        allow_restart=allow_restart,
+    )
     raise typer.Exit(code)
 
 
@@ -128,12 +140,13 @@ def tune(
     live: Annotated[bool, typer.Option("--live", help="Serve a live page that can stop the search.")] = False,
     yes: YesOption = False,
     max_cost: MaxCostOption = None,
+    allow_restart: AllowRestartOption = False,
 ) -> None:
     """Search for better settings of a plan's server.
 
     Proposes settings, confirms the best in pairs of trials on a fresh server, and writes postgresql.conf with the
-    lines that make a difference. Ctrl-C and --resume as in `pgdyno run`. A server that pgdyno did not start keeps its
-    settings: only those of the load's sessions change.
+    lines that make a difference. Ctrl-C and --resume as in `pgdyno run`. On your own server, only settings of the
+    load's sessions change, unless you allow more with --allow-restart.
     """
     from pgdyno.commands.run import Output, Rent, resume_run, run_plan, when_busy
     from pgdyno.commands.support.rental_cost import Consent
@@ -147,11 +160,24 @@ def tune(
             raise UsageError(
                 "--resume takes the plan from the run itself", hint="remove PLAN, --set, --on and --budget"
             )
-        raise typer.Exit(resume_run(resume, runs, output, redo_failed=False, when_busy=busy, rent=rent))
+        raise typer.Exit(
+            resume_run(resume, runs, output, redo_failed=False, when_busy=busy, rent=rent, allow_restart=allow_restart)
+        )
     if plan is None:
         raise UsageError("nothing to tune", hint="name a plan, or --resume a run")
     given = search_overrides(plan, overrides or [], on)
-    code = run_plan(plan, given, runs, output, budget, busy, check_first=not no_preflight, rent=rent, on=on)
+    code = run_plan(
+        plan,
+        given,
+        runs,
+        output,
+        budget,
+        busy,
+        check_first=not no_preflight,
+        rent=rent,
+        on=on,
+        allow_restart=allow_restart,
+    )
     raise typer.Exit(code)
 
 

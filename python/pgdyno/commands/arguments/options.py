@@ -54,6 +54,12 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="Override a key of the plan, e.g. trial.duration=5s. Repeatable."),
 ]
+AllowRestartOption = Annotated[
+    bool,
+    typer.Option(
+        "--allow-restart", help="Let a search change the configuration of your own server, restart it and restore it."
+    ),
+]
 OnOption = Annotated[
     str | None,
     typer.Option(

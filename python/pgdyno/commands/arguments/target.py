@@ -11,8 +11,10 @@ from pgdyno.commands.arguments.options import (
     JsonOption,
     MaxCostOption,
     PlanArgument,
+    RunsOption,
     SetOption,
     YesOption,
+    complete_runs,
     group,
 )
 from pgdyno.registry import kinds_that_are
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 else:
     SelftestKind = Literal[kinds_that_are("rented")]
 
-app = group("Rent and remove servers at Amazon.")
+app = group("Rent and remove servers at Amazon, and restore your own.")
 
 
 @app.command(cls=Command)
@@ -72,6 +74,26 @@ def down(plan: PlanArgument, overrides: SetOption = None) -> None:
     from pgdyno.commands.target import down as bring_down
 
     raise typer.Exit(bring_down(plan, overrides or []))
+
+
+@app.command(cls=Command)
+def restore(
+    run: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="RUN", help="The run, if its journal is only in the run folder.", autocompletion=complete_runs
+        ),
+    ] = None,
+    runs: RunsOption = DEFAULT_RUNS,
+) -> None:
+    """Restore settings of your own servers after a killed search.
+
+    Every other end of `pgdyno tune --allow-restart` restores them itself, and so does resuming the search. Restarts a
+    server if a setting needs it.
+    """
+    from pgdyno.commands.support.restore_settings import restore as restore_settings
+
+    restore_settings(run, runs)
 
 
 @app.command("dead-man", cls=Command)

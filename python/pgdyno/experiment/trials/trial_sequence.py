@@ -216,7 +216,10 @@ class Course:
                 self._progress.show(f"to measure what was left out: pgdyno run --resume {folder.path}")
             elif left:
                 redo = f"; with --redo-failed, {_trials(failed)} again, too" if failed else ""
-                self._progress.show(f"to resume at trial {left[0].number}: pgdyno run --resume {folder.path}{redo}")
+                allowed = " --allow-restart" if self._context.plan.system_names else ""
+                self._progress.show(
+                    f"to resume at trial {left[0].number}: pgdyno run --resume {folder.path}{allowed}{redo}"
+                )
             elif failed:
                 self._progress.show(f"to run {_trials(failed)} again: pgdyno run --resume {folder.path} --redo-failed")
 

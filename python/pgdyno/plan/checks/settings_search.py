@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from pgdyno.errors import Problem
-from pgdyno.plan.checks.settings import network_refusal, refusal
+from pgdyno.plan.checks.settings import NEEDS_RELOAD, network_refusal, refusal
 from pgdyno.plan.model import SearchSpec, TrialSpec
 from pgdyno.plan.reading.plan_document import Document
 from pgdyno.plan.targets import NetworkTarget, TargetSpec
@@ -42,11 +42,25 @@ def check_settings_search(
         message = f"has {len(points)} points, and settings are compared at one"
         yield document.problem(("sweep",), message, "give one value of each parameter")
     yield from _pairs(trial, document)
-    by_session = any(isinstance(target, NetworkTarget) for target in targets.values())
     for name in search.over:
-        reason = refusal(name) or (network_refusal(name) if by_session else None)
-        if reason is not None:
-            yield document.problem(("search", "over", name), f"cannot be searched: {reason}", "remove it")
+        refused = [found for target in targets.values() if (found := _refusal(name, target)) is not None]
+        if refused:
+            reason, remedy = refused[0]
+            yield document.problem(("search", "over", name), f"cannot be searched: {reason}", remedy)
+
+
+def _refusal(name: str, target: TargetSpec) -> tuple[str, str] | None:
+    """Returns why a search cannot change the setting `name` of `target`, with the remedy; None if it can."""
+    if (reserved := refusal(name)) is not None:
+        return reserved, "remove it"
+    reason = network_refusal(name) if isinstance(target, NetworkTarget) else None
+    if reason is None or target.restart_command or (target.restart_command == "" and name.lower() in NEEDS_RELOAD):
+        return None
+    if target.restart_command is not None:
+        return "it takes effect when the server starts, and restart is empty", "give the command that restarts it"
+    if "restart" in type(target).model_fields:
+        return reason, "remove it, or set restart in the target, and use --allow-restart"
+    return reason, "remove it"
 
 
 def _pairs(trial: TrialSpec | None, document: Document) -> Iterator[Problem]:

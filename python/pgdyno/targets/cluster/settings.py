@@ -217,6 +217,17 @@ def _need_restart(server: Server, names: list[str]) -> bool:
 def _reload(server: Server) -> None:
     """Makes the server reload its configuration, and waits until it has."""
     offset = log_size(server.log_path)
+    reload(server)
+    said = read_log(server.log_path, offset)
+    if "contains errors" in said:
+        raise TargetError(f"cannot change settings: {_refusal(said)}")
+
+
+def reload(server: Server) -> None:
+    """Makes `server`, which may be anywhere, reload its configuration; waits until new sessions have it.
+
+    Raises TargetError, psycopg.Error.
+    """
     before = _loaded_at(server)
     with server.connect() as connection:
         connection.execute("SELECT pg_reload_conf()")
@@ -226,9 +237,6 @@ def _reload(server: Server) -> None:
         if time.monotonic() > end:
             raise TargetError(f"cannot change settings: the server did not reload them within {RELOAD_S:.0f} s")
         time.sleep(_POLL_S)
-    said = read_log(server.log_path, offset)
-    if "contains errors" in said:
-        raise TargetError(f"cannot change settings: {_refusal(said)}")
 
 
 def _loaded_at(server: Server) -> object:

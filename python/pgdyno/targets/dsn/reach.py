@@ -101,10 +101,8 @@ def reach(spec: DsnTarget, use: Use, environ: Mapping[str, str] | None = None) -
     Raises TargetError if the server is unreachable, too old, a standby, or measured by another pgdyno for which `use`
     does not wait; also if it cannot provide a setting or the database of `spec`.
     """
-    environ = os.environ if environ is None else environ
-    given = {name: str(value) for name, value in conninfo_to_dict(spec.dsn).items()}
-    maintenance = given.pop("dbname", None) or environ.get("PGDATABASE") or MAINTENANCE
-    with Address(given, _password(spec, environ)).connect(maintenance) as connection, answering(connection):
+    given, maintenance = given_address(spec, os.environ if environ is None else environ)
+    with given.connect(maintenance) as connection, answering(connection):
         major = connection.info.server_version // 10000
         if major < OLDEST_MAJOR:
             raise TargetError(f"the server is older than PostgreSQL {OLDEST_MAJOR}")
@@ -119,6 +117,13 @@ def reach(spec: DsnTarget, use: Use, environ: Mapping[str, str] | None = None) -
         address = _resolved(connection)
         _check_database(connection, address, spec, abilities)
         return Reached(address, maintenance, str(version[0]).split()[0], major, abilities)
+
+
+def given_address(spec: DsnTarget, environ: Mapping[str, str] = os.environ) -> tuple[Address, str]:
+    """Returns the address of `spec`, for this process only, and the database for administration. Raises TargetError."""
+    given = {name: str(value) for name, value in conninfo_to_dict(spec.dsn).items()}
+    maintenance = given.pop("dbname", None) or environ.get("PGDATABASE") or MAINTENANCE
+    return Address(given, _password(spec, environ)), maintenance
 
 
 def _password(spec: DsnTarget, environ: Mapping[str, str]) -> str | None:

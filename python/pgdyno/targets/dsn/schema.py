@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -30,8 +31,17 @@ class DsnTarget(NetworkTarget):
     """The environment variable with the password; if not set, PGPASSWORD, the password file or the service file."""
     ssh: SshSpec | None = None
     """The SSH address of its host for the probe; if not set, sampling uses SQL only."""
+    restart: str | None = None
+    """The shell command that restarts it, on the host of `ssh` or else here, for a search with --allow-restart.
+
+    Empty: a search may change only settings that need a reload.
+    """
 
     summary: ClassVar[str] = "reached over the network"
+
+    @property
+    def restart_command(self) -> str | None:
+        return self.restart
 
     @property
     def instance_count(self) -> int:
@@ -59,6 +69,9 @@ class DsnTarget(NetworkTarget):
         """Yields the commands that the plan makes pgdyno execute: those in an SSH config file."""
         if self.ssh is not None and self.ssh.config is not None:
             yield ("ssh", "config"), f"commands that {self.ssh.config} names (ProxyCommand, Match exec)"
+        if self.restart:
+            where = "" if self.ssh is None else f"on {self.ssh.host}, over SSH: "
+            yield ("restart",), f"{where}/bin/sh -c {shlex.quote(self.restart)}"
 
     def check(self, name: str, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
         """Checks its address, and that no other target uses the same database."""
@@ -66,6 +79,9 @@ class DsnTarget(NetworkTarget):
         for number in range(2, self.instance_count + 1):
             key = "other_dsns"
             yield from _address(("target", name), self.one_instance(number), document, (key, number - 2))
+        if self.restart is not None and self.other_dsns:
+            message = "cannot be combined with other_dsns: the command restarts one server"
+            yield document.problem(("target", name, "restart"), message, "remove one of them")
         if self.ssh is not None:
             yield from check_ssh(("target", name, "ssh"), self.ssh, document)
         own = _places(self)

@@ -92,6 +92,16 @@ def searched(
     return problems or space
 
 
+def attached_problems(known: Mapping[str, ServerSetting], *, restarts: bool) -> Iterator[SpaceProblem]:
+    """Return why a search cannot change some of `known` on a server that pgdyno did not start."""
+    for name, setting in known.items():
+        field = f"search.over.{name}"
+        if setting.context == "postmaster" and not restarts:
+            yield SpaceProblem(field, "takes effect when the server starts", "set restart in the target, or remove it")
+        elif setting.vartype == "string":
+            yield SpaceProblem(field, "is text, which a search changes only on servers that pgdyno starts", "remove it")
+
+
 def _problems(
     name: str,
     value: str | Sequence[str],

@@ -100,6 +100,13 @@ def _nothing(found: Found, metric: Metric) -> list[Message]:
     ]
 
 
+def one_server(*, is_restarted: bool) -> Message:
+    """Return where the pairs of a server that pgdyno did not start ran: not on a fresh one."""
+    if is_restarted:
+        return Message("search-settings-restarted", "the pairs ran on the server that was searched, after a restart")
+    return Message("search-settings-not-restarted", "the pairs ran on the server that was searched, without a restart")
+
+
 def search_record(
     found: Found, metric: Metric, target: str, start: Point, trials: int, messages: Sequence[Message]
 ) -> SearchRecord:

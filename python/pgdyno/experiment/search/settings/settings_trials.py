@@ -15,13 +15,20 @@ from pgdyno.experiment.search.capacity_search import limited_latencies
 from pgdyno.experiment.search.search_arm import sentence_of
 from pgdyno.experiment.search.settings.configuration_file import FILE, configuration
 from pgdyno.experiment.search.settings.proposals import Proposals
-from pgdyno.experiment.search.settings.server_space import Searched, SpaceProblem, read_settings, searched
-from pgdyno.experiment.search.settings.settings_result import best_words, found_messages, search_record
+from pgdyno.experiment.search.settings.server_space import (
+    Searched,
+    SpaceProblem,
+    attached_problems,
+    read_settings,
+    searched,
+)
+from pgdyno.experiment.search.settings.settings_result import best_words, found_messages, one_server, search_record
 from pgdyno.experiment.search.settings.stages import Asked, Best, Found, Rules, Seen, Stage, search
 from pgdyno.experiment.servers import Servers
 from pgdyno.host import describe_host
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
+from pgdyno.plan.targets import NetworkTarget
 from pgdyno.plan.trials import slug_of
 from pgdyno.records import Point, TrialRecord
 from pgdyno.registry import KINDS
@@ -102,7 +109,7 @@ def settings_trials(plan: Plan, folder: RunFolder, progress: RunProgress, server
 
     steps = search(own.rules(), Proposals(space, seed), show)
     stored = {record.number: record for record in folder.trials()}
-    number, repeats = 0, dict[str, int]()
+    number, repeats, is_fresh = 0, dict[str, int](), False
     try:
         asked = next(steps)
         while True:
@@ -111,6 +118,9 @@ def settings_trials(plan: Plan, folder: RunFolder, progress: RunProgress, server
             repeats[point] = repeats.get(point, 0) + 1
             trial = own.planned(number, asked, repeats[point])
             if number not in stored:
+                if asked.stage is Stage.CONFIRM and not is_fresh:
+                    _restart(own, servers, progress)
+                    is_fresh = True
                 progress.add(trial)
                 yield trial
                 stored = {record.number: record for record in folder.trials()}
@@ -119,6 +129,8 @@ def settings_trials(plan: Plan, folder: RunFolder, progress: RunProgress, server
     except StopIteration as end:
         found: Found = end.value
     messages = found_messages(found, own.metric)
+    if plan.system_names and found.confirmed is not None:
+        messages.append(one_server(is_restarted=bool(plan.target[own.target].restart_command)))
     text = configuration(found, own.metric, folder.name, sentence_of(messages))
     replace_durably(folder.path / FILE, text.encode())
     folder.update_manifest(search=[search_record(found, own.metric, own.target, own.start, number, messages)])
@@ -134,6 +146,17 @@ def _check_same(folder: RunFolder, trial: PlannedTrial, record: TrialRecord) -> 
         )
 
 
+def _restart(own: SettingsSearch, servers: Servers, progress: RunProgress) -> None:
+    """Restart a server that pgdyno did not start, in place of the fresh one on which pgdyno confirms otherwise.
+
+    Raises PgdynoError.
+    """
+    theirs = servers.attached(own.target) if own.plan.system_names else None
+    if theirs is not None and theirs.spec.restart_command:
+        progress.set_up("restarting the server before the pairs")
+        theirs.restart()
+
+
 def _space(own: SettingsSearch, servers: Servers) -> list[Searched]:
     """Start the server, and return the space on it. Raises StopRunError."""
     spec, plan_search = own.plan.target[own.target], own.plan.search
@@ -142,13 +165,22 @@ def _space(own: SettingsSearch, servers: Servers) -> list[Searched]:
     try:
         server = servers.obtain(own.planned(1, Asked(Stage.EXPLORE, {}), 1))
         known = server.read_as_is(lambda connection: read_settings(connection, list(plan_search.over)))
+        theirs = servers.attached(own.target) if own.plan.system_names else None
+        memory_bytes = describe_host().memory_bytes if is_here else None
+        if theirs is not None:
+            memory_bytes = theirs.memory_bytes()
     except (PgdynoError, psycopg.Error) as error:
         raise StopRunError(
             Message("search-no-server", "cannot read the server's settings: {error}", error=str(error).strip())
         ) from error
-    memory_bytes = describe_host().memory_bytes if is_here else None
-    found = searched(plan_search.over, known, memory_bytes, by_session=own.plan.searches_sessions)
+    found: list[Searched | SpaceProblem] = []
+    for name, value in plan_search.over.items():
+        by_session = isinstance(spec, NetworkTarget) and name not in own.plan.system_names
+        found += searched({name: value}, known, memory_bytes, by_session=by_session)
     problems = [each for each in found if isinstance(each, SpaceProblem)]
+    if theirs is not None:
+        names = {name: known[name.lower()] for name in own.plan.system_names if name.lower() in known}
+        problems += attached_problems(names, restarts=bool(spec.restart_command))
     if problems:
         said = "; ".join(f"{each.field}: {each.message} ({each.hint})" for each in problems)
         raise StopRunError(

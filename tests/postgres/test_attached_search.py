@@ -1,0 +1,314 @@
+"""A search that changes the configuration of a server that pgdyno did not start, and restores it after any end."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import ExitCode, TargetError
+from pgdyno.experiment.limits.disk_guard import StopRunError
+from pgdyno.experiment.search.settings.attached_server import AttachedServer, check_rights, in_file
+from pgdyno.experiment.search.settings.settings_journal import COPY, Journal, journals
+from pgdyno.records import Outcome
+from pgdyno.targets import Home, Server
+from pgdyno.targets.cluster.installation import Installation
+from pgdyno.targets.connection import Address
+from pgdyno.targets.dsn.schema import DsnTarget
+from tests.forked import PGDYNO
+from tests.postgres.own_servers import OwnServer, running_server
+from tests.postgres.runs import environment, pgdyno, the_run
+from tests.waiting import wait_until
+
+# with any other value a transaction takes a fifth of the time, whatever the machine does meanwhile
+SLEEPS = "SELECT pg_sleep(CASE WHEN current_setting('{name}') = '{slow}' THEN 0.02 ELSE 0.004 END);\n"
+PLAN = """\
+name = "staging"
+[target.staging]
+kind = "dsn"
+dsn = "host={folder} port={port} user=postgres"
+restart = {restart}
+[workload]
+scripts = ["sleeps.sql"]
+dataset = "none"
+[sweep]
+clients = 2
+[trial]
+duration = "400ms"
+repeats = 6
+seed = 7
+[reset]
+checkpoint = false
+[search]
+find = "settings"
+trials = 2
+{space}
+"""
+STATE = """
+    SELECT name, setting FROM pg_file_settings WHERE sourcefile LIKE '%/postgresql.auto.conf'
+    UNION ALL SELECT name, setting || pending_restart FROM pg_settings
+    WHERE name IN ('shared_buffers', 'checkpoint_timeout', 'bgwriter_delay', 'wal_level')
+    ORDER BY 1, 2
+"""
+"""Everything that a search changes: the file, and what is in force."""
+
+
+@pytest.fixture
+def theirs(installed: Installation) -> Iterator[OwnServer]:
+    """A server with two settings by ALTER SYSTEM, of which the tests search one."""
+    with running_server(installed, "") as server:
+        with server.connect() as connection:
+            connection.execute("ALTER SYSTEM SET shared_buffers = '20MB'")
+            connection.execute("ALTER SYSTEM SET work_mem = '5MB'")
+        server.restart("fast")
+        yield server
+
+
+def restart_command(server: OwnServer) -> str:
+    """Returns a shell command, as a DBA has one."""
+    as_nobody = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"] if os.geteuid() == 0 else []
+    variables = [f"{name}={value}" for name, value in server.installation.environment().items() if "LIBRARY" in name]
+    control = [server.installation.program("pg_ctl"), "-D", server.data, "-l", server.folder / "log", "-w"]
+    return shlex.join(["env", "-C", "/", *variables, *as_nobody, *map(str, control), "-m", "fast", "restart"])
+
+
+def write(folder: Path, server: OwnServer, space: str, slow: tuple[str, str], *, restarts: bool) -> Path:
+    restart = f"'''{restart_command(server)}'''" if restarts else '""'
+    (folder / "sleeps.sql").write_text(SLEEPS.format(name=slow[0], slow=slow[1]))
+    path = folder / "staging.toml"
+    path.write_text(PLAN.format(folder=server.folder, port=server.port, restart=restart, space=space))
+    return path
+
+
+def state(server: OwnServer) -> list[tuple[str, str]]:
+    with server.connect() as connection:
+        return connection.execute(STATE).fetchall()
+
+
+DELAY = 'over.bgwriter_delay = ["210ms", "220ms"]'
+
+
+@contextmanager
+def searching(home: Home, folder: Path, plan: Path, server: OwnServer) -> Iterator[subprocess.Popen[str]]:
+    """Starts a search, and yields once it has changed the server."""
+    before = state(server)
+    with tempfile.TemporaryFile("w+") as words:
+        process = subprocess.Popen(
+            [PGDYNO, "run", str(plan), "--allow-restart", "--no-preflight"],
+            cwd=folder,
+            env=environment(home),
+            stdout=words,
+            stderr=words,
+            text=True,
+        )
+        try:
+
+            def has_changed() -> bool:
+                assert process.poll() is None, (words.seek(0), words.read())
+                return state(server) != before
+
+            wait_until(has_changed)
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+
+
+def test_a_search_restarts_the_server_and_restores_its_settings(
+    warm_home: Home, tmp_path: Path, theirs: OwnServer
+) -> None:
+    space = 'over.shared_buffers = ["16MB", "24MB"]'
+    plan = write(tmp_path, theirs, space, ("shared_buffers", "20MB"), restarts=True)
+    before = state(theirs)
+    started = theirs.value("SELECT pg_postmaster_start_time()")
+    done = pgdyno(warm_home, tmp_path, "tune", str(plan), "--allow-restart", "--no-preflight")
+    assert done.returncode == ExitCode.OK, done.stderr
+    assert state(theirs) == before
+    assert theirs.value("SELECT pg_postmaster_start_time()") != started
+    folder = the_run(tmp_path)
+    (found,) = folder.manifest.search
+    assert found.settings.keys() == {"shared_buffers"}
+    assert found.words.endswith("the pairs ran on the server that was searched, after a restart")
+    assert {trial.outcome for trial in folder.trials()} == {Outcome.FINISHED}
+    assert journals(warm_home) == []
+    assert not (folder.path / COPY).exists()
+
+
+def test_ctrl_c_restores_the_settings(warm_home: Home, tmp_path: Path, theirs: OwnServer) -> None:
+    plan = write(tmp_path, theirs, DELAY, ("bgwriter_delay", "200ms"), restarts=False)
+    before = state(theirs)
+    with searching(warm_home, tmp_path, plan, theirs) as process:
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == ExitCode.INTERRUPTED
+    assert state(theirs) == before
+    assert journals(warm_home) == []
+
+
+def test_a_killed_search_is_restored_by_a_command_or_goes_on(
+    warm_home: Home, tmp_path: Path, theirs: OwnServer
+) -> None:
+    plan = write(tmp_path, theirs, DELAY, ("bgwriter_delay", "200ms"), restarts=False)
+    before = state(theirs)
+    with searching(warm_home, tmp_path, plan, theirs) as process:
+        process.kill()
+        process.wait()
+    assert state(theirs) != before
+    folder = the_run(tmp_path)
+    # another run would measure the changed server, or take its settings for the original ones
+    other = plan.with_name("other.toml")
+    other.write_text(plan.read_text().partition("[search]")[0])
+    refused = pgdyno(warm_home, tmp_path, "run", str(other), "--runs", str(tmp_path / "others"))
+    assert refused.returncode == ExitCode.TARGET, refused.stderr
+    assert "pgdyno target restore" in refused.stderr
+    assert state(theirs) != before
+    refused = pgdyno(warm_home, tmp_path, "run", "--resume", str(folder.path))
+    assert refused.returncode == ExitCode.USAGE
+    assert "pgdyno target restore" in refused.stderr
+
+    restored = pgdyno(warm_home, tmp_path, "target", "restore")
+    assert restored.returncode == ExitCode.OK, restored.stderr
+    assert "bgwriter_delay restored" in restored.stdout
+    assert state(theirs) == before
+    assert journals(warm_home) == []
+    assert "no search has left" in pgdyno(warm_home, tmp_path, "target", "restore").stdout
+
+    resumed = pgdyno(warm_home, tmp_path, "run", "--resume", str(folder.path), "--allow-restart")
+    assert resumed.returncode == ExitCode.OK, resumed.stderr
+    assert state(theirs) == before
+    assert the_run(tmp_path).manifest.search[0].settings.keys() == {"bgwriter_delay"}
+
+
+def test_a_killed_search_that_goes_on_restores_what_was_there_before_it(
+    warm_home: Home, tmp_path: Path, theirs: OwnServer
+) -> None:
+    plan = write(tmp_path, theirs, DELAY, ("bgwriter_delay", "200ms"), restarts=False)
+    before = state(theirs)
+    with searching(warm_home, tmp_path, plan, theirs) as process:
+        process.kill()
+        process.wait()
+    resumed = pgdyno(warm_home, tmp_path, "run", "--resume", "latest", "--allow-restart")
+    assert resumed.returncode == ExitCode.OK, resumed.stderr
+    assert state(theirs) == before
+    assert journals(warm_home) == []
+
+
+def test_without_consent_nothing_is_changed(warm_home: Home, tmp_path: Path, theirs: OwnServer) -> None:
+    plan = write(tmp_path, theirs, DELAY, ("bgwriter_delay", "200ms"), restarts=False)
+    before = state(theirs)
+    for command in ("run", "tune"):
+        done = pgdyno(warm_home, tmp_path, command, str(plan))
+        assert done.returncode == ExitCode.USAGE, done.stderr
+        assert "bgwriter_delay" in done.stderr
+        assert "--allow-restart" in done.stderr
+    assert state(theirs) == before
+    assert not (tmp_path / "pgdyno-runs").exists()
+
+
+def test_settings_of_sessions_need_no_consent(warm_home: Home, tmp_path: Path, theirs: OwnServer) -> None:
+    space = 'over.random_page_cost = ["1.1", "3"]'
+    plan = write(tmp_path, theirs, space, ("random_page_cost", "4"), restarts=True)
+    before = state(theirs)
+    started = theirs.value("SELECT pg_postmaster_start_time()")
+    done = pgdyno(warm_home, tmp_path, "tune", str(plan), "--no-preflight")
+    assert done.returncode == ExitCode.OK, done.stderr
+    assert (state(theirs), theirs.value("SELECT pg_postmaster_start_time()")) == (before, started)
+    needless = pgdyno(warm_home, tmp_path, "tune", str(plan), "--allow-restart")
+    assert needless.returncode == ExitCode.USAGE
+
+
+@contextmanager
+def attached(server: OwnServer, home: Home, folder: Path, *names: str) -> Iterator[AttachedServer]:
+    """Yields the server with a journal for the settings `names`."""
+    restart = restart_command(server)
+    spec = DsnTarget(kind="dsn", dsn=f"host={server.folder} port={server.port} user=postgres", restart=restart)
+    address = Address({"host": str(server.folder), "port": str(server.port), "user": "postgres"})
+    there = Server(address, [], machine=None, dbname="postgres")
+    with server.connect() as connection:
+        originals = in_file(connection, names)
+    journal = Journal(
+        identifier=str(server.value("SELECT system_identifier::text FROM pg_control_system()")),
+        run=str(folder),
+        name="staging",
+        target=spec.model_dump(mode="json"),
+        plan_folder=str(folder),
+        file=str(server.data / "postgresql.auto.conf"),
+        originals=originals,
+        current=originals,
+    )
+    journal.write(home)
+    yield AttachedServer(there, spec, journal, home, lambda: None)
+
+
+def test_a_server_that_does_not_start_gets_its_settings_back(
+    fresh_home: Home, tmp_path: Path, theirs: OwnServer
+) -> None:
+    before = state(theirs)
+    with attached(theirs, fresh_home, tmp_path, "wal_level", "shared_buffers") as found:
+        # ALTER SYSTEM accepts it; the server does not start with it, as max_wal_senders is above 0
+        with pytest.raises(TargetError, match="it has its original ones again"):
+            found.configure({"wal_level": "minimal", "shared_buffers": "24MB"})
+        assert state(theirs) == before
+        done = found.configure({"shared_buffers": "24MB"})
+        assert done is not None
+        assert (done.restarted, done.values) == (True, {"shared_buffers": "24MB"})
+        assert found.configure({"shared_buffers": "24MB"}) is None
+        found.restore()
+    assert state(theirs) == before
+
+
+def test_what_pgdyno_cannot_put_back_it_says(fresh_home: Home, tmp_path: Path, theirs: OwnServer) -> None:
+    before = state(theirs)
+    with attached(theirs, fresh_home, tmp_path, "wal_level", "shared_buffers") as found:
+        # as for a host that pgdyno cannot reach
+        real, found.journal.file = found.journal.file, str(tmp_path / "missing")
+        with pytest.raises(StopRunError, match="target staging is down") as stopped:
+            found.configure({"wal_level": "minimal", "shared_buffers": "24MB"})
+        assert not theirs.is_running()
+        hint = stopped.value.hint or ""
+        removed = "remove shared_buffers = '24MB', wal_level = 'minimal' and add shared_buffers = '20MB'"
+        assert removed in hint
+        assert "then: pgdyno target restore" in hint
+        text = Path(real).read_text().replace("wal_level = 'minimal'\n", "").replace("'24MB'", "'20MB'")
+        Path(real).write_text(text)
+        theirs.start()
+        found.restore()
+    assert state(theirs) == before
+    assert journals(fresh_home) == []
+
+
+def test_a_restart_command_that_fails_stops_the_search(fresh_home: Home, tmp_path: Path, theirs: OwnServer) -> None:
+    before = state(theirs)
+    with attached(theirs, fresh_home, tmp_path, "shared_buffers") as found:
+        spec = found.spec
+        found.spec = spec.model_copy(update={"restart": "echo no such unit >&2; exit 5"})
+        with pytest.raises(StopRunError, match="exit code 5: no such unit"):
+            found.configure({"shared_buffers": "24MB"})
+        found.spec = spec
+        found.restore()
+    assert state(theirs) == before
+
+
+def test_missing_rights_are_named_as_statements(fresh_home: Home, tmp_path: Path, theirs: OwnServer) -> None:
+    with theirs.connect() as superuser:
+        superuser.execute("CREATE ROLE bench LOGIN")
+        with attached(theirs, fresh_home, tmp_path, "bgwriter_delay") as found:
+            found.server.address.parameters["user"] = "bench"
+            with found.server.connect("postgres") as connection:
+                with pytest.raises(TargetError, match="bench may not change") as refused:
+                    check_rights(connection, ["bgwriter_delay"])
+                assert "GRANT ALTER SYSTEM ON PARAMETER bgwriter_delay TO bench" in (refused.value.hint or "")
+                for statement in (refused.value.hint or "").split("; "):
+                    superuser.execute(statement.encode())
+                check_rights(connection, ["bgwriter_delay"])
+            done = found.configure({"bgwriter_delay": "210ms"})
+            assert done is not None
+            assert (done.restarted, done.values) == (False, {"bgwriter_delay": "210ms"})
+            found.restore()
