@@ -187,31 +187,44 @@ def environment() -> dict[str, str]:
 
 def test_trials_committed_before_a_kill_are_complete(folder: RunFolder) -> None:
     program = """
-import sys
+import os, sys
 from itertools import count
 from pathlib import Path
 from pgdyno.store import RunFolder
 from tests.unit.events_sample import sample_events
 from tests.unit.store_sample import add_trial
-folder, first = RunFolder.open(Path(sys.argv[1])), int(sys.argv[2])
+folder = RunFolder.open(Path(sys.argv[1]))
 events = sample_events(2, 3, 300, 1000, scripts=2)
-for number in count(first):
-    add_trial(folder, number, events)
-    folder.update_manifest(notes=[str(number)] * 1000)
-    print(number, flush=True)
+for first in sys.stdin:
+    if os.fork() == 0:
+        for number in count(int(first)):
+            add_trial(folder, number, events)
+            folder.update_manifest(notes=[str(number)] * 1000)
+            print(os.getpid(), number, flush=True)
+    os.wait()
+    print("killed", flush=True)
 """
     moments = random.Random(5)
-    for first in range(1, 6001, 1000):
-        child = subprocess.Popen(
-            [sys.executable, "-c", program, str(folder.path), str(first)], stdout=subprocess.PIPE, env=environment()
-        )
-        assert child.stdout is not None
-        with child.stdout:
-            assert child.stdout.readline() == b"%d\n" % first
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(folder.path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment(),
+        text=True,
+        bufsize=1,
+    ) as parent:
+        assert parent.stdin is not None
+        assert parent.stdout is not None
+        for first in range(1, 6001, 1000):
+            parent.stdin.write(f"{first}\n")
+            pid, number = parent.stdout.readline().split()
+            assert int(number) == first
             time.sleep(moments.uniform(0, 0.15))
-            child.send_signal(signal.SIGKILL)
-            child.wait()
-        read_all(folder)
+            os.kill(int(pid), signal.SIGKILL)
+            while parent.stdout.readline() != "killed\n":
+                pass
+            read_all(folder)
+        parent.stdin.close()
     numbers = {record.number for record in folder.trials()}
     assert {1, 1001, 2001, 3001, 4001, 5001} <= numbers
 
