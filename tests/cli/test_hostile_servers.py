@@ -245,7 +245,7 @@ def test_answers_to_nothing_end_the_run_one_way_or_the_other(drive: Drive, unask
 def test_a_server_that_answers_and_never_reads(drive: Drive) -> None:
     """pgdrive answers every CopyInResponse, and the server never reads the answers."""
     with hostile(in_the_load(pouring(message("G", b"\0\0\0") * 100_000))) as server:
-        done = drive(server, "-T", "2", "--drain-limit=1", script="COPY t FROM STDIN;\n")
+        done = drive(server, *SHORT, script="COPY t FROM STDIN;\n")
     assert done.code == 2
     assert done.peak_mib < PEAK_MIB
 
