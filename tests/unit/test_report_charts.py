@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from functools import cache
 from itertools import pairwise
 from xml.etree import ElementTree
 
@@ -71,13 +72,18 @@ def pictures(run: SampleRun) -> list[ElementTree.Element]:
     return list(ElementTree.fromstring(f"<all>{rendered}</all>"))
 
 
+@cache
+def pictures_of(name: str) -> list[ElementTree.Element]:
+    return pictures(RUNS[name]())
+
+
 def number(node: ElementTree.Element, name: str) -> float:
     return float(node.get(name, "nan"))
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_pictures_are_well_formed_and_say_what_they_show(name: str) -> None:
-    drawn = pictures(RUNS[name]())
+    drawn = pictures_of(name)
     assert drawn
     for svg in drawn:
         assert svg.get("role") == "img"
@@ -92,7 +98,7 @@ def test_pictures_are_well_formed_and_say_what_they_show(name: str) -> None:
 
 @pytest.mark.parametrize("name", RUNS)
 def test_nothing_is_drawn_outside_of_its_picture(name: str) -> None:
-    for svg in pictures(RUNS[name]()):
+    for svg in pictures_of(name):
         _, _, width, height = (float(each) for each in svg.get("viewBox", "").split())
         for label in svg.iter(f"{SVG}text"):
             # the estimate of a label's width is generous, so a little over is still inside
@@ -109,7 +115,7 @@ def test_nothing_is_drawn_outside_of_its_picture(name: str) -> None:
 
 @pytest.mark.parametrize("name", RUNS)
 def test_labels_of_a_picture_do_not_touch(name: str) -> None:
-    for svg in pictures(RUNS[name]()):
+    for svg in pictures_of(name):
         taken: list[tuple[Rect, str]] = []
         for label in svg.iter(f"{SVG}text"):
             wide = text_width(label.text or "") * 0.8
