@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -158,7 +159,8 @@ def fetched_rows(
     another number.
     """
     rows = size = 0
-    texts = [at for at, column in enumerate(found.description or ()) if str(column[1]) in ("VARCHAR", "BLOB")]
+    described = enumerate(found.description or ())
+    texts = [itemgetter(at) for at, column in described if str(column[1]) in ("VARCHAR", "BLOB")]
     while some := found.fetchmany(_AT_ONCE):
         rows += len(some)
         firsts = {row[0] for row in some} if trials is not None else set()
@@ -168,7 +170,7 @@ def fetched_rows(
                 f"cannot read {path}: a table has rows of trial {other}, which does not exist",
                 hint=DAMAGED,
             )
-        size += sum(len(row[at]) for at in texts for row in some if row[at] is not None)
+        size += sum(sum(map(len, filter(None, map(text, some)))) for text in texts)
         if rows > MOST_READ or size > MOST_READ_BYTES:
             raise StoreError(
                 f"cannot read {path}: more than {MOST_READ:,} rows, or {MOST_READ_BYTES >> 20:,} MiB of text in them",

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+import numpy as np
+
 from pgdyno.analyse.over_time.dips import Dip, dips_of
 from pgdyno.analyse.over_time.probe_series import CHECKPOINTER, Probed, ProbedSource, Span, by_class, trial_probed
 from pgdyno.analyse.over_time.timeline import Timeline, trial_timeline
@@ -123,13 +125,14 @@ def worker_shares(seconds: Seconds, workers: int) -> list[tuple[float, float, fl
 
 def _quiet(timeline: Timeline, found: Sequence[Dip], dip: Dip) -> list[Span]:
     """Return measured seconds away from every dip: those near this one, or all."""
-    quiet = [
-        (second.from_s, second.to_s)
-        for second in timeline.measured()
-        if all(second.to_s <= each.from_s - MARGIN_S or second.from_s >= each.to_s + MARGIN_S for each in found)
-    ]
-    near = [span for span in quiet if span[1] > dip.from_s - NEAR_S and span[0] < dip.to_s + NEAR_S]
-    return _joined(near or quiet)
+    # as arrays: a large sweep has hundreds of dips, and a trial hundreds of seconds
+    part = timeline.measured_part
+    quiet = np.ones(len(part), dtype=bool)
+    for each in found:
+        quiet &= (part.to_s <= each.from_s - MARGIN_S) | (part.from_s >= each.to_s + MARGIN_S)
+    near = quiet & (part.to_s > dip.from_s - NEAR_S) & (part.from_s < dip.to_s + NEAR_S)
+    chosen = near if near.any() else quiet
+    return _joined(list(zip(part.from_s[chosen].tolist(), part.to_s[chosen].tolist(), strict=True)))
 
 
 def _joined(spans: Sequence[Span]) -> list[Span]:
