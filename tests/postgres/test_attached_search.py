@@ -17,6 +17,8 @@ from pgdyno.errors import ExitCode, TargetError
 from pgdyno.experiment.limits.disk_guard import StopRunError
 from pgdyno.experiment.search.settings.attached_server import AttachedServer, check_rights, in_file
 from pgdyno.experiment.search.settings.settings_journal import COPY, Journal, journals
+from pgdyno.host import describe_host
+from pgdyno.plan.hosts import SshSpec
 from pgdyno.records import Outcome
 from pgdyno.targets import Home, Server
 from pgdyno.targets.cluster.installation import Installation
@@ -25,6 +27,7 @@ from pgdyno.targets.dsn.schema import DsnTarget
 from tests.forked import PGDYNO
 from tests.postgres.own_servers import OwnServer, running_server
 from tests.postgres.runs import environment, pgdyno, the_run
+from tests.ssh.sshd import running_sshd
 from tests.waiting import wait_until
 
 # with any other value a transaction takes a fifth of the time, whatever the machine does meanwhile
@@ -225,10 +228,12 @@ def test_settings_of_sessions_need_no_consent(warm_home: Home, tmp_path: Path, t
 
 
 @contextmanager
-def attached(server: OwnServer, home: Home, folder: Path, *names: str) -> Iterator[AttachedServer]:
+def attached(
+    server: OwnServer, home: Home, folder: Path, *names: str, ssh: SshSpec | None = None
+) -> Iterator[AttachedServer]:
     """Yields the server with a journal for the settings `names`."""
-    restart = restart_command(server)
-    spec = DsnTarget(kind="dsn", dsn=f"host={server.folder} port={server.port} user=postgres", restart=restart)
+    dsn, restart = f"host={server.folder} port={server.port} user=postgres", restart_command(server)
+    spec = DsnTarget(kind="dsn", dsn=dsn, restart=restart, ssh=ssh)
     address = Address({"host": str(server.folder), "port": str(server.port), "user": "postgres"})
     there = Server(address, [], machine=None, dbname="postgres")
     with server.connect() as connection:
@@ -247,11 +252,22 @@ def attached(server: OwnServer, home: Home, folder: Path, *names: str) -> Iterat
     yield AttachedServer(there, spec, journal, home, lambda: None)
 
 
+@pytest.fixture(params=["here", "over SSH"])
+def ssh(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SshSpec | None]:
+    """How pgdyno reaches the server's host."""
+    if request.param == "here":
+        yield None
+        return
+    with running_sshd(tmp_path / "sshd") as sshd:
+        yield sshd.spec()
+
+
 def test_a_server_that_does_not_start_gets_its_settings_back(
-    fresh_home: Home, tmp_path: Path, theirs: OwnServer
+    fresh_home: Home, tmp_path: Path, theirs: OwnServer, ssh: SshSpec | None
 ) -> None:
     before = state(theirs)
-    with attached(theirs, fresh_home, tmp_path, "wal_level", "shared_buffers") as found:
+    with attached(theirs, fresh_home, tmp_path, "wal_level", "shared_buffers", ssh=ssh) as found:
+        assert found.memory_bytes() == describe_host().memory_bytes
         # ALTER SYSTEM accepts it; the server does not start with it, as max_wal_senders is above 0
         with pytest.raises(TargetError, match="it has its original ones again"):
             found.configure({"wal_level": "minimal", "shared_buffers": "24MB"})

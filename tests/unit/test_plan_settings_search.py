@@ -10,6 +10,7 @@ from pgdyno.commands.plan import within_budget
 from pgdyno.commands.support.tuned_plan import search_overrides, usual_space
 from pgdyno.errors import PlanError, UsageError
 from pgdyno.plan import Plan, load_plan
+from pgdyno.plan.executed_code import executed
 from pgdyno.plan.plan_output import search_lines
 from pgdyno.plan.sweeps.settings_space import read_choice
 from pgdyno.records import Point
@@ -90,6 +91,49 @@ def test_a_server_that_pgdyno_did_not_start_gets_settings_of_sessions_only(tmp_p
     ours = plan_of(tmp_path, PLAN + SEARCH)
     assert ours.server_settings("pg18", point) == {"random_page_cost": "1.1"}
     assert ours.session_settings("pg18", point) == {}
+
+
+STAGING = ('kind = "embedded"\nversion = "18"', 'kind = "dsn"\ndsn = "host=db"\nrestart = "systemctl restart pg"')
+MIXED = 'over.random_page_cost = "1..4"\nover.Shared_Buffers = "16MB..64MB"\nover.max_wal_size = "1GB..4GB"'
+
+
+def test_only_what_no_session_can_set_changes_a_server_that_restarts(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, PLAN.replace(*STAGING) + SEARCH.replace('over.random_page_cost = "1..4"', MIXED))
+    point = Point(clients=4, settings={"random_page_cost": "2", "Shared_Buffers": "32MB", "max_wal_size": "2GB"})
+    assert plan.system_names == {"Shared_Buffers", "max_wal_size"}
+    assert plan.system_settings(point) == {"Shared_Buffers": "32MB", "max_wal_size": "2GB"}
+    assert plan.session_settings("pg18", point) == {"random_page_cost": "2"}
+    assert plan.server_settings("pg18", point) == {}
+    assert Plan.from_resolved(plan.as_resolved()).system_names == plan.system_names
+    assert plan_of(tmp_path, PLAN.replace(*STAGING) + SEARCH).system_names == frozenset()
+    assert plan_of(tmp_path, PLAN + SEARCH.replace("random_page_cost", "cpu_tuple_cost")).system_names == frozenset()
+
+
+def test_a_plan_lists_its_restart_command(tmp_path: Path) -> None:
+    loaded = load_plan(written(tmp_path, PLAN.replace(*STAGING) + SEARCH))
+    assert [(each.field, each.what) for each in executed(loaded)] == [
+        ("target.pg18.restart", "/bin/sh -c 'systemctl restart pg'")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("systemctl restart pg", "", "it takes effect when the server starts, and restart is empty"),
+        ("restart =", 'other_dsns = ["host=db2"]\nrestart =', "cannot be combined with other_dsns"),
+    ],
+)
+def test_a_restart_that_cannot_work_is_refused(tmp_path: Path, old: str, new: str, words: str) -> None:
+    text = PLAN.replace(*STAGING) + SEARCH.replace('random_page_cost = "1..4"', 'shared_buffers = "16MB..64MB"')
+    with pytest.raises(PlanError) as refused:
+        plan_of(tmp_path, text.replace(old, new))
+    (problem,) = refused.value.problems
+    assert words in problem.message
+
+
+def test_a_reload_needs_no_restart_command(tmp_path: Path) -> None:
+    text = PLAN.replace(*STAGING) + SEARCH.replace('random_page_cost = "1..4"', 'max_wal_size = "1GB..4GB"')
+    assert plan_of(tmp_path, text.replace("systemctl restart pg", "")).system_names == {"max_wal_size"}
 
 
 def test_a_budget_shortens_no_trial_of_the_search(tmp_path: Path) -> None:

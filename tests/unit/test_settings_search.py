@@ -11,7 +11,13 @@ import pytest
 from pgdyno.analyse.pairs import Metric
 from pgdyno.experiment.search.settings.configuration_file import configuration
 from pgdyno.experiment.search.settings.proposals import QUASI_RANDOM, RESTART_GROUP, Proposals
-from pgdyno.experiment.search.settings.server_space import Searched, ServerSetting, SpaceProblem, searched
+from pgdyno.experiment.search.settings.server_space import (
+    Searched,
+    ServerSetting,
+    SpaceProblem,
+    attached_problems,
+    searched,
+)
 from pgdyno.experiment.search.settings.settings_result import best_words, found_messages, search_record
 from pgdyno.experiment.search.settings.stages import Asked, Best, Found, Rules, Seen, Stage, search
 from pgdyno.plan.sweeps.settings_space import Span, read_choice, read_over
@@ -84,6 +90,16 @@ def test_over_the_network_only_settings_of_sessions_are_searched() -> None:
 
 def test_all_problems_of_a_space_are_reported_together() -> None:
     assert len(searched({"a": "1..2", "b": "1..2"}, {}, None, by_session=False)) == 2
+
+
+def test_text_and_restarts_are_refused_on_a_server_that_pgdyno_did_not_start() -> None:
+    command = ServerSetting("sighup", "string", None, None, None, None)
+    known = {"shared_buffers": SHARED, "archive_command": command, "wal_sync_method": METHOD}
+    assert [each.field for each in attached_problems(known, restarts=False)] == [
+        "search.over.shared_buffers",
+        "search.over.archive_command",
+    ]
+    assert [each.field for each in attached_problems(known, restarts=True)] == ["search.over.archive_command"]
 
 
 def proposals(seed: int, count: int) -> list[dict[str, str]]:

@@ -274,7 +274,7 @@ def attached(name: str, server: Server, context: RunContext, resources: Resource
     names, home, use = sorted(context.plan.system_names), context.home, resources.use
     if use.when_busy is WhenBusy.ALONGSIDE:
         raise TargetError("a search that changes a server's settings must be alone", hint="remove --alongside")
-    with ExitStack() as stack:
+    with ExitStack() as stack, ExitStack() as held:
         with server.connect(server.maintenance) as connection:
             identifier = _identifier(connection)
             stack.enter_context(journal_locked(home, identifier))
@@ -286,7 +286,8 @@ def attached(name: str, server: Server, context: RunContext, resources: Resource
             _check_same(journal, identifier)
 
         def lock_again() -> None:
-            stack.enter_context(server_in_use(server.address, server.maintenance, use, resources.progress))
+            held.close()
+            held.enter_context(server_in_use(server.address, server.maintenance, use, resources.progress))
 
         found = AttachedServer(server, context.plan.target[name], journal, home, lock_again)
         try:
@@ -315,10 +316,11 @@ def restore_left(journal: Journal, home: Home, progress: Progress) -> None:
     spec = TypeAdapter[DsnTarget](DsnTarget).validate_python(journal.target, context=RESOLVED)
     address, maintenance = given_address(spec)
     server = Server(address, [], machine=None, dbname=maintenance, maintenance=maintenance)
-    with journal_locked(home, journal.identifier), ExitStack() as stack:
+    with journal_locked(home, journal.identifier), ExitStack() as held:
 
         def lock() -> None:
-            stack.enter_context(server_in_use(address, maintenance, Use("restore"), progress))
+            held.close()
+            held.enter_context(server_in_use(address, maintenance, Use("restore"), progress))
 
         found = AttachedServer(server, spec, journal, home, lock)
         if found.is_up():
