@@ -11,7 +11,7 @@ from pgdyno.audit.run_rules import audit
 from pgdyno.errors import TargetError
 from pgdyno.probe.explain import explain, shape_of
 from pgdyno.records import Outcome
-from pgdyno.report.full_report import whole_report
+from pgdyno.report.full_report import changed_plans, whole_report
 from pgdyno.store import RunFolder, load_run
 from pgdyno.targets import Home, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
@@ -102,6 +102,22 @@ def test_arms_with_other_plans_are_reported_with_what_that_cost(warm_home: Home,
     assert "Bitmap Index Scan on stock_kind" in report.html()
     assert "Statements whose query plan" in " ".join(report.markdown().split())
     assert not [each for each in audit(data) if each.rule == "plan-differs"]
+    printed = " ".join(pgdyno(warm_home, tmp_path, "compare", str(folder.path), "--force").stdout.split())
+    assert "Statements whose query plan (EXPLAIN before the trials) differs between two arms: 1." in printed
+    assert BY_KIND in printed
+
+
+def test_two_runs_with_other_plans_are_compared(warm_home: Home, tmp_path: Path) -> None:
+    runs = []
+    for name, indexed in (("with", "True"), ("without", "False")):
+        (tmp_path / name).mkdir()
+        runs.append(load_run(run(warm_home, tmp_path / name, indexed)))
+    (change,) = changed_plans(runs)
+    assert change.text == BY_KIND
+    assert "stock_kind" in change.base.plan
+    assert "Seq Scan on stock" in change.other.plan
+    paths = [str(each.folder.path) for each in runs]
+    assert BY_KIND in " ".join(pgdyno(warm_home, tmp_path, "compare", *paths, "--force").stdout.split())
 
 
 def test_a_plan_that_flips_between_repeats_is_a_finding(warm_home: Home, tmp_path: Path) -> None:

@@ -41,6 +41,8 @@ from pgdyno.report.answers.refusal import (
     refused_markdown,
 )
 from pgdyno.report.costs import price_comparison_lines
+from pgdyno.report.report_tables import table_lines
+from pgdyno.report.sections.query_plans import plan_tables
 from pgdyno.report.terminal.text_drawing import wrapped
 
 _PERCENT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
@@ -81,12 +83,19 @@ def print_comparisons(
     console: Console,
     runs: ComparedRuns | None = None,
 ) -> None:
-    """Prints `comparisons` with the reasons against them; with `runs`, what throughput costs, too."""
+    """Prints `comparisons` with the reasons against them; with `runs`, what throughput costs and which query plans
+    differ, too.
+    """
     _print_reasons(reasons, console)
     for at, comparison in enumerate(comparisons):
         _print_comparison(comparison, console, first=at == 0, struck=bool(reasons))
         prices = [] if runs is None else runs.prices(comparison)
         for line in price_comparison_lines(comparison.base, comparison.other, prices):
+            console.print(line, soft_wrap=True)
+    for table in [] if runs is None else plan_tables(runs.changed_plans()):
+        console.print()
+        _print_wrapped(table.caption, console)
+        for line in table_lines(table, min(max(console.width, NARROWEST), WIDEST)):
             console.print(line, soft_wrap=True)
     _print_notes([*_warnings(comparisons), *notes], console, _confounders(comparisons))
 

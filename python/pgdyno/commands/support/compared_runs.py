@@ -28,6 +28,8 @@ from pgdyno.errors import UsageError
 from pgdyno.fingerprint.differences import Difference, topic_of
 from pgdyno.messages import Message
 from pgdyno.report.answers.refusal import Grounds, Reason
+from pgdyno.report.digest import PlanChange
+from pgdyno.report.full_report import changed_plans
 from pgdyno.store import RunData, find_run, load_run
 
 
@@ -155,6 +157,11 @@ class ComparedRuns:
         if totals[0] is None or totals[1] is None or not alike(*lists):
             return []
         return compare_prices(of, totals[0], totals[1])
+
+    def changed_plans(self) -> list[PlanChange]:
+        """Returns the statements whose query plans differ between the arms. Raises StoreError."""
+        is_one = self.second is None or _place(self.second) == _place(self.first)
+        return changed_plans([self.first] if is_one or self.second is None else [self.first, self.second])
 
     def floor_ratio(self) -> float:
         """Returns the noise floor of the A/A run; 0 without one, and where `--force` overrides a refusal."""

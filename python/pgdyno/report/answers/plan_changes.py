@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgdyno.audit.arms import arms_of, point_of
+from pgdyno.audit.pairing import sides_of
+from pgdyno.audit.subject import AuditRun
 from pgdyno.records import Outcome
 from pgdyno.report.digest import Digest, PlanChange, PlanOfArm
 from pgdyno.store.read_runs import KeptPlan
@@ -26,14 +28,33 @@ class _Statement:
         return self.shapes.most_common(1)[0][0]
 
 
-def plan_changes(of: Digest, kept: Sequence[KeptPlan]) -> list[PlanChange]:
-    """Compare the first arm of each point with the others there, and return a change per statement and pair of arms: at
-    the point where it costs most.
+Arm = tuple[int, str]
+"""An arm by the index of its run; arms of several runs that are compared have the same text."""
+
+
+def arms_of_runs(runs: Sequence[AuditRun], numbers: Sequence[Mapping[int, int]]) -> dict[int, Arm]:
+    """Return the arm of each trial by its number in the report; `numbers` has those of each run by its own."""
+    arms: dict[int, Arm] = {}
+    for at, run in enumerate(runs):
+        in_first = {other.target: base.target for base, other in sides_of(runs[0], run)}
+        # a target without a match in the first run is compared with none
+        trials = [
+            trial.model_copy(update={"target": in_first.get(trial.target, f"{trial.target} of {at}")})
+            for trial in run.trials
+        ]
+        arms |= {numbers[at][own]: (at, name) for own, name in arms_of(trials).items()}
+    return arms
+
+
+def plan_changes(of: Digest, kept: Sequence[KeptPlan], arms: Mapping[int, Arm]) -> list[PlanChange]:
+    """Compare the first arm of each point with the others there, of several runs each arm with that of the first run.
+
+    Returns a change per statement and pair of arms, at the point where it costs most.
     """
     trials = {trial.number: trial for trial in of.run.trials if trial.outcome is Outcome.FINISHED}
-    arms = arms_of(of.run.trials)
+    is_one_run = len({at for at, _ in arms.values()}) == 1
     # by point and statement: the arms in the order of their trials
-    found: dict[tuple[str, str], dict[str, _Statement]] = defaultdict(dict)
+    found: dict[tuple[str, str], dict[Arm, _Statement]] = defaultdict(dict)
     plans: dict[tuple[str, str], str] = {}
     for each in kept:
         plans.setdefault((each.text, each.shape), each.plan)
@@ -52,14 +73,15 @@ def plan_changes(of: Digest, kept: Sequence[KeptPlan]) -> list[PlanChange]:
         mean_ms = sum(count * mean for count, mean in done) / calls / 1e6 if calls else None
         return PlanOfArm(name, plans[text, statement.shape], mean_ms)
 
-    changes: dict[tuple[str, str, str], PlanChange] = {}
+    changes: dict[tuple[str, Arm, Arm], PlanChange] = {}
     for (_, text), by_arm in found.items():
         first, *others = sorted(by_arm, key=lambda arm: min(by_arm[arm].places))
         for other in others:
-            if by_arm[other].shape != by_arm[first].shape:
-                clients = trials[by_arm[first].places[0][0]].point.clients
-                change = PlanChange(text, clients, at(by_arm[first], text), at(by_arm[other], text))
-                changes[text, first, other] = max(changes.get((text, first, other), change), change, key=_cost)
+            base = first if is_one_run else (0, other[1])
+            if base in by_arm and by_arm[other].shape != by_arm[base].shape:
+                clients = trials[by_arm[base].places[0][0]].point.clients
+                change = PlanChange(text, clients, at(by_arm[base], text), at(by_arm[other], text))
+                changes[text, base, other] = max(changes.get((text, base, other), change), change, key=_cost)
     return sorted(changes.values(), key=_cost, reverse=True)
 
 
