@@ -154,6 +154,26 @@ LOOK_UP = {"Node Type": "Index Scan", "Index Name": "stock_pkey", "Scan Directio
 CHANGE = {"Node Type": "ModifyTable", "Operation": "Update", "Plans": [LOOK_UP], **ON_STOCK}
 
 
+def test_the_queries_of_tpch_are_always_explained(warm_home: Home, tmp_path: Path) -> None:
+    (tmp_path / "tpch.toml").write_text(
+        'name = "tpch"\n[target.pg]\nkind = "embedded"\nversion = "18"\nsettings = { fsync = "off" }\n'
+        '[workload]\nname = "tpch"\nscale_factor = 0.01\n[sweep]\nclients = [1]\n'
+        'session_settings = { enable_hashjoin = ["on", "off"] }\n[trial]\nrepeats = 1\n'
+    )
+    done = pgdyno(warm_home, tmp_path, "run", "tpch.toml")
+    assert done.returncode == 0, done.stderr
+    data = load_run(the_run(tmp_path))
+    places = {place for each in data.query_plans() for place in each.places}
+    assert places == {(trial, 0, query) for trial in (1, 2) for query in range(22)}
+    changes = changed_plans([data])
+    texts = {each.text.partition("\n")[0] for each in changes}
+    # joins of two tables, of which the first arm hashes one
+    assert {"-- Q12", "-- Q14"} <= texts
+    assert "-- Q1" not in texts
+    assert all(each.base.mean_ms and each.other.mean_ms for each in changes)
+    assert all("Hash Join" not in each.other.plan for each in changes if each.text.startswith("-- Q14"))
+
+
 @pytest.mark.parametrize("major", ["12", "15", "16"])
 def test_every_version_explains_without_executing(home: Home, major: str) -> None:
     spec = EmbeddedTarget(kind="embedded", version=major, settings=FAST)

@@ -173,9 +173,7 @@ def scale_factor(value: object) -> object:
 
 ScaleFactor = Annotated[
     float,
-    BeforeValidator(
-        scale_factor, json_schema_input_type=Annotated[float, Field(ge=0.01, le=LARGEST_SCALE_FACTOR)]
-    ),
+    BeforeValidator(scale_factor, json_schema_input_type=Annotated[float, Field(ge=0.01, le=LARGEST_SCALE_FACTOR)]),
 ]
 """The size of tpch."""
 

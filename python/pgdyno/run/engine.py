@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -89,13 +90,30 @@ class ScriptStatement:
 
 def script_statements(engine: Engine, options: Sequence[str], folder: Path) -> list[ScriptStatement]:
     """Returns the statements of the scripts of `options`, relative to `folder`. Raises EngineError."""
-    command = [str(engine.path), "--check=statements", *options]
+    lines = map(json.loads, _printed(engine, ["--check=statements", *options], folder).splitlines())
+    return [ScriptStatement(line["script"], line["id"], line["text"].rstrip("; \n")) for line in lines]
+
+
+_TPCH_QUERY = re.compile(r"^(-- Q(\d+)\n.*?);$", re.MULTILINE | re.DOTALL)
+
+
+def tpch_power_queries(engine: Engine, scale_factor: float, seed: int, folder: Path) -> list[ScriptStatement]:
+    """Returns the queries of tpch's power run in their order; each begins with a comment with its number.
+
+    Raises EngineError.
+    """
+    options = ["--tpch-queries=0", f"--scale-factor={scale_factor:g}", f"--random-seed={seed}"]
+    found = _TPCH_QUERY.findall(_printed(engine, options, folder))
+    return [ScriptStatement(0, int(number) - 1, text) for text, number in found]
+
+
+def _printed(engine: Engine, options: Sequence[str], folder: Path) -> str:
+    command = [str(engine.path), *options]
     done = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8", errors="replace", check=False)
     if done.returncode != 0:
         said = done.stderr.strip().removeprefix(f"{ENGINE}: error: ")
-        raise EngineError(f"cannot list the statements of the scripts: {said}")
-    lines = map(json.loads, done.stdout.splitlines())
-    return [ScriptStatement(line["script"], line["id"], line["text"].rstrip("; \n")) for line in lines]
+        raise EngineError(f"cannot list the statements of the load: {said}")
+    return done.stdout
 
 
 def _failure_options(plan: Plan) -> list[str]:

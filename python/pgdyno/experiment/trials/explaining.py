@@ -16,7 +16,7 @@ from pgdyno.messages import Message
 from pgdyno.plan import LoadedPlan, PlannedTrial
 from pgdyno.probe.explain import explain
 from pgdyno.programs import Engine
-from pgdyno.run.engine import ScriptStatement, script_statements
+from pgdyno.run.engine import ScriptStatement, script_statements, tpch_power_queries
 from pgdyno.store.trial_tables import QueryPlanRow
 from pgdyno.targets import Server
 
@@ -30,11 +30,14 @@ _PLANNED = re.compile(
 """Begins a statement that has a plan. All others, such as BEGIN or COPY, have none."""
 
 
-def statements_to_explain(engine: Engine, loaded: LoadedPlan) -> list[ScriptStatement]:
-    """Return the statements of the workload that have a plan, with `$1`, `$2`, … for their variables.
+def statements_to_explain(engine: Engine, loaded: LoadedPlan, seed: int) -> list[ScriptStatement]:
+    """Return the statements of the workload that have a plan, with `$1`, `$2`, … for their variables; of tpch, the
+    queries of the power run with their parameters.
 
     Raises PgdynoError if they are not known before the load.
     """
+    if loaded.plan.workload.scale_factor is not None:
+        return tpch_power_queries(engine, loaded.plan.workload.scale_factor, seed, loaded.folder)
     if not loaded.plan.workload.written_scripts:
         (load,) = loaded.plan.workload.scripts
         raise UsageError(f"pgdyno explains statements of SQL scripts, and the statements of {load} are not in one")
@@ -43,7 +46,10 @@ def statements_to_explain(engine: Engine, loaded: LoadedPlan) -> list[ScriptStat
 
 
 class QueryPlans:
-    """Explains the statements of a run's workload, if the plan asks for it. No failure of it fails a trial."""
+    """Explains the statements of a run's workload, if the plan asks for it, and the queries of tpch.
+
+    No failure of it fails a trial.
+    """
 
     def __init__(self, context: RunContext, progress: RunProgress) -> None:
         self._context = context
@@ -53,8 +59,9 @@ class QueryPlans:
         """Return the plans on `server` with the settings of the load's sessions. Notes what cannot be explained, and
         why. Raises StoreError.
         """
-        probe = self._context.plan.probe
-        if not (probe.enabled and probe.plans):
+        plan = self._context.plan
+        # tpch compares its queries by their plans, too
+        if not (plan.probe.enabled and (plan.probe.plans or plan.workload.is_tpch)):
             return []
         try:
             statements = self._statements
@@ -90,7 +97,7 @@ class QueryPlans:
 
     @cached_property
     def _statements(self) -> Sequence[ScriptStatement]:
-        found = statements_to_explain(self._context.engine, self._context.loaded)
+        found = statements_to_explain(self._context.engine, self._context.loaded, self._context.seed)
         if len(found) > MOST_STATEMENTS:
             self._progress.note_once(
                 Message(

@@ -13,7 +13,7 @@ _OWN_END = "a trial ends with its last refresh function"
 _OWN_QUERIES = "it has queries and parameters of its own"
 _NO_RATE = "a client runs one query after the other, without a rate"
 _ONE_SIZE = "the size is workload.scale_factor"
-_LIMIT = 'remove it; session_settings.statement_timeout of a target limits a query'
+_LIMIT = "remove it; session_settings.statement_timeout of a target limits a query"
 REFUSED: Sequence[Excluded] = (
     (("workload", "scale"), _ONE_SIZE, "set scale_factor"),
     (("workload", "variables"), _OWN_QUERIES, "remove it"),

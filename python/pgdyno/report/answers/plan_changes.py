@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pgdyno.audit.arms import arms_of, point_of
 from pgdyno.audit.pairing import sides_of
 from pgdyno.audit.subject import AuditRun
+from pgdyno.plan.model import TPCH
 from pgdyno.records import Outcome
 from pgdyno.report.digest import Digest, PlanChange, PlanOfArm
 from pgdyno.store.read_runs import KeptPlan
@@ -18,14 +19,14 @@ from pgdyno.store.read_runs import KeptPlan
 class _Statement:
     """A statement in one arm at one point."""
 
-    shapes: Counter[str] = field(default_factory=Counter)
-    """Trials by the shape of its plan."""
+    plans: list[KeptPlan] = field(default_factory=list)
+    """One for each of its places: the most frequent shape counts."""
     places: list[tuple[int, int, int]] = field(default_factory=list)
 
     @property
-    def shape(self) -> str:
-        """The most frequent one."""
-        return self.shapes.most_common(1)[0][0]
+    def plan(self) -> KeptPlan:
+        ((most, _),) = Counter(each.shape for each in self.plans).most_common(1)
+        return next(each for each in self.plans if each.shape == most)
 
 
 Arm = tuple[int, str]
@@ -53,35 +54,37 @@ def plan_changes(of: Digest, kept: Sequence[KeptPlan], arms: Mapping[int, Arm]) 
     """
     trials = {trial.number: trial for trial in of.run.trials if trial.outcome is Outcome.FINISHED}
     is_one_run = len({at for at, _ in arms.values()}) == 1
-    # by point and statement: the arms in the order of their trials
+    # parameters of tpch differ between runs, but its queries have numbers
+    is_tpch = (of.manifest.plan.get("workload") or {}).get("name") == TPCH
+    # by point and statement
     found: dict[tuple[str, str], dict[Arm, _Statement]] = defaultdict(dict)
-    plans: dict[tuple[str, str], str] = {}
     for each in kept:
-        plans.setdefault((each.text, each.shape), each.plan)
         for place in each.places:
             trial = trials.get(place[0])
             if trial is not None:
-                statement = found[point_of(trial), each.text].setdefault(arms[trial.number], _Statement())
-                statement.shapes[each.shape] += 1
+                key = f"Q{place[2] + 1}" if is_tpch else each.text
+                statement = found[point_of(trial), key].setdefault(arms[trial.number], _Statement())
+                statement.plans.append(each)
                 statement.places.append(place)
     means = _means(of, (place for by_arm in found.values() for each in by_arm.values() for place in each.places))
 
-    def at(statement: _Statement, text: str) -> PlanOfArm:
+    def shown(statement: _Statement) -> PlanOfArm:
         name = of.trial_name(trials[statement.places[0][0]])
         done = [means[place] for place in statement.places if place in means]
         calls = sum(count for count, _ in done)
         mean_ms = sum(count * mean for count, mean in done) / calls / 1e6 if calls else None
-        return PlanOfArm(name, plans[text, statement.shape], mean_ms)
+        return PlanOfArm(name, statement.plan.plan, mean_ms)
 
     changes: dict[tuple[str, Arm, Arm], PlanChange] = {}
-    for (_, text), by_arm in found.items():
-        first, *others = sorted(by_arm, key=lambda arm: min(by_arm[arm].places))
-        for other in others:
-            base = first if is_one_run else (0, other[1])
-            if base in by_arm and by_arm[other].shape != by_arm[base].shape:
-                clients = trials[by_arm[base].places[0][0]].point.clients
-                change = PlanChange(text, clients, at(by_arm[base], text), at(by_arm[other], text))
-                changes[text, base, other] = max(changes.get((text, base, other), change), change, key=_cost)
+    for (_, key), by_arm in found.items():
+        first = min(by_arm, key=lambda arm: min(by_arm[arm].places))
+        for arm, other in by_arm.items():
+            base_arm = first if is_one_run else (0, arm[1])
+            base = by_arm.get(base_arm)
+            if base is not None and base.plan.shape != other.plan.shape:
+                clients = trials[base.places[0][0]].point.clients
+                change = PlanChange(base.plan.text, clients, shown(base), shown(other))
+                changes[key, base_arm, arm] = max(changes.get((key, base_arm, arm), change), change, key=_cost)
     return sorted(changes.values(), key=_cost, reverse=True)
 
 
