@@ -87,6 +87,15 @@ impl<'a> Rows<'a> {
         self.starts.is_empty()
     }
 
+    /// The bodies of their messages, one after the other.
+    #[must_use]
+    pub fn as_bytes(&self) -> &'a [u8] {
+        match self.starts.first() {
+            Some(&start) => &self.data[start..self.end],
+            None => &[],
+        }
+    }
+
     /// Row `number`, counted from 0.
     #[must_use]
     pub fn get(&self, number: usize) -> Option<Row<'a>> {

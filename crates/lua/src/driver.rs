@@ -33,14 +33,14 @@ pub(crate) struct Session {
 /// A value with which a coroutine is resumed.
 enum Word {
     Code(i64),
-    /// Numbers of rows and columns, for an answer with rows.
-    Rows(usize, u16),
+    /// Numbers of rows and columns, for an answer with rows, and the rows as the server sent them,
+    /// if they were kept.
+    Rows(usize, u16, Option<LuaString>),
     Failure {
         sqlstate: LuaString,
         message: LuaString,
         in_block: bool,
     },
-    Fetched(Value),
 }
 
 /// The result of a request.
@@ -101,7 +101,12 @@ impl Session {
         Ok(match answer.results().last() {
             Some(result) if result.columns.is_some() || result.kind == Kind::Read => {
                 let rows = result.affected.unwrap_or(0) as usize;
-                Word::Rows(rows, result.columns.unwrap_or(0))
+                let sent = answer.rows(answer.results().len() - 1);
+                let values = match sent.is_empty() {
+                    true => None,
+                    false => Some(self.state.lua.create_string(sent.as_bytes())?),
+                };
+                Word::Rows(rows, result.columns.unwrap_or(0), values)
             }
             _ => Word::Code(code::ANSWERED),
         })
@@ -114,7 +119,9 @@ impl Session {
         }
         match word {
             Word::Code(code) => self.thread.resume(code),
-            Word::Rows(rows, columns) => self.thread.resume((code::ANSWERED, rows, columns)),
+            Word::Rows(rows, columns, values) => {
+                self.thread.resume((code::ANSWERED, rows, columns, values))
+            }
             Word::Failure {
                 sqlstate,
                 message,
@@ -122,16 +129,10 @@ impl Session {
             } => self
                 .thread
                 .resume((code::REFUSED, sqlstate, message, in_block)),
-            Word::Fetched(rows) => self.thread.resume(rows),
         }
     }
 
-    fn carry_out(
-        &mut self,
-        asked: Asked,
-        answer: Option<&Answer>,
-        out: &mut Outgoing<'_>,
-    ) -> mlua::Result<Step> {
+    fn carry_out(&mut self, asked: Asked, out: &mut Outgoing<'_>) -> mlua::Result<Step> {
         let (op, a, b, c, d, e, f) = asked;
         let request = match op {
             ask::DONE => Request::Done,
@@ -147,11 +148,6 @@ impl Session {
                 let values: mlua::Result<Vec<Value>> =
                     (1..=count).map(|at| values.get(at)).collect();
                 self.execute(number(&a)?, number(&b)?, &values?, out)?
-            }
-            ask::FETCH => {
-                return self
-                    .fetch(answer)
-                    .map(|rows| Step::Answer(Word::Fetched(rows)));
             }
             ask::OPEN => {
                 self.current = number(&a)?;
@@ -260,31 +256,7 @@ impl Session {
         }
     }
 
-    /// Returns all rows of the last result as tables.
-    fn fetch(&self, answer: Option<&Answer>) -> mlua::Result<Value> {
-        let Some(answer) = answer else {
-            return Ok(Value::Nil);
-        };
-        let rows = answer.rows(answer.results().len().wrapping_sub(1));
-        let table = self.state.lua.create_table_with_capacity(rows.len(), 0)?;
-        for at in 0..rows.len() {
-            let Some(row) = rows.get(at) else { break };
-            let values = self.state.lua.create_table_with_capacity(row.len(), 0)?;
-            for (column, value) in row.values().enumerate() {
-                if let Some(value) = value {
-                    values.raw_set(column + 1, self.state.lua.create_string(value)?)?;
-                }
-            }
-            table.raw_set(at + 1, values)?;
-        }
-        Ok(Value::Table(table))
-    }
-
     fn go_on(&mut self, event: &Event<'_>, out: &mut Outgoing<'_>) -> mlua::Result<Request> {
-        let answer = match event {
-            Event::Answered(answer) => Some(*answer),
-            _ => None,
-        };
         let mut word = self.word(event)?;
         loop {
             let asked = self.resume_thread(word)?;
@@ -294,7 +266,7 @@ impl Session {
             if self.state.reads_rows.load(Ordering::Relaxed) {
                 out.keep_rows();
             }
-            match self.carry_out(asked, answer, out)? {
+            match self.carry_out(asked, out)? {
                 Step::Ask(request) => return Ok(request),
                 Step::Answer(next) => word = next,
             }

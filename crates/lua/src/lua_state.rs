@@ -58,14 +58,13 @@ pub(crate) mod ask {
     pub const PREPARE: i64 = 3;
     pub const EXECUTE: i64 = 4;
     pub const EXECUTE_MANY: i64 = 5;
-    pub const FETCH: i64 = 6;
-    pub const REPLACE: i64 = 7;
-    pub const REFUSED: i64 = 8;
-    pub const STOP: i64 = 9;
-    pub const ABORT: i64 = 10;
-    pub const OPEN: i64 = 11;
-    pub const USE: i64 = 12;
-    pub const CLOSE: i64 = 13;
+    pub const REPLACE: i64 = 6;
+    pub const REFUSED: i64 = 7;
+    pub const STOP: i64 = 8;
+    pub const ABORT: i64 = 9;
+    pub const OPEN: i64 = 10;
+    pub const USE: i64 = 11;
+    pub const CLOSE: i64 = 12;
 }
 
 /// The parameters of `sysbench.rand.unique`, by which the generators of one load take turns.
@@ -462,7 +461,6 @@ fn asks(lua: &Lua) -> mlua::Result<Table> {
         ("PREPARE", ask::PREPARE),
         ("EXECUTE", ask::EXECUTE),
         ("EXECUTE_MANY", ask::EXECUTE_MANY),
-        ("FETCH", ask::FETCH),
         ("REPLACE", ask::REPLACE),
         ("OPEN", ask::OPEN),
         ("USE", ask::USE),

@@ -145,6 +145,27 @@ fn rows_are_what_the_script_prints() {
 }
 
 #[test]
+fn a_coroutine_of_the_script_fetches_rows() {
+    let workload = open(
+        "function thread_init() con = sysbench.sql.driver():connect() end
+         function event()
+            local rs = con:query('SELECT a')
+            local fetch = coroutine.wrap(function()
+               while true do coroutine.yield(rs:fetch_row()[1]) end
+            end)
+            assert(fetch() == 'x' and fetch() == 'y')
+         end",
+        "run",
+        &[],
+    );
+    let mut client = Client::of(&workload);
+    assert!(client.connect().is_done());
+    client.begin();
+    client.answer(&rows(&[Some("x"), Some("y")]));
+    assert!(client.is_done(), "{:?}", client.last);
+}
+
+#[test]
 fn rows_that_a_script_cannot_look_at_are_not_described() {
     let text = |look: &str| {
         format!(

@@ -3,7 +3,9 @@
 local engine, random = ...
 
 local yield, running = coroutine.yield, coroutine.running
+local byte, sub = string.byte, string.sub
 local concat, insert = table.concat, table.insert
+local new_table = require("table.new")
 local codes, asks = engine.codes, engine.asks
 local parameters = engine.parts.parameters()
 local VALUE, IS_TEMPLATE, KIND = parameters.VALUE, parameters.IS_TEMPLATE, parameters.KIND
@@ -112,19 +114,10 @@ local function change(con, op, number)
    end
 end
 
--- Rows of a result that the script has not fetched yet stay to be fetched when others come between.
-local function keep_rows(con)
-   local result = con.link.all[con.link.current].result
-   if result.nfields > 0 and result.nrows > 0 and result.rows == nil then
-      result.rows = yield(asks.FETCH)
-   end
-end
-
 -- Makes a connection the one that statements go to.
 local function use(con)
    local link = con.link
    if link.current ~= con.number then
-      keep_rows(con)
       change(con, asks.USE, con.number)
       link.current = con.number
    end
@@ -143,10 +136,11 @@ local function ask(con, query, op, a, b, c, d, e, f)
    if con.error ~= NONE then
       clear_error(con)
    end
-   local code, rows, fields, in_block = yield(op, a, b, c, d, e, f)
+   local code, rows, fields, values = yield(op, a, b, c, d, e, f)
    random.use(con.generator)
    if code == codes.REFUSED then
-      keep_error(con, rows, fields, in_block)
+      -- the SQLSTATE, the message, and whether a block is open
+      keep_error(con, rows, fields, values)
       raise_error(con, query)
    elseif code ~= codes.ANSWERED then
       interrupt(link, code)
@@ -155,7 +149,7 @@ local function ask(con, query, op, a, b, c, d, e, f)
       return nil
    end
    local result = con.result
-   result.nrows, result.nfields, result.at, result.rows = rows, fields, 0, nil
+   result.nrows, result.nfields, result.row, result.at, result.values = rows, fields, 0, 1, values
    return result
 end
 
@@ -164,25 +158,42 @@ end
 local result_methods = {}
 result_methods.__index = result_methods
 
+-- The row that begins at byte `at` of the server's rows, and where the next one begins: the number of
+-- columns in two bytes, and for each of them its length in four, the first of which is 255 for NULL, and
+-- its text.
+local function row_at(values, at)
+   local high, low = byte(values, at, at + 1)
+   local count = high * 256 + low
+   local row = new_table(count, 0)
+   at = at + 2
+   for column = 1, count do
+      local b1, b2, b3, b4 = byte(values, at, at + 3)
+      at = at + 4
+      if b1 < 128 then
+         local after = at + ((b1 * 256 + b2) * 256 + b3) * 256 + b4
+         row[column] = sub(values, at, after - 1)
+         at = after
+      end
+   end
+   return row, at
+end
+
 function result_methods:fetch_row()
-   if self.at >= self.nrows then
+   if self.row >= self.nrows then
       return nil
    end
-   local rows = self.rows
-   if rows == nil then
-      rows = yield(asks.FETCH)
-      self.rows = rows
-   end
-   if rows == nil or rows[self.at + 1] == nil then
+   local values = self.values
+   if values == nil or self.at > #values then
       error("the rows of this result are not there any more", 2)
    end
-   local at = self.at + 1
-   self.at = at
-   return rows[at]
+   local row
+   row, self.at = row_at(values, self.at)
+   self.row = self.row + 1
+   return row
 end
 
 function result_methods:free()
-   self.nrows, self.rows = 0, nil
+   self.nrows, self.values = 0, nil
    return true
 end
 
@@ -362,7 +373,7 @@ local function replace(con, counts)
    check_running(con)
    use(con)
    con.prepared = {}
-   con.result.nrows, con.result.rows = 0, nil
+   con.result:free()
    change(con, asks.REPLACE, counts)
 end
 
@@ -431,7 +442,6 @@ local function open_another(first)
    while link.all[number] do
       number = number + 1
    end
-   keep_rows(first)
    change(first, asks.OPEN, number)
    link.current = number
    local con = session.connection(first.sysbench, first.generator, link, number)
@@ -462,7 +472,7 @@ function session.connection(sysbench, generator, link, number)
       error = NONE,
       -- Texts of what is prepared, by number.
       prepared = {},
-      result = setmetatable({ nrows = 0, nfields = 0, at = 0 }, result_methods),
+      result = setmetatable({ nrows = 0, nfields = 0, row = 0, at = 1 }, result_methods),
    }
    link.all[number] = setmetatable(con, connection_methods)
    return con
@@ -491,6 +501,6 @@ function session.restore(link)
 end
 
 -- What a statement without rows gives where sysbench gives a result all the same.
-session.empty = setmetatable({ nrows = 0, nfields = 0, at = 0 }, result_methods)
+session.empty = setmetatable({ nrows = 0, nfields = 0, row = 0, at = 1 }, result_methods)
 
 return session
