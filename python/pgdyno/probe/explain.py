@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -59,13 +60,14 @@ def explain(connection: psycopg.Connection[tuple[Any, ...]], texts: Iterable[str
     if version < FIRST:
         raise TargetError(f"PostgreSQL {version // 10_000} plans no statement without its values; 12 and later do")
     found: dict[str, Explained] = {}
+    run = secrets.token_hex(4)
     with connection.transaction(force_rollback=True):
         connection.execute("SET TRANSACTION READ ONLY")
         connection.execute("SET LOCAL plan_cache_mode = force_generic_plan")
         for number, text in enumerate(dict.fromkeys(texts), start=1):
             try:
                 with connection.transaction():
-                    found[text] = _explained(connection, text, f"pgdyno_{number}", is_generic=version >= GENERIC)
+                    found[text] = _explained(connection, text, f"pgdyno_{run}_{number}", is_generic=version >= GENERIC)
             except psycopg.Error as error:
                 if connection.closed:
                     raise
@@ -83,6 +85,8 @@ def _explained(connection: psycopg.Connection[tuple[Any, ...]], text: str, name:
     what = text if is_generic else f"EXECUTE {name}{_nulls(connection, name)}"
     trees = connection.execute(f"EXPLAIN ({options}, FORMAT JSON) {what}".encode()).fetchone()
     lines = connection.execute(f"EXPLAIN ({options}) {what}".encode()).fetchall()
+    # a connection pooler may keep the session, and with it the name
+    connection.execute(f"DEALLOCATE {name}".encode())
     return Explained(shape_of(trees[0] if trees else []), "\n".join(line for (line,) in lines)[:LONGEST_PLAN])
 
 

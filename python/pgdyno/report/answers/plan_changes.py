@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pgdyno.audit.arms import arms_of, point_of
 from pgdyno.audit.pairing import sides_of
 from pgdyno.audit.subject import AuditRun
-from pgdyno.plan.model import TPCH
 from pgdyno.records import Outcome
 from pgdyno.report.digest import Digest, PlanChange, PlanOfArm
 from pgdyno.store.read_runs import KeptPlan
@@ -55,7 +54,7 @@ def plan_changes(of: Digest, kept: Sequence[KeptPlan], arms: Mapping[int, Arm]) 
     trials = {trial.number: trial for trial in of.run.trials if trial.outcome is Outcome.FINISHED}
     is_one_run = len({at for at, _ in arms.values()}) == 1
     # parameters of tpch differ between runs, but its queries have numbers
-    is_tpch = (of.manifest.plan.get("workload") or {}).get("name") == TPCH
+    is_tpch = of.manifest.scale_factor is not None
     # by point and statement
     found: dict[tuple[str, str], dict[Arm, _Statement]] = defaultdict(dict)
     for each in kept:
