@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from pgdyno.audit.run_rules import audit
@@ -18,6 +20,7 @@ from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.postgres.conftest import FAST
 from tests.postgres.runs import pgdyno, the_run
 
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "reference" / "json-output.schema.json").read_text())
 TABLE = """
     CREATE TABLE stock (id int PRIMARY KEY, kind int, amount int);
     INSERT INTO stock SELECT i, i % 100, 0 FROM generate_series(1, 2000) i;
@@ -118,6 +121,10 @@ def test_two_runs_with_other_plans_are_compared(warm_home: Home, tmp_path: Path)
     assert "Seq Scan on stock" in change.other.plan
     paths = [str(each.folder.path) for each in runs]
     assert BY_KIND in " ".join(pgdyno(warm_home, tmp_path, "compare", *paths, "--force").stdout.split())
+    found = json.loads(pgdyno(warm_home, tmp_path, "compare", *paths, "--force", "--json").stdout)
+    jsonschema.validate(found, {**SCHEMA, "$ref": "#/$defs/compare"})
+    (listed,) = found["query_plans"]
+    assert (listed["text"], listed["base"]["plan"]) == (BY_KIND, change.base.plan)
 
 
 def test_a_plan_that_flips_between_repeats_is_a_finding(warm_home: Home, tmp_path: Path) -> None:

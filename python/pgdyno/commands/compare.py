@@ -69,6 +69,7 @@ def compare_runs(what: Compared, *, noise: bool, json: bool) -> ExitCode:
             **_notes_json(notes),
             "removed": runs.removed_json(),
             "comparisons": [_with_prices(each, runs) for each in comparisons],
+            "query_plans": [asdict(each) for each in runs.changed_plans()],
         }
         print(json_module.dumps({"invalid": reasons_json(reasons), **found}, indent=2))
         return ExitCode.OK
