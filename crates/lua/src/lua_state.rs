@@ -38,10 +38,6 @@ const PARTS: [(&str, &str); 7] = [
 /// leaves them.
 const LIBRARIES: StdLib = StdLib::ALL;
 
-/// By how many percent memory must grow before garbage is collected again: thousands of clients
-/// that keep much and drop little share one state.
-const GC_PAUSE_PERCENT: i32 = 120;
-
 /// The engine's messages to a coroutine: the first value with which it is resumed.
 pub(crate) mod code {
     pub const ANSWERED: i64 = 1;
@@ -105,6 +101,8 @@ pub(crate) struct Making {
     pub allows_system: bool,
     /// How many bytes one state may use.
     pub memory_limit: usize,
+    /// Garbage is collected when a state uses this percentage of what the last collection left.
+    pub gc_pause_percent: usize,
 }
 
 impl Making {
@@ -148,7 +146,7 @@ impl State {
         lua.set_memory_limit(making.memory_limit)?;
         lua.globals()
             .get::<Function>("collectgarbage")?
-            .call::<()>(("setpause", GC_PAUSE_PERCENT))?;
+            .call::<()>(("setpause", making.gc_pause_percent))?;
         let commands = making.texts.clone().map(Commands::new);
         let statements = Arc::new(Mutex::new(Statements::new(commands)));
         let reads_rows = Arc::new(AtomicBool::new(false));
