@@ -201,11 +201,15 @@ test-binaries:
 test-rust: build
 	$(BIN)/python -m tests.server_for_rust $(CARGO) test --workspace --locked --quiet -- --include-ignored
 
+# workers that start with nothing compiled would each compile all tests and libraries: 14 s of CPU each
+.venv/.collected: .venv/.installed $(shell find tests -name '*.py')
+	@$(BIN)/pytest --collect-only --quiet >$@ || { cat $@; rm $@; exit 1; }
+
 # run files in parallel, in the order of tests/conftest.py: most tests wait for servers, not for processors
 # (PYTEST_WORKERS=4: four at a time, in less memory: each has up to 0.8 GB); pytest then lists the slowest tests
 PYTEST_WORKERS ?= 6
 SIDE_BY_SIDE := --numprocesses=$(PYTEST_WORKERS) --dist=loadfile --no-loadscope-reorder --durations=20
-test-python: build
+test-python: build .venv/.collected
 	$(BIN)/pytest $(SIDE_BY_SIDE) -m 'not long' --ignore=tests/cli/test_latency_honesty.py
 	$(BIN)/pytest tests/cli/test_latency_honesty.py
 
