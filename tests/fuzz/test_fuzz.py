@@ -218,7 +218,7 @@ def test_records(tmp_path: Path, seconds: float) -> None:
         finally:
             path.write_text(good[path])
 
-    fuzz(case, 50, seconds)
+    fuzz(case, 30, seconds)
 
 
 @short_and_long
@@ -253,7 +253,7 @@ def test_tables(tmp_path: Path, seconds: float) -> None:
         finally:
             shutil.copy(kept[path], path)
 
-    fuzz(case, 40, seconds)
+    fuzz(case, 25, seconds)
 
 
 @short_and_long
@@ -271,7 +271,7 @@ def test_bytes_of_a_run(tmp_path: Path, seconds: float) -> None:
         finally:
             path.write_bytes(good[path])
 
-    fuzz(case, 25, seconds)
+    fuzz(case, 20, seconds)
 
 
 def names_of(table: Path) -> list[str]:
@@ -390,7 +390,7 @@ def test_events(tmp_path: Path, seconds: float) -> None:
         finally:
             shutil.rmtree(folder.path)
 
-    fuzz(case, 60, seconds)
+    fuzz(case, 40, seconds)
 
 
 @short_and_long
@@ -460,7 +460,7 @@ def test_requests(tmp_path: Path, seconds: float) -> None:
             answer = client.request(method, page, params=given_to, headers=sent, content=body)  # type: ignore[arg-type]
             assert answer.status_code < 500
 
-        fuzz(case, 300, seconds)
+        fuzz(case, 150, seconds)
 
 
 def draw_text(data: st.DataObject) -> str:
