@@ -212,16 +212,15 @@ class Course:
             finally:
                 self._write_end(words, outcome)
             failed = sum(record.outcome is Outcome.FAILED for record in done)
+            allowed = " --allow-restart" if self._context.plan.system_names else ""
+            resume = f"pgdyno run --resume {folder.path}{allowed}"
             if left and ending is Ending.WITHIN_BUDGET:
-                self._progress.show(f"to measure what was left out: pgdyno run --resume {folder.path}")
+                self._progress.show(f"to measure what was left out: {resume}")
             elif left:
                 redo = f"; with --redo-failed, {_trials(failed)} again, too" if failed else ""
-                allowed = " --allow-restart" if self._context.plan.system_names else ""
-                self._progress.show(
-                    f"to resume at trial {left[0].number}: pgdyno run --resume {folder.path}{allowed}{redo}"
-                )
+                self._progress.show(f"to resume at trial {left[0].number}: {resume}{redo}")
             elif failed:
-                self._progress.show(f"to run {_trials(failed)} again: pgdyno run --resume {folder.path} --redo-failed")
+                self._progress.show(f"to run {_trials(failed)} again: {resume} --redo-failed")
 
     def _missing(self) -> list[PlannedTrial]:
         """Return the trials that are not stored, and could still decide something."""

@@ -201,7 +201,7 @@ class AttachedServer:
                     hook = Hook("restart", command, Path(self.journal.plan_folder), RESTART_S)
                     run_hook(hook, self.server.environment(), Path(folder) / "log")
         except (HookError, RemoteError) as error:
-            return error.message
+            return error.message.removeprefix("the hook ")
         end = time.monotonic() + BACK_S
         while (started := self._started_at()) in (None, before):
             if time.monotonic() > end:
