@@ -2,7 +2,9 @@
 
 Each load runs on an embedded server that logs every statement, and so does its model. Then the load and the model run
 in turn, because a machine is faster in some seconds than in others. "model/load" is the median of the ratios, round by
-round; "load/load" is how far, in the median, the load is from its own run before: a difference within it shows nothing.
+round, of the model to the mean of the load's runs before and after; "in rounds" are the smallest and the largest of
+them. "load/load" is how far, in the median, the load is from its own run before: a difference within it shows nothing.
+What the server did for a statement (blocks, rows, WAL records) shows on a busy machine, too, whether it did the same.
 """
 
 from __future__ import annotations
@@ -16,7 +18,6 @@ import statistics
 import subprocess
 import tempfile
 import threading
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypedDict
 
+from pgdyno.analyse.likeness import MeasuredStatement, likeness
 from pgdyno.capture.folder import new_folder, write_capture
 from pgdyno.capture.logs.capture_logs import Options, capture_logs
 from pgdyno.capture.parser import parse
@@ -76,7 +78,10 @@ class Figure(TypedDict):
     model: float
     """Medians of the runs; ms, or sessions."""
     ratio: float
-    """The model's, relative to the load's."""
+    """The model's, relative to the load's, in the median of the rounds."""
+    low: float
+    high: float
+    """The smallest and the largest ratio of a round."""
     noise: float
     """How far the load is from its own run before, in the median: 0.05 is 5 %."""
 
@@ -94,17 +99,15 @@ class Statement(TypedDict):
 
 @dataclass(frozen=True)
 class Figures:
-    """What a run of pgdrive says of its statements, by the fingerprint of their class, and of its waits."""
+    """What a run of pgdrive says of its statements, by the text of their class, and of the server."""
 
-    executions: Counter[str]
+    share: dict[str, float]
     p50_ms: dict[str, float]
     p99_ms: dict[str, float]
     waits: dict[str, float]
     """Active sessions on average."""
-
-    def share(self, of: str) -> float:
-        """Its part of all executions."""
-        return self.executions[of] / self.executions.total()
+    work: dict[str, float]
+    """For each statement."""
 
 
 @contextmanager
@@ -132,36 +135,61 @@ class Classes:
     commands: dict[str, list[int]]
     """Of the model's scripts, by name; of others, the text says it."""
 
-    def of(self, script: str, place: int, text: str) -> str:
-        """The fingerprint of the statement at `place` of a script."""
+    def of(self, script: str, place: int, text: str) -> int | None:
+        """The number of the class of the statement at `place` of a script."""
         if script in self.commands:
-            return str(self.capture.statements[self.commands[script][place]].fingerprint)
+            return self.commands[script][place]
         found = fingerprint(text)
         # pgdrive shortens the texts of Lua scripts
-        start = re.split(r"\?|\.\.\.", text)[0]
-        same = (str(each.fingerprint) for each in self.capture.statements if each.text.startswith(start))
-        return found if "..." not in text else next(same, found)
+        start = re.split(r"\?|\.\.\.", text)[0] if "..." in text else None
+        return next(
+            (
+                number
+                for number, each in enumerate(self.capture.statements)
+                if (each.fingerprint == found if start is None else each.text.startswith(start))
+            ),
+            None,
+        )
 
 
-Run = tuple[dict[str, Any], dict[str, Any], dict[str, float]]
-"""The first and the last event of pgdrive, and the active sessions by wait."""
+Run = tuple[dict[str, Any], dict[str, Any], dict[str, float], dict[str, float]]
+"""The first and the last event of pgdrive, the active sessions by wait, and what the server did."""
 
 
 def drive(server: Server, options: Sequence[str], seconds: float) -> Run:
     """Runs pgdrive, and samples what its sessions wait for."""
+    before = work(server)
     with tempfile.NamedTemporaryFile(suffix=".jsonl") as events, waits_of(server) as samples:
         command = [str(find_engine().path), "-n", "-r", f"--time={seconds:g}", f"--events={events.name}", *options]
         subprocess.run(command, env={**os.environ, **server.environment()}, check=True, stdout=subprocess.DEVNULL)
         by_type = {each["event"]: each for each in map(json.loads, Path(events.name).read_text().splitlines())}
-    return by_type["start"], by_type["end"], {each.wait: each.sessions for each in samples.waits()}
+    after = work(server)
+    done = {what: after[what] - before[what] for what in after}
+    return by_type["start"], by_type["end"], {each.wait: each.sessions for each in samples.waits()}, done
+
+
+def work(server: Server) -> dict[str, float]:
+    """What the server has done in the database so far: unlike times, it does not depend on how busy the machine is."""
+    query = """
+        SELECT blks_hit + blks_read AS "blocks", tup_returned AS "rows read",
+               tup_inserted + tup_updated + tup_deleted AS "rows written",
+               (SELECT wal_records FROM pg_stat_wal) AS "WAL records"
+        FROM pg_stat_database WHERE datname = current_database()
+    """
+    with reach_server(address_of(server), None).connect() as connection:
+        cursor = connection.execute(query)
+        return dict(zip((each.name for each in cursor.description or ()), cursor.fetchall()[0], strict=True))
+
+
+def address_of(server: Server) -> str:
+    """The server as a connection string."""
+    return f"host={server.host} port={server.port} user={server.user} dbname={server.environment()['PGDATABASE']}"
 
 
 @contextmanager
 def waits_of(server: Server) -> Iterator[WaitSamples]:
     """Samples the server's sessions until the block ends."""
-    database = server.environment()["PGDATABASE"]
-    address = f"host={server.host} port={server.port} user={server.user} dbname={database}"
-    samples, done = WaitSamples(reach_server(address, None)), threading.Event()
+    samples, done = WaitSamples(reach_server(address_of(server), None)), threading.Event()
 
     def sample() -> None:
         while not done.wait(1 / SAMPLES_PER_S):
@@ -179,30 +207,25 @@ def waits_of(server: Server) -> Iterator[WaitSamples]:
 
 def figures(run: Run, classes: Classes) -> Figures:
     """Returns what a run measured."""
-    start, end, waits = run
+    start, end, waits, done = run
     names = {script["id"]: Path(script["name"]).name for script in start["scripts"]}
     texts = {(script["id"], each["id"]): each["text"] for script in start["scripts"] for each in script["statements"]}
-    executions = Counter[str]()
-    weighted: dict[str, list[tuple[int, float, float]]] = {}
+    measured = []
     for script in end["scripts"]:
         for place, each in enumerate(script["statements"]):
-            if not each["executions"]:
-                continue
             text = each.get("text") or texts[script["script"], each["id"]]
-            of = classes.of(names[script["script"]], place, text)
-            executions[of] += each["executions"]
-            latency = each["latency_ns"]
-            weighted.setdefault(of, []).append((each["executions"], latency["p50"], latency["p99"]))
+            latency, of = each["latency_ns"] or {}, classes.of(names[script["script"]], place, text)
+            counts = each["executions"], each["failures"]
+            blob = each.get("histogram")
+            measured.append(MeasuredStatement(of, *counts, latency.get("p50"), latency.get("p99"), blob))
+    found = likeness(classes.capture, measured)
     return Figures(
-        executions,
-        {of: _mean(each, 1) / 1e6 for of, each in weighted.items()},
-        {of: _mean(each, 2) / 1e6 for of, each in weighted.items()},
+        {each.text: each.share for each in found.classes},
+        {each.text: (each.p50_us or 0.0) / 1e3 for each in found.classes},
+        {each.text: (each.p99_us or 0.0) / 1e3 for each in found.classes},
         waits,
+        {what: amount / max(found.calls, 1) for what, amount in done.items()},
     )
-
-
-def _mean(of: Sequence[tuple[int, float, float]], place: int) -> float:
-    return sum(each[0] * each[place] for each in of) / sum(each[0] for each in of)
 
 
 def fingerprint(text: str) -> str:
@@ -236,20 +259,27 @@ def model_of(server: Server, options: Sequence[str], seconds: float, folder: Pat
 def compared(load: Sequence[Figures], model: Sequence[Figures]) -> list[Statement]:
     """Compares rounds of a load with those of its model; the load has one round more."""
     rows = []
-    for of in sorted(load[0].executions, key=lambda each: -load[0].executions[each]):
-        share = statistics.mean(each.share(of) for each in load)
+    for of in sorted(load[0].share, key=lambda each: -load[0].share[each]):
+        share = statistics.mean(each.share[of] for each in load)
         if share < LEAST_SHARE:
             continue
         rows.append(
             Statement(
                 text=of,
                 share=share,
-                model_share=statistics.mean(each.share(of) for each in model),
-                p50_ms=figure([each.p50_ms.get(of, 0) for each in load], [each.p50_ms.get(of, 0) for each in model]),
-                p99_ms=figure([each.p99_ms.get(of, 0) for each in load], [each.p99_ms.get(of, 0) for each in model]),
+                model_share=statistics.mean(each.share[of] for each in model),
+                p50_ms=figure([each.p50_ms[of] for each in load], [each.p50_ms[of] for each in model]),
+                p99_ms=figure([each.p99_ms[of] for each in load], [each.p99_ms[of] for each in model]),
             )
         )
     return rows
+
+
+def compared_work(load: Sequence[Figures], model: Sequence[Figures]) -> dict[str, Figure]:
+    """Compares what the server did for a statement."""
+    return {
+        what: figure([each.work[what] for each in load], [each.work[what] for each in model]) for what in load[0].work
+    }
 
 
 def compared_waits(load: Sequence[Figures], model: Sequence[Figures]) -> dict[str, Figure]:
@@ -263,13 +293,19 @@ def compared_waits(load: Sequence[Figures], model: Sequence[Figures]) -> dict[st
 
 
 def figure(load: Sequence[float], model: Sequence[float]) -> Figure:
-    """Compares a figure of the rounds of a load with that of its model's."""
-    ratios = [theirs / ours for ours, theirs in zip(load, model, strict=False) if ours]
+    """Compares a figure of each round of a model with the mean of the load's runs before and after it.
+
+    The tables grow and age from run to run, which the mean of both neighbours cancels.
+    """
+    between = [(before + after) / 2 for before, after in pairwise(load)]
+    ratios = [theirs / ours for ours, theirs in zip(between, model, strict=True) if ours]
     again = [abs(after / before - 1) for before, after in pairwise(load) if before]
     return Figure(
         load=statistics.median(load),
         model=statistics.median(model),
         ratio=statistics.median(ratios) if ratios else 0.0,
+        low=min(ratios, default=0.0),
+        high=max(ratios, default=0.0),
         noise=statistics.median(again) if again else 0.0,
     )
 
@@ -299,36 +335,40 @@ def main() -> None:
                 models.append(figures(drive(server, modelled, arguments.seconds), classes))
                 load.append(figures(drive(server, options, arguments.seconds), classes))
             rows = compared(load, models)
-            names = {each.fingerprint: " ".join(each.text.split())[:80] for each in capture.statements}
-            rows = [Statement(**{**row, "text": names.get(row["text"], row["text"])}) for row in rows]
-            waits = compared_waits(load, models)
+            waits, done = compared_waits(load, models), compared_work(load, models)
             results[name] = {
                 "calls": capture.calls,
                 "scripts": len(model.scripts),
                 "statements": rows,
                 "waits": waits,
+                "work": done,
             }
-            _print(name, model, rows, waits)
+            _print(name, model, rows, waits, done)
     arguments.out.write_text(json.dumps(results, indent=2) + "\n")
 
 
-def _print(name: str, model: Model, rows: Sequence[Statement], waits: Mapping[str, Figure]) -> None:
+def _print(
+    name: str, model: Model, rows: Sequence[Statement], waits: Mapping[str, Figure], done: Mapping[str, Figure]
+) -> None:
     rate = "closed loop" if model.arrivals.rate is None else f"{model.arrivals.rate:g}/s"
     scripts, clients = counted(len(model.scripts), "script"), counted(model.arrivals.clients, "client")
     print(f"\n{name}: {scripts}, {clients}, {rate}, {model.protocol}")
-    heading = f"{'load':>8} {'model':>8} {'model/load':>10} {'load/load':>9}"
+    heading = f"{'load':>8} {'model':>8} {'model/load':>10} {'in rounds':>12} {'load/load':>9}"
     print(f"{'share, load':>11} {'model':>8} |{'p50, ms:':>8} {heading} |{'p99, ms:':>8} {heading}")
     for row in rows:
         times = " |".join(f"{'':8} {_cells(row[key])}" for key in ("p50_ms", "p99_ms"))
-        print(f"{row['share']:11.2%} {row['model_share']:8.2%} |{times}  {row['text']}")
+        print(f"{row['share']:11.2%} {row['model_share']:8.2%} |{times}  {row['text'][:80]}")
     for wait, each in waits.items():
         print(f"{'active sessions':>20} |{'':8} {_cells(each)}  {wait}")
+    for what, each in done.items():
+        print(f"{'in each statement':>20} |{'':8} {_cells(each)}  {what}")
     far = max(abs(row["share"] - row["model_share"]) for row in rows)
     print(f"largest difference of a share: {far:.2%} (goal {SHARE_GOAL:.0%})")
     for what, found in (
         ("p50", [row["p50_ms"] for row in rows]),
         ("p99", [row["p99_ms"] for row in rows]),
         ("active sessions by wait", list(waits.values())),
+        ("what the server did", list(done.values())),
     ):
         away = [abs(each["ratio"] - 1) for each in found]
         near = sum(off <= LATENCY_GOAL for off in away)
@@ -337,7 +377,8 @@ def _print(name: str, model: Model, rows: Sequence[Statement], waits: Mapping[st
 
 
 def _cells(of: Figure) -> str:
-    return f"{of['load']:8.3f} {of['model']:8.3f} {of['ratio'] - 1:+10.0%} {of['noise']:9.0%}"
+    rounds = f"{of['low'] - 1:+.0%} to {of['high'] - 1:+.0%}"
+    return f"{of['load']:8.3f} {of['model']:8.3f} {of['ratio'] - 1:+10.0%} {rounds:>12} {of['noise']:9.0%}"
 
 
 if __name__ == "__main__":

@@ -236,6 +236,18 @@ def test_rounded_times_make_no_client_of_a_closed_loop(tmp_path: Path) -> None:
     assert (arrivals.clients, arrivals.rate) == (4, None)
 
 
+def test_commits_that_the_log_does_not_show_make_no_open_load(tmp_path: Path) -> None:
+    rng, load = np.random.default_rng(RNG_SEED), CapturedLoad()
+    for session in range(4):
+        now_us = 0
+        for _ in range(300):
+            values = [str(rng.integers(1, 100))]
+            load.add(session, now_us, "UPDATE t SET a = a + 1 WHERE id = $1", parameters=[values], name="s1", us=400)
+            now_us += 400 + int(rng.integers(2_000, 6_000))
+    arrivals = modelled(load, tmp_path).arrivals
+    assert (arrivals.clients, arrivals.rate) == (4, None)
+
+
 def test_new_keys_are_above_the_captured_ones(tmp_path: Path) -> None:
     text = of_one(lambda _, number: f"INSERT INTO ev (id, n) VALUES ({1_000 + number}, 1)", tmp_path)
     assert "\\set id random(1600, 2147483647)\n" in text

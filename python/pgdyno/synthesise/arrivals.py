@@ -9,6 +9,10 @@ from pgdyno.synthesise.transactions import CapturedStatements
 
 SHORTEST_PAUSE_US = 1_000
 """A client that pauses for less between two transactions waits for the server alone; logs have milliseconds."""
+MOST_COMMITS = 0.9
+"""From this part of pauses of at most 10 ms on, they are taken to be commits: in the extended protocol, a statement
+outside of a block commits after the server has logged its duration, so its commit looks like a pause.
+"""
 HEADROOM = 3
 """Clients for each one that is in a transaction on average, so that an arrival finds a free one."""
 
@@ -27,18 +31,18 @@ class Arrivals:
 def find_arrivals(statements: CapturedStatements, modelled: int, span_us: int, most_sessions: int) -> Arrivals:
     """Decides whether the load is open or closed, and how many clients it has.
 
-    If sessions mostly went on at once, the server set the pace: a closed loop, with as many clients as sessions worked
-    at a time. Otherwise the users did, whose number and pauses a log does not show: transactions arrive at their mean
-    rate, as those of independent users do, however fast the server answers. `modelled` is the number of transactions
-    that scripts stand for.
+    If sessions mostly went on at once, or paused for a commit, the server set the pace: a closed loop, with as many
+    clients as sessions worked at a time. Otherwise the users did, whose number and pauses a log does not show:
+    transactions arrive at their mean rate, as those of independent users do, however fast the server answers.
+    `modelled` is the number of transactions that scripts stand for.
     """
     found = statements.activity()
-    if found.pause_us is not None and found.pause_us < SHORTEST_PAUSE_US:
+    if found.pause_us is not None and (found.pause_us < SHORTEST_PAUSE_US or found.at_most_10_ms >= MOST_COMMITS):
         clients = max(1, round(found.at_once))
         reason = (
             f"{found.short:.0%} of the pauses between the transactions of a session were shorter than "
-            f"{SHORTEST_PAUSE_US / 1_000:g} ms, so the server set the pace: {clients} sessions, on "
-            "average, went on at once"
+            f"{SHORTEST_PAUSE_US / 1_000:g} ms, {found.at_most_10_ms:.0%} at most 10 ms, as commits are, so the server "
+            f"set the pace: {clients} sessions, on average, went on at once"
         )
         return Arrivals(clients, None, reason)
     rate = modelled / (span_us / 1e6)

@@ -182,6 +182,7 @@ class Activity:
     """The median pause between two transactions of a session; None if no session had two."""
     short: float
     """The part of the pauses below 1 ms."""
+    at_most_10_ms: float
     working: float
     """Sessions in a transaction, on average."""
     at_once: float
@@ -310,9 +311,9 @@ class CapturedStatements:
 
         Times of a log are rounded, so a short pause may be below 0; without those, the others would add up to too much.
         """
-        median, short, working, pauses, span = self._one(
+        median, short, at_most_10_ms, working, pauses, span = self._one(
             """
-            SELECT median(pause), avg((pause < 1000)::INTEGER), sum(ended - began),
+            SELECT median(pause), avg((pause < 1000)::INTEGER), avg((pause <= 10000)::INTEGER), sum(ended - began),
                    coalesce(sum(pause) FILTER (pause <= 10000), 0), max(ended) - min(began) FROM (
                 SELECT began, ended, began - lag(ended) OVER (PARTITION BY session ORDER BY began, block) AS pause
                 FROM transactions
@@ -320,7 +321,8 @@ class CapturedStatements:
             """
         )
         whole = float(max(span, 1))
-        return Activity(median, float(short or 0), float(working) / whole, float(working + pauses) / whole)
+        parts = float(short or 0), float(at_most_10_ms or 0)
+        return Activity(median, *parts, float(working) / whole, float(working + pauses) / whole)
 
     def protocols(self) -> Counter[str]:
         """Statements by protocol as a plan names it."""
