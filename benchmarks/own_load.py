@@ -247,7 +247,7 @@ def model_of(server: Server, options: Sequence[str], seconds: float, folder: Pat
     capture = capture_logs([copied], captured, Options(values=Values.KEPT))
     write_capture(captured, capture)
     model = model_log(captured, capture, 0.001)
-    write_model(folder / "model", model, captured)
+    write_model(folder / "model", model)
     scripts = [f"--file={folder / 'model' / script.name}@{script.weight}" for script in model.scripts]
     arrivals = model.arrivals
     rate = [] if arrivals.rate is None else [f"--rate={arrivals.rate}"]

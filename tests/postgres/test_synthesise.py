@@ -18,9 +18,7 @@ from pgdyno.run import find_engine
 from pgdyno.store import RunFolder, list_runs
 from pgdyno.synthesise.distributions import (
     Distribution,
-    Exponential,
     Histogram,
-    Normal,
     ScatteredZipf,
     Uniform,
     Weighted,
@@ -36,9 +34,6 @@ from tests.postgres.runs import pgdyno
 DRAWN = 3_000
 DISTRIBUTIONS: dict[str, Distribution] = {
     "uniform": Uniform(-5_000, 5_000),
-    "exponential": Exponential(1, 1_000, 5.0),
-    "mirrored": Exponential(1, 1_000, 5.0, falling=False),
-    "normal": Normal(100, 900, 3.0),
     "zipf": Zipf(1, 100_000, 1.3),
     "flat": Zipf(11, 50_000, 0.7),
     "rising": Zipf(1, 1_000, 0.95, falling=False),

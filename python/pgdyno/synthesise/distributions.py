@@ -90,52 +90,6 @@ class Uniform(Drawn):
 
 
 @dataclass(frozen=True)
-class Exponential(Drawn):
-    """Small values are frequent: random_exponential; mirrored if `falling` is false."""
-
-    low: int
-    high: int
-    parameter: float
-    falling: bool = True
-
-    def expression(self) -> str:
-        return _mirrored(self, f"random_exponential({self.low}, {self.high}, {self.parameter:.4g})", self.falling)
-
-    def draw(self, rng: np.random.Generator, count: int) -> Integers:
-        cut = math.exp(-self.parameter)
-        part = -np.log(cut + (1 - cut) * (1 - rng.random(count))) / self.parameter
-        return _spread(self, part, self.falling)
-
-    def describe(self, scale: int = 1) -> str:
-        which = "small" if self.falling else "large"
-        return f"exponential, {which} values are frequent, {_range(self, scale)}"
-
-
-@dataclass(frozen=True)
-class Normal(Drawn):
-    """Normal around the middle of a range: random_gaussian."""
-
-    low: int
-    high: int
-    parameter: float
-    """Standard deviations from the middle to either end."""
-
-    def expression(self) -> str:
-        return f"random_gaussian({self.low}, {self.high}, {self.parameter:.4g})"
-
-    def draw(self, rng: np.random.Generator, count: int) -> Integers:
-        deviations = rng.standard_normal(count)
-        while (outside := np.abs(deviations) >= self.parameter).any():
-            deviations[outside] = rng.standard_normal(int(outside.sum()))
-        return _spread(self, (deviations + self.parameter) / (2 * self.parameter), True)
-
-    def describe(self, scale: int = 1) -> str:
-        deviation = (self.high - self.low) / (2 * self.parameter)
-        middle = _number((self.low + self.high) / 2, scale)
-        return f"normal around {middle}, standard deviation {deviation / scale:.4g}"
-
-
-@dataclass(frozen=True)
 class Ranks:
     """The probability of rank k of `count` is proportional to k^-exponent."""
 
@@ -191,7 +145,8 @@ class Zipf(Drawn):
         return Ranks(self.high - self.low + 1, self.exponent)
 
     def expression(self) -> str:
-        return _mirrored(self, self.ranks.expression(self.low), self.falling)
+        expression = self.ranks.expression(self.low)
+        return expression if self.falling else f"{self.low + self.high} - {expression}"
 
     def draw(self, rng: np.random.Generator, count: int) -> Integers:
         values = self.ranks.draw(rng, count) + (self.low - 1)
@@ -276,15 +231,6 @@ def _number(value: float, scale: int) -> str:
 
 def _range(drawn: Drawn, scale: int) -> str:
     return f"{_number(drawn.low, scale)} to {_number(drawn.high, scale)}"
-
-
-def _mirrored(drawn: Drawn, expression: str, falling: bool) -> str:
-    return expression if falling else f"{drawn.low + drawn.high} - {expression}"
-
-
-def _spread(drawn: Drawn, part: NDArray[np.float64], falling: bool) -> Integers:
-    values: Integers = drawn.low + ((drawn.high - drawn.low + 1) * part).astype(np.int64)
-    return values if falling else (drawn.low + drawn.high) - values
 
 
 def _cases(name: str, counts: Sequence[int], results: Sequence[str]) -> str:

@@ -9,7 +9,6 @@ level of the two-sample test).
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,10 +19,8 @@ from scipy import optimize
 from pgdyno.synthesise.distributions import (
     Constant,
     Distribution,
-    Exponential,
     Histogram,
     Integers,
-    Normal,
     ScatteredZipf,
     Uniform,
     Weighted,
@@ -66,8 +63,8 @@ class Fit:
 def fit(sample: Integers) -> Fit:
     """Returns the simplest distribution that fits `sample`, which has at least one value.
 
-    That is the first that fits of: a constant; a uniform range; a weighted list; the closest of an exponential, a
-    normal and a Zipf distribution; a scattered Zipf distribution; a histogram. If none fits, it is the closest.
+    That is the first that fits of: a constant; a uniform range; a weighted list; a Zipf distribution; a scattered Zipf
+    distribution; a histogram. If none fits, it is the closest.
     """
     values, counts = np.unique(sample, return_counts=True)
     if len(values) == 1:
@@ -82,7 +79,8 @@ def fit(sample: Integers) -> Fit:
     if len(values) <= MOST_LISTED:
         return Fit(listed, 0.0, len(sample))
     closest = []
-    for candidates in (_shaped(sample), _scattered(sample, counts), [_histogram(sample)]):
+    by_value = (_zipf(sample, falling) for falling in (True, False))
+    for candidates in (by_value, _scattered(sample, counts), [_histogram(sample)]):
         best = min((_judged(each, sample) for each in candidates), key=lambda each: each.distance, default=None)
         if best is not None:
             if best.distance <= tolerance(len(sample)):
@@ -156,20 +154,6 @@ def _round_above(value: int, reach: int) -> int:
     return -(-value // unit) * unit
 
 
-def _shaped(sample: Integers) -> Iterator[Distribution]:
-    bounds = _uniform(sample)
-    low, high = bounds.low, bounds.high
-    mean, deviation = float(sample.mean()), float(sample.std())
-    for falling in (True, False):
-        parameter = _exponential_parameter((mean - low if falling else high - mean) / (high - low))
-        if parameter is not None:
-            yield Exponential(low, high, parameter, falling)
-        yield _zipf(sample, low, high, falling)
-    half = min(mean - int(sample.min()), int(sample.max()) - mean)
-    if half >= 2 * deviation:
-        yield Normal(round(mean - half), round(mean + half), half / deviation)
-
-
 def _scattered(sample: Integers, counts: Integers) -> Iterator[Distribution]:
     """Zipf distributions over all values of the range, and over as many as were seen; none without hot keys."""
     if counts.max() >= FREQUENT:
@@ -178,19 +162,9 @@ def _scattered(sample: Integers, counts: Integers) -> Iterator[Distribution]:
             yield _scattered_over(keys, sample, bounds)
 
 
-def _exponential_parameter(mean: float) -> float | None:
-    """The parameter for which an exponential on [0, 1], cut at 1, has this mean; None if it does not fall."""
-
-    def excess(parameter: float) -> float:
-        return 1 / parameter - 1 / math.expm1(parameter) - mean
-
-    steepest = 500.0
-    if not excess(steepest) < 0 < excess(0.01):
-        return None
-    return float(optimize.brentq(excess, 0.01, steepest))
-
-
-def _zipf(sample: Integers, low: int, high: int, falling: bool) -> Zipf:
+def _zipf(sample: Integers, falling: bool) -> Zipf:
+    bounds = _uniform(sample)
+    low, high = bounds.low, bounds.high
     ranks = (sample - low if falling else high - sample) + 1.0
     return Zipf(low, high, _exponent(float(np.log(ranks).mean()), high - low + 1), falling)
 
@@ -222,6 +196,8 @@ def _scattered_over(keys: int, sample: Integers, bounds: Uniform) -> ScatteredZi
 
 def _histogram(sample: Integers) -> Histogram:
     ordered = np.sort(sample)
-    edges = [round(place * len(ordered) / BUCKETS) for place in range(BUCKETS + 1)]
-    pairs = itertools.pairwise(edges)
-    return Histogram(tuple((int(ordered[first]), int(ordered[last - 1])) for first, last in pairs))
+    edges = np.round(np.linspace(0, len(ordered), BUCKETS + 1)).astype(int)
+    lows, highs = ordered[edges[:-1]], ordered[edges[1:] - 1]
+    # a value at an edge is in one bucket only, unless it fills several
+    highs[:-1] = np.maximum(np.minimum(highs[:-1], lows[1:] - 1), lows[:-1])
+    return Histogram(tuple(zip(lows.tolist(), highs.tolist(), strict=True)))

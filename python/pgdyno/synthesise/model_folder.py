@@ -1,4 +1,4 @@
-"""The folder of a model: an ordinary plan, its scripts, the capture's facts, and a README."""
+"""The folder of a model: an ordinary plan, its scripts, and the capture's facts."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from pgdyno.capture.folder import PLAN_FILE, README_FILE, cell, copy_target, new_folder, toml_text, when
+from pgdyno.capture.folder import PLAN_FILE, copy_target, new_folder, toml_text, when
 from pgdyno.plan.new import plan_name
-from pgdyno.records.capture import CAPTURE_FILE, Capture, Values
+from pgdyno.records.capture import CAPTURE_FILE, Capture
 from pgdyno.store.safe_files import replace_durably, storing
 from pgdyno.synthesise.modelled_load import Model
 from pgdyno.synthesise.transactions import LeftTransactions
+from pgdyno.terminal import visible
 
 MOST_ERRORS = 1_000
 WARMUP_S, DURATION_S = 5, 60
 
 
-def write_model(folder: Path, model: Model, source: Path) -> None:
-    """Writes the model of the capture in `source`; capture.json last: a folder with it is whole.
+def write_model(folder: Path, model: Model) -> None:
+    """Writes a model; capture.json last: a folder with it is whole.
 
     Raises UsageError if `folder` exists and is not empty, StoreError.
     """
     new_folder(folder)
     files = {script.name: script.text for script in model.scripts}
     files[PLAN_FILE] = plan_text(folder.resolve().name, model)
-    files[README_FILE] = readme_text(model, source)
     files[CAPTURE_FILE] = model.capture.model_dump_json(indent=2)
     for name, text in files.items():
         with storing("write", folder / name):
@@ -74,59 +74,17 @@ max_errors = {MOST_ERRORS}
 
 [reset]
 method = "none"                  # restore the copy before each run: the model changes it
-"""
 
-
-def readme_text(model: Model, source: Path) -> str:
-    """Returns what the model has, and what it leaves out."""
-    return "\n".join([*_head(model, source), *_scripts(model), *_left_out(model), *_limits(model), ""])
-
-
-def _head(model: Model, source: Path) -> Iterator[str]:
-    capture = model.capture
-    yield f"# Model of the load of {cell(_database(capture))}"
-    yield ""
-    of = "time on the server" if _has_times(capture) else "statements"
-    yield (
-        f"`pgdyno synthesise` made this plan from the capture {cell(source.name)} of {when(capture.began)}. Its "
-        f"scripts stand for {model.modelled:.1%} of the {of}."
-    )
-    yield ""
-    yield f"1. Name a server with a database like the captured one in `{PLAN_FILE}`: `dsn`. The model writes."
-    yield f"2. `pgdyno run {PLAN_FILE}`"
-    yield ""
-    yield "The report begins with how like the capture the load was. Plan and scripts are ordinary ones: edit them."
-    yield ""
-    yield "## Arrivals"
-    yield ""
-    loop = "Closed loop" if model.arrivals.rate is None else "Open loop"
-    yield f"{loop}: {model.arrivals.reason}."
-
-
-def _scripts(model: Model) -> Iterator[str]:
-    yield from ("", "## Scripts", "", "| script | captured |", "|---|---|")
-    yield from (f"| [{script.name}]({script.name}) | {script.summary} |" for script in model.scripts)
-    if model.notes:
-        yield ""
-        yield from (f"- {cell(note)}" for note in model.notes)
+{"".join(_comment(text) + chr(10) for text in _left_out(model))}"""
 
 
 def _left_out(model: Model) -> Iterator[str]:
-    if model.left:
-        yield from ("", "## Left out", "", "| transactions | share of the time | why |", "|--:|--:|---|")
-        yield from (
-            f"| {each.count:,} | {left_share(each, model.capture):.2%} | {cell(each.reason.value)} |"
-            for each in model.left
-        )
-
-
-def _limits(model: Model) -> Iterator[str]:
-    yield from ("", "## What a model does not keep", "")
-    yield "- The order of transactions, and what one transaction has to do with another."
-    yield "- Which rows are hot: how unevenly they are used is kept where a comment says Zipf."
-    yield "- Changes of the load over time: the rate is the mean of the capture."
-    if model.capture.values is Values.ANONYMISED:
-        yield "- Texts: the capture replaced them, so statements that look for text find no rows."
+    of = "time on the server" if any(each.total_us for each in model.capture.statements) else "statements"
+    yield f"the scripts stand for {model.modelled:.1%} of the {of}"
+    for each in model.left:
+        share = left_share(each, model.capture)
+        yield f"left out: {each.count:,} transactions, {share:.2%} of the time: {each.reason.value}"
+    yield from model.notes
 
 
 def left_share(each: LeftTransactions, capture: Capture) -> float:
@@ -135,14 +93,10 @@ def left_share(each: LeftTransactions, capture: Capture) -> float:
     return each.us / total_us if total_us else 0.0
 
 
-def _has_times(capture: Capture) -> bool:
-    return any(each.total_us for each in capture.statements)
-
-
 def _database(capture: Capture) -> str:
     return capture.database or "a server"
 
 
 def _comment(text: str) -> str:
     sentence = f"{text[0].upper()}{text[1:]}."
-    return "\n".join(textwrap.wrap(sentence, 100, initial_indent="# ", subsequent_indent="# "))
+    return "\n".join(textwrap.wrap(visible(sentence), 100, initial_indent="# ", subsequent_indent="# "))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,14 +63,6 @@ class SampledClass:
     """Transactions whose constants are known."""
 
 
-@dataclass
-class _Statements:
-    constants: list[Constants] = field(default_factory=list)
-    transactions: list[int] = field(default_factory=list)
-    began_us: list[int] = field(default_factory=list)
-    pauses: list[float] = field(default_factory=list)
-
-
 _Place = tuple[int, int]
 
 
@@ -98,18 +90,14 @@ def read_sites(
         for each in places:
             shapes.setdefault(each.place, Counter())[each.constants.template, each.constants.forms] += 1
     usual = {place: counted.most_common(1)[0][0] for place, counted in shapes.items()}
-    gathered: dict[_Place, _Statements] = {}
+    gathered: dict[_Place, list[tuple[int, _Read]]] = {}
     loops: dict[int, list[int]] = {}
     sampled = 0
     for places in read:
         if any((each.constants.template, each.constants.forms) != usual[each.place] for each in places):
             continue
         for each in places:
-            statements = gathered.setdefault(each.place, _Statements())
-            statements.constants.append(each.constants)
-            statements.transactions.append(sampled)
-            statements.began_us.append(each.began_us)
-            statements.pauses.append(each.pause_us)
+            gathered.setdefault(each.place, []).append((sampled, each))
         times = Counter(each.place[0] for each in places if each.place[1] == 0)
         for element, shape in enumerate(of.elements):
             if isinstance(shape, Loop):
@@ -140,15 +128,12 @@ def _read(
     return places
 
 
-def _site(of: TransactionClass, place: _Place, statements: _Statements) -> Site:
+def _site(of: TransactionClass, place: _Place, statements: Sequence[tuple[int, _Read]]) -> Site:
     element, offset = place
     each = of.elements[element]
-    first = statements.constants[0]
-    columns = []
-    for index in range(len(first.forms)):
-        column = np.empty(len(statements.constants), dtype=object)
-        column[:] = [constants.values[index] for constants in statements.constants]
-        columns.append(column)
+    first = statements[0][1].constants
+    values = np.empty((len(statements), len(first.forms)), dtype=object)
+    values[:] = [read.constants.values for _, read in statements]
     return Site(
         element=element,
         offset=offset,
@@ -156,8 +141,8 @@ def _site(of: TransactionClass, place: _Place, statements: _Statements) -> Site:
         number=numbers(each)[offset],
         template=first.template,
         forms=first.forms,
-        columns=tuple(columns),
-        transactions=np.array(statements.transactions, dtype=np.int64),
-        began_us=np.array(statements.began_us, dtype=np.int64),
-        pause_us=float(np.median(statements.pauses)),
+        columns=tuple(values.T),
+        transactions=np.array([transaction for transaction, _ in statements], dtype=np.int64),
+        began_us=np.array([read.began_us for _, read in statements], dtype=np.int64),
+        pause_us=float(np.median([read.pause_us for _, read in statements])),
     )

@@ -64,13 +64,12 @@ Element = Statement | Loop
 Sequence_ = tuple[int, ...]
 
 
-def fold(statements: Sequence_) -> tuple[tuple[Element, ...], tuple[int, ...]]:
-    """Folds repeats in `statements`; also returns how often each element occurs, which is 1 unless it is a loop.
+def fold(statements: Sequence_) -> tuple[Element, ...]:
+    """Folds repeats in `statements`.
 
     Where several loops begin, the one that covers most wins, then the shortest body.
     """
     elements: list[Element] = []
-    counts: list[int] = []
     at = 0
     while at < len(statements):
         body, times = statements[at : at + 1], 1
@@ -81,9 +80,8 @@ def fold(statements: Sequence_) -> tuple[tuple[Element, ...], tuple[int, ...]]:
             if repeats > 1 and repeats * period > len(body) * times:
                 body, times = here, repeats
         elements.append(Statement(body[0]) if times == 1 else Loop(body))
-        counts.append(times)
         at += len(body) * times
-    return tuple(elements), tuple(counts)
+    return tuple(elements)
 
 
 def repeats(sequence: Sequence_, elements: Sequence[Element]) -> list[int]:
@@ -252,7 +250,7 @@ class CapturedStatements:
             if reason is not None:
                 left.append(LeftTransactions(reason, count, us))
                 continue
-            elements, _ = fold(sequence)
+            elements = fold(sequence)
             found = classes.setdefault(elements, TransactionClass(elements))
             found.sequences.append(sequence)
             found.count += count

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -527,21 +526,8 @@ def _frequencies(column: Texts, digits: int) -> Fit:
     low = 10 ** (digits - 1)
     if len(distinct) == len(column):
         return Fit(Uniform(low, 10 * low - 1), 0.0, len(column))
-    size = _different(len(distinct), len(column))
-    chosen = np.random.default_rng(len(distinct)).permutation(size)[: len(distinct)]
+    chosen = np.random.default_rng(len(distinct)).permutation(len(distinct))
     return fit(_thinned(low + chosen[places].astype(np.int64)))
-
-
-def _different(seen: int, count: int) -> int:
-    """Returns how many texts there are, of which `count` even draws showed `seen`; at most ten times as many."""
-    low, high = seen, 10 * seen
-    while low < high:
-        middle = (low + high) // 2
-        if middle * -math.expm1(count * math.log1p(-1 / middle)) < seen:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 # ---- lists of texts ----

@@ -11,31 +11,25 @@ from dataclasses import dataclass
 
 from pgdyno.errors import UsageError
 
+_AFTER_TIME = (
+    "[%p]: [%l-1] user=%u,db=%d,app=%a,client=%h ",
+    "[%p]: [%l-1] user=%u,db=%d ",
+    "[%p]: [%l-1] db=%d,user=%u ",
+    "[%p]: user=%u,db=%d,app=%a,client=%h ",
+    "[%p] %q[user=%u,db=%d,app=%a] ",
+    "[%p] %q%u@%d/%a ",
+    "[%p] %q%u@%d ",
+    "[%p] %u@%d ",
+    "[%p]: [%l-1] ",
+    "[%p]: ",
+    "[%p] ",
+)
 COMMON = (
     "%m:%r:%u@%d:[%p]:%l:%e:%s:%v:%x:%c:%q%a:",
     "%t:%r:%u@%d:[%p]:",
-    "%m [%p]: [%l-1] user=%u,db=%d,app=%a,client=%h ",
-    "%t [%p]: [%l-1] user=%u,db=%d,app=%a,client=%h ",
-    "%m [%p]: [%l-1] user=%u,db=%d ",
-    "%t [%p]: [%l-1] user=%u,db=%d ",
-    "%m [%p]: [%l-1] db=%d,user=%u ",
-    "%t [%p]: [%l-1] db=%d,user=%u ",
-    "%m [%p]: user=%u,db=%d,app=%a,client=%h ",
-    "%t [%p]: user=%u,db=%d,app=%a,client=%h ",
     "%t:%r:%u@%d:[%p]: ",
     "%t-%c-",
-    "%m [%p] %q[user=%u,db=%d,app=%a] ",
-    "%m [%p] %q%u@%d/%a ",
-    "%m [%p] %q%u@%d ",
-    "%t [%p] %q%u@%d ",
-    "%m [%p] %u@%d ",
-    "%t [%p] %u@%d ",
-    "%m [%p]: [%l-1] ",
-    "%t [%p]: [%l-1] ",
-    "%m [%p]: ",
-    "%t [%p]: ",
-    "%m [%p] ",
-    "%t [%p] ",
+    *(f"{time} {rest}" for rest in _AFTER_TIME for time in ("%m", "%t")),
 )
 """Those of PostgreSQL, its packages, pgBadger's manual, and services; of several that fit, the first is taken."""
 

@@ -31,7 +31,7 @@ def synthesise(folder: Path, into: Path | None, least: float, dsn: str | None, *
     if not capture.calls or capture.span_us <= 0:
         raise UsageError(f"{folder} has no statements", hint="capture while the application runs")
     model = _model(folder, capture, least, dsn)
-    write_model(into, model, folder.resolve())
+    write_model(into, model)
     if json:
         print(json_module.dumps(_document(into, model), ensure_ascii=False))
     else:
