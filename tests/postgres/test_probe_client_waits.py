@@ -18,7 +18,7 @@ from tests.waiting import wait_until
 
 CLIENT_READ = ("Client", "ClientRead")
 SETTINGS = {"fsync": "off", "shared_buffers": "64MB", "max_connections": "60"}
-CLIENTS = 16
+CLIENTS = 4
 
 
 @pytest.fixture(scope="module", params=["10", "13", "18"])
@@ -56,7 +56,7 @@ def test_short_statements_are_on_a_processor(server: Server) -> None:
         probing(server.environment(), ["--no-host", "--waits-hz=50"]) as probe,
     ):
         try:
-            wait_until(lambda: sum(seen(probe, 0).values()) > 200)
+            wait_until(lambda: sum(seen(probe, 0).values()) > 100)
         finally:
             process.kill()
     found = seen(probe, 0)
