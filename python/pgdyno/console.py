@@ -8,15 +8,17 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from rich import console as rich_console
 from rich.segment import Segment
-from rich.status import Status
-from rich.table import Table
 from rich.text import Text
 
 from pgdyno.terminal import visible, writing
+
+if TYPE_CHECKING:
+    from rich.status import Status
+    from rich.table import Table
 
 UNLIMITED = 100_000
 """Width of a file or a pipe."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from typing import Any
-from xml.etree import ElementTree
 
 from pgdyno.analyse.comparison import Comparison, Gate, GatePoint, GateVerdict, PointComparison
 from pgdyno.analyse.intervals import Interval
@@ -125,6 +124,9 @@ def gate_json(of: Gate) -> dict[str, Any]:
 
 def gate_junit(of: Gate) -> str:
     """Return JUnit XML: a test case per point; a regression is a failure, an inconclusive point an error."""
+    # imported here: only gates write XML
+    from xml.etree import ElementTree
+
     suite = ElementTree.Element(
         "testsuite",
         name=f"pgdyno gate {printable(of.comparison.base)} {printable(of.comparison.other)}",

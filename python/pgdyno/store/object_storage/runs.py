@@ -7,12 +7,12 @@ import re
 import secrets
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
+from typing import TYPE_CHECKING
 
 from pgdyno.errors import StoreError
 from pgdyno.store.object_storage.address import Address, is_remote
@@ -20,6 +20,9 @@ from pgdyno.store.object_storage.objects import Stored, fetch, listed, stored, w
 from pgdyno.store.run_folder import MANIFEST, TRIALS, RunFolder
 from pgdyno.store.safe_files import files_below, storing
 from pgdyno.units import format_bytes
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 AT_ONCE = 8
 """Parallel transfers: latency dominates the time."""
@@ -78,6 +81,13 @@ def copied(at: Address, into: Path) -> RunFolder:
     return RunFolder.open(into / at.name)
 
 
+def _threads() -> ThreadPoolExecutor:
+    # imported here: most runs are on this machine
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(AT_ONCE)
+
+
 def _check_free(at: Address, into: Path) -> None:
     if (into / at.name).exists():
         raise StoreError(f"cannot copy {at}: {into / at.name} exists already")
@@ -99,7 +109,7 @@ def upload(folder: RunFolder, into: Address) -> Address:
         with storing("read", path), path.open("rb") as file:
             write(file, at / path.relative_to(folder.path).as_posix())
 
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with _threads() as pool:
         # report the first failure
         list(pool.map(put, paths))
     _check_whole(at, {path.relative_to(folder.path).as_posix(): path.stat().st_size for path in paths})
@@ -168,7 +178,7 @@ def _fetch_all(at: Address, found: Mapping[str, Stored], into: Path) -> None:
             hint="make room, or set TMPDIR",
         )
     stopped = Event()
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with _threads() as pool:
         try:
             list(pool.map(lambda each: fetch(each[1], into / each[0], stopped), objects))
         except BaseException:
