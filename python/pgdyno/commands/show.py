@@ -9,7 +9,7 @@ from pgdyno.analyse.over_time.timeline import RunSource
 from pgdyno.console import Console
 from pgdyno.errors import UsageError
 from pgdyno.report.answers.limits import limit_lines
-from pgdyno.report.digest import digest
+from pgdyno.report.digest import digest, median_trial
 from pgdyno.report.export import to_csv, to_json
 from pgdyno.report.full_report import judged_run, one_trial
 from pgdyno.report.report_tables import sweep_table, text_lines
@@ -34,7 +34,8 @@ def show_run(run: str, runs: Path, *, json: bool, csv: bool, layout: Layout = "p
         of, extras = judged_run(data)
         console = Console()
         with console.paged():
-            print_report(of, console, extras, limit_lines(seen_beside(data), of))
+            medians = {median_trial(of, point).number for point in of.points if point.finished}
+            print_report(of, console, extras, limit_lines(seen_beside(data, medians), of))
 
 
 def show_trial(run: str, runs: Path, number: int | None) -> None:
