@@ -1,6 +1,7 @@
 """How long commands take until they have printed: wall time and CPU time of whole processes, medians and goals.
 
-Run it on an idle machine. The stored run that is shown has 18 trials of 5 s; its figures are made up.
+CPU time is compared with the goals, which hold for an idle machine: on a busy one, CPU time grows, too. The stored run
+that is shown has 18 trials of 5 s; its figures are made up.
 """
 
 from __future__ import annotations
@@ -24,14 +25,16 @@ GOALS_S: dict[tuple[str, ...], float] = {
     ("plan", "check", "quick"): 0.3,
     ("show",): 0.5,
 }
-"""Longest wall times."""
+"""Longest CPU times."""
 TRIALS, SECONDS = 18, 5
 
 
 def taken_s(words: Sequence[str], cwd: Path) -> tuple[float, float]:
     """Returns wall and CPU time of one process, in seconds."""
+    # without this variable, as for most users: with it, modules that no start has compiled are compiled each time
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     began = time.perf_counter()
-    with subprocess.Popen([PGDYNO, *words], cwd=cwd, stdout=subprocess.DEVNULL) as process:
+    with subprocess.Popen([PGDYNO, *words], cwd=cwd, env=environment, stdout=subprocess.DEVNULL) as process:
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     assert process.returncode == 0, words
@@ -53,7 +56,7 @@ def main() -> int:
             wall_s, cpu_s = map(
                 statistics.median, zip(*(taken_s(words, Path(folder)) for _ in range(rounds)), strict=True)
             )
-            reached = wall_s <= goal_s
+            reached = cpu_s <= goal_s
             missed += not reached
             verdict = "reached" if reached else "not reached"
             print(f"| {' '.join(('pgdyno', *words))} | {wall_s:.2f} | {cpu_s:.2f} | {goal_s} | {verdict} |")
