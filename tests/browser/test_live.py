@@ -21,8 +21,9 @@ from pgdyno.errors import ExitCode
 from pgdyno.live.app import Access, make_app
 from pgdyno.live.run_journal import JournalView
 from pgdyno.live.server.web_server import Address, config_of, url_of
+from pgdyno.records import Outcome
 from pgdyno.report.charts.svg import FONT_SIZE
-from pgdyno.report.run_events import GridTrial, Looked, RunBegan
+from pgdyno.report.run_events import BestSeen, GridTrial, Looked, RunBegan, RunEnded
 from pgdyno.report.terminal.progress import QuietView
 from pgdyno.store import RunFolder
 from pgdyno.targets import Home
@@ -222,3 +223,35 @@ def test_the_interval_of_a_comparison_has_axes(browser: Browser, tmp_path: Path)
             assert page.locator(".look-x span").all_text_contents() == ["6 pairs", "20 pairs"]
             expect(page.locator("#looks")).to_contain_text("Grey: differences within ±2 %, which count as none.")
             seen_in_both_lights(page)
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+def test_the_best_so_far_of_a_search_comes_with_its_noise(browser: Browser, tmp_path: Path, width: int) -> None:
+    folder = RunFolder.create(tmp_path, sample_manifest())
+    settings = {
+        "shared_buffers": "2100MB",
+        "max_wal_size": "7GB",
+        "random_page_cost": NAME,
+        "checkpoint_timeout": "9min",
+    }
+    with (folder.path / ".lock").open("w") as lock, JournalView(QuietView()) as view:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        view.event(RunBegan(folder.path, [GridTrial(1, "0001-a-c2", "a", 2)]))
+        with served(tmp_path, Access("the-token")) as url, looked_at(browser, width) as page:
+            page.goto(f"{url}/enter#the-token")
+            expect(page.locator("h1")).to_have_text("1 run")
+            page.goto(f"{url}/live/{folder.name}")
+            expect(page.locator("#headline")).to_have_text("Getting ready")
+            expect(page.locator("#best")).to_be_hidden()
+            view.event(BestSeen(1000.0, 1000.0, "tps", None, 1, {}))
+            expect(page.locator("#best-figure")).to_have_text("1,000 tps in 1 trial, the starting configuration")
+            expect(page.locator("#best-noise")).to_contain_text("Noise of one trial: not known yet.")
+            view.event(BestSeen(1210.0, 1000.0, "tps", 0.021, 3, settings))
+            words = "1,210 tps in 3 trials, +21 % from the starting configuration (1,000 tps)"
+            expect(page.locator("#best-figure")).to_have_text(words)
+            expect(page.locator("#best-noise")).to_contain_text("Noise of one trial: ±2.1 %.")
+            assert page.locator("#best-settings dt").all_text_contents() == list(settings)
+            assert page.locator("#best-settings dd").all_text_contents() == list(settings.values())
+            seen_in_both_lights(page)
+            view.event(RunEnded("came to its end", Outcome.FINISHED))
+            expect(page.locator("#best")).to_be_hidden()

@@ -26,6 +26,7 @@ from pgdyno.live.server.start_background import IDLE_S, Idle
 from pgdyno.messages import Message
 from pgdyno.records import Outcome
 from pgdyno.report.run_events import (
+    BestSeen,
     EngineReported,
     GridTrial,
     IntervalEnded,
@@ -132,6 +133,21 @@ def test_the_page_sees_how_the_interval_narrows(run: Path) -> None:
     assert (seen["arm"], seen["base"], seen["point"], seen["most"], seen["verdict"]) == ("b", "a", MARKUP, 20, "faster")
     (run / JOURNAL).write_text('{"e":"look","t":1,"arm":"b","base":"a","point":"p","metric":"m","pairs":"x"}\n')
     assert Watched(run).whole()["looks"] == []
+
+
+def test_the_best_configuration_is_that_of_the_last_line(run: Path) -> None:
+    watched = Watched(run)
+    with JournalView(QuietView()) as view:
+        view.event(RunBegan(run, TRIALS))
+        view.event(BestSeen(100.0, None, "tps", None, 1, {}))
+        view.event(BestSeen(120.0, 100.0, "tps", 0.02, 2, {"jit": MARKUP}))
+    new = watched.poll()
+    assert new is not None
+    seen = {"figure": 120.0, "start": 100.0, "unit": "tps", "noise": 0.02, "trials": 2, "settings": [["jit", MARKUP]]}
+    assert new["now"]["best"] == seen
+    line = '{"e":"best","t":1,"figure":1,"start":null,"unit":"tps","noise":null,"trials":1,"settings":SETTINGS}\n'
+    (run / JOURNAL).write_text("".join(line.replace("SETTINGS", each) for each in ("7", "[1]", '"x"', "null")))
+    assert Watched(run).whole()["now"]["best"] is None
 
 
 def test_a_resumed_run_continues_its_journal(run: Path) -> None:

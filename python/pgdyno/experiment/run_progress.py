@@ -13,6 +13,7 @@ from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.workload import trial_s
 from pgdyno.records import KeptMessage, Outcome, TrialRecord
 from pgdyno.report.run_events import (
+    BestSeen,
     EngineReported,
     GridTrial,
     IntervalEnded,
@@ -124,6 +125,9 @@ class RunProgress:
 
     def looked(self, look: Looked) -> None:
         self._view.event(look)
+
+    def best(self, best: BestSeen) -> None:
+        self._view.event(best)
 
     def check_requests(self) -> None:
         """Raise StopRunError if somebody who watches asked for the end of the run."""

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, Self
 from pgdyno.live.control import Control
 from pgdyno.messages import Message
 from pgdyno.report.run_events import (
+    BestSeen,
     BytesDone,
     EngineReported,
     IntervalEnded,
@@ -88,6 +89,8 @@ class JournalView(LiveView):
             self._open(event)
         elif isinstance(event, Looked):
             self._say("look", **asdict(event))
+        elif isinstance(event, BestSeen):
+            self._say("best", **asdict(event))
         else:
             self._record(event)
         self._view.event(event)

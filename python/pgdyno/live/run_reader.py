@@ -98,6 +98,8 @@ MOST_TRIALS, MOST_ARMS, MOST_CLIENTS = 10_000, 100, 100
 """Limits: trials of a run, and rows and columns of its grid."""
 MOST_LOOKED, MOST_LOOKS = 100, 1_000
 """Limits: comparisons whose intervals are drawn, and looks at each."""
+MOST_SETTINGS = 100
+"""The limit for settings of the best configuration."""
 LONGEST_TEXT = 1_000
 """Characters of a message or a name."""
 
@@ -123,7 +125,7 @@ class Watched:
         self._feed: deque[Json] = deque(maxlen=FEED)
         self._looks: dict[tuple[str, str], Json] = {}
         self._fed = 0
-        self._now: Json = {"trial": None, "prepare": None, "progress": None, "health": None, "end": None}
+        self._now: Json = {"trial": None, "prepare": None, "progress": None, "health": None, "best": None, "end": None}
         self._base: Json | None = None
         self._ran = Ran()
         self._new: Json = _nothing()
@@ -251,6 +253,13 @@ class Watched:
         self._looks[place] = {**words, "most": most, "margin": margin, "verdict": verdict, "looks": [*kept, look]}
         self._new["looks"] = True
 
+    def _best(self, line: Mapping[str, Any]) -> None:
+        """Keep the best configuration so far of a search for settings."""
+        figures: Json = {name: _known(line[name]) for name in ("figure", "trials")}
+        figures |= {name: _figure(line[name]) for name in ("start", "noise")}
+        settings = [[_text(name), _text(value)] for name, value in dict(line["settings"]).items()]
+        self._now["best"] = {**figures, "unit": _text(line["unit"]), "settings": settings[:MOST_SETTINGS]}
+
     def _end(self, line: Mapping[str, Any]) -> None:
         self._now |= {"end": {"how": _text(line["how"]), "outcome": _text(line["outcome"])}, "prepare": None}
 
@@ -304,6 +313,7 @@ _TAKEN = {
     "health": Watched._health,
     "ended": Watched._ended,
     "look": Watched._look,
+    "best": Watched._best,
     "end": Watched._end,
 }
 

@@ -121,6 +121,23 @@ class Looked:
 
 
 @dataclass(frozen=True, slots=True)
+class BestSeen:
+    """The best configuration so far of a search for settings, or its figures, has changed."""
+
+    figure: float
+    start: float | None
+    """The figure of the starting configuration; None if it has none."""
+    unit: str
+    """`tps`, or `ms` for a latency."""
+    noise: float | None
+    """Standard deviation of one trial, relative: 0.02 for 2 %; None without repeated trials."""
+    trials: int
+    """Of this configuration."""
+    settings: Mapping[str, str]
+    """What it changes of the starting configuration; empty for that itself."""
+
+
+@dataclass(frozen=True, slots=True)
 class Noted:
     """A remark that stays on the screen."""
 
@@ -148,6 +165,7 @@ RunEvent = (
     | EngineReported
     | TrialEnded
     | Looked
+    | BestSeen
     | Noted
     | RunEnded
 )

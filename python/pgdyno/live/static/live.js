@@ -51,6 +51,7 @@
     const last = state.seconds[state.seconds.length - 1];
     say("under", end ? `Outcome: ${now.end.outcome}` : running ? (last && last.phase ? first(last.phase) : "Connecting") : progress(now.progress) || run);
     numbers(now, running, last);
+    best(end || over ? null : now.best);
     if (grid) sweep(grid);
     strips(now);
     for (const name of ["wait", "blocker", "process"]) say(`top-${name}`, (now.top && now.top[name]) || "–");
@@ -58,6 +59,20 @@
     at("asks").hidden = !now.control || over;
     at("after").hidden = !(end || over);
     if (over && !end) say("headline", "The run goes on no more, and did not say why");
+  }
+  // a search for settings: what leads it, and why that is no result
+  function best(of) {
+    at("best").hidden = !of;
+    if (!of) return;
+    const plural = of.trials === 1 ? "" : "s", is_start = !of.settings.length;
+    const start = of.start == null || is_start ? "" : `, ${percent(of.figure / of.start - 1)} from the starting configuration (${figure(of.start)} ${of.unit})`;
+    say("best-figure", `${figure(of.figure)} ${of.unit} in ${of.trials} trial${plural}${is_start ? ", the starting configuration" : start}`);
+    say("best-noise", `Noise of one trial: ${of.noise == null ? "not known yet" : `±${figure(100 * of.noise, 2)} %`}. The best of many trials looks better than it is: only the pairs at the end decide.`);
+    at("best-settings").replaceChildren(...of.settings.map(([name, value]) => {
+      const each = document.createElement("div");
+      each.append(cell("dt", name), cell("dd", value));
+      return each;
+    }));
   }
   const first = (text) => text.slice(0, 1).toUpperCase() + text.slice(1);
   function progress(p) {

@@ -13,6 +13,7 @@ from pgdyno.messages import Message
 from pgdyno.records import ConfirmedDifference, KeptMessage, Point, SearchRecord, SettingLine
 from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import low_to_high, percent
+from pgdyno.report.run_events import BestSeen
 
 _GOALS = {
     Metric.TPS: Message("goal-tps", "throughput"),
@@ -31,6 +32,14 @@ def best_words(best: Best, metric: Metric) -> str:
     noise = "unknown" if best.noise is None else f"±{100 * best.noise:.1f} % per trial"
     seen = f"{numbers.trials(best.trials)}, noise {noise}"
     return f"best so far, not confirmed: {figure} ({seen}) with {listed(best.settings) or 'the starting configuration'}"
+
+
+def best_seen(best: Best, metric: Metric) -> BestSeen:
+    """Return the same for the live page."""
+    unit = "tps" if metric is Metric.TPS else "ms"
+    ns = 1.0 if metric is Metric.TPS else 1e6
+    start = None if best.start is None else best.start / ns
+    return BestSeen(best.figure / ns, start, unit, best.noise, best.trials, best.settings)
 
 
 def found_messages(found: Found, metric: Metric) -> list[Message]:

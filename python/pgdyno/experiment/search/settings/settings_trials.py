@@ -22,8 +22,14 @@ from pgdyno.experiment.search.settings.server_space import (
     read_settings,
     searched,
 )
-from pgdyno.experiment.search.settings.settings_result import best_words, found_messages, one_server, search_record
-from pgdyno.experiment.search.settings.stages import Asked, Best, Found, Rules, Seen, Stage, search
+from pgdyno.experiment.search.settings.settings_result import (
+    best_seen,
+    best_words,
+    found_messages,
+    one_server,
+    search_record,
+)
+from pgdyno.experiment.search.settings.stages import Asked, Best, Found, Rules, Seen, Settings, Stage, search
 from pgdyno.experiment.servers import Servers
 from pgdyno.host import describe_host
 from pgdyno.messages import Message
@@ -104,8 +110,14 @@ def settings_trials(plan: Plan, folder: RunFolder, progress: RunProgress, server
     space = _space(own, servers)
     seed = folder.manifest.plan["trial"]["seed"]
 
+    printed: Settings | None = None
+
     def show(best: Best) -> None:
-        progress.show(best_words(best, own.metric))
+        nonlocal printed
+        progress.best(best_seen(best, own.metric))
+        if best.settings != printed:
+            printed = best.settings
+            progress.show(best_words(best, own.metric))
 
     steps = search(own.rules(), Proposals(space, seed), show)
     stored = {record.number: record for record in folder.trials()}

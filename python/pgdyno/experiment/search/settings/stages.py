@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from statistics import geometric_mean
 from typing import Protocol
 
 from pgdyno.analyse.comparison import ALL_POINTS, PointComparison, Verdict, compare
@@ -122,13 +123,15 @@ class Best:
     trials: int
     noise: float | None
     """Standard deviation of one trial relative to its figure, from repeated configurations; None if none is."""
+    start: float | None = None
+    """The figure of the starting configuration; None if none of its trials has one."""
 
 
 Steps = Generator[Asked, Seen, Found]
 
 
 def search(rules: Rules, proposer: Proposer, show: Callable[[Best], object]) -> Steps:
-    """Yield the trials of all stages; return the result. `show` gets each configuration that is the best so far."""
+    """Yield the trials of all stages; return the result. `show` gets the best so far whenever it changes."""
     return _Search(rules, proposer, show).steps()
 
 
@@ -216,12 +219,19 @@ class _Search:
 
     def _show_better(self, before: Best | None) -> Best | None:
         ranked = self._ranked()
-        if not ranked or (before is not None and ranked[0] == before.settings):
+        if not ranked:
             return before
-        figures = [each.figure for each in self._figures[tuple(sorted(ranked[0].items()))] if each.figure is not None]
-        best = Best(ranked[0], math.exp(math.fsum(map(math.log, figures)) / len(figures)), len(figures), self._noise())
-        self._show(best)
+        figures, start = self._known(ranked[0]), self._known({})
+        best = Best(
+            ranked[0], geometric_mean(figures), len(figures), self._noise(), geometric_mean(start) if start else None
+        )
+        if best != before:
+            self._show(best)
         return best
+
+    def _known(self, settings: Settings) -> list[float]:
+        seen = self._figures.get(tuple(sorted(settings.items())), [])
+        return [each.figure for each in seen if each.figure is not None]
 
     def _noise(self) -> float | None:
         squares, freedom = 0.0, 0
