@@ -36,7 +36,7 @@ check-rust: build
 	$(CARGO) test --workspace --locked --quiet
 
 check-units: build
-	$(BIN)/pytest --quiet --numprocesses=auto --dist=loadfile tests/unit
+	$(BIN)/pytest --quiet --numprocesses=auto --dist=loadfile -m 'not long' tests/unit
 
 lint: lint-source target/tools/bin/cargo-deny ## rustfmt, clippy, ruff, mypy --strict; cargo deny
 	target/tools/bin/cargo-deny --locked check licenses bans sources
