@@ -203,6 +203,8 @@ class CapturedStatements:
             config={"memory_limit": MEMORY, "temp_directory": folder.name, "preserve_insertion_order": False},
         )
         try:
+            # a long query would draw one on standard output
+            connection.execute("SET enable_progress_bar = false")
             # the block of a statement outside of one is its own number, below all blocks
             connection.execute(
                 f"""

@@ -224,6 +224,8 @@ def _database(folder: Path, into: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     }
     try:
         with duckdb.connect(":memory:", config=config) as connection:
+            # a long query would draw one on standard output
+            connection.execute("SET enable_progress_bar = false")
             yield connection
     except (duckdb.Error, OSError) as error:
         reason = str(error).strip().split("\n", 1)[0]

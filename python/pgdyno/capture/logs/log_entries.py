@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
@@ -23,6 +24,8 @@ _JSON_KEYS = {
     "query": "statement", "backend": "backend_type", "leader": "leader_pid",
     "application": "application_name",
 }  # fmt: skip
+_JSON_BYTES = 4 << 20
+"""JSON that is parsed at once: DuckDB takes several times as much memory for it."""
 _ZONES_H = {
     "UTC": 0, "GMT": 0, "Z": 0, "WET": 0, "BST": 1, "IST": 5.5, "WEST": 1, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3,
     "MSK": 3, "SAST": 2, "PKT": 5, "HKT": 8, "SGT": 8, "JST": 9, "KST": 9, "AWST": 8, "ACST": 9.5, "AEST": 10,
@@ -34,7 +37,6 @@ _ZONES_H = {
 
 def load_entries(cursor: duckdb.DuckDBPyConnection, log: LogFile, block: Block, file: Path) -> list[int]:
     """Fills the table `entry` of `cursor` by way of `file`, and returns the lines that it cannot read."""
-    file.write_bytes(block.data)
     size = len(block.data) + 4096
     if log.format is LogFormat.CSV:
         columns: tuple[str, ...] = ("line", *_CSV_COLUMNS)
@@ -47,7 +49,12 @@ def load_entries(cursor: duckdb.DuckDBPyConnection, log: LogFile, block: Block, 
         f"read_csv({quoted(str(file))}, auto_detect=false, header=false, parallel=false, compression='none', {dialect},"
         f" columns={{{types}}}, buffer_size={size}, max_line_size={size})"
     )
-    cursor.execute(f"CREATE OR REPLACE TEMP TABLE entry AS {_common(log, source)}")
+    query = _common(log, source)
+    first = f"CREATE OR REPLACE TEMP TABLE entry AS {query}"
+    for piece in _pieces(block.data, _JSON_BYTES if log.format is LogFormat.JSON else size):
+        file.write_bytes(piece)
+        cursor.execute(first)
+        first = f"INSERT INTO entry {query}"
     found = cursor.execute("SELECT count(*) FROM entry").fetchone()
     assert found is not None
     if found[0] == block.entries:
@@ -56,6 +63,17 @@ def load_entries(cursor: duckdb.DuckDBPyConnection, log: LogFile, block: Block, 
     mark = b"," if log.format is LogFormat.CSV else PLACE_MARK.encode()
     wanted = (each.partition(mark)[0] for each in block.data.split(b"\n"))
     return [int(line) for line in wanted if line.isdigit() and int(line) not in readable] or [block.line]
+
+
+def _pieces(data: bytes, size: int) -> Iterator[bytes]:
+    """Yields the lines of `data` in pieces of about `size`, at least one."""
+    at = 0
+    while True:
+        end = data.find(b"\n", at + size) + 1 or len(data)
+        yield data[at:end]
+        if end == len(data):
+            return
+        at = end
 
 
 def _common(log: LogFile, source: str) -> str:
@@ -83,8 +101,7 @@ def _json(source: str) -> str:
     columns = ", ".join(f"found[{place}] AS {name}" for place, name in enumerate(_JSON_KEYS, 1))
     return f"""
         SELECT line, {columns} FROM (
-            SELECT line, CASE WHEN json_valid(text) THEN json_extract_string(text, [{paths}]) END AS found
-            FROM {source}
+            SELECT line, TRY(json_extract_string(text, [{paths}])) AS found FROM {source}
         )
     """
 
