@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from tests.unit.capture_log_sample import Entry, csvlog, done, jsonlog, stderr
 
 ROOT = Path(__file__).parents[2]
-WRITERS = {
+WRITERS: dict[str, Callable[[Sequence[Entry]], str]] = {
     "csvlog": csvlog,
     "jsonlog": jsonlog,
     "stderr": lambda entries: stderr(entries, "{stamp} [{pid}] {user}@{database} "),
