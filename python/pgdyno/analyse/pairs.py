@@ -25,16 +25,29 @@ class Metric(StrEnum):
     """99th percentile of latency: less is better."""
     MEAN = "mean"
     """Mean latency: less is better."""
+    COMPOSITE = "composite"
+    """Of tpch, the geometric mean of power and throughput: more is better."""
+
+    @property
+    def is_latency(self) -> bool:
+        """Return whether it is in nanoseconds."""
+        return self in (Metric.P99, Metric.MEAN)
 
     @property
     def sign(self) -> int:
         """Return +1 if more is better, -1 if less is."""
-        return 1 if self is Metric.TPS else -1
+        return -1 if self.is_latency else 1
 
     @property
     def words(self) -> str:
         """Return its name in a sentence."""
-        return {Metric.TPS: "throughput", Metric.P99: "p99 latency", Metric.MEAN: "mean latency"}[self]
+        names = {Metric.P99: "p99 latency", Metric.MEAN: "mean latency", Metric.COMPOSITE: "composite figure"}
+        return names.get(self, "throughput")
+
+    @property
+    def unit(self) -> str:
+        """Return the unit in which reports show it."""
+        return "ms" if self.is_latency else {Metric.TPS: "tps", Metric.COMPOSITE: "queries/h x SF"}[self]
 
 
 class Placed(Protocol):
@@ -50,7 +63,8 @@ class Placed(Protocol):
 
 
 def usual_metric(run: RunSource) -> Metric:
-    """Return the metric by which `run` is compared by default: throughput, or p99 latency in an open loop.
+    """Return the metric by which `run` is compared by default: throughput; p99 latency in an open loop; the composite
+    figure of tpch.
 
     In an open loop, the plan sets the throughput; two servers that keep up differ in latency alone.
     """
@@ -59,6 +73,8 @@ def usual_metric(run: RunSource) -> Metric:
 
 def metric_of(manifest: Manifest, trials: Sequence[Placed]) -> Metric:
     """Return `usual_metric` of a run with `trials`, which need not have been measured."""
+    if manifest.scale_factor is not None:
+        return Metric.COMPOSITE
     phases = manifest.plan.get("phase") or ()
     is_open = all(trial.point.rate is not None for trial in trials)
     is_open |= bool(phases) and all(phase.get("rate") is not None for phase in phases)
@@ -66,13 +82,16 @@ def metric_of(manifest: Manifest, trials: Sequence[Placed]) -> Metric:
 
 
 def value_of(trial: TrialRecord, metric: Metric) -> float | None:
-    """Return `metric` of `trial`, in transactions per second or nanoseconds.
+    """Return `metric` of `trial`, in transactions per second, nanoseconds, or queries per hour x scale factor.
 
-    None for a trial that did not finish, that lacks the figure, or whose figure is 0, which has no logarithm.
+    None for a trial that did not finish, that lacks the figure, or whose figure is 0, which has no logarithm. A client
+    of tpch runs one long transaction, so a trial of it has no figure but the composite.
     """
     summary = trial.summary
     if trial.outcome is not Outcome.FINISHED or summary is None:
         return None
+    if metric is Metric.COMPOSITE or summary.tpch is not None:
+        return summary.tpch.composite if summary.tpch is not None and metric is Metric.COMPOSITE else None
     if metric is Metric.TPS:
         return summary.tps if summary.tps > 0 else None
     latency = summary.latency_ns

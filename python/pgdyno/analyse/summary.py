@@ -130,7 +130,7 @@ class PointSummary:
     failed: tuple[int, ...]
     """Numbers of the trials that failed or were interrupted, and do not count."""
     tps: Estimate | None
-    """Mean over trials, with its interval; None if no trial finished."""
+    """Mean over trials, with its interval; None if no trial finished, and for tpch (`query_times` has its figures)."""
     tps_by_trial: tuple[float, ...]
     latency: PointLatency | None
     """None if nothing succeeded."""
@@ -164,13 +164,15 @@ def _point(run: RunSource, series: Series, trials: Sequence[TrialRecord]) -> Poi
     ]
     numbers = tuple(trial.number for trial, _ in finished)
     summaries = [summary for _, summary in finished]
-    rates = tuple(summary.tps for summary in summaries)
-    histogram, broken = _merged(run, numbers)
+    # rates and latencies of transactions say nothing of queries that run once
+    counted = [summary for summary in summaries if summary.tpch is None]
+    rates = tuple(summary.tps for summary in counted)
+    histogram, broken = _merged(run, numbers) if counted else (None, None)
     if histogram is not None:
         latencies = [summary.latency_ns for summary in summaries if summary.latency_ns is not None]
         histogram = histogram.within(_smallest(latencies), _largest(latencies))
     printed = any(trial.imported for trial, _ in finished)
-    latency = _latency(summaries, histogram, printed=printed)
+    latency = _latency(counted, histogram, printed=printed)
     losses = _losses(summaries)
     return PointSummary(
         series=series,
@@ -179,16 +181,16 @@ def _point(run: RunSource, series: Series, trials: Sequence[TrialRecord]) -> Poi
         finished=numbers,
         failed=tuple(trial.number for trial in trials if trial.number not in numbers),
         tps=trials_interval(rates, [trial.instance for trial, _ in finished]) if rates else None,
-        tps_by_trial=rates,
+        tps_by_trial=tuple(summary.tps for summary in summaries),
         latency=latency,
         histogram=histogram,
         losses=losses,
         scheduled=sum(summary.scheduled or 0 for summary in summaries),
         errors=_errors(summaries),
-        seconds=_seconds(run, numbers),
+        seconds=_seconds(run, numbers) if counted else (),
         warnings=(
             *_of_trials(trials, finished=len(finished)),
-            *_of_figures(summaries, histogram, broken, losses, printed=printed),
+            *_of_figures(counted, histogram, broken, losses, printed=printed),
         ),
     )
 

@@ -111,17 +111,22 @@ class RunProgress:
         self._view.event(TrialStarted(trial.number, len(self._trials), name, seconds, later, is_over))
 
     def interval(self, interval: Interval) -> None:
-        # the shortened interval at the end of a phase is too short for a meaningful throughput
-        if interval.seconds >= SHORTEST_SHOWN_S:
+        # the shortened interval at the end of a phase is too short for a meaningful throughput, and no second of tpch
+        # has one
+        if interval.seconds >= SHORTEST_SHOWN_S and not self._plan.workload.is_tpch:
             self._view.event(IntervalEnded(interval.tps, interval.p99_ms, interval.phase))
 
     def engine_reported(self, event: Mapping[str, Any]) -> None:
         self._view.event(EngineReported(event))
 
     def trial_ended(self, record: TrialRecord) -> None:
-        latency = record.summary.latency_ns if record.summary else None
+        summary = record.summary
+        if summary is not None and summary.tpch is not None:
+            self._view.event(TrialEnded(record.outcome, None, None, summary.tpch.composite))
+            return
+        latency = summary.latency_ns if summary else None
         p99_ms = latency.p99 / 1e6 if latency and latency.p99 is not None else None
-        self._view.event(TrialEnded(record.outcome, record.summary.tps if record.summary else None, p99_ms))
+        self._view.event(TrialEnded(record.outcome, summary.tps if summary else None, p99_ms))
 
     def looked(self, look: Looked) -> None:
         self._view.event(look)

@@ -123,7 +123,7 @@ _DESCRIPTION = re.compile(r'<meta name="description" content="([^"]{0,2000})">')
 def _entry(name: str, key: Key, manifest: Manifest, trials: list[TrialRecord], answer: str = "") -> Entry:
     points: dict[tuple[str, str], list[tuple[float, TrialRecord]]] = {}
     for each in trials:
-        if each.outcome is Outcome.FINISHED and each.summary is not None:
+        if each.outcome is Outcome.FINISHED and each.summary is not None and each.summary.rate_tps is not None:
             of = points.setdefault((each.target, each.point.model_dump_json()), [])
             of.append((each.summary.tps, each))
     best = max(points.values(), key=lambda of: math.fsum(tps for tps, _ in of) / len(of), default=[])

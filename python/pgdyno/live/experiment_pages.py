@@ -69,7 +69,7 @@ def _result(trial: TrialRecord) -> Json:
     summary = trial.summary
     latency = summary.latency_ns if summary else None
     p99_ms = latency.p99 / 1e6 if latency and latency.p99 is not None else None
-    return {"outcome": trial.outcome.value, "tps": summary.tps if summary else None, "p99": p99_ms}
+    return {"outcome": trial.outcome.value, "tps": summary.rate_tps if summary else None, "p99": p99_ms}
 
 
 PING_S = 15

@@ -124,4 +124,4 @@ def _shown(of: History, metric: Metric, at: int, manifests: dict[str, Manifest])
 
 
 def _figure(value: float, metric: Metric) -> str:
-    return f"{numbers.rounded(value)} tps" if metric is Metric.TPS else f"{numbers.ms(value)} ms"
+    return f"{numbers.ms(value) if metric.is_latency else numbers.rounded(value)} {metric.unit}"

@@ -33,7 +33,7 @@ STATIC = {
     "uPlot-LICENSE.txt": "text/plain",
 }
 STYLE = "look.css"
-METRICS = [(Metric.TPS.value, "throughput"), (Metric.P99.value, "p99 latency"), (Metric.MEAN.value, "mean latency")]
+METRICS = [(metric.value, metric.words) for metric in Metric]
 """Metrics of comparisons and histories."""
 
 
@@ -42,7 +42,7 @@ def metric_of(asked: Mapping[str, str]) -> Metric:
     try:
         return Metric(asked.get("metric", Metric.TPS.value))
     except ValueError as error:
-        raise UsageError("there is no such metric", hint="tps, p99 or mean") from error
+        raise UsageError("there is no such metric", hint=", ".join(metric.value for metric in Metric)) from error
 
 
 @cache

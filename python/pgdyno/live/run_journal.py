@@ -124,8 +124,9 @@ class JournalView(LiveView):
                 self._say("trial", n=number, total=total, label=label, seconds=seconds, left_s=self._left.left_s())
             case IntervalEnded(tps, p99_ms, phase):
                 self._say("second", tps=round(tps, 1), p99=p99_ms, phase=phase)
-            case TrialEnded(outcome, tps, p99_ms):
-                self._say("ended", outcome=outcome.value, tps=tps, p99=p99_ms)
+            case TrialEnded(outcome, tps, p99_ms, composite):
+                of_tpch = {} if composite is None else {"composite": composite}
+                self._say("ended", outcome=outcome.value, tps=tps, p99=p99_ms, **of_tpch)
             case Noted(text, message):
                 with_id = {} if message is None else {"id": message.id, "parameters": message.parameters}
                 self._say("note", text=text, **with_id)

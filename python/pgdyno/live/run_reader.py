@@ -13,6 +13,7 @@ from pgdyno.live.control import can_ask
 from pgdyno.live.probe_samples import Sampled
 from pgdyno.live.run_journal import JOURNAL
 from pgdyno.records import Outcome
+from pgdyno.report.run_events import TrialEnded
 from pgdyno.report.terminal.progress import result
 from pgdyno.store.run_folder import partial_path
 from pgdyno.store.safe_files import open_regular, parsed
@@ -235,7 +236,7 @@ class Watched:
             outcome, tps, p99 = Outcome(line["outcome"]), _figure(line["tps"]), _figure(line["p99"])
             self._results[trial["n"]] = {"outcome": outcome.value, "tps": tps, "p99": p99}
             trial["over"] = True
-            came_to = result(outcome, tps, p99)
+            came_to = result(TrialEnded(outcome, tps, p99, _figure(line.get("composite"))))
             self._say(line["t"], "trial", f"{trial['n']}: {trial['label']}  {came_to}")
         self._new["grid"] = True
 

@@ -55,7 +55,7 @@ def _trial_row(trial: TrialRecord, series: str) -> TrialRow:
         repeat=trial.repeat,
         outcome=trial.outcome.value,
         failure=trial.failure.message if trial.failure else None,
-        tps=summary.tps if summary else None,
+        tps=summary.rate_tps if summary else None,
         p50_ns=latency.p50 if latency else None,
         p99_ns=latency.p99 if latency else None,
         failed=numbers.whole(summary.failed if summary else None),

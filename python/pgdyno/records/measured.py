@@ -240,6 +240,11 @@ class Summary(Record):
     """In order; empty without phases, and in records of earlier versions."""
 
     @property
+    def rate_tps(self) -> float | None:
+        """Transactions per second where they describe the load: a client of tpch runs one long transaction."""
+        return None if self.tpch is not None else self.tps
+
+    @property
     def due(self) -> int:
         """Transactions that should have ended: scheduled, not in flight at the end; with those that never started."""
         # only imported trials have no counts

@@ -296,4 +296,4 @@ def differing(before: Manifest, after: Manifest) -> list[str]:
 
 
 def _shown(figure: float, metric: Metric) -> str:
-    return f"{numbers.rounded(figure)} tps" if metric is Metric.TPS else f"{numbers.ms(figure)} ms"
+    return f"{numbers.ms(figure) if metric.is_latency else numbers.rounded(figure)} {metric.unit}"

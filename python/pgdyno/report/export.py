@@ -11,6 +11,7 @@ from typing import Any
 from rich.cells import cell_len
 
 from pgdyno.analyse.over_time.timeline import RunSource
+from pgdyno.analyse.query_times import PowerAndThroughput
 from pgdyno.analyse.scaling import ScalingCurve
 from pgdyno.analyse.summary import PointSummary
 from pgdyno.audit import Severity
@@ -20,6 +21,7 @@ from pgdyno.records.manifest import masked_plan
 from pgdyno.report.answers.answer import answer, answer_json, estimate_json, shows_peak
 from pgdyno.report.answers.comparison import comparison_sentence, comparison_table
 from pgdyno.report.answers.noise import noise_grade
+from pgdyno.report.answers.query_times import found_figures, query_tables
 from pgdyno.report.digest import Digest, Extras, notes
 from pgdyno.report.report_tables import PointRow, Table, parameter_heading, point_rows, table_lines
 from pgdyno.report.sections.comparison import settling
@@ -142,6 +144,7 @@ def to_json(of: Digest, extras: Extras) -> str:
         ],
         "curves": [_curve(curve) for curve in of.curves],
         "points": [_point(point) for point in of.points],
+        "queries": [_queries(each) for each in found_figures(of)],
         "trials": [trial.model_dump(mode="json") for trial in of.run.trials],
     }
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
@@ -185,6 +188,19 @@ def _point(point: PointSummary) -> dict[str, Any]:
         "retries": losses.retries,
         "errors": [error.model_dump(mode="json") for error in point.errors],
         "warnings": [{"code": each.id, **message_json(each)} for each in point.warnings],
+    }
+
+
+def _queries(of: PowerAndThroughput) -> dict[str, Any]:
+    return {
+        "target": of.point.series.target,
+        "clients": of.point.clients,
+        **of.point.point.model_dump(mode="json", exclude={"clients"}),
+        **{name: estimate_json(getattr(of, name)) for name in ("power", "throughput", "composite")},
+        "times": [
+            {"query": time.query, "power_s": estimate_json(time.power), "throughput_s": estimate_json(time.throughput)}
+            for time in of.queries
+        ],
     }
 
 
@@ -281,7 +297,11 @@ def markdown_of(of: Digest, extras: Extras) -> str:
         blocks.append([f"    {line}".rstrip() for line in table])
     blocks += _tables(plan_tables(extras.plan_changes))
     blocks += _profiles(extras)
-    blocks.append(points_markdown(of).rstrip("\n").split("\n"))
+    for times in query_tables(of):
+        lines = [f"    {line}" for line in table_lines(times, COLUMNS - 4)]
+        blocks.append([*_paragraph(escaped(times.caption)), "", *lines])
+    if of.manifest.scale_factor is None:
+        blocks.append(points_markdown(of).rstrip("\n").split("\n"))
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 

@@ -10,7 +10,7 @@ from pgdyno.analyse.comparison import Comparison, compare
 from pgdyno.analyse.over_time.dips import Dip, trial_dips
 from pgdyno.analyse.over_time.endurance import trial_endurance
 from pgdyno.analyse.over_time.timeline import RunSource, Timeline, trial_timeline
-from pgdyno.analyse.pairs import Metric, between, differing_parameters, usual_metric
+from pgdyno.analyse.pairs import between, differing_parameters, usual_metric
 from pgdyno.analyse.price import PriceList, prices_of
 from pgdyno.analyse.series import Series
 from pgdyno.audit import Finding, judged
@@ -334,7 +334,7 @@ def _is_apart(base: Gathered, other: Gathered) -> bool:
     if any(measures_otherwise(each.name) for each in differing_parameters(base.trials, other.trials)):
         return True
     try:
-        between(base, other, Metric.TPS)
+        between(base, other, usual_metric(base))
     except UsageError:
         return True
     return False

@@ -27,7 +27,7 @@ from pgdyno.report.answers.noise import noise_grade
 from pgdyno.report.charts import page_figures, palette
 from pgdyno.report.charts.interval_bars import bar, sparkline
 from pgdyno.report.charts.labels import MOST_ENDS
-from pgdyno.report.charts.page_figures import Figure
+from pgdyno.report.charts.page_figures import NO_STRIPS, Figure
 from pgdyno.report.charts.palette import Theme
 from pgdyno.report.digest import Digest, Extras, Note, median_trial, notes
 from pgdyno.report.plan_toml import plan_toml
@@ -126,9 +126,12 @@ def _absent(of: Digest, content: Content) -> Iterator[str]:
     """Say in a sentence each which sections have no content."""
     if not content["comparisons"] and not content["published"]:
         yield gettext("Comparison: the run has one arm.") if len(of.curves) < 2 else gettext("Comparison: none.")
-    if not content["spectrum"] and not content["heats"]:
+    runs_once = of.manifest.scale_factor is not None
+    if not content["spectrum"] and not content["heats"] and not runs_once:
         yield gettext("Latency: no histograms.")
-    if content["dips"] is None or content["dips"].table is None:
+    if runs_once:
+        pass
+    elif content["dips"] is None or content["dips"].table is None:
         yield content["dips"].summary if content["dips"] is not None else gettext("Dips: no finished trial.")
     if not content["differences"]:
         several = len(content["manifest"].targets) > 1
@@ -162,7 +165,7 @@ def _claim(of: Digest, extras: Extras) -> dict[str, object]:
         "published": published_table(of, extras.published) if extras.published is not None else None,
         "published_notes": extras.published.source.notes if extras.published is not None else (),
         "parameters": [report_tables.parameter_heading(name) for name in of.parameters],
-        "rows": _rows(of),
+        "rows": _rows(of) if of.manifest.scale_factor is None else [],
         "errors": error_table(of),
     }
 
@@ -187,7 +190,7 @@ def _times(of: Digest, extras: Extras) -> dict[str, object]:
     chosen = median_trial(of, of.best.peak.summary).number if of.best is not None else 0
     steps = Steps.of(len(of.run.trials), probed=bool(extras.besides), rented=rented_count(of.run.trials))
     return {
-        "strips": page_figures.timeline_figures(of),
+        "strips": page_figures.timeline_figures(of) if of.manifest.scale_factor is None else NO_STRIPS,
         "times": timeline_data(of, extras.besides, dips, chosen, steps),
         "dips": dip_section(of, dips, extras.explained) if dips else None,
         "unseen": extras.unseen,

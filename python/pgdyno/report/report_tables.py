@@ -150,7 +150,6 @@ def trial_table(of: Digest) -> Table:
     rows = []
     for trial in of.run.trials:
         summary = trial.summary
-        latency = summary.latency_ns if summary is not None else None
         rows.append(
             (
                 str(trial.number),
@@ -160,10 +159,7 @@ def trial_table(of: Digest) -> Table:
                 *([str(trial.instance or 1)] if several else []),
                 *([str(trial.duet.partner) if trial.duet is not None else numbers.NOTHING] if paired else []),
                 gettext(trial.outcome.value),
-                numbers.rounded(summary.tps) if summary is not None else numbers.NOTHING,
-                numbers.ms(latency.p50 if latency is not None else None),
-                numbers.ms(latency.p99 if latency is not None else None),
-                numbers.ms(latency.max if latency is not None else None),
+                *(_query_figures(summary) if of.manifest.scale_factor is not None else _figures(summary)),
                 f"{summary.failed + summary.skipped + summary.clients_aborted:,}"
                 if summary is not None
                 else numbers.NOTHING,
@@ -172,8 +168,25 @@ def trial_table(of: Digest) -> Table:
         )
     names = [*([gettext("instance")] if several else []), *([gettext("duet with")] if paired else [])]
     headings = (*gettext_each("trial", "series", "clients", "repeat"), *names, gettext("outcome"))
-    more = gettext_each("max, ms", "errors", "retries")
-    return Table(gettext("Trials in their order"), (*headings, "tps", "p50, ms", "p99, ms", *more), tuple(rows), 2)
+    figures: tuple[str, ...] = ("tps", "p50, ms", "p99, ms", gettext("max, ms"))
+    if of.manifest.scale_factor is not None:
+        figures = gettext_each("power", "throughput", "composite", "measured, s")
+    headings = (*headings, *figures, *gettext_each("errors", "retries"))
+    return Table(gettext("Trials in their order"), headings, tuple(rows), 2)
+
+
+def _figures(summary: Summary | None) -> Iterable[str]:
+    yield numbers.rounded(summary.tps) if summary is not None else numbers.NOTHING
+    latency = summary.latency_ns if summary is not None else None
+    for figure in (latency.p50, latency.p99, latency.max) if latency is not None else (None,) * 3:
+        yield numbers.ms(figure)
+
+
+def _query_figures(summary: Summary | None) -> Iterable[str]:
+    tpch = summary.tpch if summary is not None else None
+    figures = (tpch.power, tpch.throughput, tpch.composite) if tpch is not None else (None,) * 3
+    for figure in (*figures, summary.measured_s if summary is not None else None):
+        yield numbers.rounded(figure) if figure is not None else numbers.NOTHING
 
 
 SWEEP_HEADINGS = ("thc", "elaptime", "reads", "writes", "others", "tps", "qps", "errs", "min", "avg", "max", "p95")

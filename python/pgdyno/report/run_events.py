@@ -96,6 +96,8 @@ class TrialEnded:
     outcome: Outcome
     tps: float | None
     p99_ms: float | None
+    composite: float | None = None
+    """Of a trial of tpch, which has no other figure."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,9 +114,11 @@ BudgetOption = Annotated[
         help="Fit the plan into a time such as 20m, and into this machine's memory and disk.",
     ),
 ]
-MetricOption = Annotated[Literal["tps", "p99", "mean"], typer.Option(help="Metric to compare.")]
+MetricName = Literal["tps", "p99", "mean", "composite"]
+MetricOption = Annotated[MetricName, typer.Option(help="Metric to compare.")]
 ComparedOption = Annotated[
-    Literal["tps", "p99", "mean"] | None, typer.Option(help="Metric to compare.  [default: tps, at a fixed rate p99]")
+    MetricName | None,
+    typer.Option(help="Metric to compare.  [default: tps, at a fixed rate p99, of tpch composite]"),
 ]
 ByOption = Annotated[
     str | None,

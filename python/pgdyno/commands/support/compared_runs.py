@@ -63,7 +63,7 @@ class Compared:
     first: str
     second: str | None
     runs: Path
-    metric: Literal["tps", "p99", "mean"] | None
+    metric: Literal["tps", "p99", "mean", "composite"] | None
     """None selects the default metric of the first run."""
     by: str | None
     base: str | None

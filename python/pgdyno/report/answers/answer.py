@@ -26,6 +26,7 @@ from pgdyno.report.answers.endurance import endurance_json
 from pgdyno.report.answers.noise import noise_grade, noise_json
 from pgdyno.report.answers.peaks import edges, peaks, peaks_text, spread
 from pgdyno.report.answers.phases import phase_table, phases_of, phases_text
+from pgdyno.report.answers.query_times import figures_sentences
 from pgdyno.report.answers.rates import (
     KEPT_UP,
     has_rates,
@@ -59,6 +60,7 @@ class Kind(StrEnum):
     SEARCH = "search"
     PHASES = "phases"
     RATES = "rates"
+    QUERIES = "queries"
     PEAK = "peak"
 
 
@@ -103,7 +105,7 @@ def refusing(extras: Extras) -> list[Finding]:
 
 
 def _answer(of: Digest, extras: Extras) -> Answer:
-    if all(point.tps is None for point in of.points):
+    if not any(point.finished for point in of.points):
         return Answer(sentences.nothing_finished(of), Kind.NOTHING, tuple(_reasons(of)))
     if of.manifest.finds_settings and of.manifest.search:
         return _of_settings(of.manifest.search[0])
@@ -125,6 +127,9 @@ def _of_settings(found: SearchRecord) -> Answer:
 
 
 def _of_one_arm(of: Digest, extras: Extras, table: Table | None) -> Answer:
+    queries = figures_sentences(of)
+    if queries:
+        return Answer(queries[0], Kind.QUERIES, tuple(queries[1:]))
     found = search_lines(of.manifest)
     if len(found) == 1:
         return Answer(f"{of.server_name(next(iter(of.named)))}: {found[0]}", Kind.SEARCH)

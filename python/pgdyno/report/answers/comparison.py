@@ -11,7 +11,6 @@ from rich.cells import cell_len, set_cell_size
 from pgdyno.analyse.comparison import Comparison, PointComparison, Verdict, few_pairs
 from pgdyno.analyse.intervals import Interval
 from pgdyno.analyse.noise_floor import EFFECTS, NoiseFloor, pairs_for
-from pgdyno.analyse.pairs import Metric
 from pgdyno.report import numbers
 from pgdyno.report.terminal.forest_plot import ASCII, UNICODE, Forest
 from pgdyno.report.terminal.text_drawing import printable
@@ -129,7 +128,7 @@ def comparison_table(of: Comparison, width: int, *, unicode: bool = True) -> lis
     rows = [_cells(point, of, figures=figures) for point in of.points]
     names = (_cut(of.base, 14), _cut(of.other, 14)) if figures else ()
     headings = [gettext("point"), *names, *gettext_each("change", "interval"), "n"]
-    if figures and of.metric is not Metric.TPS:
+    if figures and of.metric.is_latency:
         headings[1:3] = [f"{heading} ms" for heading in headings[1:3]]
     widths = [max(cell_len(row[at]) for row in [headings, *rows]) for at in range(len(headings))]
     verdicts = max(cell_len(gettext(point.verdict.value)) for point in of.points) if of.points else 0
@@ -269,7 +268,7 @@ def _cells(point: PointComparison, of: Comparison, *, figures: bool) -> list[str
     change = percent(point.change) if math.isfinite(point.change) else numbers.NOTHING
     cells = [_cut(translated(point.label), LABEL)]
     if figures:
-        show = numbers.ms if of.metric is not Metric.TPS else numbers.rounded
+        show = numbers.ms if of.metric.is_latency else numbers.rounded
         cells += [show(point.base), show(point.other)]
     return [*cells, change, interval, str(point.pairs)]
 

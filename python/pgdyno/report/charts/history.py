@@ -17,14 +17,14 @@ from pgdyno.report.translation import gettext_noop
 
 def history_chart(of: History, metric: Metric, title: str, layout: Layout) -> Drawing:
     """Draw runs from left to right in order, the figure from zero; levels as lines, changes with their size."""
-    unit = 1.0 if metric is Metric.TPS else 1e6
+    unit = 1e6 if metric.is_latency else 1.0
     figures = [point.figure / unit for point in of.points]
     drawing = Drawing(layout.width, CHART_HEIGHT, title, _description(of))
     ticks = linear_ticks(max(figures), 4)
     box = Box(label_column([f"{tick:,.6g}" for tick in ticks]), 30, layout.width - 10, CHART_HEIGHT - 24)
     x = Scale(0, max(len(figures) - 1, 1), box.left + 8, box.right - 8)
     y = Scale(0, ticks[-1], box.bottom, box.top)
-    heading = "transactions a second" if metric is Metric.TPS else f"{metric.words}, ms"
+    heading = "transactions a second" if metric is Metric.TPS else f"{metric.words}, {metric.unit}"
     y_axis(drawing, box, y, ticks, lambda tick: f"{tick:,.6g}", heading)
     n_title(drawing, [len(figures)], gettext_noop("n = {count} runs"), heading)
     for at, (point, figure) in enumerate(zip(of.points, figures, strict=True)):

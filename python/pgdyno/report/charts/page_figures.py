@@ -156,6 +156,9 @@ class Strips:
     """Points whose strip is not on the page."""
 
 
+NO_STRIPS = Strips((), (), 0)
+
+
 def timeline_figures(of: Digest) -> Strips:
     """Return a strip per point. Peaks (and knee and last point of a single series) are shown with their p99."""
     first = {id(curve.peak.summary) for curve in of.curves}

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pgdyno.analyse.comparison import Comparison, Verdict
-from pgdyno.analyse.pairs import Metric
 from pgdyno.analyse.summary import PointSummary
 from pgdyno.published import Published
 from pgdyno.report import numbers
@@ -113,8 +112,8 @@ def _confounded(of: Comparison) -> list[str]:
 
 
 def _table(of: Comparison) -> Table:
-    show = numbers.rounded if of.metric is Metric.TPS else numbers.ms
-    unit = "tps" if of.metric is Metric.TPS else "ms"
+    show = numbers.ms if of.metric.is_latency else numbers.rounded
+    unit = of.metric.unit
     rows = []
     for point in [*of.points, *([of.overall] if of.overall is not None else [])]:
         known = math.isfinite(point.change)

@@ -1,19 +1,21 @@
 """The sections that reports show as they are, in their order: one line each.
 
-"Your load" comes first, directly after the answer; the others stand between "Second by second" and "Set-up".
+"Your load" and "Queries" come first, directly after the answer; the others stand between "Second by second" and
+"Set-up".
 """
 
 from __future__ import annotations
 
 from pgdyno.report.digest import Digest, Extras
 from pgdyno.report.report_tables import Table
-from pgdyno.report.sections import cost, likeness, statement_tables
+from pgdyno.report.sections import cost, likeness, queries, statement_tables
 from pgdyno.report.sections.section import FilledSection, FoldedFigure, FoldedTable, FoldedText, Section
 
 SECTIONS: tuple[Section, ...] = (
     likeness.SECTION,
     statement_tables.SECTION,
     cost.SECTION,
+    queries.SECTION,
 )
 
 

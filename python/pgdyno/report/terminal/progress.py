@@ -191,7 +191,7 @@ class TerminalView(LiveView):
         self._p99_ms, self._phase = None, ""
 
     def _end(self, trial: TrialEnded) -> None:
-        text = f"{self._trial}{GAP}{self._label}{GAP}{result(trial.outcome, trial.tps, trial.p99_ms)}"
+        text = f"{self._trial}{GAP}{self._label}{GAP}{result(trial)}"
         self._console.print(Text(text, "" if trial.outcome is Outcome.FINISHED else RED), soft_wrap=True)
         self._trial, self._set_up, self._transfer, self._running = "", "", "", False
 
@@ -242,8 +242,8 @@ class PlainView(LiveView):
                 if self._clock() - self._spoke >= EVERY_S:
                     self._spoke = self._clock()
                     self._print(self._progress(event))
-            case TrialEnded(outcome, tps, p99_ms):
-                self._print(f"{self._trial}{GAP}{result(outcome, tps, p99_ms)}")
+            case TrialEnded():
+                self._print(f"{self._trial}{GAP}{result(event)}")
             case Looked():
                 self._print(look_line(event))
             case Noted(text):
@@ -275,10 +275,12 @@ def look_line(look: Looked) -> str:
     return f"{look.arm} vs {look.base} at {look.point}: {change}, interval {interval}, {pairs}"
 
 
-def result(outcome: Outcome, tps: float | None, p99_ms: float | None) -> str:
+def result(of: TrialEnded) -> str:
     """Return `71.3k tps  p99 2.10 ms`; preceded by the outcome if the trial did not finish."""
-    said = figures(tps, p99_ms)
-    return said if outcome is Outcome.FINISHED else GAP.join([outcome.value, said]).strip()
+    said = figures(of.tps, of.p99_ms)
+    if of.composite is not None:
+        said = f"composite {numbers.rounded(of.composite)}"
+    return said if of.outcome is Outcome.FINISHED else GAP.join([of.outcome.value, said]).strip()
 
 
 def figures(tps: float | None, p99_ms: float | None) -> str:

@@ -18,6 +18,7 @@ from pgdyno.report import sentences as words
 from pgdyno.report.answers.answer import Answer, answer
 from pgdyno.report.answers.endurance import endurance_lines
 from pgdyno.report.answers.noise import noise_grade, noise_line
+from pgdyno.report.answers.query_times import query_tables
 from pgdyno.report.answers.rates import has_rates
 from pgdyno.report.costs import price_lines, priced_curves, rent_lines
 from pgdyno.report.digest import NO_EXTRAS, Digest, Extras, Note, notes
@@ -106,8 +107,10 @@ def report_lines(of: Digest, width: int | None, *, unicode: bool = True, extras:
     lines = [Text(line, "bold") for line in _wrapped(words.question(of.manifest), room)]
     lines += [Text(line, "dim") for line in _wrapped(words.conditions(of), room)]
     lines += _own_load(of, extras, room)
-    if of.points:
+    if of.points and of.manifest.scale_factor is None:
         lines += [Text(""), *_table(of, room, pictures=pictures)]
+    for table in query_tables(of):
+        lines += [Text(""), *_table_lines(table, room)]
     orders = tpcc_table(of)
     if orders is not None:
         lines += [Text(""), *_table_lines(orders, room, AMBER)]

@@ -1,0 +1,94 @@
+"""Power, throughput and composite of tpch, and the time of each of its queries: tables and the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pgdyno.analyse.mean_interval import Estimate
+from pgdyno.analyse.pairs import Metric
+from pgdyno.analyse.query_times import PowerAndThroughput, power_and_throughput
+from pgdyno.report import numbers
+from pgdyno.report.digest import Digest
+from pgdyno.report.report_tables import Table, parameter_cells, parameter_heading
+from pgdyno.report.sentences import interval
+from pgdyno.report.translation import gettext, gettext_each, gettext_noop, ngettext
+
+MOST_COLUMNS = 4
+"""Points whose query times stand next to each other."""
+UNIT = Metric.COMPOSITE.unit
+DERIVED = gettext_noop("derived from TPC-H, not comparable with published TPC-H results")
+
+
+def found_figures(of: Digest) -> list[PowerAndThroughput]:
+    """Return the figures of every point of a run of tpch; none for other workloads."""
+    return power_and_throughput(of.run.trials, of.points)
+
+
+def query_tables(of: Digest) -> Iterator[Table]:
+    """Yield the figures of every point, then the seconds of each query, a few points next to each other."""
+    found = found_figures(of)
+    if found:
+        yield _figures_table(of, found)
+    for at in range(0, len(found), MOST_COLUMNS):
+        yield _query_table(of, found[at : at + MOST_COLUMNS])
+
+
+def _figures_table(of: Digest, found: Sequence[PowerAndThroughput]) -> Table:
+    rows = []
+    for each in found:
+        cells = [cell for figure in (each.power, each.throughput, each.composite) for cell in _with_half(figure)]
+        names = parameter_cells(each.point, of.parameters)
+        rows.append((*names, f"{each.point.clients:,}", *cells, str(len(each.point.finished))))
+    caption = gettext(
+        "Queries per hour x scale factor (SF), means over trials, ± half of the 95 % interval; {derived}",
+        derived=gettext(DERIVED),
+    )
+    names = (*map(parameter_heading, of.parameters), gettext("streams"))
+    power, throughput, composite = gettext_each("power", "throughput", "composite")
+    headings = (*names, power, "±", throughput, "±", composite, "±", gettext("trials"))
+    return Table(caption, headings, tuple(rows), len(of.parameters))
+
+
+def _query_table(of: Digest, points: Sequence[PowerAndThroughput]) -> Table:
+    headings = [gettext("query")]
+    for each in points:
+        name = "" if len(of.points) == 1 else f"{of.point_name(each.point)}: "
+        headings += [f"{name}{gettext('power run')}", "±", gettext("throughput run"), "±"]
+    rows = [
+        (
+            times[0].query,
+            *(cell for time in times for part in (time.power, time.throughput) for cell in _with_half(part)),
+        )
+        for times in zip(*(each.queries for each in points), strict=True)
+    ]
+    caption = gettext(
+        "Seconds of each query and refresh function, means over trials, ± half of the 95 % interval; of the throughput "
+        "run, the mean over its streams"
+    )
+    return Table(caption, tuple(headings), tuple(rows))
+
+
+def _with_half(figure: Estimate) -> tuple[str, str]:
+    return numbers.estimate(figure), numbers.half(figure)
+
+
+def figures_sentences(of: Digest) -> list[str]:
+    """Return the composite of every point with its parts, for a run of tpch with one arm."""
+    return [
+        gettext(
+            "{point}: composite {composite} {unit} ({interval}), power {power}, throughput {throughput}; {derived}",
+            point=_point(of, each),
+            composite=numbers.estimate(each.composite),
+            unit=UNIT,
+            interval=interval(each.composite),
+            power=numbers.estimate(each.power),
+            throughput=numbers.estimate(each.throughput),
+            derived=gettext(DERIVED),
+        )
+        for each in found_figures(of)
+    ]
+
+
+def _point(of: Digest, each: PowerAndThroughput) -> str:
+    streams = ngettext("{count:,} stream", "{count:,} streams", each.point.clients)
+    return gettext("{name} with {streams}", name=of.named[each.point.series].name, streams=streams)
