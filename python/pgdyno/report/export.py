@@ -11,9 +11,8 @@ from typing import Any
 from rich.cells import cell_len
 
 from pgdyno.analyse.over_time.timeline import RunSource
-from pgdyno.analyse.query_times import PowerAndThroughput
 from pgdyno.analyse.scaling import ScalingCurve
-from pgdyno.analyse.summary import PointSummary
+from pgdyno.analyse.summary import PointSummary, PowerAndThroughput
 from pgdyno.audit import Severity
 from pgdyno.messages import message_json
 from pgdyno.records import Latency, TrialRecord
@@ -21,7 +20,7 @@ from pgdyno.records.manifest import masked_plan
 from pgdyno.report.answers.answer import answer, answer_json, estimate_json, shows_peak
 from pgdyno.report.answers.comparison import comparison_sentence, comparison_table
 from pgdyno.report.answers.noise import noise_grade
-from pgdyno.report.answers.query_times import found_figures, query_tables
+from pgdyno.report.answers.tpch_figures import found_figures, query_tables
 from pgdyno.report.digest import Digest, Extras, notes
 from pgdyno.report.report_tables import PointRow, Table, parameter_heading, point_rows, table_lines
 from pgdyno.report.sections.comparison import settling

@@ -26,7 +26,6 @@ from pgdyno.report.answers.endurance import endurance_json
 from pgdyno.report.answers.noise import noise_grade, noise_json
 from pgdyno.report.answers.peaks import edges, peaks, peaks_text, spread
 from pgdyno.report.answers.phases import phase_table, phases_of, phases_text
-from pgdyno.report.answers.query_times import figures_sentences
 from pgdyno.report.answers.rates import (
     KEPT_UP,
     has_rates,
@@ -38,6 +37,7 @@ from pgdyno.report.answers.rates import (
     unserved,
 )
 from pgdyno.report.answers.settings_found import settings_table, settings_text
+from pgdyno.report.answers.tpch_figures import figures_sentences
 from pgdyno.report.digest import Digest, Extras
 from pgdyno.report.report_tables import Table
 from pgdyno.report.run_notes import search_lines

@@ -6,16 +6,27 @@
 
 from __future__ import annotations
 
+from pgdyno.report.answers.tpch_figures import query_tables
 from pgdyno.report.digest import Digest, Extras
 from pgdyno.report.report_tables import Table
-from pgdyno.report.sections import cost, likeness, queries, statement_tables
+from pgdyno.report.sections import cost, likeness, statement_tables
 from pgdyno.report.sections.section import FilledSection, FoldedFigure, FoldedTable, FoldedText, Section
+from pgdyno.report.translation import gettext
+
+QUERIES = Section(
+    "queries",
+    title=lambda: gettext("Queries"),
+    link=lambda: gettext("Queries"),
+    blocks=lambda of, _: list(query_tables(of)),
+    absence=lambda _: "",
+    is_first=True,
+)
 
 SECTIONS: tuple[Section, ...] = (
     likeness.SECTION,
     statement_tables.SECTION,
     cost.SECTION,
-    queries.SECTION,
+    QUERIES,
 )
 
 

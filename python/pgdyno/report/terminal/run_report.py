@@ -18,8 +18,8 @@ from pgdyno.report import sentences as words
 from pgdyno.report.answers.answer import Answer, answer
 from pgdyno.report.answers.endurance import endurance_lines
 from pgdyno.report.answers.noise import noise_grade, noise_line
-from pgdyno.report.answers.query_times import query_tables
 from pgdyno.report.answers.rates import has_rates
+from pgdyno.report.answers.tpch_figures import query_tables
 from pgdyno.report.costs import price_lines, priced_curves, rent_lines
 from pgdyno.report.digest import NO_EXTRAS, Digest, Extras, Note, notes
 from pgdyno.report.report_tables import PointRow, Table, point_rows, sentences, text_lines, tpcc_table
@@ -107,10 +107,7 @@ def report_lines(of: Digest, width: int | None, *, unicode: bool = True, extras:
     lines = [Text(line, "bold") for line in _wrapped(words.question(of.manifest), room)]
     lines += [Text(line, "dim") for line in _wrapped(words.conditions(of), room)]
     lines += _own_load(of, extras, room)
-    if of.points and of.manifest.scale_factor is None:
-        lines += [Text(""), *_table(of, room, pictures=pictures)]
-    for table in query_tables(of):
-        lines += [Text(""), *_table_lines(table, room)]
+    lines += _figures(of, room, pictures=pictures)
     orders = tpcc_table(of)
     if orders is not None:
         lines += [Text(""), *_table_lines(orders, room, AMBER)]
@@ -139,6 +136,13 @@ def report_lines(of: Digest, width: int | None, *, unicode: bool = True, extras:
     lines += _notes(notes(of), room)
     lines += _failures(of, room)
     return lines
+
+
+def _figures(of: Digest, room: int, *, pictures: bool) -> list[Text]:
+    """Return the table of points, or those of tpch, whose trials have other figures."""
+    if of.manifest.scale_factor is None:
+        return [Text(""), *_table(of, room, pictures=pictures)] if of.points else []
+    return [line for table in query_tables(of) for line in (Text(""), *_table_lines(table, room))]
 
 
 def _own_load(of: Digest, extras: Extras, room: int) -> list[Text]:

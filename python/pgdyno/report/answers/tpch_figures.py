@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from pgdyno.analyse.mean_interval import Estimate
 from pgdyno.analyse.pairs import Metric
-from pgdyno.analyse.query_times import PowerAndThroughput, power_and_throughput
+from pgdyno.analyse.summary import PowerAndThroughput, power_and_throughput
 from pgdyno.report import numbers
 from pgdyno.report.digest import Digest
 from pgdyno.report.report_tables import Table, parameter_cells, parameter_heading
