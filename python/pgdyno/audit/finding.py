@@ -68,6 +68,10 @@ NOT_CHECKED = "-not-checked"
 """Suffix of a rule's id: the message of a rule that lacks its input."""
 
 
+RUNS_QUERIES = Message("runs-queries", "the trials run each query to its end")
+"""Why rules about many transactions do not judge tpch."""
+
+
 class MissingError(Exception):
     """Raised by a rule that lacks its input."""
 

@@ -14,7 +14,7 @@ from pgdyno.report.sentences import interval
 from pgdyno.report.translation import gettext, gettext_each, gettext_noop, ngettext
 
 MOST_COLUMNS = 4
-"""Points whose query times stand next to each other."""
+"""Points whose query times are next to each other on a page."""
 UNIT = Metric.COMPOSITE.unit
 DERIVED = gettext_noop("derived from TPC-H, not comparable with published TPC-H results")
 
@@ -24,13 +24,13 @@ def found_figures(of: Digest) -> list[PowerAndThroughput]:
     return power_and_throughput(of.run.trials, of.points)
 
 
-def query_tables(of: Digest) -> Iterator[Table]:
-    """Yield the figures of every point, then the seconds of each query, a few points next to each other."""
+def query_tables(of: Digest, at_once: int = MOST_COLUMNS) -> Iterator[Table]:
+    """Yield the figures of every point, then the seconds of each query, `at_once` points next to each other."""
     found = found_figures(of)
     if found:
         yield _figures_table(of, found)
-    for at in range(0, len(found), MOST_COLUMNS):
-        yield _query_table(of, found[at : at + MOST_COLUMNS])
+    for at in range(0, len(found), at_once):
+        yield _query_table(of, found[at : at + at_once])
 
 
 def _figures_table(of: Digest, found: Sequence[PowerAndThroughput]) -> Table:
@@ -52,7 +52,7 @@ def _figures_table(of: Digest, found: Sequence[PowerAndThroughput]) -> Table:
 def _query_table(of: Digest, points: Sequence[PowerAndThroughput]) -> Table:
     headings = [gettext("query")]
     for each in points:
-        name = "" if len(of.points) == 1 else f"{of.point_name(each.point)}: "
+        name = "" if len(points) == 1 else f"{of.point_name(each.point)}: "
         headings += [f"{name}{gettext('power run')}", "±", gettext("throughput run"), "±"]
     rows = [
         (
@@ -65,6 +65,8 @@ def _query_table(of: Digest, points: Sequence[PowerAndThroughput]) -> Table:
         "Seconds of each query and refresh function, means over trials, ± half of the 95 % interval; of the throughput "
         "run, the mean over its streams"
     )
+    if len(points) == 1 and len(of.points) > 1:
+        caption = f"{of.point_name(points[0].point)}: {caption}"
     return Table(caption, tuple(headings), tuple(rows))
 
 

@@ -19,7 +19,7 @@ from pgdyno.report.answers.answer import Answer, answer
 from pgdyno.report.answers.endurance import endurance_lines
 from pgdyno.report.answers.noise import noise_grade, noise_line
 from pgdyno.report.answers.rates import has_rates
-from pgdyno.report.answers.tpch_figures import query_tables
+from pgdyno.report.answers.tpch_figures import MOST_COLUMNS, query_tables
 from pgdyno.report.costs import price_lines, priced_curves, rent_lines
 from pgdyno.report.digest import NO_EXTRAS, Digest, Extras, Note, notes
 from pgdyno.report.report_tables import PointRow, Table, point_rows, sentences, text_lines, tpcc_table
@@ -45,6 +45,8 @@ RANK_UNDER_BARS = 7
 UNLIMITED = 10_000
 """Width of a file or a pipe, in which nothing is left out."""
 FAILURES_SHOWN = 5
+WIDTH_OF_QUERIES = 80
+"""Columns for the times of the queries of tpch at one point; a table of a terminal of 160 has two points."""
 CLASSES, WIDEST_LOAD = 10, 120
 """Classes of statements of a load from a capture, and the columns of their table."""
 
@@ -142,7 +144,11 @@ def _figures(of: Digest, room: int, *, pictures: bool) -> list[Text]:
     """Return the table of points, or those of tpch, whose trials have other figures."""
     if of.manifest.scale_factor is None:
         return [Text(""), *_table(of, room, pictures=pictures)] if of.points else []
-    return [line for table in query_tables(of) for line in (Text(""), *_table_lines(table, room))]
+    return [
+        line
+        for table in query_tables(of, min(max(room // WIDTH_OF_QUERIES, 1), MOST_COLUMNS))
+        for line in (Text(""), *_table_lines(table, room))
+    ]
 
 
 def _own_load(of: Digest, extras: Extras, room: int) -> list[Text]:
