@@ -58,7 +58,14 @@ def test_a_plan_runs_it_and_its_report_compares_the_composite(warm_home: Home, t
     # a query is not a transaction of a long stream of them
     findings = json.loads(pgdyno(warm_home, tmp_path, "audit", "latest", "--json").stdout)
     unjudged = {finding["rule"] for finding in findings if finding["id"].endswith("-not-checked")}
-    assert {"too-short", "percentile-of-few", "unsteady", "dips-unexplained", "checkpoint-cycle"} <= unjudged
+    assert {
+        "too-short",
+        "percentile-of-few",
+        "unsteady",
+        "dips-unexplained",
+        "declines",
+        "checkpoint-cycle",
+    } <= unjudged
 
 
 def check_times(found: TpchFigures) -> None:

@@ -78,4 +78,5 @@ RULE = Rule(
     "docs/concepts/endurance.md",
     _check,
     place=245,
+    needs_rate=True,
 )

@@ -89,4 +89,5 @@ RULE = Rule(
     "docs/design/method.md, Dips",
     _check,
     place=250,
+    needs_rate=True,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from pgdyno.audit.finding import RUNS_QUERIES, Evidence, MissingError, Rule, RuleFinding, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
@@ -15,8 +15,6 @@ _NAME = re.compile(r"latency_p([\d.]+)_ms")
 
 
 def _check(subject: Subject) -> Iterator[RuleFinding]:
-    if subject.manifest.scale_factor is not None:
-        raise MissingError(RUNS_QUERIES)
     counted = [(sample, name, beyond) for sample in subject.samples for name, beyond in _beyond(sample)]
     if not counted:
         raise MissingError(
@@ -60,4 +58,5 @@ RULE = Rule(
     "docs/design/method.md, Interval",
     _check,
     place=390,
+    needs_rate=True,
 )

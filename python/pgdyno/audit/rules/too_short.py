@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.audit.finding import RUNS_QUERIES, Evidence, MissingError, Rule, RuleFinding, Severity
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Subject
 from pgdyno.messages import Message
 
@@ -13,8 +13,6 @@ READS_S, WRITES_S = 10.0, 60.0
 
 
 def _check(subject: Subject) -> Iterator[RuleFinding]:
-    if subject.manifest.scale_factor is not None:
-        raise MissingError(RUNS_QUERIES)
     known = [(sample, sample.length_s) for sample in subject.samples if sample.length_s is not None]
     if not known:
         raise MissingError(Message("no-trial-length", "the length of the trials is unknown"))
@@ -46,4 +44,5 @@ RULE = Rule(
     "https://www.postgresql.org/docs/current/pgbench.html, Good Practices",
     _check,
     place=260,
+    needs_rate=True,
 )

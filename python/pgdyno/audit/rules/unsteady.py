@@ -90,4 +90,5 @@ RULE = Rule(
     "docs/design/method.md, Warm-up and steady state",
     _check,
     place=240,
+    needs_rate=True,
 )
