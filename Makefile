@@ -197,9 +197,10 @@ bench-packages: test-packages
 test-binaries:
 	nice $(CARGO) test --workspace --locked --quiet --no-run
 
-# the crates' own tests, among them those that need a server: its path is passed to them
+# the crates' own tests, among them those that need a server: its path is passed to them. Cargo gets no MAKEFLAGS, as
+# it would miss the jobserver that they name
 test-rust: build
-	$(BIN)/python -m tests.server_for_rust $(CARGO) test --workspace --locked --quiet -- --include-ignored
+	MAKEFLAGS= $(BIN)/python -m tests.server_for_rust $(CARGO) test --workspace --locked --quiet -- --include-ignored
 
 # workers that start with nothing compiled would each compile all tests and libraries: 14 s of CPU each
 .venv/.collected: .venv/.installed $(shell find tests -name '*.py')
