@@ -33,7 +33,7 @@ check: build ## lint, types, unit tests and the Rust tests that need no server
 	$(MAKE) --no-print-directory --jobs=3 lint-source check-rust check-units
 
 check-rust: build
-	$(CARGO) test --workspace --locked --quiet
+	MAKEFLAGS= $(CARGO) test --workspace --locked --quiet
 
 check-units: build
 	$(BIN)/pytest --quiet --numprocesses=auto --dist=loadfile -m 'not long' tests/unit
