@@ -41,7 +41,7 @@ _IN_ORDER = ("Outer", "Inner", "Member")
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """The plan of a statement, or why there is none."""
+    """The plan of a statement, or the reason why the server does not plan it."""
 
     shape: str | None = None
     """A hash of its nodes, relations, indexes and joins, and of their order."""
