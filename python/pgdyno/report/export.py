@@ -296,9 +296,7 @@ def markdown_of(of: Digest, extras: Extras) -> str:
         blocks.append([f"    {line}".rstrip() for line in table])
     blocks += _tables(plan_tables(extras.plan_changes))
     blocks += _profiles(extras)
-    for times in query_tables(of):
-        lines = [f"    {line}" for line in table_lines(times, COLUMNS - 4)]
-        blocks.append([*_paragraph(escaped(times.caption)), "", *lines])
+    blocks += _tables(query_tables(of))
     if of.manifest.scale_factor is None:
         blocks.append(points_markdown(of).rstrip("\n").split("\n"))
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
