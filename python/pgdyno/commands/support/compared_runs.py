@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 from pgdyno.analyse.comparison import Comparison
 from pgdyno.analyse.noise_floor import FloorRefusal, NoiseFloor, noise_floor
@@ -23,6 +22,7 @@ from pgdyno.audit.pairing import (
     trials_of,
     words_of,
 )
+from pgdyno.commands.arguments.options import MetricName
 from pgdyno.commands.support.report_files import read_prices
 from pgdyno.errors import UsageError
 from pgdyno.fingerprint.differences import Difference, topic_of
@@ -63,7 +63,7 @@ class Compared:
     first: str
     second: str | None
     runs: Path
-    metric: Literal["tps", "p99", "mean", "composite"] | None
+    metric: MetricName | None
     """None selects the default metric of the first run."""
     by: str | None
     base: str | None
