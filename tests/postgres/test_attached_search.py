@@ -126,6 +126,16 @@ def searching(home: Home, folder: Path, plan: Path, server: OwnServer) -> Iterat
             process.wait()
 
 
+def killed(home: Home, folder: Path, server: OwnServer) -> tuple[Path, list[tuple[str, str]]]:
+    """Kills a search once it has changed the server; returns its plan, and the settings before it."""
+    plan = write(folder, server, DELAY, ("bgwriter_delay", "200ms"), restarts=False)
+    before = state(server)
+    with searching(home, folder, plan, server) as process:
+        process.kill()
+        process.wait()
+    return plan, before
+
+
 def test_a_search_restarts_the_server_and_restores_its_settings(
     warm_home: Home, tmp_path: Path, theirs: OwnServer
 ) -> None:
@@ -159,11 +169,7 @@ def test_ctrl_c_restores_the_settings(warm_home: Home, tmp_path: Path, theirs: O
 def test_a_killed_search_is_restored_by_a_command_or_goes_on(
     warm_home: Home, tmp_path: Path, theirs: OwnServer
 ) -> None:
-    plan = write(tmp_path, theirs, DELAY, ("bgwriter_delay", "200ms"), restarts=False)
-    before = state(theirs)
-    with searching(warm_home, tmp_path, plan, theirs) as process:
-        process.kill()
-        process.wait()
+    plan, before = killed(warm_home, tmp_path, theirs)
     assert state(theirs) != before
     folder = the_run(tmp_path)
     # another run would measure the changed server, or take its settings for the original ones
@@ -193,11 +199,7 @@ def test_a_killed_search_is_restored_by_a_command_or_goes_on(
 def test_a_killed_search_that_goes_on_restores_what_was_there_before_it(
     warm_home: Home, tmp_path: Path, theirs: OwnServer
 ) -> None:
-    plan = write(tmp_path, theirs, DELAY, ("bgwriter_delay", "200ms"), restarts=False)
-    before = state(theirs)
-    with searching(warm_home, tmp_path, plan, theirs) as process:
-        process.kill()
-        process.wait()
+    _, before = killed(warm_home, tmp_path, theirs)
     resumed = pgdyno(warm_home, tmp_path, "run", "--resume", "latest", "--allow-restart")
     assert resumed.returncode == ExitCode.OK, resumed.stderr
     assert state(theirs) == before
