@@ -5,12 +5,12 @@ Checks each section that could be read, so that all problems are reported togeth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from pgdyno.errors import Problem
 from pgdyno.plan.checks.cheapest import check_cheapest
@@ -23,7 +23,7 @@ from pgdyno.plan.checks.sweep import check_sweep, check_variables
 from pgdyno.plan.checks.targets import SECTION as REPLICA_LOAD
 from pgdyno.plan.checks.targets import check_generators, check_instances, check_replica_load, check_size, check_targets
 from pgdyno.plan.checks.tpch import check_tpch
-from pgdyno.plan.kinds import GENERATOR_KINDS, AnyTarget
+from pgdyno.plan.kinds import GENERATOR_KINDS, TARGET_KINDS
 from pgdyno.plan.model import (
     BUILTIN_SCRIPTS,
     TPCC,
@@ -44,8 +44,8 @@ from pgdyno.plan.workload import ScriptChoice, check_phases, parse_script, toget
 from pgdyno.published import published_names
 
 _M = TypeVar("_M")
+_S = TypeVar("_S", bound=BaseModel)
 _L = TypeVar("_L", PhaseSpec, EventSpec)
-_TARGET: TypeAdapter[TargetSpec] = TypeAdapter(AnyTarget)
 GENERATOR = "generator"
 
 
@@ -74,7 +74,8 @@ def read_sections(document: Document) -> Sections:
     tables = document.data.get("target")
     targets: dict[str, TargetSpec] = {}
     for name, table in tables.items() if isinstance(tables, dict) else ():
-        target = _readable_target(table)
+        # without its invalid settings, a target would be checked against defaults
+        target = _readable_of_kind(TARGET_KINDS, table, needed="settings")
         if target is not None:
             targets[name] = target
     workload = _readable(Workload.model_validate, document.data.get("workload"))
@@ -90,7 +91,7 @@ def read_sections(document: Document) -> Sections:
         _readable(Reset.model_validate, document.data.get("reset", {})),
         _readable(SearchSpec.model_validate, document.data.get("search")),
         _readable(ReplicaLoad.model_validate, document.data.get(REPLICA_LOAD)),
-        _readable_generator(document.data.get(GENERATOR)),
+        _readable_of_kind(GENERATOR_KINDS, document.data.get(GENERATOR)),
     )
 
 
@@ -102,15 +103,10 @@ def _space(sweep: Sweep, workload: Workload | None, document: Document) -> Space
     return expand(sweep, 1, {}) if workload is None else expand(sweep, workload.size, workload.variables)
 
 
-def _readable_target(table: object) -> TargetSpec | None:
-    # paths of errors begin with the kind; without its invalid settings, a target would be checked against defaults
-    return _readable(_TARGET.validate_python, table, at=1, needed="settings")
-
-
-def _readable_generator(table: object) -> RentedHosts | None:
+def _readable_of_kind(kinds: Mapping[str, type[_S]], table: object, *, needed: str = "") -> _S | None:
     kind = table.get("kind") if isinstance(table, dict) else None
-    model = GENERATOR_KINDS.get(kind) if isinstance(kind, str) else None
-    return None if model is None else _readable(model.model_validate, table)
+    model = kinds.get(kind) if isinstance(kind, str) else None
+    return None if model is None else _readable(model.model_validate, table, needed=needed)
 
 
 def _readable_list(model: type[_L], tables: object) -> list[_L]:
@@ -121,15 +117,12 @@ def _readable_list(model: type[_L], tables: object) -> list[_L]:
         return []
 
 
-def _readable(validate: Callable[[object], _M], table: object, *, at: int = 0, needed: str = "") -> _M | None:
-    """Validates `table` without its wrong keys; None if it needs them.
-
-    `at` is the position of the key in the paths of errors.
-    """
+def _readable(validate: Callable[[object], _M], table: object, *, needed: str = "") -> _M | None:
+    """Validates `table` without its wrong keys; None if it needs them."""
     try:
         return validate(table)
     except ValidationError as error:
-        wrong = {each["loc"][at] for each in error.errors() if len(each["loc"]) > at}
+        wrong = {each["loc"][0] for each in error.errors() if each["loc"]}
     if not isinstance(table, dict) or not wrong or needed in wrong:
         return None
     try:

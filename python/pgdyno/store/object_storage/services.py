@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
-from pgdyno import __version__
+import pgdyno
 from pgdyno.errors import StoreError
 from pgdyno.registry import STORAGE_CREDENTIALS, loaded
 
@@ -122,7 +122,7 @@ def bucket_store(scheme: str, bucket: str) -> ObjectStore:
         "connect_timeout": "10s",
         "read_timeout": "60s",
         "timeout": "1day",
-        "user_agent": f"pgdyno/{__version__}",
+        "user_agent": f"pgdyno/{pgdyno.__version__}",
     }
     for name in service.endpoints:
         if url := os.environ.get(name):
