@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -148,9 +148,12 @@ def summarise(run: RunSource) -> list[PointSummary]:
     """Return a summary of every point that has a trial: series in order of the plan's targets, clients ascending."""
     targets = [target.name for target in run.manifest.targets]
     follow = following(run.manifest.plan, (trial.point for trial in run.trials))
+    by_series: dict[Series, list[TrialRecord]] = defaultdict(list)
+    for trial in run.trials:
+        by_series[Series.of(trial.target, trial.point, follow)].append(trial)
     points = []
     for series in series_in_order(targets, run.trials, follow):
-        on_series = [trial for trial in run.trials if Series.of(trial.target, trial.point, follow) == series]
+        on_series = by_series[series]
         clients = sorted({trial.point.clients for trial in on_series})
         points += [
             _point(run, series, [trial for trial in on_series if trial.point.clients == each]) for each in clients

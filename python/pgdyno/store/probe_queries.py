@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pgdyno.store.parquet import fetched_rows, quoted, session, stored
 from pgdyno.store.read_runs import RunData
@@ -34,8 +34,7 @@ FILES_AT_ONCE = 100
 """Trials per query: DuckDB opens all its files before it reads."""
 
 
-@dataclass(frozen=True, slots=True)
-class SeriesStep:
+class SeriesStep(NamedTuple):
     """A metric over one step of a trial."""
 
     trial: int
@@ -49,8 +48,7 @@ class SeriesStep:
     """Mean, or for a counter its increase per second."""
 
 
-@dataclass(frozen=True, slots=True)
-class WaitStep:
+class WaitStep(NamedTuple):
     """Active sessions of one wait over one step of a trial."""
 
     trial: int

@@ -143,7 +143,7 @@ class RunData:
         sql = f"SELECT list(trial), {fields} FROM {_parquet(paths, SettingRow)} GROUP BY ALL ORDER BY name"  # noqa: S608
         with storing("read", self.folder.path), session() as connection:
             found = connection.execute(sql).fetchall()
-        self._refuse_unknown((number for numbers, *_ in found for number in numbers), "settings")
+        self._refuse_unknown(set().union(*(numbers for numbers, *_ in found)), "settings")
         return found
 
     def series(self, trial: int | None = None, sources: Sequence[str] = ()) -> list[SeriesRow]:

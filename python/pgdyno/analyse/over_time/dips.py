@@ -101,8 +101,9 @@ def rolling_median(values: Array, window: int = WINDOW) -> Array:
         ordered = np.sort(np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1), axis=1)
         rows, there = np.arange(len(values)), np.sum(~np.isnan(ordered), axis=1)
         return np.asarray((ordered[rows, (there - 1) // 2] + ordered[rows, there // 2]) / 2)
-    # inside, no window lacks a value, which allows a much faster function
-    within = np.median(np.lib.stride_tricks.sliding_window_view(values, 2 * half + 1), axis=1)
+    # inside, no window lacks a value, which allows a much faster function; np.median takes twice as long
+    windows = np.lib.stride_tricks.sliding_window_view(values, 2 * half + 1)
+    within = np.partition(windows, half, axis=1)[:, half]
     begin = rolling_median(values[: 2 * half], window)[:half]
     end = rolling_median(values[-2 * half :], window)[-half:]
     return np.concatenate([begin, within, end])

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Subject
-from pgdyno.importers.documents.command_lines import swept
 from pgdyno.messages import Message
 
 
 def _check(subject: Subject) -> Iterator[RuleFinding]:
     if not subject.imported:
         return
+    from pgdyno.importers.documents.command_lines import swept
+
     ranges = [(line, found) for line in subject.facts("sweep") if (found := swept(line.text)) is not None]
     if not ranges:
         raise MissingError(Message("no-swept-clients", "the document does not report which clients it swept"))

@@ -9,7 +9,6 @@ from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Seve
 from pgdyno.audit.setting_values import Value, alike_settings, values_at
 from pgdyno.audit.subject import Subject
 from pgdyno.fingerprint.differences import HEAVY_SETTINGS
-from pgdyno.importers.documents.command_lines import SETTINGS
 from pgdyno.messages import Message
 
 ITS_OWN = frozenset(
@@ -60,6 +59,9 @@ def _unchanged(name: str, kept: Mapping[str, Value]) -> str:
 
 def _reported(subject: Subject) -> Iterator[RuleFinding]:
     """Yield rows of a table of settings whose cells differ."""
+    # a run of pgdyno's own needs no parsers of documents
+    from pgdyno.importers.documents.command_lines import SETTINGS
+
     reported = {name: subject.facts(name) for name in SETTINGS if subject.facts(name)}
     if not reported:
         raise MissingError(Message("no-settings", "no settings are reported"))

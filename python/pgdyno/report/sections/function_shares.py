@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 
 from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import percent
-from pgdyno.report.charts.flame_graph import flame_figure
 from pgdyno.report.digest import ArmProfile
 from pgdyno.report.report_tables import Table
 from pgdyno.report.sections.section import Block, FoldedFigure
@@ -124,6 +123,9 @@ def function_tables(profiles: Sequence[ArmProfile]) -> list[Table]:
 
 def profile_blocks(profiles: Sequence[ArmProfile]) -> list[Block]:
     """Return the blocks of a section: how the profiles were taken, their tables, and flame graphs on request."""
+    # a run in the terminal shows the tables, and needs no charts
+    from pgdyno.report.charts.flame_graph import flame_figure
+
     shown = profiles[:MOST_PROFILES]
     blocks: list[Block] = [*profile_lines(shown), *function_tables(shown)]
     for at, each in enumerate(shown):
