@@ -97,6 +97,18 @@ def test_percentiles_of_one_generator_are_its_own() -> None:
     assert events[-1]["tps"] == pytest.approx(stream[-1]["tps"])
 
 
+def test_each_statement_has_the_merged_histogram_of_all_generators() -> None:
+    streams = [sample_events(4, 2, 500, 900, 2, seed) for seed in range(2)]
+    for script in (script for stream in streams for script in stream[-1]["scripts"] if script.get("histogram")):
+        for statement in script["statements"]:
+            statement["histogram"] = script["histogram"]
+    scripts = merged(streams)[-1]["scripts"]
+    assert any(script["histogram"] for script in scripts)
+    for script in scripts:
+        for statement in script["statements"]:
+            assert counts([statement["histogram"]]) == counts([script["histogram"]])
+
+
 def test_histograms_beyond_an_hour_are_added_whole() -> None:
     from hdrh.histogram import HdrHistogram
 

@@ -128,7 +128,7 @@ def _id(statement: Event) -> int:
 
 def _statement(id_: int, same: Sequence[Event]) -> Event:
     statement = {"id": id_, **added(same, ("executions", "failures", "retries"))}
-    statement["latency_ns"] = latencies(same, PERCENTILES)["latency_ns"]
+    statement |= latencies(same, PERCENTILES)
     return statement | {key: same[0][key] for key in ("text",) if key in same[0]}
 
 
