@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pgdyno.errors import StoreError
 from pgdyno.records.capture import STATEMENTS_FILE, Capture, as_reported
-from pgdyno.store.parquet import quoted
+from pgdyno.store.parquet import connect, quoted
 from pgdyno.store.safe_files import open_new, storing
 
 if TYPE_CHECKING:
@@ -27,6 +29,13 @@ MOST_SHARED, MOST_SHARED_BYTES = 100_000, 64 << 20
 """Texts that stand in the file once, the most frequent first: pgdrive and pgdyno keep them in memory."""
 _AT_ONCE = 4096
 _WITH_TEXT = "kind IN ('simple', 'extended')"
+_BOUNDS = "SELECT session, min(at_us), max(at_us) FROM captured GROUP BY session ORDER BY session"
+_ROWS = """
+SELECT session, at_us, statement, sql, transaction,
+       {'name': nullif(name, ''), 'params': CASE WHEN kind = 'extended' THEN coalesce(parameters, []) END,
+        'us': us, 'error': sqlstate, 'rows': rows}
+FROM captured
+"""
 _DAMAGED = "write the capture again with pgdyno capture"
 
 _TO_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -45,30 +54,13 @@ def write_replay_file(
     statements = folder / STATEMENTS_FILE
     with storing("replay", statements):
         try:
-            with open_new(into) as file, _opened(statements, into) as connection:
+            # one thread keeps the order of the file and needs the least memory
+            with open_new(into) as file, connect(1, MEMORY, into.with_name(f"{into.name}.spilled")) as connection:
+                connection.execute(f"CREATE VIEW captured AS FROM read_parquet({quoted(str(statements))})")
                 _write(connection, capture, file, statements, at_rows)
         except BaseException:
             into.unlink(missing_ok=True)
             raise
-
-
-def _opened(statements: Path, into: Path) -> duckdb.DuckDBPyConnection:
-    """Return a database whose view `captured` is the file, in its order."""
-    # imported here: most plans replay nothing
-    import duckdb
-
-    config: dict[str, str | bool | int | float | list[str]] = {
-        "autoinstall_known_extensions": False,
-        # one thread keeps the order of the file and needs the least memory
-        "threads": 1,
-        "memory_limit": MEMORY,
-        "temp_directory": str(into.with_name(f"{into.name}.spilled")),
-    }
-    connection = duckdb.connect(config=config)
-    # a long query would draw one where Python runs a command or a notebook
-    connection.execute("SET enable_progress_bar = false")
-    connection.execute(f"CREATE VIEW captured AS FROM read_parquet({quoted(str(statements))})")
-    return connection
 
 
 def _write(
@@ -139,60 +131,35 @@ def _session_lines(
     at_rows: Callable[[int], None],
 ) -> Iterator[_Line]:
     """Yield the lines of every session. Raises StoreError if the rows are not in the order of a capture."""
-    bounds = connection.execute(
-        "SELECT session, min(at_us) AS first, max(at_us) AS last FROM captured GROUP BY session ORDER BY session"
-    ).fetchnumpy()
-    place = -1
-    session: int | None = None
-    before_us, block = 0, None
-    rows = 0
-    found = connection.execute(
-        "SELECT session, at_us, us, kind, statement, sql, name, parameters, transaction, sqlstate, rows FROM captured"
-    )
-    while some := found.fetchmany(_AT_ONCE):
-        for number, at_us, us, kind, of, text, name, parameters, transaction, sqlstate, affected in some:
-            if number != session:
-                if session is not None:
-                    yield {"end": int(bounds["last"][place])}
-                place += 1
-                if place >= len(bounds["session"]) or number != bounds["session"][place]:
-                    raise StoreError(f"cannot replay {statements}: its sessions are not in order", hint=_DAMAGED)
-                session, before_us, block = number, int(bounds["first"][place]), None
-                yield {"session": number, "at_us": before_us, "until_us": int(bounds["last"][place])}
+    bounds = connection.cursor().execute(_BOUNDS)
+    rows = _rows(connection.execute(_ROWS), at_rows)
+    for session, of_session in groupby(rows, key=itemgetter(0)):
+        expected, before_us, end_us = bounds.fetchone() or (None, 0, 0)
+        if session != expected:
+            raise StoreError(f"cannot replay {statements}: its sessions are not in order", hint=_DAMAGED)
+        yield {"session": session, "at_us": before_us, "until_us": end_us}
+        block: int | None = None
+        for _, at_us, of, text, transaction, others in of_session:
             if at_us < before_us:
-                raise StoreError(f"cannot replay {statements}: session {number} is not in order", hint=_DAMAGED)
+                raise StoreError(f"cannot replay {statements}: session {session} is not in order", hint=_DAMAGED)
             before_us = at_us
-            if kind in ("connect", "disconnect"):
+            # a row at an end of the session
+            if of is None:
                 continue
-            line = _statement_line(shared, numbers, at_us, us, kind, of, text, name, parameters, sqlstate, affected)
+            known = shared.get((text, of))
+            line: _Line = {"at_us": at_us}
+            line |= {"of": numbers[of], "sql": text} if known is None else {"text": known}
+            line |= {key: value for key, value in others.items() if value is not None}
             if transaction is not None and transaction == block:
                 line["block"] = True
             block = transaction
             yield line
-        rows += len(some)
-        at_rows(rows)
-    if session is not None:
-        yield {"end": int(bounds["last"][place])}
+        yield {"end": end_us}
 
 
-def _statement_line(
-    shared: dict[_Text, int],
-    numbers: Sequence[int],
-    at_us: int,
-    us: int | None,
-    kind: str,
-    of: int,
-    text: str,
-    name: str | None,
-    parameters: list[str | None] | None,
-    sqlstate: str | None,
-    rows: int | None,
-) -> _Line:
-    known = shared.get((text, of))
-    line: _Line = {"at_us": at_us}
-    line |= {"of": numbers[of], "sql": text} if known is None else {"text": known}
-    if kind == "extended":
-        line |= {"name": name} if name else {}
-        line["params"] = parameters or []
-    reported = (("us", us), ("error", sqlstate), ("rows", rows))
-    return line | {key: value for key, value in reported if value is not None}
+def _rows(found: duckdb.DuckDBPyConnection, at_rows: Callable[[int], None]) -> Iterator[tuple[Any, ...]]:
+    count = 0
+    while some := found.fetchmany(_AT_ONCE):
+        yield from some
+        count += len(some)
+        at_rows(count)

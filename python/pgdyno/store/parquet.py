@@ -47,13 +47,27 @@ _NONE = object()
 _MEMORY_BYTES = min(2 << 30, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * 4 // 5)
 
 
-def connect() -> duckdb.DuckDBPyConnection:
-    """Return an in-memory database without network access and with limited memory."""
+def connect(
+    threads: int = 2, memory: str = f"{_MEMORY_BYTES >> 20}MiB", spill: Path | None = None
+) -> duckdb.DuckDBPyConnection:
+    """Return an in-memory database without network access and with limited memory.
+
+    `spill` is the folder for what does not fit into memory; None for DuckDB's default.
+    """
     # imported here: most commands read no table
     import duckdb
 
-    memory = f"{_MEMORY_BYTES >> 20}MiB"
-    return duckdb.connect(config={"autoinstall_known_extensions": False, "threads": 2, "memory_limit": memory})
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "autoinstall_known_extensions": False,
+        "threads": threads,
+        "memory_limit": memory,
+    }
+    if spill is not None:
+        config["temp_directory"] = str(spill)
+    connection = duckdb.connect(config=config)
+    # a long query would draw one on standard output
+    connection.execute("SET enable_progress_bar = false")
+    return connection
 
 
 @cache

@@ -31,6 +31,7 @@ from pgdyno.capture.parser import require_parser
 from pgdyno.capture.statement_classes import Classes
 from pgdyno.errors import StoreError
 from pgdyno.records.capture import STATEMENTS_FILE, Capture, Values
+from pgdyno.store.parquet import connect
 from pgdyno.store.safe_files import storing
 
 MEMORY_LIMIT = "200MB"
@@ -74,14 +75,15 @@ def capture_logs(
         classes = Classes(connection, templates)
         events = SessionEvents(connection, have_ids=_have_ids(logs))
         statements = SessionStatements(connection, classes, folder)
-        version = _load(connection, Work(logs, templates, losses, folder, events, statements), progress)
+        reader = _Reader(logs, templates, losses, folder, events, statements)
+        reader.read([connection.cursor() for _ in range(WORKERS)], progress)
         if events.clock_steps:
             losses.add_at("clock-set-back", events.clock_steps[0], len(events.clock_steps))
         find_sessions(connection)
         check_one_server(connection, {number: str(each.path) for number, each in enumerate(logs)})
         database = choose_database(connection, options.database)
         _count_others(connection, losses)
-        found = Found(events.began_us, database, version, options.values)
+        found = Found(events.began_us, database, reader.version, options.values)
         partial = folder / STATEMENTS_FILE
         capture = write_table(connection, statements.files, partial, found, classes, losses)
         partial.replace(into / STATEMENTS_FILE)
@@ -93,47 +95,6 @@ def _have_ids(logs: Sequence[LogFile]) -> bool:
 
 
 # ---- reading ----
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What reading needs and fills."""
-
-    logs: Sequence[LogFile]
-    templates: Templates
-    losses: Losses
-    folder: Path
-    events: SessionEvents
-    statements: SessionStatements
-
-
-def _load(connection: duckdb.DuckDBPyConnection, work: Work, progress: Callable[[Progress], None]) -> str | None:
-    """Finds the statements of all blocks; returns the server's version if the log has it."""
-    cursors = [connection.cursor() for _ in range(WORKERS)]
-    waiting: deque[Future[_Loaded]] = deque()
-    reader = _Reader(work, cursors)
-    total = sum(each.size_bytes for each in work.logs)
-    before = entries = 0
-    with ThreadPoolExecutor(WORKERS, "capture") as pool:
-        try:
-            for number, log in enumerate(work.logs):
-                for block in blocks(log, work.losses):
-                    if len(waiting) == WORKERS:
-                        reader.add(waiting.popleft().result(), more=True)
-                    waiting.append(pool.submit(reader.load, number, block))
-                    entries += block.entries
-                    progress(Progress(before + block.end_bytes, total, entries))
-                before += log.size_bytes
-            while waiting:
-                reader.add(waiting.popleft().result(), more=bool(waiting))
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for cursor in cursors:
-                cursor.interrupt()
-            raise
-    for cursor in cursors:
-        cursor.close()
-    return reader.version
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,33 +110,67 @@ class _Loaded:
 class _Reader:
     """Loads blocks in threads, and adds them to the capture one after the other in the thread that waits for them."""
 
-    def __init__(self, work: Work, cursors: Sequence[duckdb.DuckDBPyConnection]) -> None:
-        self._work = work
-        self._anonymiser = Anonymiser() if work.templates.anonymised else None
+    def __init__(
+        self,
+        logs: Sequence[LogFile],
+        templates: Templates,
+        losses: Losses,
+        folder: Path,
+        events: SessionEvents,
+        statements: SessionStatements,
+    ) -> None:
+        self.version: str | None = None
+        """Of the server, if the log has it."""
+        self._logs, self._templates, self._losses, self._folder = logs, templates, losses, folder
+        self._events, self._statements = events, statements
+        self._anonymiser = Anonymiser() if templates.anonymised else None
         self._free: SimpleQueue[duckdb.DuckDBPyConnection] = SimpleQueue()
+
+    def read(self, cursors: Sequence[duckdb.DuckDBPyConnection], progress: Callable[[Progress], None]) -> None:
+        """Finds the statements of all blocks."""
         for cursor in cursors:
             self._free.put(cursor)
-        self.version: str | None = None
+        waiting: deque[Future[_Loaded]] = deque()
+        total = sum(each.size_bytes for each in self._logs)
+        before = entries = 0
+        with ThreadPoolExecutor(len(cursors), "capture") as pool:
+            try:
+                for number, log in enumerate(self._logs):
+                    for block in blocks(log, self._losses):
+                        if len(waiting) == len(cursors):
+                            self._add(waiting.popleft().result(), more=True)
+                        waiting.append(pool.submit(self._load, number, block))
+                        entries += block.entries
+                        progress(Progress(before + block.end_bytes, total, entries))
+                    before += log.size_bytes
+                while waiting:
+                    self._add(waiting.popleft().result(), more=bool(waiting))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                for cursor in cursors:
+                    cursor.interrupt()
+                raise
+        for cursor in cursors:
+            cursor.close()
 
-    def load(self, number: int, block: Block) -> _Loaded:
+    def _load(self, number: int, block: Block) -> _Loaded:
         """Fills the table `log_event` of a cursor with the events of `block` of file `number`."""
         cursor = self._free.get()
-        file = self._work.folder / f"block-{threading.get_ident()}"
-        cut = load_entries(cursor, self._work.logs[number], block, file)
+        file = self._folder / f"block-{threading.get_ident()}"
+        cut = load_entries(cursor, self._logs[number], block, file)
         version = server_version(cursor)
         left = load_events(cursor)
-        store_statements(cursor, number, self._work.templates, self._anonymiser)
+        store_statements(cursor, number, self._templates, self._anonymiser)
         if cut:
             left.append(("cut", len(cut), min(cut)))
         return _Loaded(cursor, number, left, version)
 
-    def add(self, loaded: _Loaded, *, more: bool) -> None:
+    def _add(self, loaded: _Loaded, *, more: bool) -> None:
         """Adds the statements of a block, and counts what it did not have; the log has `more` blocks."""
-        work, path = self._work, self._work.logs[loaded.number].path
-        work.events.add(loaded.cursor, loaded.number)
-        work.statements.add(loaded.cursor, work.events.began_us or 0, more=more)
+        self._events.add(loaded.cursor, loaded.number)
+        self._statements.add(loaded.cursor, self._events.began_us or 0, more=more)
         for reason, count, line in loaded.left:
-            work.losses.add(reason, path, line, count)
+            self._losses.add(reason, self._logs[loaded.number].path, line, count)
         self.version = loaded.version or self.version
         self._free.put(loaded.cursor)
 
@@ -215,24 +210,12 @@ def _work_folder(into: Path) -> Iterator[Path]:
 
 @contextmanager
 def _database(folder: Path, into: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    config: dict[str, str | bool | int | float | list[str]] = {
-        "autoinstall_known_extensions": False,
-        "threads": WORKERS,
-        "memory_limit": MEMORY_LIMIT,
-        "temp_directory": str(folder),
-        "preserve_insertion_order": False,
-    }
     try:
-        with duckdb.connect(":memory:", config=config) as connection:
-            # a long query would draw one on standard output
-            connection.execute("SET enable_progress_bar = false")
+        with connect(WORKERS, MEMORY_LIMIT, folder) as connection:
+            connection.execute("SET preserve_insertion_order = false")
             yield connection
     except (duckdb.Error, OSError) as error:
         reason = str(error).strip().split("\n", 1)[0]
         full = isinstance(error, duckdb.OutOfMemoryException) or "No space left" in reason
-        hint = (
-            "make room, or choose another folder with --into: a capture needs about the size of the log"
-            if full
-            else None
-        )
-        raise StoreError(f"cannot write {into}: {reason}", hint=hint) from error
+        hint = "make room, or choose another folder with --into: a capture needs about the size of the log"
+        raise StoreError(f"cannot write {into}: {reason}", hint=hint if full else None) from error
