@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from psycopg.conninfo import make_conninfo
 
 from pgdyno.capture.left_out import sentence
 from pgdyno.errors import StoreError, UsageError
@@ -31,6 +32,22 @@ _VALUES = {
     Values.KEPT: "kept as the server logged them: treat this folder as you treat the database",
     Values.UNKNOWN: "none: pg_stat_statements does not have them",
 }
+_REPLAY = """\
+## Replay it
+
+1. Restore the database as it was when the capture began, {began}, on a server that nobody else uses: from a base \
+backup with point-in-time recovery, from a snapshot, or from a dump. Statements find other rows, or none, in another \
+state. A replay writes: restore the copy before each one.
+2. Name that server in `{plan}`: `dsn`.
+3. `pgdyno run {plan}`"""
+_ANONYMISED = """\
+Text was replaced, so a statement that looks for text finds no rows in a copy of the real database. For the rows that \
+the application found, capture again with `--values kept`."""
+_ONLY_MODEL = """\
+## Use it
+
+pg_stat_statements has neither the order of statements nor their values: there is nothing to replay. \
+`pgdyno synthesise .` makes a load of the same statements in the same shares."""
 
 
 def refuse_existing(folder: Path) -> None:
@@ -104,114 +121,63 @@ method = "none"                  # restore the copy before each run: a replay ch
 
 def readme(capture: Capture) -> str:
     """Returns what was seen, for people."""
-    return "\n".join(
-        [
-            *_head(capture),
-            *_statements(capture),
-            *_waits(capture),
-            *_left_out(capture),
-            *(_replay(capture) if capture.source is Source.LOG else _only_model()),
-            "",
-        ]
-    )
+    parts = [f"# Capture of {cell(capture.database or 'a server')}", _table("| | |\n|---|---|", _facts(capture))]
+    if capture.ended in ENDINGS:
+        parts.append(f"The capture {ENDINGS[capture.ended]}.")
+    if capture.statements:
+        head = "| share of time | calls | mean | p50 | p99 | errors | statement |\n|--:|--:|--:|--:|--:|--:|---|"
+        parts += ["## Statements with most of the time", _table(head, _statements(capture))]
+    if capture.waits:
+        waits = ((f"{each.sessions:.2f}", cell(each.wait)) for each in capture.waits)
+        parts += ["## Active sessions by wait", _table("| sessions on average | wait |\n|--:|---|", waits)]
+    if capture.left_out:
+        left = ((f"{each.count:,}", cell(sentence(each.reason)), cell(each.first or "")) for each in capture.left_out)
+        parts += ["## Left out", _table("| count | why | first |\n|--:|---|---|", left)]
+    if capture.notes:
+        notes = "\n".join(f"- {cell(str(each.message))}" for each in capture.notes)
+        parts += ["## What the server did not log or show", notes]
+    if capture.source is Source.LOG:
+        parts.append(_REPLAY.format(began=when(capture.began), plan=PLAN_FILE))
+    else:
+        parts.append(_ONLY_MODEL)
+    if capture.values is Values.ANONYMISED:
+        parts.append(_ANONYMISED)
+    return "\n\n".join(parts) + "\n"
 
 
-def _head(capture: Capture) -> Iterator[str]:
-    server = f"PostgreSQL {capture.server_version}" if capture.server_version else "unknown"
-    source = "the server's log" if capture.source is Source.LOG else "pg_stat_statements"
-    rows = {
+def _table(head: str, rows: Iterable[Iterable[str]]) -> str:
+    return "\n".join([head, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def _facts(capture: Capture) -> Iterator[tuple[str, str]]:
+    is_log = capture.source is Source.LOG
+    sessions = f"at most {capture.most_sessions:,} at once" if is_log or capture.most_sessions else "unknown"
+    for name, value in {
         "began": when(capture.began),
         "lasted": duration_words(capture.span_us / 1e6),
-        "server": server,
+        "server": f"PostgreSQL {capture.server_version}" if capture.server_version else "unknown",
         "database": capture.database or "unknown",
-        "source": source,
+        "source": "the server's log" if is_log else "pg_stat_statements",
         "statements": f"{capture.calls:,} in {counted(len(capture.statements), 'class', 'classes')}",
         "transactions": f"{capture.transactions:,}" if capture.transactions else "unknown",
-        "sessions": _sessions(capture),
+        "sessions": f"{capture.sessions:,}, {sessions}" if is_log else sessions,
         "values": _VALUES[capture.values],
-    }
-    yield from (f"# Capture of {cell(capture.database or 'a server')}", "", "| | |", "|---|---|")
-    yield from (f"| {name} | {cell(value)} |" for name, value in rows.items())
-    if capture.ended in ENDINGS:
-        yield from ("", f"The capture {ENDINGS[capture.ended]}.")
+    }.items():
+        yield name, cell(value)
 
 
-def _sessions(capture: Capture) -> str:
-    if capture.source is Source.LOG:
-        return f"{capture.sessions:,}, at most {capture.most_sessions:,} at once"
-    return f"at most {capture.most_sessions:,} at once" if capture.most_sessions else "unknown"
-
-
-def _statements(capture: Capture) -> Iterator[str]:
+def _statements(capture: Capture) -> Iterator[Iterable[str]]:
     """Yields the classes that took most of the time, or have most of the calls if the time is unknown."""
     total_us = sum(each.total_us or 0.0 for each in capture.statements)
-    top = sorted(capture.statements, key=lambda each: (-(each.total_us or 0.0), -each.calls))[:TOP]
-    if not top:
-        return
-    yield from ("", "## Statements with most of the time", "")
-    yield from ("| share of time | calls | mean | p50 | p99 | errors | statement |", "|--:|--:|--:|--:|--:|--:|---|")
-    for each in top:
+    for each in sorted(capture.statements, key=lambda each: (-(each.total_us or 0.0), -each.calls))[:TOP]:
         share = f"{(each.total_us or 0.0) / total_us:.1%}" if total_us else ""
         mean_us = each.total_us / each.calls if each.total_us is not None and each.calls else None
-        times = " | ".join(_milliseconds(us) for us in (mean_us, each.p50_us, each.p99_us))
-        errors = f"{each.errors:,}" if each.errors else ""
-        yield f"| {share} | {each.calls:,} | {times} | {errors} | `{_short(each)}` |"
+        times = (_milliseconds(us) for us in (mean_us, each.p50_us, each.p99_us))
+        yield share, f"{each.calls:,}", *times, f"{each.errors:,}" if each.errors else "", f"`{_short(each)}`"
 
 
 def _milliseconds(us: float | None) -> str:
     return "" if us is None else f"{format_significant(us / 1000)} ms"
-
-
-def _waits(capture: Capture) -> Iterator[str]:
-    if not capture.waits:
-        return
-    yield from ("", "## Active sessions by wait", "", "| sessions on average | wait |", "|--:|---|")
-    yield from (f"| {each.sessions:.2f} | {cell(each.wait)} |" for each in capture.waits)
-
-
-def _left_out(capture: Capture) -> Iterator[str]:
-    if capture.left_out:
-        yield from ("", "## Left out", "", "| count | why | first |", "|--:|---|---|")
-        for each in capture.left_out:
-            yield f"| {each.count:,} | {cell(sentence(each.reason))} | {cell(each.first or '')} |"
-    if capture.notes:
-        yield from ("", "## What the server did not log or show", "")
-        yield from (f"- {cell(str(each.message))}" for each in capture.notes)
-
-
-def _replay(capture: Capture) -> Iterator[str]:
-    yield from (
-        "",
-        "## Replay it",
-        "",
-        (
-            f"1. Restore the database as it was when the capture began, {when(capture.began)}, on a server that "
-            "nobody else uses: from a base backup with point-in-time recovery, from a snapshot, or from a dump. "
-            "Statements find other rows, or none, in another state. A replay writes: restore the copy before each one."
-        ),
-        f"2. Name that server in `{PLAN_FILE}`: `dsn`.",
-        f"3. `pgdyno run {PLAN_FILE}`",
-    )
-    if capture.values is Values.ANONYMISED:
-        yield from (
-            "",
-            (
-                "Text was replaced, so a statement that looks for text finds no rows in a copy of the real database. "
-                "For the rows that the application found, capture again with `--values kept`."
-            ),
-        )
-
-
-def _only_model() -> Iterator[str]:
-    yield from (
-        "",
-        "## Use it",
-        "",
-        (
-            "pg_stat_statements has neither the order of statements nor their values: there is nothing to replay. "
-            "`pgdyno synthesise .` makes a load of the same statements in the same shares."
-        ),
-    )
 
 
 def _short(each: StatementClass) -> str:
@@ -230,7 +196,7 @@ def copy_target(capture: Capture) -> str:
     return f"""\
 [target.copy]
 kind = "dsn"
-dsn = {toml_text(f"host=COPY dbname={_conninfo(database)}")}
+dsn = {toml_text(make_conninfo(host="COPY", dbname=database))}
 database = {toml_text(database)}
 allow_existing = true            # the database is yours: pgdyno creates and drops none"""
 
@@ -249,11 +215,3 @@ def toml_text(text: str) -> str:
     """Returns `text` as a string of TOML."""
     # JSON's strings are TOML's, except for this character
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _conninfo(value: str) -> str:
-    """Quotes a value of a libpq connection string where necessary."""
-    if re.fullmatch(r"[\w.-]+", value):
-        return value
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
