@@ -15,17 +15,33 @@ from pgdyno.messages import Message
 from pgdyno.targets.response_limits import answering
 
 CSV, JSON, STDERR = "csvlog", "jsonlog", "stderr"
-_LEVELS = (
-    *("debug5", "debug4", "debug3", "debug2", "debug1", "info", "notice", "warning", "error", "log", "fatal", "panic"),
-)
 _STATEMENTS = (
     *("log_min_duration_statement", "log_statement", "log_duration"),
     *("log_min_duration_sample", "log_statement_sample_rate", "log_transaction_sample_rate"),
 )
-_CONTENTS = (
-    *("log_parameter_max_length", "log_parameter_max_length_on_error", "log_min_messages", "log_min_error_statement"),
-    *("log_connections", "log_disconnections", "log_lock_waits", "log_error_verbosity"),
-)
+_CONTENTS = {
+    "log_parameter_max_length": ("(?!-1$).*", "-1", True, Message(
+        "log-parameters-cut", "values of parameters are cut or missing")),
+    "log_min_messages": ("fatal|panic", "warning", True, Message(
+        "log-no-messages", "it has neither statements nor errors")),
+    "log_error_verbosity": ("terse", "default", True, Message(
+        "log-terse", "it has no values of parameters")),
+    "log_min_error_statement": ("log|fatal|panic", "error", False, Message(
+        "log-errors-without-text", "it does not have the texts of failed statements")),
+    "log_parameter_max_length_on_error": ("(?!-1$).*", "-1", False, Message(
+        "log-errors-without-parameters", "it does not have the parameters of failed statements")),
+    # PostgreSQL 18 has a list of what it logs
+    "log_connections": ("off|", "on", False, Message(
+        "log-no-connections", "sessions begin with their first statement")),
+    "log_disconnections": ("off", "on", False, Message(
+        "log-no-disconnections", "sessions end with their last statement")),
+    "log_lock_waits": ("off", "on", False, Message(
+        "log-no-lock-waits", "it does not say which statements waited for locks")),
+}  # fmt: skip
+"""By setting: a pattern of the values with which a log lacks something, what to set, and whether a capture needs it.
+
+`log_error_verbosity` concerns the format stderr only.
+"""
 _PLACES = ("log_destination", "logging_collector", "log_line_prefix", "log_directory", "log_filename", "data_directory")
 _ROLES = """
     SELECT /* pgdyno */ coalesce(pg_catalog.quote_ident(r.rolname), 'every role'), split_part(c, '=', 1)
@@ -178,7 +194,10 @@ def _all_lacks(settings: Mapping[str, Setting], *, files_given: bool) -> Iterato
         yield Lack(settings["log_duration"], "on", missing, is_required=False)
     if not files_given:
         yield from _destination(settings)
-    yield from _contents(settings)
+    for name, (bad, wanted, is_required, missing) in _CONTENTS.items():
+        is_written = name != "log_error_verbosity" or log_format(settings) == STDERR
+        if is_written and name in settings and re.fullmatch(bad, settings[name].value):
+            yield Lack(settings[name], wanted, missing, is_required)
 
 
 def _statements(settings: Mapping[str, Setting]) -> str | None:
@@ -212,35 +231,6 @@ def _destination(settings: Mapping[str, Setting]) -> Iterator[Lack]:
             return
         missing = Message("log-prefix", "log_line_prefix lacks the time (%m), session (%c) or database (%d)")
     yield Lack(destinations, ",".join([*_in_order(destinations.value), CSV]), missing)
-
-
-def _contents(settings: Mapping[str, Setting]) -> Iterator[Lack]:
-    longest = settings["log_parameter_max_length"]
-    if longest.value != "-1":
-        cut = Message("log-parameters-cut", "values of parameters are cut or missing")
-        yield Lack(longest, "-1", cut)
-    if _value(settings, "log_min_messages") in ("fatal", "panic"):
-        lost = Message("log-no-messages", "it has neither statements nor errors")
-        yield Lack(settings["log_min_messages"], "warning", lost)
-    if log_format(settings) == STDERR and _value(settings, "log_error_verbosity") == "terse":
-        terse = Message("log-terse", "it has no values of parameters")
-        yield Lack(settings["log_error_verbosity"], "default", terse)
-    least = settings["log_min_error_statement"]
-    if _LEVELS.index(least.value) > _LEVELS.index("error"):
-        silent = Message("log-errors-without-text", "it does not have the texts of failed statements")
-        yield Lack(least, "error", silent, is_required=False)
-    on_error = settings["log_parameter_max_length_on_error"]
-    if on_error.value != "-1":
-        without = Message("log-errors-without-parameters", "it does not have the parameters of failed statements")
-        yield Lack(on_error, "-1", without, is_required=False)
-    for name, what in (
-        ("log_connections", Message("log-no-connections", "sessions begin with their first statement")),
-        ("log_disconnections", Message("log-no-disconnections", "sessions end with their last statement")),
-        ("log_lock_waits", Message("log-no-lock-waits", "it does not say which statements waited for locks")),
-    ):
-        # PostgreSQL 18 has a list of what log_connections logs
-        if _value(settings, name) in ("off", ""):
-            yield Lack(settings[name], "on", what, is_required=False)
 
 
 def log_format(settings: Mapping[str, Setting]) -> str:
