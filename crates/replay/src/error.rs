@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
+use serde::Deserialize;
+
 /// An error in a replay file, with its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplayError {
@@ -57,7 +59,9 @@ impl ReplayError {
     }
 }
 
-/// A parser's message without its line, which is always the first.
-pub(crate) fn json_message(error: &serde_json::Error) -> String {
-    format!("invalid line: {error}").replace(" at line 1 column ", " at column ")
+/// What a line says, or the parser's message without its line, which is always the first.
+pub(crate) fn parsed<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, String> {
+    serde_json::from_slice(line).map_err(|error| {
+        format!("invalid line: {error}").replace(" at line 1 column ", " at column ")
+    })
 }

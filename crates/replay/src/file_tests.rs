@@ -210,7 +210,7 @@ fn what_is_wrong_with_a_file_is_said_with_its_line() {
         (
             "\"sql\":\"SELECT 2\"",
             "\"sql\":2",
-            "FILE:6: invalid line: invalid type: integer `2`, expected a text",
+            "FILE:6: invalid line: invalid type: integer `2`, expected a string",
         ),
         (
             "\"at_us\":30",

@@ -1,7 +1,7 @@
 //! The lines of a file from an offset on, a buffer at a time. Readers share one descriptor.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,6 +10,9 @@ use crate::error::ReplayError;
 
 /// The most bytes of a line. PostgreSQL accepts no longer statement.
 pub const LONGEST_LINE: usize = 1 << 30;
+
+/// A line's buffer up to this size stays allocated.
+const KEPT_BYTES: usize = 64 * 1024;
 
 /// A file that several readers share.
 #[derive(Debug)]
@@ -42,91 +45,46 @@ impl SharedFile {
     }
 }
 
+/// Reads a file from an offset on, independently of other readers.
+#[derive(Debug)]
+struct FileReader {
+    file: Arc<SharedFile>,
+    at: u64,
+}
+
+impl Read for FileReader {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.file.read_at(into, self.at)?;
+        self.at += count as u64;
+        Ok(count)
+    }
+}
+
 /// Reads lines one after the other.
 #[derive(Debug)]
 pub struct Lines {
-    file: Arc<SharedFile>,
-    /// The offset of the end of the buffer in the file.
-    read_to: u64,
-    buffer: Vec<u8>,
-    /// Where the next line begins in the buffer.
-    start: usize,
+    input: BufReader<FileReader>,
+    text: Vec<u8>,
     /// Number of the next line, from 1.
-    line: u64,
-    /// How many bytes are read at a time.
-    chunk: usize,
-    is_at_end: bool,
+    pub line: u64,
+    /// Where the next line begins in the file.
+    pub offset: u64,
 }
 
 impl Lines {
     /// Reads from `offset`, where line number `line` begins, `chunk` bytes at a time.
     pub fn new(file: Arc<SharedFile>, offset: u64, line: u64, chunk: usize) -> Self {
         Self {
-            file,
-            read_to: offset,
-            buffer: Vec::new(),
-            start: 0,
+            input: BufReader::with_capacity(chunk, FileReader { file, at: offset }),
+            text: Vec::new(),
             line,
-            chunk,
-            is_at_end: false,
+            offset,
         }
     }
 
     /// The file's name.
     pub fn path(&self) -> &Path {
-        self.file.path()
-    }
-
-    /// Number of the next line.
-    pub fn line(&self) -> u64 {
-        self.line
-    }
-
-    /// Where the next line begins in the file.
-    pub fn offset(&self) -> u64 {
-        self.read_to - (self.buffer.len() - self.start) as u64
-    }
-
-    /// Reads another chunk after what is left in the buffer.
-    fn fill(&mut self) -> Result<(), ReplayError> {
-        self.buffer.drain(..self.start);
-        self.start = 0;
-        if self.buffer.len() < self.chunk && self.buffer.capacity() > 2 * self.chunk {
-            // a long line has passed
-            self.buffer.shrink_to(2 * self.chunk);
-        }
-        let end = self.buffer.len();
-        self.buffer.resize(end + self.chunk, 0);
-        let read = loop {
-            let result = self
-                .file
-                .file
-                .read_at(&mut self.buffer[end..], self.read_to);
-            match result {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                result => break result,
-            }
-        };
-        let count = read.as_ref().copied().unwrap_or(0);
-        self.buffer.truncate(end + count);
-        self.read_to += count as u64;
-        self.is_at_end = count == 0;
-        match read {
-            Ok(_) => Ok(()),
-            Err(error) => Err(ReplayError::of_system(self.path(), "read", &error)),
-        }
-    }
-
-    /// The first `count` bytes of the next line, or fewer at the end of the file; empty at the end.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn peek(&mut self, count: usize) -> Result<&[u8], ReplayError> {
-        while self.buffer.len() - self.start < count && !self.is_at_end {
-            self.fill()?;
-        }
-        let end = self.buffer.len().min(self.start + count);
-        Ok(&self.buffer[self.start..end])
+        &self.input.get_ref().file.path
     }
 
     /// The next line without its end; None at the end of the file.
@@ -134,57 +92,24 @@ impl Lines {
     /// # Errors
     /// The file cannot be read, or the line has more than `most` bytes.
     pub fn next(&mut self, most: usize) -> Result<Option<&[u8]>, ReplayError> {
-        let mut searched = 0;
-        loop {
-            let rest = &self.buffer[self.start..];
-            let found = memchr::memchr(b'\n', &rest[searched..]).map(|at| searched + at);
-            if found.unwrap_or(rest.len()) > most {
-                return Err(self.too_long(most));
-            }
-            if found.is_some() || (self.is_at_end && !rest.is_empty()) {
-                let end = self.start + found.unwrap_or(rest.len());
-                let line = self.start..end;
-                self.start = self.buffer.len().min(end + 1);
-                self.line += 1;
-                return Ok(Some(&self.buffer[line]));
-            }
-            if self.is_at_end {
-                return Ok(None);
-            }
-            searched = rest.len();
-            self.fill()?;
+        self.text.clear();
+        self.text.shrink_to(KEPT_BYTES);
+        let mut input = self.input.by_ref().take(most as u64 + 1);
+        let read = input.read_until(b'\n', &mut self.text);
+        let read = read.map_err(|error| ReplayError::of_system(self.path(), "read", &error))?;
+        if self.text.last() == Some(&b'\n') {
+            self.text.pop();
         }
-    }
-
-    /// Skips the next line without keeping it.
-    ///
-    /// # Errors
-    /// The file cannot be read, or the line is longer than [`LONGEST_LINE`].
-    pub fn skip(&mut self) -> Result<(), ReplayError> {
-        let mut length = 0;
-        loop {
-            let rest = &self.buffer[self.start..];
-            let found = memchr::memchr(b'\n', rest);
-            length += found.unwrap_or(rest.len());
-            if length > LONGEST_LINE {
-                return Err(self.too_long(LONGEST_LINE));
-            }
-            if let Some(at) = found {
-                self.start += at + 1;
-                self.line += 1;
-                return Ok(());
-            }
-            self.start = self.buffer.len();
-            if self.is_at_end {
-                self.line += 1;
-                return Ok(());
-            }
-            self.fill()?;
+        if self.text.len() > most {
+            return Err(ReplayError::in_line(self.path(), self.line, too_long(most)));
         }
+        self.offset += read as u64;
+        self.line += u64::from(read > 0);
+        Ok((read > 0).then_some(&self.text))
     }
+}
 
-    fn too_long(&self, most: usize) -> ReplayError {
-        let message = format!("the line has more than {most} bytes");
-        ReplayError::in_line(self.path(), self.line, message)
-    }
+/// What is wrong with a line of more than `most` bytes.
+pub fn too_long(most: usize) -> String {
+    format!("the line has more than {most} bytes")
 }

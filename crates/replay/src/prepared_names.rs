@@ -3,15 +3,6 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
-/// What is known of a name in the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Known {
-    /// It has a text with this hash.
-    Text(u64),
-    /// It may exist: a Parse failed, or the session may have dropped it.
-    Perhaps,
-}
-
 /// What has to be done before a name can be executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
@@ -26,14 +17,16 @@ pub enum Missing {
 /// The names of a session.
 #[derive(Debug, Default)]
 pub struct PreparedNames {
-    names: HashMap<Box<str>, Known>,
+    /// The hash of each name's text; None if the name may exist with any text: a Parse failed, or
+    /// the session may have dropped it.
+    names: HashMap<Box<str>, Option<u64>>,
     hasher: RandomState,
 }
 
 impl PreparedNames {
     /// What the text `sql` needs before `name` can be executed, which is then assumed to be done.
     pub fn prepare(&mut self, name: &str, sql: &str) -> Missing {
-        let text = Known::Text(self.hasher.hash_one(sql));
+        let text = Some(self.hasher.hash_one(sql));
         match self.names.get_mut(name) {
             Some(known) if *known == text => Missing::Nothing,
             Some(known) => {
@@ -50,7 +43,7 @@ impl PreparedNames {
     /// Notes that the Parse of a name may have failed.
     pub fn doubt(&mut self, name: &str) {
         if let Some(known) = self.names.get_mut(name) {
-            *known = Known::Perhaps;
+            *known = None;
         }
     }
 
@@ -62,9 +55,7 @@ impl PreparedNames {
             start.is_some_and(|start| start.eq_ignore_ascii_case(with))
         };
         if begins(b"DEALLOCATE") || begins(b"DISCARD") {
-            self.names
-                .values_mut()
-                .for_each(|known| *known = Known::Perhaps);
+            self.names.values_mut().for_each(|known| *known = None);
         }
     }
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::error::{ReplayError, json_message};
-use crate::lines::{LONGEST_LINE, Lines, SharedFile};
+use crate::error::{ReplayError, parsed};
+use crate::lines::{LONGEST_LINE, Lines, SharedFile, too_long};
 
 /// The prefix of a line that begins a session; no other line has it.
 pub const SESSION: &[u8] = b"{\"session\":";
@@ -118,30 +118,41 @@ impl ReplayFile {
     /// when a statement is read.
     pub fn open(path: &Path) -> Result<Self, ReplayError> {
         let file = Arc::new(SharedFile::open(path)?);
+        let mut lines = Lines::new(Arc::clone(&file), 0, 1, SCAN_BYTES);
         let mut scan = Scan {
-            lines: Lines::new(Arc::clone(&file), 0, 1, SCAN_BYTES),
-            classes: Vec::new(),
-            texts: Vec::new(),
+            found: Self {
+                file,
+                header: header(&mut lines)?,
+                classes: Vec::new(),
+                texts: Vec::new(),
+                places: Vec::new(),
+                clients: 0,
+                at_start: 0,
+            },
             text_bytes: 0,
-            places: Vec::new(),
             open: BinaryHeap::new(),
-            clients: 0,
+            ends_at: None,
             statements: 0,
         };
-        let header = scan.header()?;
-        scan.shared_texts()?;
-        while scan.session(&header)? {}
-        scan.agree(&header)?;
-        let at_start = scan.places.iter().take_while(|place| place.at_us == 0);
-        Ok(Self {
-            file,
-            header,
-            at_start: at_start.count().min(scan.clients),
-            classes: scan.classes,
-            texts: scan.texts,
-            places: scan.places,
-            clients: scan.clients,
-        })
+        loop {
+            let (offset, number) = (lines.offset, lines.line);
+            let Some(line) = lines.next(LONGEST_LINE)? else {
+                break;
+            };
+            scan.add(line, offset, number)
+                .map_err(|message| ReplayError::in_line(path, number, message))?;
+        }
+        if scan.ends_at.is_some() {
+            let session = scan.found.places.len() - 1;
+            let message = format!("the file ends in the midst of session {session}");
+            return Err(ReplayError::in_line(path, lines.line - 1, message)
+                .hint("The file was not written or copied completely; write or copy it again."));
+        }
+        scan.agree()?;
+        let mut found = scan.found;
+        let at_start = found.places.iter().take_while(|place| place.at_us == 0);
+        found.at_start = at_start.count().min(found.clients);
+        Ok(found)
     }
 
     /// The file's name.
@@ -151,248 +162,195 @@ impl ReplayFile {
     }
 }
 
+fn header(lines: &mut Lines) -> Result<Header, ReplayError> {
+    const HINT: &str =
+        "pgdyno writes such files from a capture; see docs/reference/replay-file.md.";
+    let path = lines.path().to_owned();
+    let Some(line) = lines.next(LONGEST_SHORT_LINE)? else {
+        return Err(ReplayError::in_file(&path, "the file is empty").hint(HINT));
+    };
+    let wrong = |message: String| ReplayError::in_line(&path, 1, message);
+    let header: Header = serde_json::from_slice(line)
+        .map_err(|error| wrong(format!("not a replay file: {error}")).hint(HINT))?;
+    if header.format != "pgdyno-replay" {
+        let message = "not a replay file: format is not \"pgdyno-replay\"".to_owned();
+        return Err(wrong(message).hint(HINT));
+    }
+    if header.version != VERSION {
+        let message = format!(
+            "version {} of the format; this pgdrive reads version {VERSION}",
+            header.version
+        );
+        return Err(wrong(message).hint("Use the pgdyno and the pgdrive of one installation."));
+    }
+    Ok(header)
+}
+
 /// The scan of a file.
 struct Scan {
-    lines: Lines,
-    classes: Vec<String>,
-    texts: Vec<SharedText>,
+    found: ReplayFile,
     text_bytes: usize,
-    places: Vec<Place>,
     /// The ends of the sessions that are open at the begin of the last one.
     open: BinaryHeap<Reverse<u64>>,
-    clients: usize,
+    /// The end of the session whose lines are read; None before the first session and between two.
+    ends_at: Option<u64>,
     statements: u64,
 }
 
 impl Scan {
-    /// An error in the line that was read last.
-    fn wrong(&self, message: impl Into<String>) -> ReplayError {
-        ReplayError::in_line(self.lines.path(), self.lines.line() - 1, message)
-    }
-
-    fn header(&mut self) -> Result<Header, ReplayError> {
-        let not_ours = |error: ReplayError| {
-            error
-                .hint("pgdyno writes such files from a capture; see docs/reference/replay-file.md.")
-        };
-        let path = self.lines.path().to_owned();
-        let Some(line) = self.lines.next(LONGEST_SHORT_LINE)? else {
-            return Err(not_ours(ReplayError::in_file(&path, "the file is empty")));
-        };
-        let wrong = |message: String| not_ours(ReplayError::in_line(&path, 1, message));
-        let header: Header = serde_json::from_slice(line)
-            .map_err(|error| wrong(format!("not a replay file: {error}")))?;
-        if header.format != "pgdyno-replay" {
-            return Err(wrong(
-                "not a replay file: format is not \"pgdyno-replay\"".into(),
-            ));
+    /// Adds line number `number`, which begins at `offset`.
+    fn add(&mut self, line: &[u8], offset: u64, number: u64) -> Result<(), String> {
+        let (is_begin, is_end) = (line.starts_with(SESSION), line.starts_with(END));
+        if (is_begin || is_end) && line.len() > LONGEST_SHORT_LINE {
+            return Err(too_long(LONGEST_SHORT_LINE));
         }
-        if header.version != VERSION {
-            let message = format!(
-                "version {} of the format; this pgdrive reads version {VERSION}",
-                header.version
-            );
-            return Err(ReplayError::in_line(&path, 1, message)
-                .hint("Use the pgdyno and the pgdrive of one installation."));
-        }
-        Ok(header)
-    }
-
-    /// Reads the lines before the first session.
-    fn shared_texts(&mut self) -> Result<(), ReplayError> {
-        loop {
-            let start = self.lines.peek(SESSION.len())?;
-            if start.is_empty() || start == SESSION {
-                return Ok(());
+        match self.ends_at {
+            Some(_) if is_begin => {
+                let session = self.found.places.len() - 1;
+                Err(format!("session {session} has no line that ends it"))
             }
-            let path = self.lines.path().to_owned();
-            let number = self.lines.line();
-            let wrong = |message: String| ReplayError::in_line(&path, number, message);
-            let Some(line) = self.lines.next(LONGEST_LINE)? else {
-                return Ok(());
-            };
-            let line: SharedLine<'_> =
-                serde_json::from_slice(line).map_err(|error| wrong(json_message(&error)))?;
-            self.text_bytes += line.sql.len();
-            if self.text_bytes > MOST_TEXT_BYTES {
-                let message =
-                    format!("classes and shared texts have more than {MOST_TEXT_BYTES} bytes");
-                return Err(wrong(message));
-            }
-            match (line.class, line.text, line.of) {
-                (Some(class), None, _) => {
-                    if class != self.classes.len() as u64 {
-                        let next = self.classes.len();
-                        return Err(wrong(format!(
-                            "class {class}, where class {next} comes next"
-                        )));
-                    }
-                    if self.classes.len() == MOST_CLASSES {
-                        let message = format!("there are more than {MOST_CLASSES} classes");
-                        return Err(wrong(message).hint("Put rare statements into one class."));
-                    }
-                    self.classes.push(shown(&line.sql));
-                }
-                (None, Some(text), Some(class)) => {
-                    if text != self.texts.len() as u64 {
-                        let next = self.texts.len();
-                        return Err(wrong(format!("text {text}, where text {next} comes next")));
-                    }
-                    self.texts.push(SharedText {
-                        class: known_class(class, self.classes.len()).map_err(wrong)?,
-                        sql: without_zero(&line.sql).map_err(wrong)?.into(),
-                    });
-                }
-                _ => {
-                    return Err(wrong(
-                        "neither a class, nor a text with \"of\", nor the begin of a session"
-                            .into(),
+            Some(until_us) if is_end => {
+                let EndLine { end } = parsed(line)?;
+                if end != until_us {
+                    return Err(format!(
+                        "the session ends at {end}, and its first line says {until_us} (until_us)"
                     ));
                 }
+                self.ends_at = None;
+                Ok(())
+            }
+            Some(_) if line.first() == Some(&b'{') => {
+                self.statements += 1;
+                Ok(())
+            }
+            Some(_) => Err("the line is not a JSON object".to_owned()),
+            None if is_begin => self.begin(&parsed(line)?, offset, number),
+            None if self.found.places.is_empty() => self.shared_text(&parsed(line)?),
+            None => Err("a line outside of a session".to_owned()),
+        }
+    }
+
+    /// Adds a class or a shared text.
+    fn shared_text(&mut self, line: &SharedLine<'_>) -> Result<(), String> {
+        let (classes, texts) = (self.found.classes.len(), self.found.texts.len());
+        self.text_bytes += line.sql.len();
+        if self.text_bytes > MOST_TEXT_BYTES {
+            return Err(format!(
+                "classes and shared texts have more than {MOST_TEXT_BYTES} bytes"
+            ));
+        }
+        match (line.class, line.text, line.of) {
+            (Some(class), None, _) if class != classes as u64 => {
+                Err(format!("class {class}, where class {classes} comes next"))
+            }
+            (Some(_), None, _) if classes == MOST_CLASSES => Err(format!(
+                "there are more than {MOST_CLASSES} classes: put rare statements into one"
+            )),
+            (Some(_), None, _) => {
+                self.found.classes.push(shown(&line.sql));
+                Ok(())
+            }
+            (None, Some(text), Some(_)) if text != texts as u64 => {
+                Err(format!("text {text}, where text {texts} comes next"))
+            }
+            (None, Some(_), Some(class)) => {
+                self.found.texts.push(SharedText {
+                    class: known_class(class, classes)?,
+                    sql: without_zero(&line.sql)?.into(),
+                });
+                Ok(())
+            }
+            _ => Err(
+                "neither a class, nor a text with \"of\", nor the begin of a session".to_owned(),
+            ),
+        }
+    }
+
+    /// Adds a session.
+    fn begin(&mut self, begin: &SessionLine, offset: u64, line: u64) -> Result<(), String> {
+        let &SessionLine {
+            session,
+            at_us,
+            until_us,
+        } = begin;
+        let header = &self.found.header;
+        let next = self.found.places.len();
+        if session != next as u64 {
+            return Err(format!(
+                "session {session}, where session {next} comes next"
+            ));
+        }
+        let before_us = self.found.places.last().map_or(0, |place| place.at_us);
+        for (is_wrong, message) in [
+            (
+                at_us < before_us,
+                "the session begins before the one above it",
+            ),
+            (
+                until_us < at_us,
+                "the session ends before it begins (until_us)",
+            ),
+            (
+                until_us > header.span_us,
+                "the session ends after the capture (span_us of the first line)",
+            ),
+        ] {
+            if is_wrong {
+                return Err(message.to_owned());
             }
         }
-    }
-
-    /// Finds the place of the next session; returns false at the end of the file.
-    fn session(&mut self, header: &Header) -> Result<bool, ReplayError> {
-        if self.lines.peek(1)?.is_empty() {
-            return Ok(false);
-        }
-        let number = self.places.len();
-        let (offset, line) = (self.lines.offset(), self.lines.line());
-        if self.lines.peek(SESSION.len())? != SESSION {
-            self.lines.skip()?;
-            return Err(self.wrong("a line outside of a session"));
-        }
-        let begin = self.lines.next(LONGEST_SHORT_LINE)?.unwrap_or_default();
-        let parsed = serde_json::from_slice(begin).map_err(|error| json_message(&error));
-        let begin: SessionLine = parsed.map_err(|message| self.wrong(message))?;
-        let before_us = self.places.last().map_or(0, |place| place.at_us);
-        let wrong = if begin.session != number as u64 {
-            Some(format!(
-                "session {}, where session {number} comes next",
-                begin.session
-            ))
-        } else if begin.at_us < before_us {
-            Some("the session begins before the one above it".to_owned())
-        } else if begin.until_us < begin.at_us {
-            Some("the session ends before it begins (until_us)".to_owned())
-        } else if begin.until_us > header.span_us {
-            Some("the session ends after the capture (span_us of the first line)".to_owned())
-        } else {
-            None
-        };
-        if let Some(message) = wrong {
-            return Err(self.wrong(message));
-        }
-        self.count_open(&begin, header)?;
-        self.places.push(Place {
-            offset,
-            line,
-            at_us: begin.at_us,
-            until_us: begin.until_us,
-        });
-        self.find_end(&begin)?;
-        Ok(true)
-    }
-
-    /// Counts the sessions that are open at the same time.
-    fn count_open(&mut self, begin: &SessionLine, header: &Header) -> Result<(), ReplayError> {
-        while self
-            .open
-            .peek()
-            .is_some_and(|Reverse(until)| *until <= begin.at_us)
-        {
+        while self.open.peek().is_some_and(|until| until.0 <= at_us) {
             self.open.pop();
         }
-        self.open.push(Reverse(begin.until_us));
-        self.clients = self.clients.max(self.open.len());
-        if self.clients as u64 > header.most_sessions {
-            let message = format!(
-                "{} sessions are open at the same time; the first line says at most {} (most_sessions)",
-                self.clients, header.most_sessions
-            );
-            return Err(self.wrong(message));
+        self.open.push(Reverse(until_us));
+        let clients = self.open.len().max(self.found.clients);
+        if clients as u64 > header.most_sessions {
+            return Err(format!(
+                "{clients} sessions are open at the same time; the first line says at most {} (most_sessions)",
+                header.most_sessions
+            ));
         }
+        self.found.clients = clients;
+        self.found.places.push(Place {
+            offset,
+            line,
+            at_us,
+            until_us,
+        });
+        self.ends_at = Some(until_us);
         Ok(())
     }
 
-    /// Skips the statements of a session, and reads the line that ends it.
-    fn find_end(&mut self, begin: &SessionLine) -> Result<(), ReplayError> {
-        loop {
-            let start = self.lines.peek(SESSION.len())?;
-            if start.starts_with(END) {
-                let line = self.lines.next(LONGEST_SHORT_LINE)?.unwrap_or_default();
-                let parsed = serde_json::from_slice(line).map_err(|error| json_message(&error));
-                let end: EndLine = parsed.map_err(|message| self.wrong(message))?;
-                if end.end != begin.until_us {
-                    let message = format!(
-                        "the session ends at {}, and its first line says {} (until_us)",
-                        end.end, begin.until_us
-                    );
-                    return Err(self.wrong(message));
-                }
-                return Ok(());
-            }
-            let (is_end, is_session) = (start.is_empty(), start == SESSION);
-            if is_end {
-                let message = format!("the file ends in the midst of session {}", begin.session);
-                return Err(self.wrong(message).hint(
-                    "The file was not written or copied completely; write or copy it again.",
-                ));
-            }
-            let is_object = start.first() == Some(&b'{');
-            self.lines.skip()?;
-            if is_session {
-                let message = format!("session {} has no line that ends it", begin.session);
-                return Err(self.wrong(message));
-            }
-            if !is_object {
-                return Err(self.wrong("the line is not a JSON object"));
-            }
-            self.statements += 1;
-        }
-    }
-
     /// Compares what was found with what the file says.
-    fn agree(&self, header: &Header) -> Result<(), ReplayError> {
-        let sessions = self.places.len() as u64;
+    fn agree(&self) -> Result<(), ReplayError> {
+        let wrong = |message: String| ReplayError::in_file(self.found.path(), message);
+        let header = &self.found.header;
         for (what, found, said) in [
-            ("sessions", sessions, header.sessions),
+            ("sessions", self.found.places.len() as u64, header.sessions),
             ("statements", self.statements, header.statements),
         ] {
             if found != said {
                 let message =
                     format!("the file has {found} {what}, and its first line says {said}");
-                return Err(ReplayError::in_file(self.lines.path(), message)
-                    .hint("The file was not written completely; write it again."));
+                let hint = "The file was not written completely; write it again.";
+                return Err(wrong(message).hint(hint));
             }
         }
-        if self.statements == 0 {
-            return Err(ReplayError::in_file(
-                self.lines.path(),
-                "the file has no statements",
-            ));
+        match self.statements {
+            0 => Err(wrong("the file has no statements".to_owned())),
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 
 /// The beginning of a text, in one line.
 fn shown(sql: &str) -> String {
-    let mut shown = String::new();
-    for word in sql.split_whitespace() {
-        if !shown.is_empty() {
-            shown.push(' ');
-        }
-        shown.push_str(word);
-        if let Some((end, _)) = shown.char_indices().nth(SHOWN_CHARACTERS) {
-            shown.truncate(end);
-            shown.push('…');
-            break;
-        }
+    let words: Vec<_> = sql.split_whitespace().collect();
+    let line = words.join(" ");
+    match line.char_indices().nth(SHOWN_CHARACTERS) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
     }
-    shown
 }
 
 /// A class's number, if there is such a class.

@@ -34,7 +34,8 @@ impl SessionReader {
             place.line,
             CHUNK_BYTES,
         );
-        Some(lines.skip().map(|()| Self {
+        let begin = lines.next(LONGEST_LINE).map(|_| ());
+        Some(begin.map(|()| Self {
             lines,
             place,
             last_us: place.at_us,
@@ -51,7 +52,7 @@ impl SessionReader {
         file: &ReplayFile,
         statement: &mut Statement,
     ) -> Result<bool, ReplayError> {
-        let number = self.lines.line();
+        let number = self.lines.line;
         let wrong = |message: String| ReplayError::in_line(file.path(), number, message);
         let Some(line) = self.lines.next(LONGEST_LINE)? else {
             let message = "the file ends in the midst of a session".to_owned();

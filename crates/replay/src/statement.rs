@@ -1,12 +1,11 @@
 //! A captured statement, in buffers that serve one statement after the other.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::ops::Range;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Visitor};
 
+use crate::error::parsed;
 use crate::replay_file::{ReplayFile, known_class, without_zero};
 
 /// Stands for the SQLSTATE of an error whose code the capture does not know.
@@ -18,29 +17,9 @@ const KEPT_BYTES: usize = 64 * 1024;
 const MOST_PARAMETERS: usize = 65_535;
 
 /// A text of the line without a copy, where it has no escapes.
-struct Text<'a>(Cow<'a, str>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Borrow;
-        impl<'de> Visitor<'de> for Borrow {
-            type Value = Text<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text")
-            }
-
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Text(Cow::Borrowed(text)))
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Text(Cow::Owned(text.to_owned())))
-            }
-        }
-        deserializer.deserialize_str(Borrow)
-    }
-}
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// A line of a session.
 #[derive(Deserialize)]
@@ -64,14 +43,6 @@ struct StatementLine<'a> {
     copy: Option<Vec<Text<'a>>>,
 }
 
-/// Where a statement's text is.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Sql {
-    #[default]
-    Own,
-    Shared(usize),
-}
-
 /// A captured statement.
 #[derive(Debug, Default)]
 pub struct Statement {
@@ -79,7 +50,8 @@ pub struct Statement {
     pub at_us: u64,
     /// The number of its class.
     pub class: u32,
-    sql: Sql,
+    /// The number of its shared text; None if it has a text of its own.
+    shared: Option<usize>,
     own_sql: String,
     /// Whether it uses the extended protocol.
     pub is_extended: bool,
@@ -107,15 +79,14 @@ impl Statement {
     /// # Errors
     /// The line is invalid; the message has no place.
     pub fn read(&mut self, line: &[u8], file: &ReplayFile) -> Result<(), String> {
-        let line: StatementLine<'_> =
-            serde_json::from_slice(line).map_err(|error| crate::error::json_message(&error))?;
+        let line: StatementLine<'_> = parsed(line)?;
         self.clear();
         self.at_us = line.at_us;
         match (&line.sql, line.of, line.text) {
             (Some(sql), Some(class), None) => {
                 self.class = known_class(class, file.classes.len())?;
                 self.own_sql.push_str(without_zero(&sql.0)?);
-                self.sql = Sql::Own;
+                self.shared = None;
             }
             (None, None, Some(text)) => {
                 let shared = usize::try_from(text).ok();
@@ -124,7 +95,7 @@ impl Statement {
                     format!("unknown text {text}; the file has {}", file.texts.len())
                 })?;
                 self.class = file.texts[number].class;
-                self.sql = Sql::Shared(number);
+                self.shared = Some(number);
             }
             _ => return Err("a statement has either \"sql\" and \"of\", or \"text\"".to_owned()),
         }
@@ -183,9 +154,9 @@ impl Statement {
 
     /// The text.
     pub fn sql<'a>(&'a self, file: &'a ReplayFile) -> &'a str {
-        match self.sql {
-            Sql::Own => &self.own_sql,
-            Sql::Shared(number) => &file.texts[number].sql,
+        match self.shared {
+            Some(number) => &file.texts[number].sql,
+            None => &self.own_sql,
         }
     }
 
