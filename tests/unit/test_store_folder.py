@@ -213,9 +213,9 @@ def test_partial_trials_are_removed_and_complete_ones_stay(tmp_path: Path) -> No
     folder = RunFolder.create(tmp_path, sample_manifest())
     add_trial(folder, 1)
     folder.begin_trial("0002-pg18-c4")
-    assert folder.remove_partials() == ["0002-pg18-c4"]
+    assert folder.clear_partials() == ([], ["0002-pg18-c4"])
     assert (folder.partials(), len(folder.trials())) == ([], 1)
-    assert folder.remove_partials() == []
+    assert folder.clear_partials() == ([], [])
 
 
 def test_a_trial_that_is_set_aside_keeps_all_it_has(tmp_path: Path) -> None:

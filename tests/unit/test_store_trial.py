@@ -20,6 +20,8 @@ import pytest
 
 from pgdyno.errors import StoreError
 from pgdyno.store import RunFolder, load_run
+from pgdyno.store.run_folder import SPOOL
+from pgdyno.store.safe_files import write_durably
 from pgdyno.store.trial_tables import TABLES
 from tests.unit.events_sample import sample_events
 from tests.unit.store_sample import SETTINGS, add_trial, sample_manifest, sample_record
@@ -65,6 +67,52 @@ def test_abandon_keeps_nothing(folder: RunFolder) -> None:
     (writer.log / "engine.log").write_text("hello\n")
     writer.abandon()
     assert [path.name for path in sorted(folder.path.iterdir())] == ["manifest.json", "trials"]
+
+
+def interval(second: int, phase: str) -> dict[str, object]:
+    """Returns what counts of an interval, with a text that looks like the end of one."""
+    return {"event": "interval", "seq": second, "phase": phase, "note": '"phase":"measure"'}
+
+
+@pytest.mark.parametrize(("warm_up", "measured", "is_kept"), [(0, 60, True), (30, 59, False)])
+def test_a_trial_that_does_not_end_is_kept_from_a_minute_on(
+    folder: RunFolder, warm_up: int, measured: int, is_kept: bool
+) -> None:
+    writer = folder.begin_trial("0001-a-c1")
+    spool = writer.spool(SPOOL)
+    events = [interval(at, "warm-up" if at < warm_up else "measure") for at in range(warm_up + measured)]
+    for event in events:
+        spool.append(event)
+    writer.probe_lines.write_text("samples")
+    writer.leave()
+    assert folder.partials() == ["0001-a-c1"] * is_kept
+    if not is_kept:
+        # what a kill leaves, too
+        folder.begin_trial("0001-a-c1")
+    assert folder.clear_partials() == ((["0001-a-c1"], []) if is_kept else ([], ["0001-a-c1"]))
+    assert (folder.trials(), folder.partials()) == ([], [])
+    kept = folder.path / "set-aside" / "0001-a-c1.1"
+    assert kept.exists() is is_kept
+    if is_kept:
+        assert [json.loads(line) for line in (kept / "events.jsonl").read_text().splitlines()] == events
+        assert (kept / "probe.jsonl").read_text() == "samples"
+    folder.begin_trial("0001-a-c1")
+
+
+def test_an_hour_that_cannot_be_stored_is_kept(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = sample_record(1, EVENTS)
+    writer = folder.begin_trial(record.slug)
+    spool = writer.spool(SPOOL)
+    for at in range(3_600):
+        spool.append(interval(at, "measure"))
+    with monkeypatch.context() as broken:
+        broken.setattr("pgdyno.store.trial_writer.write_durably", failing(write_durably, 0, 28))
+        with pytest.raises(StoreError, match="no space left on device"):
+            writer.commit(record, events=EVENTS, settings=SETTINGS)
+    writer.leave()
+    assert folder.clear_partials() == ([record.slug], [])
+    (kept,) = (folder.path / "set-aside").iterdir()
+    assert (kept / "events.jsonl").read_bytes().count(b"\n") == 3_600
 
 
 def test_abandon_after_the_commit_changes_nothing(folder: RunFolder) -> None:

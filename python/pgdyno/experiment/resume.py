@@ -260,7 +260,17 @@ def _begin_attempt(context: RunContext, progress: RunProgress, made_anew: Sequen
     )
     for change in [*changes(before[-1], now), *changed_since(context)]:
         progress.note(change)
-    removed = folder.remove_partials()
+    kept, removed = folder.clear_partials()
+    if kept:
+        progress.note(
+            Message(
+                "partial-trials-kept",
+                "kept the seconds that {count} trial had measured when it was cut off, in set-aside ({slugs})",
+                "kept the seconds that {count} trials had measured when they were cut off, in set-aside ({slugs})",
+                count=len(kept),
+                slugs=", ".join(kept),
+            )
+        )
     if removed:
         progress.note(
             Message(

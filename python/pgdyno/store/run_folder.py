@@ -35,9 +35,25 @@ LOCK = ".lock"
 """It remains in the folder: if it were removed, two processes could hold it."""
 
 
+SPOOL = "events"
+"""Name of the spool in which a partial folder has the events of the trial's engine."""
+LEAST_KEPT_S = 60
+"""Seconds that a trial must have measured to be worth keeping if it does not end; a shorter one is soon repeated."""
+
+
 def partial_path(run: Path, slug: str) -> Path:
     """Return the folder in which the trial `slug` is gathered."""
     return run / f".{slug}.partial"
+
+
+def is_worth_keeping(partial: Path) -> bool:
+    """Return whether the trial gathered in `partial` has measured for `LEAST_KEPT_S`. Raises OSError."""
+    spool = partial / f"{SPOOL}.jsonl"
+    if not spool.is_file():
+        return False
+    with spool.open("rb") as file:
+        # each is a second; in the text of a statement the quotes would be escaped
+        return sum(b'"phase":"measure"' in line for line in file) >= LEAST_KEPT_S
 
 
 @contextmanager
@@ -124,7 +140,7 @@ def _difference(kept: Path, now: bytes) -> str:
 MANIFEST = "manifest.json"
 TRIALS = "trials"
 SET_ASIDE = "set-aside"
-"""The folder of failed trials that were repeated."""
+"""The folder of trials that were repeated: failed ones, and what ones that did not end had measured."""
 _ATTEMPTS = 20
 
 _R = TypeVar("_R", Manifest, TrialRecord)
@@ -247,22 +263,33 @@ class RunFolder:
             found = [path.name for path in self.path.glob(".*.partial") if path.is_dir()]
         return sorted(name.removeprefix(".").removesuffix(".partial") for name in found)
 
-    def remove_partials(self) -> list[str]:
-        """Remove partial trials of a killed run and return their slugs. Raises StoreError."""
-        slugs = self.partials()
-        for slug in slugs:
-            with storing("remove", partial_path(self.path, slug)):
-                shutil.rmtree(partial_path(self.path, slug))
-        return slugs
+    def clear_partials(self) -> tuple[list[str], list[str]]:
+        """Set aside partial trials that are worth keeping, and remove the others; return their slugs. Raises
+        StoreError.
+        """
+        kept, removed = [], []
+        for slug in self.partials():
+            partial = partial_path(self.path, slug)
+            with storing("remove", partial):
+                if is_worth_keeping(partial):
+                    self._set_aside(partial, slug)
+                    kept.append(slug)
+                else:
+                    shutil.rmtree(partial)
+                    removed.append(slug)
+        return kept, removed
 
     def set_aside(self, slug: str) -> Path:
         """Move a completed trial out of `trials/`, so that it can be repeated. Raises StoreError."""
+        return self._set_aside(self.trials_path / slug, slug)
+
+    def _set_aside(self, trial: Path, slug: str) -> Path:
         folder = self.path / SET_ASIDE
-        with storing("move", self.trials_path / slug):
+        with storing("move", trial):
             folder.mkdir(exist_ok=True)
             number = 1 + sum(1 for path in folder.iterdir() if path.name.rpartition(".")[0] == slug)
-            path = (self.trials_path / slug).rename(folder / f"{slug}.{number}")
-            for changed in (folder, self.trials_path, self.path):
+            path = trial.rename(folder / f"{slug}.{number}")
+            for changed in (folder, trial.parent, self.path):
                 sync(changed)
         return path
 

@@ -8,7 +8,7 @@ import gzip
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from pgdyno.records import PlacedLines, TrialRecord
 from pgdyno.store.event_spool import Event, EventSpool, event_line
 from pgdyno.store.parquet import write_batches, write_tables
 from pgdyno.store.probe_tables import write_probed
-from pgdyno.store.run_folder import RECORD, partial_path
+from pgdyno.store.run_folder import RECORD, is_worth_keeping, partial_path
 from pgdyno.store.safe_files import open_new, storing, sync, sync_tree, write_durably
 from pgdyno.store.trial_tables import (
     TOTAL,
@@ -235,13 +235,9 @@ class TrialWriter:
         with storing("write", self.partial), self._open_log("events") as log:
             rows = ingest(record.number, _copied(events, log))
             write_batches(self.partial, TrialTables().as_mapping(), (each.as_mapping() for each in rows))
-        with storing("write", self.partial):
-            if probed:
+        if probed:
+            with storing("write", self.partial):
                 write_probed(self.partial, record.number, probed)
-            for lines in self.partial.glob(f"{self.probe_lines.name}*"):
-                lines.unlink()
-            for spool in self._spools:
-                spool.remove()
         tables: dict[str, Sequence[Row]] = {"settings": [SettingRow(record.number, *each) for each in settings]}
         if query_plans:
             tables["query_plans"] = query_plans
@@ -267,6 +263,7 @@ class TrialWriter:
             if is_durable:
                 with storing("write", self.partial / RECORD):
                     write_durably(self.partial / RECORD, content)
+                self._remove_raw()
                 sync_tree(self.partial)
             else:
                 (self.partial / RECORD).write_bytes(content)
@@ -278,6 +275,13 @@ class TrialWriter:
                 sync(self.partial.parent)
         return self.final
 
+    def _remove_raw(self) -> None:
+        """Remove what the tables contain now; after an error before, it is what `leave` keeps. Raises OSError."""
+        for lines in self.partial.glob(f"{self.probe_lines.name}*"):
+            lines.unlink()
+        for spool in self._spools:
+            spool.remove()
+
     def spool(self, name: str) -> EventSpool:
         """Create a file for the events of an engine while it runs; the completed trial has them in tables and logs.
 
@@ -286,6 +290,18 @@ class TrialWriter:
         spool = EventSpool(self.partial / f"{name}.jsonl")
         self._spools.append(spool)
         return spool
+
+    def leave(self) -> None:
+        """End a trial that did not come to its end: remove the partial folder unless it is worth keeping.
+
+        A run that is resumed sets aside what was kept.
+        """
+        for spool in self._spools:
+            spool.close()
+        with suppress(OSError):
+            if is_worth_keeping(self.partial):
+                return
+        self.abandon()
 
     def abandon(self) -> None:
         """Remove the partial folder; a committed trial stays."""

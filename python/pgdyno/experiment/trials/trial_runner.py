@@ -56,6 +56,7 @@ from pgdyno.run.process import Event, among
 from pgdyno.run.run_trial import run_trial
 from pgdyno.run.silent_server import Vigil
 from pgdyno.store import TrialWriter
+from pgdyno.store.run_folder import SPOOL
 from pgdyno.store.trial_tables import QueryPlanRow
 from pgdyno.targets import Server
 from pgdyno.targets.cluster.subprocesses import signals_deferred
@@ -118,7 +119,7 @@ class TrialRunner:
         """Prepare and run `trial`, and store it whatever its outcome.
 
         Raises StopRunError if the run must end, StoreError if the trial cannot be stored. After these and any other
-        exception nothing of the trial is left.
+        exception only what `TrialWriter.leave` keeps is left of the trial.
         """
         # the first trial of such a target has reported why
         was_unavailable = self._servers.is_unavailable(trial.server)
@@ -133,7 +134,7 @@ class TrialRunner:
                 again = Message("trial-again", "trial {trial} runs again: {why}", trial=trial.number, why=lost.message)
                 self._progress.note(again)
             except BaseException:
-                writer.abandon()
+                writer.leave()
                 raise
         if record.failure is not None and not was_unavailable:
             self._progress.show(_why(record))
@@ -182,7 +183,7 @@ class TrialRunner:
             for trial in trials:
                 writers.append(self._context.folder.begin_trial(trial.slug))
                 # removes nothing of a trial that is stored
-                undone.callback(writers[-1].abandon)
+                undone.callback(writers[-1].leave)
             records = self._prepare_and_measure_both(trials, writers)
         for record, was in zip(records, was_unavailable, strict=True):
             if record.failure is not None and not was:
@@ -372,7 +373,7 @@ class TrialRunner:
             on_event,
             # an event of the plan may silence the server
             running if plan.event else vigil.over(running),
-            writer.spool("events"),
+            writer.spool(SPOOL),
         )
         if vigil.reason is not None:
             message = f"target {trial.server}: {vigil.reason}"
