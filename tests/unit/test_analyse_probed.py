@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pgdyno.analyse.histogram import LatencyHistogram
-from pgdyno.analyse.over_time.dip_evidence import Cause, explained
-from pgdyno.analyse.over_time.probe_series import Probed, active_seconds, checkpoint_cycles
+from pgdyno.analyse.over_time.dip_evidence import Cause, explained, trial_evidence
+from pgdyno.analyse.over_time.probe_series import Probed, active_seconds, checkpoint_cycles, trial_activity
 from pgdyno.analyse.over_time.timeline import Timeline, heatmap_of, timeline_of
 from pgdyno.analyse.scaling import along
 from pgdyno.analyse.summary import statement_shares, summarise
-from pgdyno.records import EventOutcome, EventRecord
+from pgdyno.records import EventOutcome, EventRecord, PlacedLines
+from pgdyno.store import RunFolder, load_run, parquet
 from pgdyno.store.trial_tables import SeriesRow, StatementRow, WaitRow
+from tests.unit.events_sample import sample_events
 from tests.unit.report_sample import SampleRun, interval_row, manifest, sweep
-from tests.unit.store_sample import seconds_of_rows
+from tests.unit.store_sample import SETTINGS, sample_manifest, sample_record, seconds_of_rows
 
 ORIGIN = 250_000
 Sessions = tuple[str, str, str | None, int]
@@ -157,3 +161,24 @@ def test_points_lie_along_any_parameter() -> None:
     swept = [replace(first, point=at) for at in sizes]
     (curve,) = along(swept, "settings.work_mem")
     assert curve.values == (8, 16, 64)
+
+
+def test_of_a_long_trial_only_the_series_that_are_needed_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, events = RunFolder.create(tmp_path, sample_manifest()), sample_events(4, 2, 500, 900)
+    record = sample_record(1, events)
+    writer = folder.begin_trial(record.slug)
+    samples = [("processes", 40), ("cpu", 1), ("probe", 1)]
+    lines = [
+        {"event": "sample", "t_us": 1_000_000 * second, "wall_us": 0, "span_us": 1_000_000, "source": source,
+         "rows": [{"labels": {"pid": str(pid)}, "values": {"steal": 0.1}} for pid in range(count)]}
+        for second in range(1, 30) for source, count in samples
+    ]  # fmt: skip
+    writer.probe_lines.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    writer.commit(record, events=events, settings=SETTINGS, probed=[PlacedLines(writer.probe_lines, 0)])
+    run = load_run(folder.path)
+    monkeypatch.setattr(parquet, "MOST_READ", 1_000)
+    assert len(run.series(1, ["cpu"])) == 29
+    assert trial_evidence(run, 1) is not None
+    assert trial_activity(run, 1) is not None

@@ -63,7 +63,7 @@ class ExplainedDip:
 
 def trial_evidence(run: ProbedSource, trial: int) -> list[ExplainedDip] | None:
     """Return the dips of the measured part of trial number `trial` with what coincides; None without a probe."""
-    probe = trial_probed(run, trial)
+    probe = trial_probed(run, trial, [source for source, _ in METRICS])
     if probe is None:
         return None
     record = next(each for each in run.trials if each.number == trial)

@@ -29,8 +29,8 @@ class ProbedSource(RunSource, Protocol):
     def events(self, trial: int) -> Sequence[EventRow]:
         """Return the engine's events other than its intervals."""
 
-    def series(self, trial: int) -> Sequence[SeriesRow]:
-        """Return the samples of the probe's series."""
+    def series(self, trial: int, sources: Sequence[str]) -> Sequence[SeriesRow]:
+        """Return the samples of the probe's series from `sources`."""
 
     def waits(self, trial: int) -> Sequence[WaitRow]:
         """Return the samples of waits."""
@@ -139,9 +139,9 @@ def probed(events: Sequence[EventRow], waits: Sequence[WaitRow], series: Sequenc
     return Probed(origin, waits, series)
 
 
-def trial_probed(run: ProbedSource, trial: int) -> Probed | None:
-    """Return `probed` of trial number `trial`."""
-    return probed(run.events(trial), run.waits(trial), run.series(trial))
+def trial_probed(run: ProbedSource, trial: int, sources: Sequence[str]) -> Probed | None:
+    """Return `probed` of trial number `trial`, with series of `sources` alone: those of all are a million an hour."""
+    return probed(run.events(trial), run.waits(trial), run.series(trial, sources))
 
 
 def origin_us(events: Sequence[EventRow]) -> int | None:
@@ -175,7 +175,8 @@ def active_seconds(timeline: Timeline, probe: Probed, key: Key = by_class) -> li
 
 def trial_activity(run: ProbedSource, trial: int, key: Key = by_class) -> list[ActiveSecond] | None:
     """Return `active_seconds` of trial number `trial`; None without a probe."""
-    probe = trial_probed(run, trial)
+    # one source says whether there was a probe of a trial in which no session was ever active
+    probe = trial_probed(run, trial, ["probe"])
     return None if probe is None else active_seconds(trial_timeline(run, trial), probe, key)
 
 
