@@ -151,7 +151,7 @@ def test_the_package_knows_what_the_catalogue_rents(amazon: Simulator, tmp_path:
     assert re.search(r"warning: the oldest price is \d{3,} days old", text)
     # what is only assumed is said to be
     requests = [each for each in found.items if each.unit == "I/O"]
-    assert ("the I/O is an assumption: 1,000 requests per processor and second of load" in text) == bool(requests)
+    assert ("I/O is assumed, not measured: 1,000 requests per processor and second of load" in text) == bool(requests)
     assert max(len(line) for line in text.splitlines() if "missing" not in line) <= 80
     told = as_json(found)
     assert "price-service-not-queried" in [each["id"] for each in told["notes"]]

@@ -115,7 +115,7 @@ def test_servers_that_stay_shorter_than_asked_for_say_so(amazon: Simulator, tmp_
         assert found is not None
         until = stamp(found.journal.expires)
         amazon.denied = {"rds:AddTagsToResource"}
-    assert f"the servers stay until {until}, and not for 48h" in SAID[-1]
+    assert f"the servers stay only until {until}, not for 48h" in SAID[-1]
     assert "the permission rds:AddTagsToResource is missing" in SAID[-1]
     assert f"pgdyno reap --run {found.journal.run}" in SAID[-1]
     # the journal promises no more than the tags

@@ -259,7 +259,7 @@ def test_removal_does_not_wait_for_resources_that_a_remaining_one_uses(
     # the instance went, and with it the use of its parameters
     assert left.keys() == {Kind.DB_CLUSTER, Kind.SECURITY_GROUP}
     assert "permission rds:DeleteDBCluster is missing" in left[Kind.DB_CLUSTER]
-    assert left[Kind.SECURITY_GROUP] == "it may be used by what stays"
+    assert left[Kind.SECURITY_GROUP] == "resources that remain may use it"
     amazon.denied = set()
     assert Reaper(tmp_path / "home").reap(Wanted(rented.journal.run), SAID.append).left == []
     assert amazon.left() == []

@@ -60,7 +60,7 @@ def test_a_line_that_pgdyno_wrote_has_an_id(run: Run, tmp_path: Path) -> None:
     told = json.loads(run("pgdyno", "import", "sweep.csv", "--into", "runs", "--json").stdout)
     (line,) = told["unread"]
     assert (line["id"], line["parameters"]) == ("column-unknown", {"column": "colour"})
-    assert line["text"] == "column 'colour' is not known; name it with --map ours=colour"
+    assert line["text"] == "unknown column 'colour'; map it with --map OURS=colour"
 
 
 def test_a_caution_alone_is_no_failure(run: Run, tmp_path: Path) -> None:

@@ -135,8 +135,8 @@ def test_the_cheapest_host_of_two_families_is_found_and_others_are_removed_at_on
     assert rented.simulator.left() == []
     run = the_run(rented.folder)
     # each is removed when it is decided, not at the end
-    assert [each for each in run.manifest.notes if "its server is removed" in each] == [
-        f"target {name} is decided: its server is removed" for name in ("m7g-large", "r7g-large")
+    assert [each for each in run.manifest.notes if "pgdyno removes its server" in each] == [
+        f"target {name} is decided: pgdyno removes its server" for name in ("m7g-large", "r7g-large")
     ]
     ends = {each.target: each.until for each in run.manifest.rented}
     assert ends["m7g-large"] < ends["r7g-large"] < ends["m7g-xlarge"] == ends["r7g-xlarge"]

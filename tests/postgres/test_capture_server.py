@@ -95,7 +95,7 @@ def until_settings(server: OwnServer, expected: dict[str, str]) -> None:
     ("bad", "missing"),
     [
         ({"log_min_duration_statement": "-1"}, "log_min_duration_statement = -1: it has no statements"),
-        ({"log_min_duration_statement": "250ms"}, "log_min_duration_statement = 250ms: it has slower statements only"),
+        ({"log_min_duration_statement": "250ms"}, "log_min_duration_statement = 250ms: it has only slower statements"),
         ({"log_parameter_max_length": "5"}, "log_parameter_max_length = 5B: values of parameters are cut or missing"),
         ({"log_min_messages": "panic"}, "log_min_messages = panic: it has neither statements nor errors"),
         (

@@ -237,7 +237,7 @@ def test_a_run_keeps_its_capture_and_is_resumed_and_compared_only_with_the_same(
     (shop / "capture.parquet").write_bytes(content[:4] + b"?" + content[5:])
     done = pgdyno(warm_home, tmp_path, "run", "--resume", str(run.path))
     assert done.returncode == ExitCode.STORE
-    assert f"{shop / 'capture.parquet'} is not what the run began with" in done.stderr
+    assert f"{shop / 'capture.parquet'} has changed since the run began" in done.stderr
     (shop / "capture.parquet").write_bytes(content)
     done = pgdyno(warm_home, tmp_path, "run", "--resume", str(run.path))
     assert done.returncode == ExitCode.OK, done.stdout + done.stderr

@@ -240,7 +240,7 @@ def test_a_script_that_changes_while_the_run_goes_on_ends_it(
         assert process.returncode == ExitCode.STOPPED, err
     folder = the_run(tmp_path)
     assert (folder.manifest.outcome, len(folder.trials())) == (Outcome.INTERRUPTED, 1)
-    assert any("is not what the run began with" in note for note in folder.manifest.notes)
+    assert any("has changed since the run began" in note for note in folder.manifest.notes)
 
 
 def test_resuming_with_another_kernel_or_engine_is_noted(warm_home: Home, tmp_path: Path, plan: Path) -> None:

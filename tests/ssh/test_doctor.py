@@ -42,5 +42,5 @@ def test_a_run_says_when_seconds_do_not_line_up(uncertainty_us: int, aligned: bo
     )
     said = worth_knowing(OverSshRecord(host="db1", clock=clock), 3)
     assert list(map(str, said)) == (
-        [] if aligned else ["trial 3: seconds of db1 line up with the load's to 15 ms only"]
+        [] if aligned else ["trial 3: the clock of db1 is aligned with the load's only to within 15 ms"]
     )

@@ -72,7 +72,7 @@ def test_a_line_that_is_too_long_is_listed_and_the_rest_is_read() -> None:
     assert [each.tps for each in document.outputs] == [100.5]
     (unread,) = document.unread
     assert unread.line == 1
-    assert unread.text.startswith("a line of 65,541 characters, which is not read: at most 65,536 are: 7777")
+    assert unread.text.startswith("a line of 65,541 characters, longer than the limit of 65,536: 7777")
 
 
 @pytest.mark.parametrize("text", ["379,6", "1.234,5", "0,123", "12,3456"])

@@ -105,7 +105,7 @@ def test_progress_after_the_summary_belongs_to_it() -> None:
 def test_progress_without_a_summary_is_listed() -> None:
     document = read_document(f"{PROGRESS}\nsome text\n")
     assert document.outputs == []
-    assert [(each.line, each.text) for each in document.unread] == [(1, "3 lines of progress without a summary")]
+    assert [(each.line, each.text) for each in document.unread] == [(1, "3 progress lines without a summary")]
 
 
 @pytest.mark.parametrize(

@@ -245,10 +245,10 @@ def test_scripts_are_kept_and_changes_are_named(tmp_path: Path) -> None:
     assert changed is not None
     assert changed.id == "script-changed"
     said = str(changed)
-    assert f"{plans}/deep/a.sql is not what the run began with" in said
+    assert f"{plans}/deep/a.sql has changed since the run began" in said
     assert [line for line in said.splitlines() if "SELECT" in line] == ["    -SELECT 'deep/a.sql';", "    +SELECT 2;"]
     (plans / "a.sql").unlink()
-    assert "cannot be read any more: no such file" in str(changed_script(folder.path, plans, kept))
+    assert "can no longer be read: no such file" in str(changed_script(folder.path, plans, kept))
 
 
 def test_a_script_that_cannot_be_kept_leaves_no_folder(tmp_path: Path) -> None:

@@ -454,15 +454,15 @@ def _looks(rule: StoppingRule, *, paired: bool) -> Message:
     if paired:
         return Message(
             "interval-of-looks",
-            "the run looked at the difference after every pair from {fewest} to {most}: the interval is wide enough to "
-            "hold at all these looks together",
+            "the run looked at the difference after every pair from {fewest} to {most}: the interval holds for all "
+            "these looks together",
             fewest=rule.fewest,
             most=rule.most,
         )
     return Message(
         "stopped-by-results",
-        "the number of repeats depended on results: the interval is as wide as if every pair from {fewest} to {most} "
-        "had been looked at",
+        "the number of repeats depended on results: the interval is as wide as if the run had looked at the "
+        "difference after every pair from {fewest} to {most}",
         fewest=rule.fewest,
         most=rule.most,
     )

@@ -416,7 +416,7 @@ def _unknown(base: Manifest, other: Manifest) -> list[Message]:
     return [
         Message(
             "not-on-record",
-            "not recorded in {run}, so that a difference cannot be excluded: {what}",
+            "not recorded in {run}, so a difference cannot be excluded: {what}",
             run=manifest.run,
             what=", ".join(what),
         )

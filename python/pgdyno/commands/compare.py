@@ -140,7 +140,7 @@ def run_gate(
             Message(
                 "floor-above-limit",
                 "two equal servers differ by up to {floor_percent:.2g} % here, more than the {allowed_percent:.2g} % "
-                "allowed: a regression may be none",
+                "allowed: a regression may be noise",
                 floor_percent=100 * floor,
                 allowed_percent=100 * allowed,
             )

@@ -289,8 +289,8 @@ def _begin_attempt(context: RunContext, progress: RunProgress, made_anew: Sequen
         progress.note(
             Message(
                 "failed-trials-again",
-                "running again {count} trial ({slugs}), which failed",
-                "running again {count} trials ({slugs}), which failed",
+                "re-running {count} failed trial ({slugs})",
+                "re-running {count} failed trials ({slugs})",
                 count=len(failed),
                 slugs=", ".join(failed),
             )
@@ -299,8 +299,8 @@ def _begin_attempt(context: RunContext, progress: RunProgress, made_anew: Sequen
         progress.note(
             Message(
                 "partner-trials-again",
-                "running again {count} trial ({slugs}), whose partner is missing or failed",
-                "running again {count} trials ({slugs}), whose partner is missing or failed",
+                "re-running {count} trial ({slugs}), whose partner is missing or failed",
+                "re-running {count} trials ({slugs}), whose partner is missing or failed",
                 count=len(partners),
                 slugs=", ".join(partners),
             )

@@ -54,7 +54,7 @@ def touch_first(rental: Rental, target: str, server: Server, steps: Steps, progr
         progress.note_once(
             Message(
                 "target-not-read",
-                "target {target} was restored and not read: its figures include the first read of each page",
+                "target {target} was restored but not prewarmed: its figures include the first read of each page",
                 target=target,
             )
         )
@@ -200,7 +200,7 @@ class Servers:
             self._progress.note(
                 Message(
                     "primary-restarted",
-                    "target {target}: pgdyno gives up the promoted replica, and the primary started again",
+                    "target {target}: pgdyno discards the promoted replica and starts the original primary again",
                     target=name,
                 )
             )
@@ -292,7 +292,7 @@ class Servers:
             )
             return
         self._progress.note(
-            Message("target-released", "target {target} is decided: its server is removed", target=target)
+            Message("target-released", "target {target} is decided: pgdyno removes its server", target=target)
         )
 
     def close(self) -> None:

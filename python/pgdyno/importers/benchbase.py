@@ -84,7 +84,7 @@ class BenchbaseParser:
         if output.tps is not None:
             self.found.append(output)
         else:
-            what = Message("benchbase-without-throughput", "a summary of BenchBase's without a throughput")
+            what = Message("benchbase-without-throughput", "a BenchBase summary without throughput")
             self.unread.append(Unread(output.line, what))
 
     def _takes(self, key: str, value: str, line: int, text: str) -> bool:

@@ -74,7 +74,7 @@ def read_table(text: str, mapping: Mapping[str, str]) -> Document:
     for name in columns:
         if name not in OURS and not name.startswith(("variables.", "settings.")):
             unknown = Message(
-                "column-unknown", "column '{column}' is not known; name it with --map ours={column}", column=name
+                "column-unknown", "unknown column '{column}'; map it with --map OURS={column}", column=name
             )
             document.unread.append(Unread(1, unknown))
     rows = csv.reader(lines[1:], delimiter=_delimiter(lines[0]))

@@ -39,7 +39,7 @@ def read_report(text: str) -> Document:
         output = _of_report(told)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         what = Message(
-            "hammerdb-report-invalid", "a report of HammerDB's that cannot be read: {error}", error=repr(error)
+            "hammerdb-report-invalid", "a HammerDB report that pgdyno cannot read: {error}", error=repr(error)
         )
         return Document(unread=[Unread(1, what)])
     if output is None:

@@ -189,8 +189,8 @@ class PgbenchParser:
         else:
             alone = Message(
                 "progress-without-summary",
-                "{count} line of progress without a summary",
-                "{count} lines of progress without a summary",
+                "{count} progress line without a summary",
+                "{count} progress lines without a summary",
                 count=len(output.progress),
             )
             self.unread.append(Unread(output.progress[0].line, alone))

@@ -229,10 +229,10 @@ def _notes(gathered: Part) -> list[Message]:
         notes.append(
             Message(
                 "repeats-undecided-by-text",
-                "text stands between {count} output and another of the same settings, so it is a target of its own; "
-                "if they are repeats, import them with --target NAME",
-                "text stands between {count} outputs and others of the same settings, so they are targets of their "
-                "own; if they are repeats, import them with --target NAME",
+                "text separates {count} output from another with the same settings, so pgdyno made it a target of "
+                "its own; if they are repeats, import them with --target NAME",
+                "text separates {count} outputs from others with the same settings, so pgdyno made them targets of "
+                "their own; if they are repeats, import them with --target NAME",
                 count=gathered.undecided,
             )
         )

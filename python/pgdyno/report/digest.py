@@ -129,8 +129,8 @@ def _run_notes(manifest: Manifest, trials: int) -> Iterator[Message | str]:
     if manifest.outcome is None:
         yield Message(
             "run-not-ended",
-            "the run has not ended: {measured} of {count} trial are here",
-            "the run has not ended: {measured} of {count} trials are here",
+            "the run has not ended: {measured} of {count} trial has ended",
+            "the run has not ended: {measured} of {count} trials have ended",
             measured=trials,
             count=planned,
         )

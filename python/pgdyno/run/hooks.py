@@ -85,9 +85,9 @@ def run_hook(hook: Hook, environment: Mapping[str, str], log: Path) -> None:
 def _timed_out(hook: Hook, last: str) -> Message:
     return Message(
         "hook-timed-out",
-        "the hook {hook} exceeded {timeout} and was ended: {last_line}"
+        "the hook {hook} exceeded {timeout} and was terminated: {last_line}"
         if last
-        else "the hook {hook} exceeded {timeout} and was ended",
+        else "the hook {hook} exceeded {timeout} and was terminated",
         hook=hook.name,
         timeout=format_duration(hook.timeout_s),
         last_line=last,

@@ -44,9 +44,9 @@ def changed_capture(plan_folder: Path, kept: KeptCapture) -> Message | None:
         try:
             now = _checksum(path)
         except StoreError as error:
-            return Message("capture-unreadable", "the capture cannot be read any more: {why}", why=error.message)
+            return Message("capture-unreadable", "the capture can no longer be read: {why}", why=error.message)
         if now != known:
-            return Message("capture-changed", "{file} is not what the run began with", file=str(path))
+            return Message("capture-changed", "{file} has changed since the run began", file=str(path))
     return None
 
 

@@ -111,7 +111,7 @@ def changed_script(run: Path, plan_folder: Path, kept: Sequence[KeptScript]) -> 
         except OSError as error:
             return Message(
                 "script-unreadable",
-                "the script {script} cannot be read any more: {why}",
+                "the script {script} can no longer be read: {why}",
                 script=str(path),
                 why=(error.strerror or str(error)).lower(),
             )
@@ -120,7 +120,7 @@ def changed_script(run: Path, plan_folder: Path, kept: Sequence[KeptScript]) -> 
             kept_here = run / FOLDER / Path(script.kept).name
             return Message(
                 "script-changed",
-                "the script {script} is not what the run began with:\n{difference}",
+                "the script {script} has changed since the run began:\n{difference}",
                 script=str(path),
                 difference=_difference(kept_here, now),
             )

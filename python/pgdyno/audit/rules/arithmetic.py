@@ -113,8 +113,8 @@ def _orders(subject: Subject) -> Iterator[RuleFinding]:
             Severity.INVALID,
             Message(
                 "arithmetic-order",
-                "latencies of {trials} trial are not in order: least, median, percentiles, largest",
-                "latencies of {trials} trials are not in order: least, median, percentiles, largest",
+                "latencies of {trials} trial are not in order: minimum, median, percentiles, maximum",
+                "latencies of {trials} trials are not in order: minimum, median, percentiles, maximum",
                 trials=len(wrong),
             ),
             [sample.number for sample in wrong],

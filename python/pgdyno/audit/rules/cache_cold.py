@@ -71,8 +71,8 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
             Severity.CAUTION,
             Message(
                 "cache-cold-filling",
-                "caches were still filling in {trials} of {all} trials: at first, a transaction read up to "
-                "{pages:.2g} pages from a device, at the end at most half as many",
+                "caches were still filling in {trials} of {all} trials: a transaction read up to {pages:.2g} pages "
+                "from a device at first, and at most half as many at the end",
                 trials=len(filling),
                 all=len(reads),
                 pages=max(first for _, (first, _) in filling),

@@ -22,8 +22,8 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
     if worst.tps.verdict is EnduranceVerdict.DECLINES:
         message = Message(
             "declines-throughput",
-            "throughput declines in {trials} of {all} trials of an hour and more, by up to {change:.1%} an hour: the "
-            "mean is not what the server sustains",
+            "throughput declines in {trials} of {all} trials of an hour or more, by up to {change:.1%} an hour: the "
+            "server does not sustain the mean",
             trials=trials,
             all=every,
             change=-worst.tps.per_hour,
@@ -31,8 +31,8 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
     else:
         message = Message(
             "declines-latency",
-            "latency rises in {trials} of {all} trials of an hour and more, by up to {change:.1%} an hour: the "
-            "mean is not what clients see in the end",
+            "latency rises in {trials} of {all} trials of an hour or more, by up to {change:.1%} an hour: at the "
+            "end, clients see more than the mean",
             trials=trials,
             all=every,
             change=worst.latency.per_hour if worst.latency is not None else 0.0,

@@ -47,8 +47,8 @@ def _unsafe(subject: Subject, name: str, unsafe: dict[int, str], *, differs: boo
         severity = Severity.CAUTION
         message = Message(
             "durability-swept",
-            "{setting} is swept, and {value} in {trials} trial: it is what is compared",
-            "{setting} is swept, and {value} in {trials} trials: it is what is compared",
+            "{setting} is swept, and {value} in {trials} trial: its values are what the run compares",
+            "{setting} is swept, and {value} in {trials} trials: its values are what the run compares",
             setting=name,
             value=value,
             trials=len(unsafe),

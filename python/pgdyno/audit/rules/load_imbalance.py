@@ -82,10 +82,10 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
             Severity.NOTE,
             Message(
                 "load-imbalance-late",
-                "seconds of generators arrived up to {late_s:.1f} s late in {trials} trial: the figures are "
-                "complete, but the live view and decisions during the trial used outdated ones",
-                "seconds of generators arrived up to {late_s:.1f} s late in {trials} trials: the figures are "
-                "complete, but the live view and decisions during the trial used outdated ones",
+                "figures by second from generators arrived up to {late_s:.1f} s late in {trials} trial: the figures "
+                "are complete, but the live view and decisions during the trial used outdated ones",
+                "figures by second from generators arrived up to {late_s:.1f} s late in {trials} trials: the figures "
+                "are complete, but the live view and decisions during the trial used outdated ones",
                 late_s=max(max(latest.values()) for latest in late.values()),
                 trials=len(late),
             ),
@@ -99,10 +99,10 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
             Severity.CAUTION,
             Message(
                 "load-imbalance-clients",
-                "clients of {trials} trial were served unequally: their transactions vary by up to {share:.0%} of "
-                "the mean",
-                "clients of {trials} trials were served unequally: their transactions vary by up to {share:.0%} of "
-                "the mean",
+                "clients were served unequally in {trials} trial: the standard deviation of their transactions is up "
+                "to {share:.0%} of the mean",
+                "clients were served unequally in {trials} trials: the standard deviation of their transactions is "
+                "up to {share:.0%} of the mean",
                 trials=len(unfair),
                 share=max(unfair.values()),
             ),

@@ -32,10 +32,10 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 severity,
                 Message(
                     "mix-off",
-                    "the mix of {trials} trial is not as requested: a script is up to {points:.2g} points off its "
-                    "share",
-                    "the mix of {trials} trials is not as requested: a script is up to {points:.2g} points off its "
-                    "share",
+                    "the mix of {trials} trial is not as requested: a script's share is up to {points:.2g} "
+                    "percentage points off",
+                    "the mix of {trials} trials is not as requested: a script's share is up to {points:.2g} "
+                    "percentage points off",
                     trials=len(off),
                     points=100 * furthest,
                 ),

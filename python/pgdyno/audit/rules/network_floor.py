@@ -93,12 +93,12 @@ def _apart(subject: Subject, floors: Mapping[str, _Way]) -> Iterator[RuleFinding
         Message(
             "network-floor",
             "a round trip takes {near_ms:.3g} ms to {near} and {far_ms:.3g} ms to {far}, {apart_ms:.3g} ms more per "
-            "transaction of {statements:.0f} statements: load and server are not equally far from each other"
+            "transaction of {statements:.0f} statements: the network distance between load and server differs"
             if floors[high][1].generator is None
             else (
                 "a round trip takes {near_ms:.3g} ms to {near} and {far_ms:.3g} ms to {far} from {generator}, the "
-                "farthest generator, {apart_ms:.3g} ms more per transaction of {statements:.0f} statements: load "
-                "and server are not equally far from each other"
+                "farthest generator, {apart_ms:.3g} ms more per transaction of {statements:.0f} statements: the "
+                "network distance between load and server differs"
             ),
             near_ms=_least_us(floors[low]) / 1e3,
             near=low,
@@ -130,8 +130,8 @@ def _scattered(subject: Subject) -> Iterator[RuleFinding]:
             Severity.CAUTION,
             Message(
                 "network-floor-generators",
-                "a round trip to {target} takes {far_ms:.3g} ms from {far} and {near_ms:.3g} ms from {near}: "
-                "the generators are not equally far from it",
+                "a round trip to {target} takes {far_ms:.3g} ms from {far} and {near_ms:.3g} ms from {near}: their "
+                "network distances differ",
                 target=target,
                 far_ms=_trip_us(far) / 1e3,
                 far=far.called,
@@ -187,7 +187,7 @@ def _by_latency(subject: Subject) -> Iterator[RuleFinding]:
         if known:
             floors[target] = min(known, key=_least_ms)
     if not floors:
-        raise MissingError(Message("no-least-latency", "no least latency is reported"))
+        raise MissingError(Message("no-least-latency", "no minimum latency is reported"))
     if len(floors) < 2:
         return
     low, high = min(floors.values(), key=_least_ms), max(floors.values(), key=_least_ms)
@@ -201,13 +201,13 @@ def _by_latency(subject: Subject) -> Iterator[RuleFinding]:
         Severity.INVALID if far else Severity.CAUTION,
         Message(
             "network-floor-latency",
-            "the least latency is {least_ms:.3g} ms at {least_at} and {most_ms:.3g} ms at {most_at}, "
-            "{statement_ms:.2f} ms for each of {statements:.0f} statements: load and server are not equally far "
-            "from each other; near: {near}; far: {far}"
+            "the minimum latency is {least_ms:.3g} ms at {least_at} and {most_ms:.3g} ms at {most_at}, "
+            "{statement_ms:.2f} ms for each of {statements:.0f} statements: the network distance between load and "
+            "server differs; near: {near}; far: {far}"
             if round_trips
             else (
-                "the least latency is {least_ms:.3g} ms at {least_at} and {most_ms:.3g} ms at {most_at}: load and "
-                "server are not equally far from each other; near: {near}; far: {far}"
+                "the minimum latency is {least_ms:.3g} ms at {least_at} and {most_ms:.3g} ms at {most_at}: the "
+                "network distance between load and server differs; near: {near}; far: {far}"
             ),
             least_ms=_least_ms(low),
             least_at=low.target,

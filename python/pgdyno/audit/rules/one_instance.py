@@ -29,7 +29,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
         Severity.CAUTION if rented else Severity.NOTE,
         Message(
             "one-instance",
-            "{targets}: one server each; what is particular to that server counts as a difference of the target",
+            "{targets}: one server each; peculiarities of that server count as differences of the target",
             targets=", ".join(single),
         ),
         (),

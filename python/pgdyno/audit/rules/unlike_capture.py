@@ -49,10 +49,10 @@ def _late(samples: list[Sample]) -> Iterator[RuleFinding]:
             Severity.CAUTION,
             Message(
                 "unlike-capture-late",
-                "over 1 % of the statements began over 10 ms late in {trials} trial although the server had answered: "
-                "the generator did not keep the captured times",
-                "over 1 % of the statements began over 10 ms late in {trials} trials although the server had answered: "
-                "the generator did not keep the captured times",
+                "more than 1 % of the statements began more than 10 ms late in {trials} trial although the server "
+                "had answered: the generator did not keep to the captured times",
+                "more than 1 % of the statements began more than 10 ms late in {trials} trials although the server "
+                "had answered: the generator did not keep to the captured times",
                 trials=len(samples),
             ),
             [sample.number for sample in samples],
@@ -67,10 +67,10 @@ def _disagreements(samples: list[Sample]) -> Iterator[RuleFinding]:
             Severity.CAUTION,
             Message(
                 "unlike-capture-results",
-                "{count} statements of a replay had another result than captured, in {trials} trial: the data may be "
-                "another state of the database",
-                "up to {count} statements of a replay had another result than captured, in {trials} trials: the data "
-                "may be another state of the database",
+                "{count} statements of a replay returned other results than in the capture, in {trials} trial: the "
+                "database may have been in another state",
+                "up to {count} statements of a replay returned other results than in the capture, in {trials} "
+                "trials: the database may have been in another state",
                 count=max(map(_disagreed, samples)),
                 trials=len(samples),
             ),

@@ -35,8 +35,8 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
             Severity.CAUTION,
             Message(
                 "unsteady",
-                "throughput of {trials} of {all} trials swings: in one, the slowest {window_s:.0f} s have "
-                "{share:.0%} of the fastest, so the mean depends on the trial's length",
+                "throughput of {trials} of {all} trials swings: in one, the slowest {window_s:.0f} s have only "
+                "{share:.0%} of the throughput of the fastest, so the mean depends on the trial's length",
                 trials=len(swinging),
                 all=len(ranges),
                 window_s=worst.window_s,

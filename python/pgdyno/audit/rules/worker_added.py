@@ -19,10 +19,10 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
             Severity.CAUTION,
             Message(
                 "worker-added",
-                "the generator added threads during the measurement in {count} trial: its first seconds are from a "
-                "smaller generator",
-                "the generator added threads during the measurement in {count} trials: their first seconds are from "
-                "a smaller generator",
+                "the generator added threads during the measurement in {count} trial: its first seconds were "
+                "measured with fewer threads",
+                "the generator added threads during the measurement in {count} trials: their first seconds were "
+                "measured with fewer threads",
                 count=len(changed),
             ),
             [sample.number for sample, _ in changed],

@@ -77,7 +77,7 @@ class Recording:
     def notes(self) -> Iterator[Message]:
         """Yields why the recording has less than it should have."""
         if self.lost is not None:
-            yield Message("capture-server-lost", "the server was not back in time: {reason}", reason=self.lost)
+            yield Message("capture-server-lost", "the server did not come back in time: {reason}", reason=self.lost)
 
     def _progress(self) -> str:
         if self.lost is not None:

@@ -186,7 +186,7 @@ def _all_lacks(settings: Mapping[str, Setting], *, files_given: bool) -> Iterato
         missing = (
             Message("log-no-statements", "it has no statements")
             if least.value == "-1"
-            else Message("log-slow-statements", "it has slower statements only")
+            else Message("log-slow-statements", "it has only slower statements")
         )
         yield Lack(least, "0", missing)
     elif by.startswith("log_statement ") and _value(settings, "log_duration") != "on":
@@ -221,7 +221,10 @@ def _destination(settings: Mapping[str, Setting]) -> Iterator[Lack]:
         yield Lack(
             collector,
             "on",
-            Message("log-no-files", "the log goes to no file of the server's own (or name its file: --log)"),
+            Message(
+                "log-no-files",
+                "the server writes no log file of its own (if another program writes one, name it: --log)",
+            ),
         )
     if {CSV, JSON} & listed:
         return

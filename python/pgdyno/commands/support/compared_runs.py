@@ -127,7 +127,9 @@ class ComparedRuns:
             other = pairing_between(self.first, self.floor).refused
             found += [
                 Message(
-                    "other-floor", "the noise floor was not measured with what is compared: {field}", field=each.field
+                    "other-floor",
+                    "the noise floor was measured under other conditions than the comparison: {field}",
+                    field=each.field,
                 )
                 for each in other[:1]
             ]

@@ -76,7 +76,7 @@ class DiskGuard:
                 raise StopRunError(
                     Message(
                         "disk-full",
-                        "{free} are free where {what} is ({path}), and the plan's min_free_disk is {limit}",
+                        "only {free} are free at {path}, where {what} is; the plan's min_free_disk is {limit}",
                         free=format_bytes(left),
                         what=what,
                         path=str(path),

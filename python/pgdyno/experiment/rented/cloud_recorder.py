@@ -199,7 +199,7 @@ class CloudRecorder:
             self._progress.note_once(
                 Message(
                     "cloud-gaps",
-                    "trial {trial}: {source} lack {missing} of it",
+                    "trial {trial}: {source} are missing for {missing}",
                     trial=record.number,
                     source=report.name,
                     missing=format_duration(missing_s),

@@ -52,7 +52,7 @@ def rented(plan: Plan, root: Path, step: Say, note: Note, renting: Renting) -> I
         note(
             Message(
                 "rental-used",
-                "taking the servers that are up (run {rental}); pgdyno target down removes them",
+                "using the servers that are already up (run {rental}); remove them: pgdyno target down",
                 rental=found.journal.run,
             )
         )
@@ -100,7 +100,7 @@ def _end(rental: Rental, note: Note, keep_s: float | None) -> None:
         # the run is complete: an error here must not fail it
         stay = Message(
             "rental-not-prolonged",
-            "the servers stay until {until}, and not for {duration}: {error}; remove them: pgdyno reap --run {rental}",
+            "the servers stay only until {until}, not for {duration}: {error}; remove them: pgdyno reap --run {rental}",
             until=stamp(before),
             duration=wanted,
             error=error.message,

@@ -100,16 +100,16 @@ def capacity_messages(
     elif high is not None:
         found = Message(
             "search-capacity-below",
-            "capacity at {target}: less than {high} transactions a second (95 % interval), and it may be under the "
-            "lowest rate",
+            "capacity at {target}: less than {high} transactions a second (95 % interval), possibly below the lowest "
+            "rate",
             target=target,
             high=high,
         )
     elif low is not None:
         found = Message(
             "search-capacity-above",
-            "capacity at {target}: at least {low} transactions a second (95 % interval), and it may be over the "
-            "highest rate",
+            "capacity at {target}: at least {low} transactions a second (95 % interval), possibly above the highest "
+            "rate",
             target=target,
             low=low,
         )

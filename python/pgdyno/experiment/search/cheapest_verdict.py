@@ -48,7 +48,7 @@ class Measured:
         if self.latency is None or _decides(self.served, self.latency.log_ratio):
             return Message(
                 "target-served",
-                "{low} to {high} % of the transactions due succeeded (95 % interval), and 99 % must",
+                "{low} to {high} % of the transactions due succeeded (95 % interval); at least 99 % must",
                 low=numbers.rounded(max(100 * self.served.low, 0.0)),
                 high=numbers.rounded(min(100 * self.served.high, 100.0)),
             )

@@ -37,7 +37,7 @@ class PeakSearch(Arm):
 
 
 def peak_messages(peak: Peak, most: int) -> list[Message]:
-    """Return messages such as `peak at 12 clients: 4,320 ± 60 tps; 8 to 16 clients cannot be told from it`."""
+    """Return messages such as `peak at 12 clients: 4,320 ± 60 tps; no difference shown from 8 to 16 clients`."""
     if peak.clients is None or peak.tps is None:
         return [Message("search-no-peak", "no peak: trials with the fewest clients failed")]
     half = f" ± {numbers.half(peak.tps)}" if peak.tps.half is not None else ""
@@ -52,7 +52,7 @@ def peak_messages(peak: Peak, most: int) -> list[Message]:
     ]
     if peak.alike is not None and peak.alike[0] != peak.alike[1]:
         low, high = peak.alike
-        parts.append(Message("search-alike", "{low} to {high} clients cannot be told from it", low=low, high=high))
+        parts.append(Message("search-alike", "no difference shown from {low} to {high} clients", low=low, high=high))
     if peak.end is PeakEnd.LIMIT:
         parts.append(
             Message(

@@ -101,7 +101,7 @@ def worth_knowing(far: OverSshRecord, trial: int) -> list[Message]:
         notes.append(
             Message(
                 "host-clock-imprecise",
-                "trial {trial}: seconds of {host} line up with the load's to {precision_ms:.0f} ms only",
+                "trial {trial}: the clock of {host} is aligned with the load's only to within {precision_ms:.0f} ms",
                 trial=trial,
                 host=far.host,
                 precision_ms=precision_ms,

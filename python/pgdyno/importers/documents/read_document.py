@@ -64,7 +64,7 @@ class _Reader:
             self._end_all()
             too_long = Message(
                 "line-too-long",
-                "a line of {characters:,} characters, which is not read: at most {most:,} are: {beginning}…",
+                "a line of {characters:,} characters, longer than the limit of {most:,}: {beginning}…",
                 characters=len(text),
                 most=LONGEST_LINE,
                 beginning=text[:60],

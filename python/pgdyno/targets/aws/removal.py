@@ -57,9 +57,9 @@ class Left:
         """That it is still there, and why."""
         return Message(
             "resource-left",
-            "still there, which costs nothing: {resource}: {why}"
+            "still there, at no cost: {resource}: {why}"
             if self.resource.kind in FREE
-            else "still there, and paid for: {resource}: {why}",
+            else "still there, and billed: {resource}: {why}",
             resource=self.resource.words,
             why=self.why,
         )
@@ -168,7 +168,7 @@ class _Removal:
             if self._beside is None:
                 why = Message("still-being-removed", "it is still being removed")
             else:
-                why = Message("used-by-others", "it may be used by what stays")
+                why = Message("used-by-others", "resources that remain may use it")
             return [Left(each, self._refused.get((each.kind, each.id), why)) for each in found]
         for each in _first_wave(open_):
             self._request(each)

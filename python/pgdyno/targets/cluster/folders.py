@@ -184,7 +184,7 @@ def _in_memory(size: str | None, claim: Claim, account: Account, notes: list[Mes
             notes.append(
                 Message(
                     "memory-not-limited",
-                    "no tmpfs of its own, so nothing holds it to {size}: {error}",
+                    "the folder in memory is not limited to {size}, as it has no tmpfs of its own: {error}",
                     size=str(size),
                     error=error.message,
                 )

@@ -59,7 +59,7 @@ def _choose(
         if unpacked is not None:
             note = Message(
                 "newest-in-cache",
-                "PostgreSQL {version} is the newest {asked} in the cache; not known whether there is a newer one: "
+                "PostgreSQL {version} is the newest {asked} in the cache; pgdyno could not check for a newer one: "
                 "{error}",
                 version=unpacked.postgres,
                 asked=text,

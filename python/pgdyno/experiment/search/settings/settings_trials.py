@@ -196,7 +196,7 @@ def _space(own: SettingsSearch, servers: Servers) -> list[Searched]:
     if problems:
         said = "; ".join(f"{each.field}: {each.message} ({each.hint})" for each in problems)
         raise StopRunError(
-            Message("search-refused-space", "the server cannot have these settings: {problems}", problems=said),
+            Message("search-refused-space", "the server does not accept these settings: {problems}", problems=said),
             hint="correct them in the plan, and begin a new run",
         )
     return [each for each in found if isinstance(each, Searched)]

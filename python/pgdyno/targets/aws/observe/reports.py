@@ -222,9 +222,9 @@ def _limit_reached(metric: str, volume: str, minutes: int, all_minutes: int) -> 
     if metric == "volume_iops_exceeded":
         yield Message(
             "volume-iops-reached",
-            "the volume {volume} was asked for more requests than it gives in {minutes} of {all} minutes"
+            "the volume {volume} reached its IOPS limit in {minutes} of {all} minutes"
             if volume
-            else "the volume was asked for more requests than it gives in {minutes} of {all} minutes",
+            else "the volume reached its IOPS limit in {minutes} of {all} minutes",
             volume=volume,
             minutes=minutes,
             all=all_minutes,
@@ -232,9 +232,9 @@ def _limit_reached(metric: str, volume: str, minutes: int, all_minutes: int) -> 
     elif metric == "volume_throughput_exceeded":
         yield Message(
             "volume-throughput-reached",
-            "the volume {volume} was asked for more bytes than it gives in {minutes} of {all} minutes"
+            "the volume {volume} reached its throughput limit in {minutes} of {all} minutes"
             if volume
-            else "the volume was asked for more bytes than it gives in {minutes} of {all} minutes",
+            else "the volume reached its throughput limit in {minutes} of {all} minutes",
             volume=volume,
             minutes=minutes,
             all=all_minutes,
@@ -246,7 +246,7 @@ def _log(cloud: Cloud, instance: str, span: Span) -> SourceReport:
         part = log_part(cloud, instance, span)
     except AwsError as error:
         return _told(CloudSource.LOG, error.message)
-    cut = Message("log-cut", "there was more than is kept")
+    cut = Message("log-cut", "only part of it is kept")
     told = _told(CloudSource.LOG, cut if part.cut else None)
     told.log, told.checkpoints = part.lines, part.checkpoints
     return told

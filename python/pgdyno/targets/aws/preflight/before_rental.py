@@ -158,13 +158,13 @@ class Checks:
                 self.findings.notes.append(
                     Message(
                         "storage-exceeds-instance",
-                        "the {type} volume of {target} provides {provided:,.0f} {unit}, and {instance} uses "
-                        "{most:,.0f} at most: the rest is paid for, and never used; take a larger instance, or "
-                        "provision less"
+                        "the {type} volume of {target} provides {provided:,.0f} {unit}, but {instance} uses at most "
+                        "{most:,.0f}: you pay for the rest and never use it; choose a larger instance, or provision "
+                        "less"
                         if len(volumes) == 1
-                        else "the volumes of {target} together provide {provided:,.0f} {unit}, and {instance} uses "
-                        "{most:,.0f} at most: the rest is paid for, and never used; take a larger instance, or "
-                        "provision less",
+                        else "the volumes of {target} together provide {provided:,.0f} {unit}, but {instance} uses "
+                        "at most {most:,.0f}: you pay for the rest and never use it; choose a larger instance, "
+                        "or provision less",
                         type=volumes[0][0],
                         target=name,
                         provided=got,
@@ -246,7 +246,7 @@ def _check_credentials(cloud: Cloud, lasts_s: float, findings: Findings) -> None
         findings.notes.append(
             Message(
                 "credentials-temporary",
-                "the credentials are temporary, and must last for {duration}; nothing says how long they do",
+                "the credentials are temporary and must last for {duration}; their expiry is unknown",
                 duration=needed,
             )
         )

@@ -140,9 +140,9 @@ def _lower(what: str, kind: str, size: str, of_volume: Limit, instance: str, of_
     if of_instance is None:
         return Message(
             "storage-limits-partly-known",
-            "the {type} volume of {size} with {what} does {volume}; the limits of {instance_type} are not known"
+            "the {type} volume of {size} with {what} provides {volume}; the limits of {instance_type} are not known"
             if what
-            else "its {type} volume of {size} does {volume}; the limits of {instance_type} are not known",
+            else "its {type} volume of {size} provides {volume}; the limits of {instance_type} are not known",
             volume=volume,
             **values,
         )
@@ -150,11 +150,11 @@ def _lower(what: str, kind: str, size: str, of_volume: Limit, instance: str, of_
     mb_s = min(each for each in (of_volume.mb_s, of_instance.mb_s) if each is not None)
     return Message(
         "storage-limits",
-        "the {type} volume of {size} with {what} does {volume}, the instance {instance}: {iops:,.0f} IOPS, "
-        "{mb_s:,.4g} MB/s at length"
+        "the {type} volume of {size} with {what} provides {volume}, the instance {instance}; together, they sustain "
+        "{iops:,.0f} IOPS and {mb_s:,.4g} MB/s"
         if what
-        else "its {type} volume of {size} does {volume}, the instance {instance}: {iops:,.0f} IOPS, {mb_s:,.4g} MB/s "
-        "at length",
+        else "its {type} volume of {size} provides {volume}, the instance {instance}; together, they sustain "
+        "{iops:,.0f} IOPS and {mb_s:,.4g} MB/s",
         volume=volume,
         instance=_of_instance(of_instance),
         iops=iops,

@@ -120,7 +120,7 @@ A commit writes WAL in units of 4 kB, and a page that is not in memory is read. 
 while it runs.
 """
 ASSUMED_IO = Message(
-    "io-assumed", "the I/O is an assumption: {rate:,} requests per processor and second of load", rate=round(IO)
+    "io-assumed", "I/O is assumed, not measured: {rate:,} requests per processor and second of load", rate=round(IO)
 )
 _WRITTEN_BYTES, _READ_BYTES = 4096, 8192
 """The bytes of one request that writes, and of one that reads a page."""
