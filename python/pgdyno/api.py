@@ -202,7 +202,7 @@ class Table:
                 _buckets(connection, self._data)
             relation = connection.sql(self._query)
             if relation is None:
-                raise UsageError("cannot answer the query: it says nothing")
+                raise UsageError("cannot run the query: it is empty")
             yield relation
 
 

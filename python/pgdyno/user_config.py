@@ -35,7 +35,7 @@ def read_config(path: Path) -> dict[str, str]:
         if key not in KEYS:
             raise UsageError(f"{path}: unknown key {key}", hint=f"known keys: {', '.join(KEYS)}")
         if not isinstance(value, str) or not value:
-            raise UsageError(f"{path}: {key} must be a text", hint=f"{key} is {KEYS[key]}")
+            raise UsageError(f"{path}: {key} must be a string", hint=f"{key} is {KEYS[key]}")
     if "runs" in found:
         found["runs"] = str(Path(found["runs"]).expanduser())
     return found

@@ -137,7 +137,7 @@ def test_cloudwatch_tells_of_a_host_and_of_each_of_its_volumes(amazon: Simulator
     # figures by the minute are asked for with the host, and the generator has no need of them
     assert [each.asked["Monitoring"] for each in amazon.machines.all.values()] == [{"Enabled": True}]
     rented.down()
-    with pytest.raises(NotThereError, match="the instance is not there any more"):
+    with pytest.raises(NotThereError, match="the instance no longer exists"):
         host(cloud, rented.requests("ec2"))
 
 
@@ -280,8 +280,8 @@ def test_without_capacity_the_next_zone_and_type_are_tried(amazon: Simulator, tm
     rented = rental(tmp_path, ec2(zones=zones, instead='["m8g.large"]'))
     rented.up()
     assert [each for each in SAID if "no capacity" in each] == [
-        "no capacity for m7g.large in eu-central-1a (InsufficientInstanceCapacity): the next one is tried",
-        "no capacity for m7g.large in eu-central-1b (Unsupported): the next one is tried",
+        "no capacity for m7g.large in eu-central-1a (InsufficientInstanceCapacity): trying the next one",
+        "no capacity for m7g.large in eu-central-1b (Unsupported): trying the next one",
     ]
     assert rented.journal.ready["ec2"]["instance"] == "m8g.large"
     assert rented.down() == []
@@ -399,9 +399,9 @@ def test_what_a_host_and_its_volumes_cost(amazon: Simulator, tmp_path: Path) -> 
         ({"version": '"17.4"'}, "packages come in their newest minor version"),
         ({"packages": '"distribution"'}, "debian-12 brings PostgreSQL 15, not 18"),
         ({"root": '{ size = "4GB" }'}, "8GB are the least"),
-        ({"data": '{ size = "20GB", type = "io2" }'}, "io2 has as many as are paid for"),
+        ({"data": '{ size = "20GB", type = "io2" }'}, "io2 has the IOPS that you choose and pay for"),
         ({"data": '{ size = "20GB", mount_options = ["a b"] }'}, "target.ec2.data.mount_options"),
-        ({"parameters": '{ port = "1" }'}, "the target's key port says it"),
+        ({"parameters": '{ port = "1" }'}, "use the target's key port"),
         ({"huge_pages": "true", "version": '"14"'}, "PostgreSQL 14 does not say how many it needs"),
         ({"allow": '["0.0.0.0/0"]'}, "opens the server to the world"),
     ],
@@ -506,5 +506,5 @@ def test_a_host_that_cannot_be_set_up(
     assert "so it is the route" in error.message
     monkeypatch.setenv("PGDYNO_ADDRESS", "203.0.113.8")
     error = failed(tmp_path, ec2())
-    assert "the security group lets in 203.0.113.7/32, and this machine is 203.0.113.8/32" in error.message
+    assert "the security group allows 203.0.113.7/32, and this machine is 203.0.113.8/32" in error.message
     assert amazon.left() == []

@@ -48,7 +48,7 @@ def test_servers_of_another_account_are_let_alone_and_those_that_are_gone_forgot
     rented.journal.release()
     text = rented.journal.path.read_text()
     rented.journal.path.write_text(text.replace("123456789012", "210987654321"))
-    with pytest.raises(AwsError, match="is of account 210987654321, and these credentials of 123456789012"):
+    with pytest.raises(AwsError, match="belongs to account 210987654321, but these credentials belong to 123456789012"):
         standing(asked, home, SAID.append)
     rented.journal.path.write_text(text)
     found = standing(asked, home, SAID.append)

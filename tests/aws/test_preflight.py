@@ -106,7 +106,7 @@ def test_servers_and_the_generator_share_a_zone(amazon: Simulator, tmp_path: Pat
     amazon.machines.all.clear()
     amazon.offers.missing.add((HERE, f"{REGION}c"))
     error = refused(amazon, tmp_path, rds(root), generator(instance=f'"{HERE}"'))
-    assert "no zone can have all servers and the generator (the generator: eu-central-1a; target rds: " in error.message
+    assert "no zone offers all servers and the generator (the generator: eu-central-1a; target rds: " in error.message
 
 
 def test_a_zone_that_does_not_offer_the_class(amazon: Simulator, tmp_path: Path, root: Path) -> None:

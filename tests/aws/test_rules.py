@@ -142,7 +142,7 @@ def test_parameters_at_the_wrong_level_and_with_wrong_values_create_nothing(
     assert "has no parameter autovacuum" in error.message
     assert "put those of the cluster under cluster_parameters" in (error.hint or "")
     error = failed(tmp_path, rds(root, parameters='{ checkpoint_timeout = "2h", work_mem = "1kB", autovacuum = "2" }'))
-    assert "work_mem = 1 is outside of 64 to 2147483647; autovacuum = 2 is none of 0, 1" in error.message
+    assert "work_mem = 1 is outside of 64 to 2147483647; autovacuum = 2 is not one of 0, 1" in error.message
     assert not [each for each in amazon.calls if "Create" in each]
 
 

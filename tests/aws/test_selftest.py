@@ -43,7 +43,7 @@ def test_a_failed_check_has_a_reason_and_skips_the_rest() -> None:
 def test_mistakes_are_said_before_anything_is_rented() -> None:
     with pytest.raises(UsageError, match="--set login: there is no value"):
         keys_of(["login"])
-    with pytest.raises(UsageError, match="--snapshot is of rds and aurora"):
+    with pytest.raises(UsageError, match="--snapshot applies only to rds and aurora"):
         plan_of(Tried("ec2", "18", None, None, None, snapshot="mine"))
     with pytest.raises(UsageError, match=r"generator\.nothing: extra inputs"):
         plan_of(Tried("rds", "18", None, None, None, more=keys_of(["generator.nothing=1"])))

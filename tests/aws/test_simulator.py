@@ -48,7 +48,7 @@ def test_credentials_expire_at_any_call_and_are_renewed(
         simulator.credentials.expire_at("*", 2)
         Cloud(REGION).account()
         for _ in range(2):
-            with pytest.raises(AwsError, match=r"Amazon does not take the credentials: .* expired"):
+            with pytest.raises(AwsError, match=r"Amazon rejects the credentials: .* expired"):
                 Cloud(REGION).call(service, operation, **more)
         simulator.credentials.renew()
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):

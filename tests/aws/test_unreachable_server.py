@@ -101,7 +101,7 @@ def test_packets_that_are_dropped_are_the_groups_where_it_was_changed(
     amazon.on_call = close
     message = said(tmp_path)
     assert "no answer within 1 s" in message
-    assert "the server's security group does not let it in" in message
+    assert "the server's security group does not allow it" in message
     assert ROUTE not in message
     assert amazon.left() == []
 
@@ -118,6 +118,6 @@ def test_a_server_that_listens_no_more_is_neither(amazon: Simulator, network: Ne
     network.ip("link set lo up")
     network.ip(f"addr add {SERVER}/32 dev lo")
     message = said(tmp_path)
-    assert "the way is open, and nobody listens there" in message
+    assert "the port is reachable, but nothing listens there" in message
     assert ROUTE not in message
     assert amazon.left() == []

@@ -125,7 +125,7 @@ def test_a_kind_that_is_missing_is_refused_with_those_that_are_there(copied: Pat
     ("words", "message"),
     [
         (("target", "policy"), "no provider needs permissions"),
-        (("target", "selftest"), "this pgdyno rents no targets of kind rds"),
+        (("target", "selftest"), "pgdyno cannot rent targets of kind rds"),
     ],
 )
 def test_commands_that_need_a_provider_report_that_it_is_missing(

@@ -191,7 +191,7 @@ def test_the_load_comes_from_a_host_of_its_own(rented: Rented) -> None:
     told = read_cloud(load_run(run), record.number)
     assert told is not None
     assert [(each.source, each.message, each.gaps) for each in told.sources] == [("cloudwatch", None, [])]
-    assert any("volume root was asked for more requests than it gives" in each for each in run.manifest.notes)
+    assert any("volume root reached its IOPS limit" in each for each in run.manifest.notes)
     # and none of its processes continues
     page = run.path / "page.html"
     rented.pgdyno("report", str(run.path), "--html", str(page))
@@ -286,7 +286,7 @@ def test_a_generator_that_cannot_reach_the_server_says_what_is_in_the_way(rented
     plan = str(write_plan(rented.folder, rented.target(), more=rented.generator()))
     said = rented.pgdyno("target", "up", plan, "--yes", code=4)
     assert "does not reach the server of target ec2" in said
-    assert "the security group lets it in, so it is the route" in said
+    assert "the security group allows it, so the route is missing" in said
     assert rented.simulator.left() == []
 
 

@@ -160,7 +160,7 @@ def test_a_capture_whose_server_is_killed_says_so(
             else:
                 capture.wait_copied(f"SELECT {STATEMENTS - 1}")
             server.stop("immediate")
-            wait_until(lambda: "the server is away" in capture.errors.read_text())
+            wait_until(lambda: "no connection to the server" in capture.errors.read_text())
             ended = capture.ended(signal.SIGINT)
     assert ended == ExitCode.INTERRUPTED, capture.errors.read_text()
     printed = validated(capture.output.read_text())

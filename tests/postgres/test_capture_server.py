@@ -350,7 +350,7 @@ def test_a_server_that_is_killed_and_comes_back_loses_nothing(installed: Install
             connection.execute("SELECT 'before the crash'")
         server.stop("immediate")
         wait_until(lambda: recording.lost is not None)
-        assert "server is away" in recording._progress()
+        assert "no connection to the server" in recording._progress()
         server.start()
         with application(server) as connection:
             connection.execute("SELECT 'after the crash'")

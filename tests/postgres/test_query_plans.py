@@ -210,6 +210,6 @@ def test_a_version_without_generic_plans_says_so(home: Home) -> None:
     with (
         open_target("unexplained", spec, home=home, progress=SilentProgress()) as server,
         server.connect() as connection,
-        pytest.raises(TargetError, match="PostgreSQL 10 plans no statement without its values"),
+        pytest.raises(TargetError, match="PostgreSQL 10 cannot plan a statement without its values"),
     ):
         explain(connection, [BY_KIND])

@@ -324,7 +324,7 @@ def test_a_cluster_with_a_tablespace_elsewhere_is_not_copied(own_server: Server,
     account = own_server.copy.account
     account.take(place)
     execute(own_server, f"CREATE TABLESPACE elsewhere LOCATION '{place}'")
-    with pytest.raises(TargetError, match="leads out of it"):
+    with pytest.raises(TargetError, match="points outside it"):
         preparer(own_server, method="snapshot").prepare(SMALL)
     assert own_server.alive()
     execute(own_server, "DROP TABLESPACE elsewhere")

@@ -84,8 +84,8 @@ def test_a_killed_search_goes_on_and_confirms_the_planted_setting(warm_home: Hom
             'over.shared_buffers = "128MB..4TB"',
             "search.over.shared_buffers: 128MB..4TB exceeds the memory of the machine",
         ),
-        ('over.random_page_kost = "1..4"', "search.over.random_page_kost: the server knows no such setting"),
-        ('over.work_mem = "1kB..4MB"', "search.over.work_mem: 1kB..4MB is outside of the server's range"),
+        ('over.random_page_kost = "1..4"', "search.over.random_page_kost: the server has no such setting"),
+        ('over.work_mem = "1kB..4MB"', "search.over.work_mem: 1kB..4MB is outside the server's range"),
     ],
 )
 def test_nonsense_is_refused_before_the_first_trial(warm_home: Home, tmp_path: Path, space: str, words: str) -> None:

@@ -160,7 +160,7 @@ def test_a_build_that_fails_tells_its_last_lines(tree: Path, warm_home: Home) ->
         find_build(spec(tree, configure=["--without-luck"]), warm_home, SilentProgress())
     assert "configure: error: no luck" in caught.value.message
     (log,) = (warm_home.root / "builds").iterdir()
-    assert caught.value.hint == f"all of it is in {log}"
+    assert caught.value.hint == f"see the whole log: {log}"
     assert "checking the machine" in log.read_text()
 
 

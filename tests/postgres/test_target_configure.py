@@ -79,7 +79,7 @@ def test_a_restart_by_others_keeps_them(own: Server) -> None:
     [
         ("work_mem", "much", 'invalid value for parameter "work_mem": "much"'),
         ("shared_buffers", "much", 'invalid value for parameter "shared_buffers": "much"'),
-        ("no_such_setting", "1", "the server knows no such setting"),
+        ("no_such_setting", "1", "the server has no such setting"),
         ("port", "1", "cannot set port"),
     ],
 )
@@ -99,7 +99,7 @@ def test_a_setting_that_something_else_overrides_is_not_taken_for_ours(own: Serv
     with own.connect() as connection:
         connection.execute("ALTER SYSTEM SET work_mem = '5MB'")
     try:
-        with pytest.raises(TargetError, match=r"cannot set work_mem = 7MB: 5MB is in force"):
+        with pytest.raises(TargetError, match=r"cannot set work_mem = 7MB: 5MB is in effect"):
             own.configure({**BASE, "work_mem": "7MB"})
     finally:
         with own.connect() as connection:

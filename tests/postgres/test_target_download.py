@@ -189,7 +189,7 @@ def test_a_redirect_to_plain_http_is_not_followed(
 ) -> None:
     path = mirror.publish("18.99.0", small_archive())
     mirror.answers[path] = [mirror.broken(status=302, location="http://mirror.example/x.jar")]
-    with pytest.raises(TargetError, match=r"sends us to http://mirror\.example/x\.jar, which is not an https address"):
+    with pytest.raises(TargetError, match=r"redirects to http://mirror\.example/x\.jar, which is not an https address"):
         fetch(fresh_home, mirror)
     assert mirror.count(path) == 1
 

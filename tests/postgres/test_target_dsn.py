@@ -105,7 +105,7 @@ def test_pgdyno_creates_and_keeps_its_own_database(theirs: Server, home: Home) -
 def test_options_that_need_the_server_s_machine_are_refused(theirs: Server, home: Home) -> None:
     with open_target("far", spec(theirs), home=home, progress=SilentProgress()) as server:
         for work in (server.restart, server.stop, server.start):
-            with pytest.raises(TargetError, match="the server is only reached over the network"):
+            with pytest.raises(TargetError, match="pgdyno reaches the server only over the network"):
                 work()
         with pytest.raises(TargetError, match="cannot look at the data directory"):
             server.data_directory.exists()
@@ -115,7 +115,7 @@ def test_a_database_that_it_did_not_make_is_not_touched(theirs: Server, home: Ho
     with theirs.connect("postgres") as connection:
         connection.execute("CREATE DATABASE measured OWNER bench")
     with (
-        pytest.raises(TargetError, match="target far: cannot use the database measured: pgdyno did not make it"),
+        pytest.raises(TargetError, match="target far: cannot use the database measured: pgdyno did not create it"),
     ):
         # known before anything runs
         fetch_target("far", spec(theirs), home=home, progress=SilentProgress())
@@ -127,7 +127,7 @@ def test_a_role_that_may_not_make_databases(theirs: Server, home: Home) -> None:
     with theirs.connect("postgres") as connection:
         connection.execute("ALTER ROLE bench NOCREATEDB")
         try:
-            with pytest.raises(TargetError, match="the role may not make databases") as caught:
+            with pytest.raises(TargetError, match="the role may not create databases") as caught:
                 fetch_target("far", spec(theirs), home=home, progress=SilentProgress())
         finally:
             connection.execute("ALTER ROLE bench CREATEDB")
@@ -140,7 +140,7 @@ def test_a_database_that_was_renamed_is_somebodys(theirs: Server, home: Home) ->
     with theirs.connect("postgres") as connection:
         connection.execute("ALTER DATABASE measured RENAME TO other")
     with (
-        pytest.raises(TargetError, match="pgdyno did not make it"),
+        pytest.raises(TargetError, match="pgdyno did not create it"),
         open_target("far", spec(theirs, database="other"), home=home, progress=SilentProgress()),
     ):
         pass

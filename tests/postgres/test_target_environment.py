@@ -82,7 +82,7 @@ def test_memory_of_a_size(home: Home) -> None:
 def test_more_memory_than_there_is(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pgdyno.targets.cluster.folders, "available_memory", lambda: 100 << 20)
     with (
-        pytest.raises(TargetError, match=r"cannot have 300MB for a cluster in memory: 100\.0 MiB are available"),
+        pytest.raises(TargetError, match=r"cannot reserve 300MB for a cluster in memory: 100\.0 MiB are available"),
         open_target("t", spec(data="tmpfs", tmpfs_size="300MB"), home=home, progress=SilentProgress()),
     ):
         pass

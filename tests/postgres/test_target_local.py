@@ -68,7 +68,7 @@ def test_a_pg_config_without_a_server(fresh_home: Home, scratch: Path) -> None:
 def test_a_pg_config_that_fails(fresh_home: Home, scratch: Path) -> None:
     config = script(scratch / "path" / "pg_config", "exit 3")
     error = refusal(LocalTarget(kind="local"), fresh_home, PATH=str(config.parent))
-    assert error.message.startswith(f"cannot ask {config} where PostgreSQL is: ")
+    assert error.message.startswith(f"cannot locate PostgreSQL with {config}: ")
     assert "exit status 3" in error.message
 
 

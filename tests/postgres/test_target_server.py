@@ -272,7 +272,9 @@ def test_arguments_of_initdb_that_are_pgdynos_own(home: Home, argument: str) -> 
 
 def test_initdbs_own_words_are_told(home: Home) -> None:
     with (
-        pytest.raises(TargetError, match=r"cannot make a cluster with initdb 18\..*unrecognized option '--frobnicate'"),
+        pytest.raises(
+            TargetError, match=r"cannot create a cluster with initdb 18\..*unrecognized option '--frobnicate'"
+        ),
         open_target("t", spec(initdb=["--frobnicate"]), home=home, progress=SilentProgress()),
     ):
         pass
@@ -324,7 +326,7 @@ def test_steps_are_told(home: Home) -> None:
     steps = Steps()
     with open_target("t", spec(), home=home, progress=steps):
         said = list(steps.said)
-    assert [text.split(" PostgreSQL")[0] for text in said[-2:]] == ["making a cluster of", "starting"]
+    assert [text.split(" PostgreSQL")[0] for text in said[-2:]] == ["creating a cluster of", "starting"]
 
 
 def test_texts_of_a_database_without_an_encoding_are_texts(server: Server) -> None:

@@ -151,9 +151,9 @@ def test_a_signal_ends_all(hold: Hold, warm_home: Home, temporary: Path, number:
 @pytest.mark.parametrize(
     ("number", "step"),
     [
-        (signal.SIGTERM, "asking which"),
-        (signal.SIGTERM, "making a cluster"),
-        (signal.SIGINT, "making a cluster"),
+        (signal.SIGTERM, "looking up PostgreSQL"),
+        (signal.SIGTERM, "creating a cluster"),
+        (signal.SIGINT, "creating a cluster"),
         (signal.SIGINT, "starting PostgreSQL"),
     ],
 )
@@ -253,7 +253,7 @@ def test_remains_of_a_killed_run_are_removed(hold: Hold, warm_home: Home, tempor
 def test_a_run_killed_in_initdb_is_swept(hold: Hold, warm_home: Home, temporary: Path) -> None:
     warm_home.templates.unlink()
     holder = hold()
-    holder.wait_for("making a cluster")
+    holder.wait_for("creating a cluster")
     instances = warm_home.instances
     wait_until(lambda: any(servers_in(data) for data in instances.glob("*/data")))
     (data,) = instances.glob("*/data")

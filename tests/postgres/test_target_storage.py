@@ -169,7 +169,7 @@ def test_no_space_to_unpack(
 
 def test_no_space_for_a_cluster(scratch: Path, installed: Installation, on_small_disk: OnSmallDisk) -> None:
     message, hint, instances = on_small_disk(scratch, 20_000, START, str(installed.bin))
-    assert message.startswith("target t: cannot make a cluster with initdb 18.")
+    assert message.startswith("target t: cannot create a cluster with initdb 18.")
     assert "No space left on device" in message
     assert "PGDYNO_HOME" in hint
     assert instances == "[]"

@@ -105,14 +105,14 @@ def test_scripts_are_relative_to_the_plan(folder: Path) -> None:
         ({"versions": ["17", "18"], "pairs": "3..9"}, "--pairs: write a range from 6 or more to 1,000 or less"),
         ({"versions": ["17", "18"], "pairs": "few"}, "--pairs: write a number, such as 6, or a range"),
         ({"versions": ["17", "18"], "margin": "70%"}, "--margin: '70%' is not a margin"),
-        ({"versions": ["17", "18"], "pairs": "8", "margin": "2%"}, "--margin goes only with a range of pairs"),
-        ({"versions": ["17", "18"], "writes": True}, "--writes goes only with --dsn"),
+        ({"versions": ["17", "18"], "pairs": "8", "margin": "2%"}, "--margin is valid only with a range of pairs"),
+        ({"versions": ["17", "18"], "writes": True}, "--writes applies only to --dsn"),
         ({"dsn": [DSN], "settings": ["jit=on,off"]}, "no --script"),
         ({"dsn": [DSN], "settings": ["jit=on,off"], "scripts": ["select-only"]}, "needs pgbench's tables"),
         ({"dsn": [DSN], "settings": ["jit=on,off"], "scripts": ["q.sql"], "scale": 5}, "--scale is for servers that"),
         ({"dsn": [f"{DSN} password=secret"]}, "--dsn has a password"),
         ({"dsn": ["host=db"]}, "--dsn names no database"),
-        ({"dsn": ["host=db secret"]}, "--dsn is no connection string"),
+        ({"dsn": ["host=db secret"]}, "--dsn is not a connection string"),
     ],
 )
 def test_refuses_what_is_no_single_question(folder: Path, options: dict[str, object], message: str) -> None:

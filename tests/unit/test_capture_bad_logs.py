@@ -207,7 +207,7 @@ def test_two_servers_are_known_by_their_backends_too(tmp_path: Path) -> None:
     theirs = [done(f"SELECT {number}", pid=77, ms=1000 * number + 500) for number in range(4)]
     with pytest.raises(StoreError, match="two servers: backend has two sessions at once") as caught:
         captured(tmp_path, csvlog(ours), csvlog(theirs))
-    assert caught.value.hint == "capture the log of each server by itself"
+    assert caught.value.hint == "capture the log of each server separately"
 
 
 def test_a_clock_that_is_set_back_moves_nothing_back(tmp_path: Path) -> None:

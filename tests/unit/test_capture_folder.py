@@ -123,7 +123,7 @@ def test_what_is_said_of_damaged_and_newer_folders(tmp_path: Path) -> None:
     file.write_text(json.dumps(json.loads(whole) | {"calls": "many"}))
     assert "calls: input should be a valid integer" in refusal().message
     file.write_text("[1]")
-    assert "it is no object" in refusal().message
+    assert "it is not an object" in refusal().message
     file.write_text(whole)
     (folder / "capture.parquet").unlink()
     assert "it has no capture.parquet" in refusal().message

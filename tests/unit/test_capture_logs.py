@@ -383,7 +383,7 @@ def test_another_prefix_is_given(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("prefix", "words"),
-    [("%p ", "has no time"), ("%m ", "does not tell sessions apart"), ("%m [%p] %Z ", "%Z is unknown")],
+    [("%p ", "has no time"), ("%m ", "does not identify sessions"), ("%m [%p] %Z ", "%Z is unknown")],
 )
 def test_a_prefix_that_says_too_little_is_an_error(prefix: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=words):

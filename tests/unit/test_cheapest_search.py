@@ -121,7 +121,7 @@ def test_a_plan_of_one_promise_is_valid_and_read_again(tmp_path: Path) -> None:
         (
             PLAN.replace('"cheapest"', '"capacity"').replace("rate = 100", "rate = [1, 9]"),
             "search.families",
-            'goes only with find = "cheapest"',
+            'is valid only with find = "cheapest"',
         ),
         (RENTED.replace('"20GB"\n', '"20GB"\ninstead = ["db.m7g.xlarge"]\n', 1), "target.two.instead", "another type"),
         (

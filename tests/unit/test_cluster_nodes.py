@@ -103,7 +103,7 @@ def test_a_node_that_ends_by_itself_is_noticed(tmp_path: Path) -> None:
         ),
         ({"wants": wanted() | {"pgdyno": "9.9"}}, "pgdyno is {pgdyno} there, and 9.9 here", "install pgdyno 9.9 there"),
         ({"wants": wanted() | {"ray": "9.9"}}, "Ray is {ray} there, and 9.9 here", "install Ray 9.9 there"),
-        ({"reach": "127.0.0.1:1"}, "it does not reach this machine at 127.0.0.1:1: ", "look at routes and firewalls"),
+        ({"reach": "127.0.0.1:1"}, "it does not reach this machine at 127.0.0.1:1: ", "check routes and firewalls"),
     ],
 )
 def test_a_host_that_does_not_suit_says_why(tmp_path: Path, changes: dict[str, Any], message: str, hint: str) -> None:

@@ -184,6 +184,6 @@ def test_a_cluster_in_which_nobody_makes_load(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(ray_actors, "joined", lambda *_args, **_is_ours: nullcontext())
     monkeypatch.setattr(ray_actors, "nodes", list)
     cluster = opened(generators(["ray://head:10001"]), lambda _text: None)
-    with pytest.raises(EngineError, match="no node of ray://head:10001 makes load") as raised, cluster:
+    with pytest.raises(EngineError, match="no node of ray://head:10001 generates load") as raised, cluster:
         pass
     assert '"loadgen": 1' in (raised.value.hint or "")

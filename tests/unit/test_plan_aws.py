@@ -51,7 +51,7 @@ def test_several_generators_are_rented_or_named(tmp_path: Path) -> None:
 
 
 REFUSED = [
-    ("rds", {"parameters": '{ fsync = "off" }'}, "parameters.fsync", "cannot be set: the service keeps it for itself"),
+    ("rds", {"parameters": '{ fsync = "off" }'}, "parameters.fsync", "cannot be set: the service manages it itself"),
     ("aurora", {"parameters": '{ max_wal_size = "30GB" }'}, "parameters.max_wal_size", "neither WAL files"),
     (
         "aurora",
@@ -59,7 +59,7 @@ REFUSED = [
         "cluster_parameters.checkpoint_timeout",
         "Aurora",
     ),
-    ("rds", {"parameters": '{ shared_buffers = "5kB" }'}, "parameters.shared_buffers", "no whole number of the unit"),
+    ("rds", {"parameters": '{ shared_buffers = "5kB" }'}, "parameters.shared_buffers", "not a multiple of the unit"),
     ("rds", {"parameters": '{ something = "5kB" }'}, "parameters.something", "the unit of something is not known"),
     (
         "rds",
@@ -69,7 +69,7 @@ REFUSED = [
     ),
     ("rds", {"instance": '"db.serverless"'}, "instance", "should match"),
     ("aurora", {"instance": '"db.serverless"'}, "capacity", "is missing"),
-    ("aurora", {"capacity": "{ min = 1, max = 4 }"}, "capacity", "goes only with db.serverless"),
+    ("aurora", {"capacity": "{ min = 1, max = 4 }"}, "capacity", "is valid only with db.serverless"),
     ("aurora", {"instance": '"db.serverless"', "capacity": "{ min = 4, max = 2 }"}, "capacity", "above its maximum"),
     (
         "aurora",
@@ -79,15 +79,15 @@ REFUSED = [
     ),
     ("rds", {"allow": '["0.0.0.0/0"]'}, "allow[0]", "opens the server to the world"),
     ("rds", {"allow": '["::/0"]'}, "allow[0]", "opens the server to the world"),
-    ("rds", {"allow": '["here"]'}, "allow[0]", "is no network"),
+    ("rds", {"allow": '["here"]'}, "allow[0]", "is not a network"),
     ("rds", {"storage": '"5GB"'}, "storage", "20GB are the least"),
     ("rds", {"storage_type": '"io2"'}, "iops", "is missing"),
     ("rds", {"iops": "9000"}, "iops", "gp3 under 400GB"),
     ("rds", {"storage_type": '"gp2"', "iops": "9000"}, "iops", "goes not with gp2"),
-    ("rds", {"storage_type": '"io1"', "iops": "9000", "throughput": "500"}, "throughput", "goes only with gp3"),
+    ("rds", {"storage_type": '"io1"', "iops": "9000", "throughput": "500"}, "throughput", "is valid only with gp3"),
     ("rds", {"allow": '["10.0.0.0/12"]'}, "allow[0]", "lets in 1,048,576 addresses"),
     ("rds", {"allow": '["2001:db8::/31"]'}, "allow[0]", "lets in"),
-    ("aurora", {"kms_key": '"alias/mine"', "encrypted": "false"}, "kms_key", "goes only with encrypted storage"),
+    ("aurora", {"kms_key": '"alias/mine"', "encrypted": "false"}, "kms_key", "is valid only with encrypted storage"),
     ("rds", {"region": '"eu-west-1"', "zones": '["eu-central-1a"]'}, "zones[0]", "is not in eu-west-1"),
     ("aurora", {"snapshot": '"a"', "clone_of": '"b"'}, "clone_of", "excludes snapshot"),
     ("rds", {"instance": '"m7g.large"'}, "instance", "pattern"),

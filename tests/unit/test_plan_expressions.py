@@ -66,8 +66,8 @@ def test_conditions(text: str, holds: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("clients /", "is no expression"),
-        ("", "is no expression"),
+        ("clients /", "is not an expression"),
+        ("", "is not an expression"),
         ("2 ** 1000000", "2 ** 1000000 is not supported"),
         ("__import__('os')", "is not supported"),
         ("open('x')", "is not supported"),
@@ -83,7 +83,7 @@ def test_conditions(text: str, holds: bool) -> None:
         ("5is 3", "is not supported"),
         ("clients << 2", "is not supported"),
         ("f'{clients}'", "is not supported"),
-        ("(" * 300 + "1" + ")" * 300, "too long|is no expression"),
+        ("(" * 300 + "1" + ")" * 300, "too long|is not an expression"),
         ("1 + " * 200 + "1", "too long"),
     ],
 )

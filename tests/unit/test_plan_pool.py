@@ -68,7 +68,7 @@ def test_each_target_needs_a_host(tmp_path: Path) -> None:
     more = "".join(f'[target.{name}]\nkind = "pool"\nversion = "16"\nhosts = [{{ host = "db1" }}]\n' for name in "ab")
     with pytest.raises(PlanError) as caught:
         load_plan(write(tmp_path, more))
-    assert "3 targets need as many hosts, and the plan names 2" in str(caught.value.problems)
+    assert "3 targets need as many hosts, but the plan names 2" in str(caught.value.problems)
 
 
 def test_each_instance_needs_a_host(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ CHECKS = [
     ('"select-only"', '"select-only@x"', "workload.scripts[0]", 6, "weight of select-only", None),
     ('"select-only"', '"select-only@-1"', "workload.scripts[0]", 6, "weight of select-only", None),
     ('"select-only"', '"select-only@2147483648"', "workload.scripts[0]", 6, "weight of select-only", None),
-    ('"select-only"', '"@2"', "workload.scripts[0]", 6, "names no script", None),
+    ('"select-only"', '"@2"', "workload.scripts[0]", 6, "does not name a script", None),
     ('"select-only"', '"select-only@0"', "workload.scripts", 6, "no script has a weight above 0", None),
     ('"select-only"]', '"select-only"]\ndataset = "none"', "workload.scripts[0]", 6, "dataset is none", "pgbench"),
     ("[sweep]", 'variables = { "a-b" = 1 }\n[sweep]', "workload.variables.a-b", 7, "not a valid name", None),

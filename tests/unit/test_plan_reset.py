@@ -67,11 +67,11 @@ REFUSED = [
     # lines of [reset], field, line counted from its first key, part of the message, part of the hint
     ('method = "templat"', "method", 0, '"template", "snapshot" or "reload", not "templat"', 'mean "template"?'),
     ("methd = 1", "methd", 0, "unknown key", "did you mean method?"),
-    ('strategy = "wal_log"', "strategy", 0, 'goes only with method = "template"', "remove it"),
-    ('method = "snapshot"\nstrategy = "wal_log"', "strategy", 1, "goes only with", "remove it"),
+    ('strategy = "wal_log"', "strategy", 0, 'is valid only with method = "template"', "remove it"),
+    ('method = "snapshot"\nstrategy = "wal_log"', "strategy", 1, "is valid only with", "remove it"),
     ('method = "template"\nstrategy = "wal_log"', "strategy", 1, "needs PostgreSQL 15 or later", "later version"),
-    ('snapshot = "copy"', "snapshot", 0, 'goes only with method = "snapshot"', "remove it"),
-    ('method = "snapshot"\nsnapshot = "lvm"', "snapshot", 1, "LVM brings back a whole volume", None),
+    ('snapshot = "copy"', "snapshot", 0, 'is valid only with method = "snapshot"', "remove it"),
+    ('method = "snapshot"\nsnapshot = "lvm"', "snapshot", 1, "LVM restores a whole volume", None),
     ('method = "snapshot"\nsnapshot = "btrfss"', "snapshot", 1, '"zfs", not "btrfss"', 'mean "btrfs"?'),
     ("prewarm = true", "prewarm", 0, '"none", "pg_prewarm" or "read", not true', None),
     ('checkpoint = "yes"', "checkpoint", 0, "must be true or false", None),
@@ -105,7 +105,7 @@ def test_all_problems_are_reported_at_once(tmp_path: Path, monkeypatch: pytest.M
 def test_a_file_copy_method_needs_that_strategy(tmp_path: Path) -> None:
     text = PLAN.replace('"14"', '"18"') + 'method = "template"\nfile_copy_method = "clone"'
     (found,) = problems(tmp_path, text)
-    assert found.message == 'goes only with strategy = "file_copy"'
+    assert found.message == 'is valid only with strategy = "file_copy"'
 
 
 @pytest.mark.parametrize("method", ["template", "snapshot", "reload"])
@@ -163,7 +163,7 @@ def test_a_snapshot_that_a_file_system_cannot_make(
     monkeypatch.setenv("PATH", str(tmp_path))
     (found,) = problems(tmp_path, plan + f'method = "snapshot"\nsnapshot = "{way}"')
     assert found.path == "reset.snapshot"
-    assert f'"{way}" cannot be had for target new: {said}' in found.message
+    assert f'"{way}" is not possible for target new: {said}' in found.message
     load_plan(write(tmp_path, plan + 'method = "snapshot"\nsnapshot = "copy"'))
 
 

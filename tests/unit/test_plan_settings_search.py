@@ -70,7 +70,7 @@ def test_pairs_and_a_fresh_instance_are_the_default(tmp_path: Path) -> None:
         (PLAN.replace('"1s"', '"1s"\nrepeats = "6..9"') + SEARCH, "a search has no range of repeats"),
         (PLAN + SEARCH + 'budget = "soon"\n', "is not a duration"),
         (PLAN + SEARCH + 'goal = "fast"\n', '"tps", "p99" or "mean"'),
-        (PEAK + SEARCH.replace("settings", "peak"), 'goes only with find = "settings"'),
+        (PEAK + SEARCH.replace("settings", "peak"), 'is valid only with find = "settings"'),
         (PLAN.replace("[workload]", '[target.b]\nkind = "embedded"\nversion = "17"\n[workload]') + SEARCH, "2 targets"),
         (PLAN.replace(*DSN) + SEARCH.replace("random_page_cost", "shared_buffers"), "only over the network"),
         (PLAN.replace(*DSN) + SEARCH.replace("random_page_cost", "max_wal_size"), "only over the network"),

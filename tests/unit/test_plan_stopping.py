@@ -76,9 +76,7 @@ def test_ranges_that_are_none(repeats: str, message: str) -> None:
 def test_a_range_of_repeats_needs_two_arms() -> None:
     text = TWO.replace('[target.b]\nkind = "embedded"\nversion = "17"\n', "")
     (problem,) = problems(text)
-    assert problem == (
-        "trial.repeats: is 6..40, and the plan has one arm: there is no comparison that could be decided"
-    )
+    assert problem == "trial.repeats: is 6..40, but the plan has one arm, so there is nothing to compare"
     # settings are arms, too
     assert loaded(text.replace("[trial]", 'settings.work_mem = ["4MB", "64MB"]\n[trial]')).plan.trial.most_repeats == 40
 
@@ -92,7 +90,7 @@ def test_several_instances_and_searches_are_refused() -> None:
 
 def test_a_margin_needs_a_range_and_a_sensible_size() -> None:
     (problem,) = problems(TWO.replace('"6..40"', '6\nmargin = "2%"'))
-    assert "margin goes only with a range of repeats" in problem
+    assert "margin is valid only with a range of repeats" in problem
     (problem,) = problems(TWO + 'margin = "0.5%"\n')
     assert problem == "trial.margin: '0.5%' is not a margin"
 

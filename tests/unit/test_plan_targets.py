@@ -58,12 +58,12 @@ def dsn(text: str) -> str:
 
 REFUSED = [
     # keys of the target, field, line counted from its first key, part of the message, part of the hint
-    (dsn("host=x password=pw1"), "dsn", 1, "password may not stand here: it would get into the results", "PGPASSWORD"),
+    (dsn("host=x password=pw1"), "dsn", 1, "password is not allowed here: the results would contain it", "PGPASSWORD"),
     (dsn("postgresql://me:pw1@x/db"), "dsn", 1, "password may not stand here", "password_env"),
     (dsn("host=x sslpassword=pw1"), "dsn", 1, "sslpassword may not stand here", "remove it"),
     (dsn("host=x sslpassword = pw1 pw2"), "dsn", 1, "is no connection string", "such as"),
     (dsn("hst=x"), "dsn", 1, 'is no connection string: invalid connection option "hst"', "such as"),
-    (dsn("host=x keepalives=1"), "dsn", 1, "keepalives cannot be handed to the engine", "remove keepalives"),
+    (dsn("host=x keepalives=1"), "dsn", 1, "keepalives cannot be passed to the engine", "remove keepalives"),
     (DSN + 'password_env = "NOT_SET_ANYWHERE"\n', "password_env", 2, "has no variable NOT_SET_ANYWHERE", "set it"),
     (DSN + "allow_existing = true\n", "", -1, "needs the name of the database", "add database"),
     (DSN + f'database = "{"x" * 55}"\n', "", -1, "name is too long", "54 bytes at most"),
@@ -122,7 +122,7 @@ ENVIRONMENT = [
     ('data = "{folder}/none"', "data", "does not exist", "mount"),
     ('data = "nvme"', "data", "nvme is not an absolute path", "/mnt/nvme"),
     ('wal = "{folder}/none"', "wal", "does not exist", "mount"),
-    ('tmpfs_size = "1GB"', "tmpfs_size", 'goes only with data = "tmpfs"', "remove it"),
+    ('tmpfs_size = "1GB"', "tmpfs_size", 'is valid only with data = "tmpfs"', "remove it"),
     ('data = "tmpfs"\ntmpfs_size = "9000TB"', "tmpfs_size", "exceed this machine's memory", ""),
     ('data = "tmpfs"\ntmpfs_size = "9 sacks"', "tmpfs_size", "is not a size", "512MB"),
     ("variables = { PGDATA = 1 }", "variables.PGDATA", "an option of its own", "settings"),

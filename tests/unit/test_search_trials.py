@@ -187,7 +187,7 @@ def test_a_capacity_is_an_interval(tmp_path: Path) -> None:
     [
         (PLAN.replace("repeats = 2", "repeats = 1"), "trial.repeats", "one trial does not show the noise"),
         (PLAN.replace("[1, 8]", "8"), "sweep.clients", "lacks the range of the search"),
-        (PLAN + 'latency = "p99 < 1s"\n', "search.latency", 'goes only with find = "capacity"'),
+        (PLAN + 'latency = "p99 < 1s"\n', "search.latency", 'is valid only with find = "capacity"'),
         (PLAN + "speed = 1\n", "search.speed", "unknown key"),
         (PLAN.replace('"peak"', '"top"'), "search.find", "must be"),
         (PLAN.replace("clients = [1, 8]", "clients = [1, 8]\nrate = 5"), "sweep.rate", "does not go with"),
@@ -201,7 +201,7 @@ def test_a_capacity_is_an_interval(tmp_path: Path) -> None:
             "is not a script of",
         ),
         (CAPACITY.replace("[100, 1000]", "100"), "sweep.rate", "lacks the range of the search"),
-        (CAPACITY + 'precision = "0%"\n', "search.precision", "is not right"),
+        (CAPACITY + 'precision = "0%"\n', "search.precision", "is not a valid share"),
     ],
 )
 def test_errors_in_searches_are_reported(tmp_path: Path, text: str, field: str, message: str) -> None:

@@ -130,7 +130,7 @@ def test_no_run_folder(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ("", "not JSON"),
-        ("[1]", "it is no object"),
+        ("[1]", "it is not an object"),
         ('{"format": 1', "not JSON"),
         ("\x00\xff", "not JSON"),
         ('{"format": 1}', "field required"),

@@ -107,7 +107,7 @@ def test_a_copy_that_was_broken_off_is_done_again(s3: Bucket, run: RunFolder) ->
     at = upload(run, RUNS)
     s3.delete(f"{at.key}/manifest.json")
     s3.put(f"{at.key}/trials/0009-other/trial.json")
-    with pytest.raises(StoreError, match=r"trials/0009-other/trial.json there is not the run's"):
+    with pytest.raises(StoreError, match=r"trials/0009-other/trial.json there does not belong to the run"):
         upload(run, RUNS)
     with pytest.raises(StoreError, match=r"it has no manifest.json"), opened(str(at)):
         pass

@@ -114,7 +114,7 @@ def test_a_whole_name_comes_before_its_prefixes(runs: Path) -> None:
 
 
 def test_a_run_that_is_not_found(runs: Path) -> None:
-    with pytest.raises(UsageError, match="may be 3 runs: 20261120T121500Z"):
+    with pytest.raises(UsageError, match="is ambiguous: it matches 3 runs: 20261120T121500Z"):
         find_run("2026", runs)
     with pytest.raises(StoreError, match="there is no run 20261120T111501Z") as caught:
         find_run("20261120T111501Z-quick-0000", runs)

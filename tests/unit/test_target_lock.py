@@ -67,7 +67,7 @@ def test_the_second_is_refused_and_told_of_the_first(tmp_path: Path) -> None:
     ):
         pass
     assert caught.value.exit_code is ExitCode.TARGET
-    assert caught.value.hint == "wait for it with --wait, or measure in spite of it with --alongside"
+    assert caught.value.hint == "wait for it with --wait, or measure anyway with --alongside"
 
 
 def test_the_second_measures_alongside(tmp_path: Path) -> None:

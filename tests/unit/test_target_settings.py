@@ -106,7 +106,7 @@ def test_the_last_fatal_line_is_told_with_its_hint() -> None:
 
 def test_without_a_reason_the_end_of_the_log_is_quoted() -> None:
     assert explain("".join(f"line {number}\n" for number in range(20))).startswith("line 10 | line 11")
-    assert explain("") == "it says nothing"
+    assert explain("") == "it printed nothing"
 
 
 def test_the_end_of_the_log_stands_below_the_reason() -> None:

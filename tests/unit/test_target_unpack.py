@@ -69,12 +69,12 @@ def escaping_twice(inner: tarfile.TarFile) -> None:
 @pytest.mark.parametrize(
     ("fill", "message"),
     [
-        (lambda inner: add_file(inner, "../escaped"), "../escaped would land outside"),
-        (lambda inner: add_file(inner, "/tmp/escaped"), "/tmp/escaped would land outside"),
-        (lambda inner: add_link(inner, "out", "/etc"), "the link out leads outside, to /etc"),
-        (lambda inner: add_link(inner, "out", "../../escaped"), "the link out leads outside"),
-        (escaping_twice, "the link out leads outside, to a/b/up/.."),
-        (lambda inner: add_link(inner, "out", "../escaped", tarfile.LNKTYPE), "../escaped would land outside"),
+        (lambda inner: add_file(inner, "../escaped"), "../escaped would be outside"),
+        (lambda inner: add_file(inner, "/tmp/escaped"), "/tmp/escaped would be outside"),
+        (lambda inner: add_link(inner, "out", "/etc"), "the link out points outside, to /etc"),
+        (lambda inner: add_link(inner, "out", "../../escaped"), "the link out points outside"),
+        (escaping_twice, "the link out points outside, to a/b/up/.."),
+        (lambda inner: add_link(inner, "out", "../escaped", tarfile.LNKTYPE), "../escaped would be outside"),
         (lambda inner: add_link(inner, "pipe", "", tarfile.FIFOTYPE), "pipe is neither file, folder nor link"),
     ],
 )

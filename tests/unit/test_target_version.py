@@ -60,7 +60,7 @@ def test_versions_before_10_are_refused(asked: str) -> None:
 def test_a_list_without_versions() -> None:
     with pytest.raises(TargetError) as caught:
         resolve("18", [])
-    assert caught.value.hint == "the mirror has no versions for this kind of processor"
+    assert caught.value.hint == "the mirror has no versions for this processor architecture"
 
 
 def test_releases_are_ordered_by_numbers() -> None:

@@ -139,7 +139,7 @@ def test_the_configuration_file_has_defaults_for_every_command(tmp_path: Path, m
     file.write_text('runs = "/srv/runs"\nlanguage = "ja"\n')
     assert configured()["show"] == {"runs": "/srv/runs", "into": "/srv/runs", "language": "ja"}
     for text, message in [
-        ("runs = 1", "must be a text"),
+        ("runs = 1", "must be a string"),
         ("colour = 1", "unknown key colour"),
         ("runs", "cannot read"),
         ("runs = " + "9" * 5_000, "cannot read"),

@@ -86,7 +86,7 @@ def read_capture(folder: Path) -> Capture:
     """
     path = folder / CAPTURE_FILE
     if not path.exists() and not path.is_symlink():
-        raise UsageError(f"{folder} is no capture: it has no {CAPTURE_FILE}", hint="pgdyno capture makes one")
+        raise UsageError(f"{folder} is not a capture: it has no {CAPTURE_FILE}", hint="to make one: pgdyno capture")
     capture = read_model(path, Capture, _check_format)
     if capture.source is Source.LOG and not (folder / STATEMENTS_FILE).is_file():
         raise StoreError(f"cannot read {folder}: it has no {STATEMENTS_FILE}", hint=DAMAGED)

@@ -178,7 +178,7 @@ def _hints(finished: Finished) -> list[str]:
     states = {record.failure.sqlstate for record in finished.failed if record.failure is not None}
     hints = []
     if READ_ONLY_TRANSACTION in states:
-        hints.append("hint: a script writes; --writes allows it to, in transactions that commit")
+        hints.append("hint: a script writes; to allow that, in transactions that commit: --writes")
     elif finished.failed:
         hints.append(f"hint: to run failed trials again: pgdyno run --resume {finished.folder.path} --redo-failed")
     return hints

@@ -60,5 +60,5 @@ def _provider_of(kind: str) -> Provider:
     schema = TARGET_KINDS.get(kind)
     found = provider(schema.provider) if schema is not None and issubclass(schema, RentedTarget) else None
     if found is None:
-        raise TargetError(f"this pgdyno rents no targets of kind {kind}: their package is missing")
+        raise TargetError(f"pgdyno cannot rent targets of kind {kind}: their package is not installed")
     return found

@@ -118,7 +118,7 @@ def print_policy() -> None:
     """Prints the policy as JSON."""
     policies = [policy for provider in needed_providers() if (policy := provider.policy())]
     if not policies:
-        raise TargetError("no provider needs permissions: the package of a cloud provider is missing")
+        raise TargetError("no provider needs permissions: no package of a cloud provider is installed")
     for policy in policies:
         print(json_module.dumps(policy, indent=2))
 

@@ -41,7 +41,7 @@ def watch(wanted: Wanted) -> None:
         # the reader has closed the pipe; the interpreter's own flush must not fail on it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if wanted.once and history.points and history.frame(1).away is not None:
-        raise TargetError(f"lost the server: {history.frame(1).away}")
+        raise TargetError(f"lost the connection to the server: {history.frame(1).away}")
 
 
 def _view(wanted: Wanted) -> View:

@@ -43,7 +43,7 @@ def size(system: System, needs: Needs) -> Check:
         found += f"; the plan's servers need about {format_bytes(wanted)}"
     if shared > room:
         means = "shared buffers and clusters in memory exceed it: the servers fail to start, or swap"
-        change = "make shared_buffers or the scale smaller, or measure one target at a time"
+        change = "reduce shared_buffers or the scale, or measure one target at a time"
         return stop(name, found, means, change, measured)
     if wanted > 0.9 * room:
         means = "shared buffers and backends leave almost nothing for the page cache; the kernel may kill a server"

@@ -226,7 +226,7 @@ def snapshot(place: Place, wanted: SnapshotWay | None) -> Check:
         if wanted is not None:
             reason = folder_refusal(wanted, place.path) or refusal_of(wanted, place.path, kept=place.kept)
             if reason is not None:
-                means = f'reset.snapshot = "{wanted}" cannot be followed'
+                means = f'reset.snapshot = "{wanted}" is not possible here'
                 change = "remove reset.snapshot, or put the data on such a file system (environment.data)"
                 return stop(NAME, f"{place.title}: {reason}", means, change)
         way = wanted or best_way(place.path, kept=place.kept)

@@ -120,9 +120,9 @@ def _end(connection: Connection, pattern: str, progress: RunProgress) -> Leftove
         others = f", and {len(left) - SHOWN} more" if len(left) > SHOWN else ""
         shown = ", ".join(str(each) for each in left[:SHOWN])
         raise TargetError(
-            f"sessions of earlier trials are still in the server, {3 * WAIT_S:g} s after the trial was due: "
+            f"sessions of earlier trials are still active on the server, {3 * WAIT_S:g} s after the trial was due: "
             f"{shown}{others}",
-            hint="a trial alongside them would measure them too: end them, and resume the run",
+            hint="the trial would measure them, too: end them, and resume the run",
         )
     return Leftovers(sessions=len(first), seconds=0.0, canceled=canceled, terminated=terminated)
 

@@ -178,5 +178,5 @@ def generator_checks(
             say("measuring the ceiling of every generator")
             return look(cluster, needs, servers)
     except EngineError as error:
-        means = "the plan's load cannot be made by its generators"
+        means = "the plan's generators cannot generate its load"
         return [stop(CEILING, error.message, means, error.hint or "look at docs/guides/cluster.md")]

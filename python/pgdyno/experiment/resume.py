@@ -155,7 +155,8 @@ def loaded_of(folder: RunFolder) -> LoadedPlan:
         first = error.errors(include_url=False)[0]
         at = ".".join(str(part) for part in first["loc"])
         raise StoreError(
-            f"cannot resume {folder.name}: this pgdyno does not understand its plan: {at}: {first['msg'].lower()}",
+            f"cannot resume {folder.name}: this version of pgdyno does not understand its plan: {at}: "
+            f"{first['msg'].lower()}",
             hint=f"use pgdyno {manifest.pgdyno}, which began it",
         ) from error
     if plan.trial.seed is None:
@@ -187,7 +188,7 @@ def _left(
     strangers = [record.slug for record in done.values() if record.slug not in planned]
     if strangers or (folder.manifest.order not in ([], planned) and not searches):
         raise StoreError(
-            f"cannot resume {folder.name}: this pgdyno makes other trials of its plan, or in another order",
+            f"cannot resume {folder.name}: this version of pgdyno derives other trials from its plan, or another order",
             hint=f"use pgdyno {folder.manifest.pgdyno}, which began it",
         )
     failed = [record for record in done.values() if record.outcome is not Outcome.FINISHED]
@@ -229,13 +230,13 @@ def refuse_changed_scripts(folder: RunFolder, loaded: LoadedPlan, what: str = "r
     """
     changed = changed_script(folder.path, loaded.folder, folder.manifest.scripts or [])
     if changed is not None:
-        hint = f"the copy in {folder.path} is what it was: put that back, or begin a new run"
+        hint = f"{folder.path} has a copy of the original: restore it, or begin a new run"
         raise StoreError(f"cannot {what} {folder.name}: {changed}", hint=hint)
     kept = folder.manifest.capture
     changed = None if kept is None else changed_capture(loaded.folder, kept)
     if changed is not None:
         raise StoreError(
-            f"cannot {what} {folder.name}: {changed}", hint="put the capture back as it was, or begin a new run"
+            f"cannot {what} {folder.name}: {changed}", hint="restore the original capture, or begin a new run"
         )
 
 

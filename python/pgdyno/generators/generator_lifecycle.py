@@ -203,7 +203,7 @@ def opened(places: Places, notify: Callable[[str], None]) -> Iterator[Cluster]:
             found = len(ray_actors.nodes())
             if not found:
                 hint = """start nodes with: ray start --address=... --resources='{"loadgen": 1}'"""
-                raise EngineError(f"no node of {places.ray} makes load", hint=hint)
+                raise EngineError(f"no node of {places.ray} generates load", hint=hint)
             with gathered(Cluster(found, _on_ray, lambda: None, notify)) as cluster:
                 yield cluster
         return

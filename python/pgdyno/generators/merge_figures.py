@@ -309,8 +309,8 @@ def _share(same: Sequence[Event], total: int, clients: int) -> Event:
 
 def _refusal(mix: Sequence[Event]) -> str | None:
     wrong = [
-        f"{one['name']} {one['percent']:.2f} % of all, asked {one['asked_percent']:.2f} % "
-        f"(chance explains {one['chance_percent'][0]:.2f} to {one['chance_percent'][1]:.2f} %)"
+        f"{one['name']} {one['percent']:.2f} % of all, asked {one['asked_percent']:.2f} % (chance explains "
+        f"{one['chance_percent'][0]:.2f} to {one['chance_percent'][1]:.2f} %)"
         for one in mix
         if not one["as_asked"]
     ]

@@ -165,7 +165,7 @@ def _reach(head: str | None) -> None:
     except OSError as error:
         raise _RefusedError(
             f"it does not reach this machine at {head}: {error}",
-            "generators and driver reach each other on any port: look at routes and firewalls",
+            "generators and driver reach each other on any port: check routes and firewalls",
         ) from error
 
 

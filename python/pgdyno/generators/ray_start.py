@@ -151,7 +151,7 @@ def refusal(node: Node, code: int, said: str) -> EngineError | None:
 
 def _remedy(host: str, said: str) -> str:
     if "Host key verification failed" in said or "IDENTIFICATION HAS CHANGED" in said:
-        return f"compare its host key with what its owner says, then: ssh {host}"
+        return f"compare its host key with the one that its owner gives you; then: ssh {host}"
     if "Permission denied" in said:
         return f"pgdyno never asks for a password: give ssh a key or an agent that {host} accepts; try: ssh {host} true"
     return f"try: ssh {host} true"
@@ -267,7 +267,7 @@ def last_words(log: Path) -> str:
 SCHEME = "ray://"
 ANSWER_S = 10.0
 """The time limit for a connection, and for an answer."""
-_LISTENING = "its port is --ray-client-server-port of `ray start --head` (10001 by default); look at routes, too"
+_LISTENING = "its port is --ray-client-server-port of `ray start --head` (10001 by default); check routes, too"
 _LET_IN = "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN to what that cluster was started with"
 
 

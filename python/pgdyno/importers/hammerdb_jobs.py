@@ -85,7 +85,7 @@ def read_job_store(path: Path) -> Document:
             return _jobs(connection)
     except sqlite3.Error as error:
         raise StoreError(
-            f"cannot import {path}: {error}", hint="a job store of HammerDB's has the tables JOBMAIN and JOBOUTPUT"
+            f"cannot import {path}: {error}", hint="a HammerDB job store has the tables JOBMAIN and JOBOUTPUT"
         ) from error
 
 

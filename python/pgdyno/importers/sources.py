@@ -103,7 +103,7 @@ def read_source(target: str | None, mapping: Mapping[str, str], place: str) -> P
     largest = LARGEST_STORE if is_store else LARGEST_DOCUMENT
     if size_bytes(place) > largest:
         raise StoreError(
-            f"cannot import {place}: it is larger than {largest >> 20:,} MiB and no log of pgbench's",
+            f"cannot import {place}: it is larger than {largest >> 20:,} MiB and not a pgbench log",
             hint="split it, or cut out the outputs",
         )
     with at_hand(place) as path:

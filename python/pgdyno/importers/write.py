@@ -66,7 +66,7 @@ def import_files(
     for part in parts:
         gathered.add(part)
     if not gathered.places and not logs:
-        hint = "docs/guides/import.md says what is read"
+        hint = "docs/guides/import.md lists the formats that pgdyno reads"
         if gathered.unread:
             first, number = gathered.unread[0], len(gathered.unread)
             listed = f"{first.file}:{first.line}: {first.text[:120]}"
@@ -88,7 +88,7 @@ def _refuse_other_work(gathered: Part) -> None:
     raise StoreError(
         f"cannot import these into one run: with an order that contains an unused item, {_release(commits)} commits "
         f"and {_release(rolls_back)} rolls back",
-        hint="import them separately; docs/guides/tpcc.md says which releases of HammerDB do the same work",
+        hint="import them separately; docs/guides/tpcc.md lists the releases of HammerDB that do the same work",
     )
 
 

@@ -58,11 +58,13 @@ def ab_plan(asked: Question, folder: Path) -> str:
         raise UsageError(_refused(targets, several), hint=_ONE_OF)
     pairs = _number_of_pairs(asked)
     if asked.scale is not None and asked.dsn:
-        raise UsageError("--scale is for servers that pgdyno starts: on yours it loads nothing", hint="remove --scale")
+        raise UsageError(
+            "--scale applies to servers that pgdyno starts: it loads nothing into yours", hint="remove --scale"
+        )
     if asked.dsn and not asked.scripts:
         raise UsageError("no --script", hint="name a file with the statements to measure: --script query.sql")
     if asked.writes and not asked.dsn:
-        raise UsageError("--writes goes only with --dsn: scripts may write on servers that pgdyno starts")
+        raise UsageError("--writes applies only to --dsn: on servers that pgdyno starts, scripts may write anyway")
     lines = ["# written by pgdyno ab", 'name = "ab"', f"description = {_text(_question(settings, targets))}"]
     for name, table in targets.items():
         lines += ["", f"[target.{name}]", *_pairs(table)]
@@ -97,7 +99,7 @@ def _number_of_pairs(asked: Question) -> int | str:
     except ValueError as error:
         raise UsageError(f"--margin: {error}") from error
     if asked.margin is not None and isinstance(pairs, int):
-        raise UsageError("--margin goes only with a range of pairs", hint="such as --pairs 6..20")
+        raise UsageError("--margin is valid only with a range of pairs", hint="such as --pairs 6..20")
     return pairs
 
 
@@ -165,7 +167,7 @@ def _existing(given: Sequence[str]) -> dict[str, dict[str, object]]:
             is_name = str(error).startswith("invalid connection option") and "password" not in text.lower()
             said = f": {str(error).strip()}" if is_name else ""
             raise UsageError(
-                f"--dsn is no connection string{said}", hint='such as "host=db dbname=app" or postgresql://db/app'
+                f"--dsn is not a connection string{said}", hint='such as "host=db dbname=app" or postgresql://db/app'
             ) from error
         if "password" in parameters:
             raise UsageError(

@@ -258,7 +258,7 @@ class TrialSpec(Model):
     @model_validator(mode="after")
     def _margin_of_a_range(self) -> TrialSpec:
         if self.margin is not None and not self.stops_when_decided:
-            raise ValueError('margin goes only with a range of repeats, such as repeats = "6..40"')
+            raise ValueError('margin is valid only with a range of repeats, such as repeats = "6..40"')
         return self
 
     @model_validator(mode="after")

@@ -45,7 +45,7 @@ def patience(value: object, info: ValidationInfo) -> object:
         raise ValueError('write "off", "always" or a time such as "30s"')
     seconds = parse_duration_s(value)
     if seconds <= 0:
-        raise InvalidValueError("must be more than 0s", 'to be without, write "off"')
+        raise InvalidValueError("must be more than 0s", 'to disable it, write "off"')
     return seconds
 
 
@@ -141,8 +141,8 @@ def snapshot_way(value: object) -> object:
     """Validates the method, with a reason for common wrong names. Raises ValueError."""
     if value == "lvm":
         raise ValueError(
-            "LVM brings back a whole volume, with whatever else lies there, and only while it is unmounted: "
-            'have XFS on the volume, and "reflink"'
+            'LVM restores a whole volume, with everything on it, and only while it is unmounted: use "reflink", '
+            "with XFS on the volume"
         )
     return value
 
@@ -232,5 +232,5 @@ def share_of(text: str) -> float:
     match = _PERCENT.fullmatch(text)
     share = float(match[1]) / 100 if match is not None else 0.0
     if not 0.001 <= share <= 1:
-        raise InvalidValueError(f"{text!r} is not right", 'write a share from 0.1% to 100%, such as "5%"')
+        raise InvalidValueError(f"{text!r} is not a valid share", 'write a share from 0.1% to 100%, such as "5%"')
     return share

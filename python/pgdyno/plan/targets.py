@@ -347,7 +347,7 @@ def _tmpfs(path: _Where, target: OwnTarget, document: Document) -> Iterator[Prob
     wanted = target.environment
     if wanted.data != TMPFS:
         if wanted.tmpfs_size is not None:
-            yield document.problem((*path, "tmpfs_size"), 'goes only with data = "tmpfs"', "remove it")
+            yield document.problem((*path, "tmpfs_size"), 'is valid only with data = "tmpfs"', "remove it")
         return
     if target.keep_data:
         yield document.problem(

@@ -48,7 +48,7 @@ def _named(text: str) -> str:
             f"{text!r} is not a name", "use letters, digits, - and _, starting with a letter or digit"
         )
     if len(text) > LONGEST_NAME:
-        raise InvalidValueError(f"a name of {len(text)} letters is too long", f"use at most {LONGEST_NAME}")
+        raise InvalidValueError(f"a name of {len(text)} characters is too long", f"use at most {LONGEST_NAME}")
     return text
 
 

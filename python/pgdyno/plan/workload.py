@@ -41,9 +41,9 @@ def parse_script(text: str) -> ScriptChoice:
     if not at:
         name, weight = text, "1"
     if not name.strip():
-        raise ValueError(f"{text!r} names no script")
+        raise ValueError(f"{text!r} does not name a script")
     if not weight.isascii() or not weight.isdigit() or int(weight) > HIGHEST_WEIGHT:
-        raise ValueError(f"the weight of {name} must be a whole number from 0 on, not {weight!r}")
+        raise ValueError(f"the weight of {name} must be a whole number of 0 or more, not {weight!r}")
     return ScriptChoice(name, int(weight))
 
 
@@ -96,7 +96,7 @@ def check_phases(
     yield from _rates(phases, document)
     if document.at(("probe", "profile")) is True:
         yield document.problem(
-            ("probe", "profile"), "a profile is of a load without phases", "remove it, or the phases"
+            ("probe", "profile"), "a profile needs a load without phases", "remove it, or the phases"
         )
     if all(not phase.result for phase in phases):
         yield document.problem(("phase",), "has no phase with a result", "remove result = false from one phase")

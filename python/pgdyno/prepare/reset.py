@@ -44,7 +44,7 @@ from pgdyno.programs import Engine
 from pgdyno.records import Consistency, Preparation
 from pgdyno.targets import Progress, Server
 
-BRING_BACK = 'set reset.method to "reload", "template" or "snapshot": those bring it back'
+BRING_BACK = 'set reset.method to "reload", "template" or "snapshot", which restore it'
 
 
 @dataclass(slots=True)

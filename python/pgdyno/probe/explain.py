@@ -58,7 +58,9 @@ def explain(connection: psycopg.Connection[tuple[Any, ...]], texts: Iterable[str
     """
     version = connection.info.server_version
     if version < FIRST:
-        raise TargetError(f"PostgreSQL {version // 10_000} plans no statement without its values; 12 and later do")
+        raise TargetError(
+            f"PostgreSQL {version // 10_000} cannot plan a statement without its values; 12 and later can"
+        )
     found: dict[str, Explained] = {}
     run = secrets.token_hex(4)
     with connection.transaction(force_rollback=True):

@@ -179,7 +179,7 @@ async def _look(spec: SshSpec) -> Looked:
             alignment = align(session.rounds, 0)
             if alignment is None:
                 said = log.read_text(errors="replace").strip()
-                raise RemoteError(f"{spec.host}: {session.ended or 'the probe said nothing'}{said and f': {said}'}")
+                raise RemoteError(f"{spec.host}: {session.ended or 'the probe printed nothing'}{said and f': {said}'}")
         return Looked(str(connection.get_extra_info("username")), took_s, installed.copied, alignment)
 
 

@@ -55,7 +55,7 @@ def recording(pids: Sequence[int], data: Path, log: Path) -> Iterator[None]:
         assert process.stdout is not None
         ready, _, _ = select.select([process.stdout], [], [], READY_S)
         if not ready:
-            raise PerfError(f"perf did not begin within {READY_S:.0f} s")
+            raise PerfError(f"perf did not start within {READY_S:.0f} s")
         if not process.stdout.read(1):
             process.wait()
             raise _failure(log)

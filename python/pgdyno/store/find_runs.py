@@ -113,10 +113,10 @@ def find_run(text: str, parent: Path) -> RunFolder:
     matches = matches or sorted((path for path in paths if text and path.name.startswith(text)), reverse=True)
     if len(matches) > 1:
         names = ", ".join(path.name for path in matches[:5]) + (", ..." if len(matches) > 5 else "")
-        raise UsageError(f"{text} may be {len(matches)} runs: {names}", hint="type more of the name")
+        raise UsageError(f"{text} is ambiguous: it matches {len(matches)} runs: {names}", hint="type more of the name")
     if not matches:
         close = get_close_matches(text, [path.name for path in paths], n=1)
-        hint = f"did you mean {close[0]}?" if close else "pgdyno list shows what there is"
+        hint = f"did you mean {close[0]}?" if close else "to list all runs: pgdyno list"
         raise StoreError(f"there is no run {text} in {parent}", hint=hint)
     return RunFolder.open(matches[0])
 

@@ -188,7 +188,7 @@ def fetched_rows(
         if rows > MOST_READ or size > MOST_READ_BYTES:
             raise StoreError(
                 f"cannot read {path}: more than {MOST_READ:,} rows, or {MOST_READ_BYTES >> 20:,} MiB of text in them",
-                hint="ask of fewer trials at once, or with DuckDB",
+                hint="read fewer trials at a time, or use DuckDB",
             )
         yield from some
 

@@ -266,7 +266,7 @@ def query(sql: str, runs: Sequence[Path | RunFolder]) -> QueryResult:
     with views(runs) as connection:
         result = connection.execute(sql)
         if result is None:
-            raise UsageError("cannot answer the query: it says nothing")
+            raise UsageError("cannot run the query: it is empty")
         described = cast("list[tuple[Any, ...]]", result.description or [])
         return QueryResult([column[0] for column in described], result.fetchall())
 
@@ -295,7 +295,7 @@ def views(runs: Sequence[Path | RunFolder]) -> Iterator[duckdb.DuckDBPyConnectio
         except duckdb.IOException as error:
             raise StoreError(f"cannot read the runs: {error}") from error
         except duckdb.Error as error:
-            raise UsageError(f"cannot answer the query: {error}") from error
+            raise UsageError(f"cannot run the query: {error}") from error
 
 
 def _view(connection: duckdb.DuckDBPyConnection, name: str, row: type[Row], folders: Sequence[RunFolder]) -> None:

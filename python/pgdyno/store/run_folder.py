@@ -310,7 +310,7 @@ def _free_name(parent: Path, manifest: Manifest) -> Path:
         path = parent / f"{started}-{plan}-{secrets.token_hex(2)}"
         if not path.exists() and not partial_path(parent, path.name).exists():
             return path
-    raise StoreError(f"cannot make a run folder in {parent}: every name that was tried is taken")
+    raise StoreError(f"cannot create a run folder in {parent}: every name tried already exists")
 
 
 def _is_trial(path: Path) -> bool:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _R = TypeVar("_R", bound="BaseModel")
 
 _HINTS = {
-    errno.ENOSPC: "make room, or choose another folder with --runs",
-    errno.EDQUOT: "your quota is used up; make room, or choose another folder with --runs",
+    errno.ENOSPC: "free space, or choose another folder with --runs",
+    errno.EDQUOT: "your quota is used up; free space, or choose another folder with --runs",
     errno.EACCES: "choose a folder that you may write to with --runs",
     errno.EPERM: "choose a folder that you may write to with --runs",
     errno.EROFS: "choose a folder that can be written to with --runs",
@@ -146,7 +146,7 @@ def read_model(path: Path, model: type[_R], check: Callable[[Path, dict[str, Any
     try:
         data = parsed(content)
         if not isinstance(data, dict):
-            raise ValueError("it is no object")
+            raise ValueError("it is not an object")
         if check is not None:
             check(path, data)
         return model.model_validate_json(content)

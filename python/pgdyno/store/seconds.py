@@ -93,7 +93,7 @@ def fetched_seconds(
     numbers, firsts = np.unique(columns["trial"], return_index=True)
     if len(columns["trial"]) > most:
         raise StoreError(
-            f"cannot read {path}: more than {MOST_READ:,} seconds", hint="ask of fewer trials at once, or with DuckDB"
+            f"cannot read {path}: more than {MOST_READ:,} seconds", hint="read fewer trials at a time, or use DuckDB"
         )
     other = next((int(number) for number in numbers if int(number) not in trials), None)
     if other is not None:

@@ -155,7 +155,7 @@ class Address:
 
 _REMEDIES = {
     "password authentication failed": "check PGPASSWORD, ~/.pgpass or the variable of password_env",
-    "no password supplied": "set PGPASSWORD, add a line to ~/.pgpass, or name a variable by password_env",
+    "no password supplied": "set PGPASSWORD, add a line to ~/.pgpass, or name a variable with password_env",
     "Connection refused": "check host and port, and whether the server runs and listens on TCP",
     "could not translate host name": "check the host's name",
     "no pg_hba.conf entry": "add a line for this host, role and database to pg_hba.conf",

@@ -65,14 +65,14 @@ class Acts:
         with self.server.connect() as connection, until.stopping(connection.cancel):
             if until.is_cut():
                 # a query that has not begun cannot be cancelled
-                raise TargetError(f"the trial ended before {statement} was begun")
+                raise TargetError(f"the trial ended before {statement} began")
             connection.execute(statement.encode())
 
     def _restart(self, _event: EventSpec, _until: Until) -> None:
         port = self.server.port
         self.server.restart()
         if self.server.port != port:
-            raise TargetError(f"the server came back on port {self.server.port}, where clients do not look: {port}")
+            raise TargetError(f"the server came back on port {self.server.port}, but clients connect to port {port}")
 
     def _kill(self, _event: EventSpec, _until: Until) -> str:
         postmaster = _postmaster(self.server)

@@ -90,8 +90,8 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
     ) -> urllib.request.Request | None:
         if not is_allowed(newurl):
             raise TargetError(
-                f"cannot fetch {public_url(req.full_url)}: the server sends us to {public_url(newurl)}, "
-                "which is not an https address",
+                f"cannot fetch {public_url(req.full_url)}: the server redirects to {public_url(newurl)}, which is not "
+                "an https address",
                 hint=HINT,
             )
         return super().redirect_request(req, fp, code, msg, headers, newurl)
@@ -173,7 +173,7 @@ def _status_error(url: str, status: int) -> Exception:
     if status == 416:
         return RangeRefusedError("the file changed on the server while it was fetched")
     if status in (404, 410):
-        return NotThereError(f"cannot fetch {public_url(url)}: not there (status {status})", hint=HINT)
+        return NotThereError(f"cannot fetch {public_url(url)}: not found (status {status})", hint=HINT)
     return TargetError(f"cannot fetch {public_url(url)}: the server answers with status {status}", hint=HINT)
 
 

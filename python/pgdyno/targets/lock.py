@@ -68,7 +68,7 @@ class Use:
     """The note about another pgdyno that measures on this host at the same time."""
 
 
-HINT = "wait for it with --wait, or measure in spite of it with --alongside"
+HINT = "wait for it with --wait, or measure anyway with --alongside"
 
 
 # ---- the host ----
@@ -124,7 +124,7 @@ def lock_folder() -> Path:
 
 
 def _open_lock(path: Path) -> int:
-    hint = f"remove it if nothing measures, or set {FOLDER_VARIABLE} to another folder"
+    hint = f"remove it if no pgdyno is measuring, or set {FOLDER_VARIABLE} to another folder"
     # opens an existing file without O_CREAT: Linux refuses that for another user's file in a world-writable folder
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
@@ -153,7 +153,7 @@ def _describe_host_holder(handle: int) -> str:
         said = json.loads(os.pread(handle, _LONGEST_RECORD, 0))
         pid, plan, since = int(said["pid"]), str(said["plan"]), str(said["since"])
     except (ValueError, KeyError, TypeError):
-        return "its lock does not say who"
+        return "its lock does not name it"
     shown = "".join(each if each.isprintable() else "?" for each in f"plan {plan}, since {since}")
     return f"process {pid}, {shown}"
 
@@ -220,7 +220,7 @@ def _holder(connection: psycopg.Connection[tuple[Any, ...]]) -> tuple[Any, ...] 
 
 def _describe_holder(row: tuple[Any, ...] | None) -> str:
     if row is None or row[0] is None:
-        return "a session that is not ours to see"
+        return "a session whose details this role cannot see"
     name, user, client, since = row
     return f"session {name!r} of {user} from {client or 'a local socket'}, since {since}"
 

@@ -195,7 +195,7 @@ def needed_providers() -> list[Provider]:
     """Returns all installed providers. Raises TargetError if there are none."""
     found = providers()
     if not found:
-        raise TargetError("this pgdyno rents no servers: the package of a cloud provider is missing")
+        raise TargetError("pgdyno cannot rent servers: no package of a cloud provider is installed")
     return found
 
 

@@ -100,7 +100,7 @@ def answering(connection: psycopg.Connection[tuple[Any, ...]]) -> Iterator[None]
         except (ValueError, TypeError, LookupError, AttributeError, AssertionError) as error:
             # rows with other columns, types or encodings than those of any PostgreSQL
             raise TargetError(
-                f"the server does not answer as a PostgreSQL does: {error or type(error).__name__}"
+                f"the server does not answer as PostgreSQL does: {error or type(error).__name__}"
             ) from error
 
 
@@ -146,15 +146,15 @@ _T = TypeVar("_T")
 _ASK_EVERY_S = 0.1
 _MOST_REFUSALS = 10
 """The limit of consecutive refused checks: a fully loaded server refuses new sessions until its load ends."""
-HINT = "see whether the server, its host and the network path still work"
+HINT = "check the server, its host and the network path"
 
 
 class Look(Enum):
     """The finding of another session."""
 
     WORKS = "the server answers, and the session works or cannot be seen"
-    IDLE = "the server answers, and the session waits for us"
-    REFUSED = "the server lets nobody in"
+    IDLE = "the server answers, and the session waits for pgdyno"
+    REFUSED = "the server rejects new connections"
     SILENT = "the server does not answer"
 
     def if_answered(self) -> Look:
@@ -227,7 +227,7 @@ class Quiet:
         self._last = [*(each for each in self._last if each is found), found]
         limit = f"within {ANSWER_S:g} s"
         if found is Look.SILENT:
-            return f"the server fell silent: it answers neither the last statement nor a new session {limit}"
+            return f"the server stopped responding: it answers neither the last statement nor a new session {limit}"
         if found is Look.IDLE and len(self._last) > 1:
             return f"the answer to a statement did not come {limit}, and the server's session waits for the next one"
         if len(self._last) >= _MOST_REFUSALS and found is Look.REFUSED:

@@ -266,7 +266,7 @@ class Server:
         Raises TargetError without one, because `doing` ("restart the server") is not possible.
         """
         if self.machine is None:
-            raise TargetError(f"cannot {doing}: the server is only reached over the network")
+            raise TargetError(f"cannot {doing}: pgdyno reaches the server only over the network")
         return self.machine
 
     @property

@@ -150,7 +150,7 @@ def _session(parameters: dict[str, Any]) -> Connection:
 
 def _hint(error: psycopg.OperationalError) -> str | None:
     if error.pgconn is not None and error.pgconn.needs_password:
-        return "give the password by PGPASSWORD, ~/.pgpass or a service file"
+        return "give the password in PGPASSWORD, ~/.pgpass or a service file"
     return None
 
 

@@ -265,7 +265,7 @@ def sessions(frame: Frame, width: int, height: int, *, queries: bool = False) ->
         Column("state or wait", [session_state(row) for row in rows], is_name=True),
         Column("query" if queries else "command", [printable(row.query) for row in rows], is_name=True),
     ]
-    return table(columns, width, height, "no session has a transaction")
+    return table(columns, width, height, "no session is in a transaction")
 
 
 def statements(frame: Frame, width: int, height: int) -> list[Text]:

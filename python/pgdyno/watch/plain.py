@@ -47,7 +47,7 @@ def text_of(frame: Frame, title: str, version: str, width: int, *, queries: bool
     """Return `frame` as a page of text in lines of at most `width` columns."""
     lines = [f"{printable(title)}  PostgreSQL {printable(version)}  {panels.clock(frame.at_s)}  {frame.seconds} s"]
     if frame.away is not None:
-        lines.append(f"the server is away: {printable(frame.away)}")
+        lines.append(f"no connection to the server: {printable(frame.away)}")
     lines += [line[:width] for line in _figures(frame)]
     parts = [panels.waits(frame, width, MOST + 1, pictures=False)]
     parts.append(panels.sessions(frame, width, MOST + 1, queries=queries))

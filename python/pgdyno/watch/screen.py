@@ -139,7 +139,7 @@ def _chart(frame: Frame, points: Sequence[Point], looks: Looks, width: int, heig
     lines = stacked(steps, width, height, looks.processors, colours=looks.colours)
     keys = Text(no_wrap=True).append("active sessions", "dim")
     if frame.away is not None:
-        keys.append(f"  the server is away: {printable(frame.away)}", "red")
+        keys.append(f"  no connection to the server: {printable(frame.away)}", "red")
     else:
         keys.append(f" {panels.figure(frame.active_sessions)}", "bold")
         for key in legend(frame.active, colours=looks.colours):

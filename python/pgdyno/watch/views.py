@@ -63,7 +63,7 @@ class ScreenView:
     def __enter__(self) -> ScreenView:
         self._suspension.__enter__()
         self._take()
-        self._live.update(Text("connected; the first figures come in two seconds", "dim"), refresh=True)
+        self._live.update(Text("connected; the first figures appear in two seconds", "dim"), refresh=True)
         return self
 
     def __exit__(

@@ -154,8 +154,8 @@ def _claims(subject: Subject) -> Iterator[RuleFinding]:
 RULE = Rule(
     "arithmetic",
     "rates = counts / seconds, within 0.5 % and an allowance for rounding, pgbench's connection time and the last "
-    "transaction; the statements of a transaction add up to it, within 5 %; least ≤ median ≤ percentiles ≤ largest, "
-    "within a histogram bucket (2 %); printed equations against their own inputs, to the last printed digit",
+    "transaction; the statements of a transaction add up to it, within 5 %; minimum ≤ median ≤ percentiles ≤ "
+    "maximum, within a histogram bucket (2 %); printed equations against their own inputs, to the last printed digit",
     Severity.INVALID,
     "docs/design/method.md, Gates",
     _check,

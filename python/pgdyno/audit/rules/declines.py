@@ -42,8 +42,9 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
         message,
         [sample.number for sample, _ in declining],
         [Evidence(at=sample.at(), figures=_figures(long)) for sample, long in declining],
-        "look for dead rows that vacuum may not remove (old snapshots, replication slots, prepared transactions), for "
-        "tables that outgrow the cache, and for throttled storage or processors; measure until it holds",
+        "look for dead rows that vacuum may not remove (old snapshots, replication slots, prepared transactions), "
+        "for tables that outgrow the cache, and for throttled storage or processors; measure until the figures stay "
+        "level",
     )
 
 
@@ -72,7 +73,7 @@ def _trend(name: str, of: Trend) -> dict[str, float | str]:
 
 RULE = Rule(
     "declines",
-    "trials of an hour and more: the slope of throughput and of latency, whose 95 % interval (stationary block "
+    "trials of an hour or more: the slope of throughput and of latency, whose 95 % interval (stationary block "
     "bootstrap) lies beyond a loss of 1 % over the trial",
     Severity.CAUTION,
     "docs/concepts/endurance.md",

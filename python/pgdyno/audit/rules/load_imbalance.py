@@ -91,7 +91,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
             ),
             [sample.number for sample in late],
             [Evidence(at=sample.at(), figures=dict(latest)) for sample, latest in late.items()],
-            "give the driver its own processor, and check the network to the slowest",
+            "give the driver its own processor, and check the network path to the slowest generator",
         )
     unfair = {sample: each for sample, each in fairness.items() if each > UNFAIR}
     if unfair:

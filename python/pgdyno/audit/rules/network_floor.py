@@ -110,7 +110,7 @@ def _apart(subject: Subject, floors: Mapping[str, _Way]) -> Iterator[RuleFinding
         ),
         [sample.number for samples in subject.by_target.values() for sample in samples],
         [_evidence(target, way) for target, way in floors.items()],
-        "compare only targets at the same distance, or measure again with the load at the same distance",
+        "compare only targets with the same round-trip time, or measure again with the load placed accordingly",
     )
 
 
@@ -143,7 +143,7 @@ def _scattered(subject: Subject) -> Iterator[RuleFinding]:
                 Evidence(at=f"trial {number}", figures={each.name: _trip_us(each) for each in ends})
                 for number, *ends in found
             ],
-            "place all generators at the same distance: one zone, one kind of host",
+            "place all generators in one zone, on hosts of one kind",
         )
 
 
@@ -223,7 +223,7 @@ def _by_latency(subject: Subject) -> Iterator[RuleFinding]:
             Evidence(at=sample.at("latency_min_ms"), figures={"target": target, **sample.some("latency_min_ms")})
             for target, sample in floors.items()
         ],
-        "compare only targets with the same least latency, or measure again with the load at the same distance",
+        "compare only targets with the same minimum latency, or measure again with the load at the same distance",
     )
 
 
@@ -243,7 +243,7 @@ RULE = Rule(
     "the round trip to each target before its trials, times the statements of a transaction: caution from 1.5 times "
     "and 0.5 ms apart, or 3 times and 0.1 ms, also between trials of one target; invalid from 2 times and 1 ms. For "
     "several generators, the farthest counts, and they must not differ among themselves by as much. If no round "
-    "trip was measured, least latencies are compared in the same way",
+    "trip was measured, minimum latencies are compared in the same way",
     Severity.INVALID,
     "docs/design/method.md, Gates",
     _check,

@@ -91,7 +91,7 @@ def _elsewhere(sample: Sample) -> _Apart | None:
 
 
 _ADVICE: Mapping[str, str] = {
-    "machine": "measure both from one place that is equally far from both",
+    "machine": "measure both from one host with the same round-trip time to each",
     "availability zone": "place all servers in one zone, the load's: zones = [...]",
     "connection": 'use the same connection for both: connect = "unix" or "tcp"',
     "storage of data": "place the data of both on the same storage, one after the other",

@@ -97,7 +97,7 @@ def log_files(paths: Sequence[Path], prefix: str | None) -> list[LogFile]:
         both = " and ".join(f"{path} ({name})" for name, path in list(formats.items())[:2])
         raise UsageError(
             f"{both} differ in format: if the server writes both, each statement is in both",
-            hint="name the files of one format, csvlog if there is a choice",
+            hint="name the files of one format, preferably csvlog",
         )
     return sorted(found, key=lambda each: (each.began, str(each.path)))
 
@@ -129,7 +129,7 @@ def _unknown(path: Path, head: str, given: LinePrefix | None) -> UsageError:
             hint="give the server's log_line_prefix (SHOW log_line_prefix) with --prefix",
         )
     return UsageError(
-        f"{path}:{line}: this is no csvlog, no jsonlog, and no log with a usual log_line_prefix",
+        f"{path}:{line}: this is neither a csvlog nor a jsonlog, nor a log with a common log_line_prefix",
         hint="for another prefix, give the server's log_line_prefix (SHOW log_line_prefix) with --prefix",
     )
 

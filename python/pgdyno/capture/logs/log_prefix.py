@@ -128,7 +128,7 @@ def _check(text: str, groups: Sequence[str]) -> None:
     if "stamp" not in groups:
         raise UsageError(f"the prefix {text!r} has no time: %m, %t or %n", hint=hint)
     if "pid" not in groups and "key" not in groups:
-        raise UsageError(f"the prefix {text!r} does not tell sessions apart: %p or %c", hint=hint)
+        raise UsageError(f"the prefix {text!r} does not identify sessions: %p or %c", hint=hint)
 
 
 def recognised(text: str) -> LinePrefix | None:

@@ -136,9 +136,9 @@ def check_one_server(connection: duckdb.DuckDBPyConnection, named: dict[int, str
             pid, first, second = found
             number = f" {pid}" if owner == "pid" else ""
             raise StoreError(
-                f"the log is of two servers: {what}{number} has two sessions at once, at {place_name(first, named)} and"
-                f" {place_name(second, named)}",
-                hint="capture the log of each server by itself",
+                f"the log is from two servers: {what}{number} has two sessions at once, at {place_name(first, named)} "
+                f"and {place_name(second, named)}",
+                hint="capture the log of each server separately",
             )
 
 

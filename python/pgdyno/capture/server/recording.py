@@ -81,7 +81,7 @@ class Recording:
 
     def _progress(self) -> str:
         if self.lost is not None:
-            return f"the server is away: {self.lost}"
+            return f"no connection to the server: {self.lost}"
         sessions = self._samples.now if self._samples is not None else ""
         return ", ".join(filter(None, (self._recorded.progress(), sessions)))
 

@@ -80,7 +80,7 @@ def reach_server(dsn: str, ask_password: Callable[[], str] | None) -> CapturedSe
         major = connection.info.server_version // 10000
         version = (connection.info.parameter_status("server_version") or "").split()
         if not version:
-            raise TargetError("the server does not tell its version: it is no PostgreSQL")
+            raise TargetError("the server does not report its version: it is not PostgreSQL")
         if major < OLDEST_MAJOR:
             raise TargetError(f"the server is older than PostgreSQL {OLDEST_MAJOR}")
         return CapturedServer(address, connection.info.dbname, version[0], major)

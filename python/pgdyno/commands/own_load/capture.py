@@ -143,7 +143,7 @@ def _of_files(wanted: Wanted) -> None:
             total = sum(each.size for each in states.values())
             if total > _most_bytes(wanted):
                 raise UsageError(
-                    f"the files have {format_size(total)}, more than --most {wanted.most}", hint="raise --most"
+                    f"the files total {format_size(total)}, more than --most {wanted.most}", hint="raise --most"
                 )
             copy = LogCopy(files, spool, _most_bytes(wanted))
             say(f"copying {format_size(total)} of log from {wanted.ssh}")

@@ -244,7 +244,10 @@ def _place(run: RunData) -> Path:
 
 def _remedy(field: str) -> str:
     if field in ("workload.profile", "unused_item"):
-        return "repeat one of the runs with the profile of the other; docs/guides/tpcc.md says which do the same work"
+        return (
+            "repeat one of the runs with the profile of the other; docs/guides/tpcc.md lists those that do the "
+            "same work"
+        )
     topic = topic_of(field)
     named = [f"--by {topic}"] if topic in FACTORS or topic.startswith("variables.") else []
     return ", or, to compare exactly this, pass ".join(["compare runs of the same plan", *named])

@@ -41,7 +41,7 @@ def print_cost(plan: Plan, *, json: bool) -> None:
         print(json_module.dumps(as_json(found)))
         return
     if provider is not None and not found.items:
-        print(f"{provider.title} has no prices: say in [price] what the plan's servers cost")
+        print(f"{provider.title} has no prices: state in [price] what the plan's servers cost")
         return
     console = Console(soft_wrap=True)
     for line in lines(found):
@@ -110,7 +110,7 @@ def _check_prices(plan: Plan, found: Estimate) -> None:
     if plan.search is None or plan.search.find != "cheapest" or plan.price is not None or not found.unknown:
         return
     named = ", ".join(dict.fromkeys(f"{each.words} of {each.target}" for each in found.unknown))
-    hint = "add [price] with a [price.target.NAME] of each target"
+    hint = "add a table [price.target.NAME] for each target"
     raise UsageError(f'find = "cheapest" compares prices, and some are unknown: {named}', hint=hint)
 
 

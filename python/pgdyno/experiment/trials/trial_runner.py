@@ -446,7 +446,7 @@ def _stored(record: TrialRecord, writer: TrialWriter) -> TrialRecord:
 
 
 def _named(trial: PlannedTrial, failed: StageFailedError) -> Failure:
-    """Return why it failed, with the target's name if its server fell silent: the message does not contain it."""
+    """Return why it failed, with the target if its server stopped responding: the message does not name it."""
     failure = failed.failure
     if not isinstance(failed.__cause__, SilentServerError):
         return failure
@@ -462,7 +462,7 @@ def _why(record: TrialRecord) -> str:
 
 def _inconsistent(plan: Plan, found: Consistency) -> Failure:
     message = f"the dataset is not consistent after the trial: {'; '.join(found.violations)}"
-    hint = "the scripts or something else changed what must stay, or the server lost or doubled writes"
+    hint = "the scripts or another program changed rows that must not change, or the server lost or repeated writes"
     if plan.workload.dataset == "sbtest":
         hint += '; for scripts that add or remove rows set reset.consistency to "none"'
     return Failure(stage=Stage.VERIFY, id=FailureId.INCONSISTENT, message=message, hint=hint)

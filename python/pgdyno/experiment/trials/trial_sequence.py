@@ -189,7 +189,7 @@ class Course:
         folder = self._context.folder
         changed = changed_script(folder.path, self._context.loaded.folder, folder.manifest.scripts or [])
         if changed is not None:
-            raise StopRunError(changed, hint="put it back, and resume the run")
+            raise StopRunError(changed, hint="restore it, and resume the run")
 
     def _pause(self) -> None:
         seconds = self._context.plan.trial.pause
@@ -217,7 +217,7 @@ class Course:
             if left and ending is Ending.WITHIN_BUDGET:
                 self._progress.show(f"to measure what was left out: {resume}")
             elif left:
-                redo = f"; with --redo-failed, {_trials(failed)} again, too" if failed else ""
+                redo = f"; with --redo-failed, also {_trials(failed)}" if failed else ""
                 self._progress.show(f"to resume at trial {left[0].number}: {resume}{redo}")
             elif failed:
                 self._progress.show(f"to run {_trials(failed)} again: {resume} --redo-failed")

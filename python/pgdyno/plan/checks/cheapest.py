@@ -18,14 +18,16 @@ def check_cheapest(
     """Yields problems of a search for the cheapest of `targets`; `points` are empty if the sweep is invalid."""
     if search.find != "cheapest":
         if search.families:
-            yield document.problem(("search", "families"), 'goes only with find = "cheapest"', "remove it")
+            yield document.problem(("search", "families"), 'is valid only with find = "cheapest"', "remove it")
         return
     if any(point.rate is None for point in points):
         message = "lacks the promised load, in transactions per second"
         yield document.problem(("sweep", "rate"), message, "such as rate = 2000")
     elif len(points) > 1:
-        message = f"has {len(points)} points, and a promise is one: a rate with a number of clients"
-        yield document.problem(("sweep",), message, "give one value of each parameter, or make a plan of each promise")
+        message = f"has {len(points)} points, but a promise is one point: a rate and a number of clients"
+        yield document.problem(
+            ("sweep",), message, "give one value of each parameter, or write a plan for each promise"
+        )
     yield from _prices(targets, document)
     yield from _families(search.families, targets, document)
 
@@ -34,7 +36,7 @@ def _prices(targets: Mapping[str, TargetSpec], document: Document) -> Iterator[P
     priced = document.at(("price", "target"))
     for name, target in targets.items():
         if getattr(target, "instead", None):
-            message = "may rent another type than the one whose price decides"
+            message = "may rent a type other than the one whose price decides"
             yield document.problem(("target", name, "instead"), message, "remove it, or add a target of each type")
         is_priced = name in priced if isinstance(priced, dict) else _have_list_prices(targets)
         if not is_priced:

@@ -300,7 +300,7 @@ def _scripts(section: str, scripts: Sequence[str], dataset: str, document: Docum
         if not choice.builtin:
             yield from _script_file(choice.name, folder, document, path)
         elif dataset != "pgbench":
-            message = f"{choice.name} needs pgbench's tables, and dataset is {dataset}"
+            message = f"{choice.name} needs pgbench's tables, but dataset is {dataset}"
             yield document.problem(path, message, 'set dataset = "pgbench"')
     if scripts and len(choices) == len(scripts) and sum(choice.weight for choice in choices) == 0:
         yield document.problem((section, "scripts"), "no script has a weight above 0, so nothing would run")

@@ -33,7 +33,7 @@ def check_duet(
         message = 'is not possible with order = "duet", whose throughput depends on the other target'
         yield document.problem(("search",), message, f"remove it, or {_OTHERWISE}")
     if trial.transactions is not None:
-        message = "cannot limit the trials of a duet: the faster target would leave the other one alone"
+        message = "cannot limit the trials of a duet: the faster target would finish first"
         yield document.problem(("trial", "transactions"), message, "set trial.duration")
     if reset is not None and reset.drop_cache == "machine":
         message = 'is not possible with order = "duet": it would drop the cache of the other target, too'
@@ -49,7 +49,7 @@ def _targets(targets: Mapping[str, TargetSpec], space: Space | None, document: D
     named = document.data.get("target")
     count = len(named) if isinstance(named, dict) else len(targets)
     if count != 2:
-        message = f"duet compares exactly two targets, each with its own server, and the plan has {count}"
+        message = f"duet compares exactly two targets, each with its own server, but the plan has {count}"
         yield document.problem(_ORDER, message, _OTHERWISE)
     elif space is not None and len(targets) == 2 and len(arms(list(targets), space.points)) > 2:
         message = "duet compares exactly two targets, and the settings of the sweep make more arms of them"

@@ -126,7 +126,7 @@ def check_search(
         return
     if not meets_latency and search.latency is not None:
         names = " or ".join(f'"{name}"' for name, each in SEARCHES.items() if each.meets_latency)
-        yield document.problem((*path, "latency"), f"goes only with find = {names}", "remove it")
+        yield document.problem((*path, "latency"), f"is valid only with find = {names}", "remove it")
     if document.data.get("phase"):
         yield document.problem(path, "cannot be combined with phases", "remove one of them")
     if not meets_latency and trial is not None and trial.most_repeats < 2:
@@ -151,7 +151,9 @@ def _axis(search: SearchSpec, points: Sequence[Point], document: Document) -> It
     values = {getattr(point, name) for point in points}
     if search.axis == "clients" and any(point.rate is not None for point in points):
         yield document.problem(
-            ("sweep", "rate"), f'does not go with find = "{search.find}", which measures a closed loop', "remove it"
+            ("sweep", "rate"),
+            f'cannot be combined with find = "{search.find}", which measures a closed loop',
+            "remove it",
         )
     elif None in values or len(values) < 2:
         message = f"lacks the range of the search: the lowest and highest {name}"

@@ -12,7 +12,11 @@ _OWN_TIMES = "a replay has the times of its capture"
 REFUSED: Sequence[Excluded] = (
     (("sweep", "protocol"), "each statement is sent by the protocol with which it was captured", "remove it"),
     (("sweep", "rate"), _OWN_TIMES, "remove it; workload.pace makes the load faster or slower"),
-    (("sweep", "scale"), "a replay has the data that it finds", "remove it; workload.scale is the size of a dataset"),
+    (
+        ("sweep", "scale"),
+        "a replay uses the data in the database",
+        "remove it; workload.scale is the size of a dataset",
+    ),
     (("sweep", "variables"), "a replay has no script with variables", "remove it"),
     (("sweep", "points"), "a replay has one number of clients", "sweep settings, or session_settings"),
     (("trial", "transactions"), _OWN_TIMES, "remove it; trial.duration replays the beginning only"),
@@ -22,7 +26,7 @@ REFUSED: Sequence[Excluded] = (
     (("phase",), _OWN_TIMES, "remove the phases; workload.pace makes the load faster or slower"),
     (("search",), "a replay has one number of clients and no rate", "remove it"),
     (("replica_load",), "its times would not be those of the replay", "remove it"),
-    (("probe", "profile"), "a profile is of a short load, which a replay is not", "remove it"),
+    (("probe", "profile"), "a profile samples a short load of its own, which a replay cannot have", "remove it"),
     (("generators",), "one engine replays all sessions of a capture", "remove them"),
     (("generator",), "the capture is on this machine", "remove it: the load then starts from here"),
 )

@@ -24,7 +24,7 @@ def check_snapshot(reset: Reset, targets: Mapping[str, TargetSpec], document: Do
     if way is None:
         return
     if reset.method != "snapshot":
-        yield document.problem(_PATH, 'goes only with method = "snapshot"', "remove it")
+        yield document.problem(_PATH, 'is valid only with method = "snapshot"', "remove it")
         return
     program = PROGRAMS.get(way)
     if program is not None and shutil.which(program) is None:
@@ -32,7 +32,7 @@ def check_snapshot(reset: Reset, targets: Mapping[str, TargetSpec], document: Do
     for name, target in targets.items():
         reason = _refusal(way, target) if isinstance(target, OwnTarget) else None
         if reason is not None:
-            yield document.problem(_PATH, f'"{way}" cannot be had for target {name}: {reason}', "remove it")
+            yield document.problem(_PATH, f'"{way}" is not possible for target {name}: {reason}', "remove it")
 
 
 def _refusal(way: SnapshotWay, target: OwnTarget) -> str | None:
@@ -107,9 +107,9 @@ def _misplaced(reset: Reset, document: Document) -> Iterator[Problem]:
     if reset.method != "template":
         for name in ("strategy", "file_copy_method"):
             if getattr(reset, name) is not None:
-                yield document.problem(("reset", name), 'goes only with method = "template"', "remove it")
+                yield document.problem(("reset", name), 'is valid only with method = "template"', "remove it")
     elif reset.file_copy_method is not None and reset.strategy != "file_copy":
-        yield document.problem(("reset", "file_copy_method"), 'goes only with strategy = "file_copy"', "add it")
+        yield document.problem(("reset", "file_copy_method"), 'is valid only with strategy = "file_copy"', "add it")
 
 
 def _over_network(reset: Reset, name: str, target: NetworkTarget, document: Document) -> Iterator[Problem]:
@@ -157,7 +157,7 @@ def check_versions(reset: Reset, majors: Mapping[str, int | None], document: Doc
         old = [target for target, major in majors.items() if major is not None and major < first]
         if value is not None and old:
             listed = ", ".join(f"{target} ({majors[target]})" for target in old)
-            message = f'"{value}" needs PostgreSQL {first} or later, and there is target {listed}'
+            message = f'"{value}" needs PostgreSQL {first} or later, but the plan has target {listed}'
             yield document.problem(("reset", name), message, "remove it, or use a later version")
 
 

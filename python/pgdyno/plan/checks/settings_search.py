@@ -29,17 +29,17 @@ def check_settings_search(
     if search.find != "settings":
         for key in _OWN:
             if getattr(search, key):
-                yield document.problem(("search", key), 'goes only with find = "settings"', "remove it")
+                yield document.problem(("search", key), 'is valid only with find = "settings"', "remove it")
         return
     if document.data.get("phase"):
         yield document.problem(("search",), "cannot be combined with phases", "remove one of them")
     if not search.over and document.at(("search", "over")) is None:
         yield document.problem(("search",), "lacks the settings", 'such as over.random_page_cost = "1..4"')
     if len(targets) > 1:
-        message = f"is for one server, and the plan has {len(targets)} targets"
-        yield document.problem(("search",), message, "make a plan of each target")
+        message = f"searches on one server, but the plan has {len(targets)} targets"
+        yield document.problem(("search",), message, "write a plan for each target")
     if len(points) > 1:
-        message = f"has {len(points)} points, and settings are compared at one"
+        message = f"has {len(points)} points, but a search compares settings at one"
         yield document.problem(("sweep",), message, "give one value of each parameter")
     yield from _pairs(trial, document)
     for name in search.over:

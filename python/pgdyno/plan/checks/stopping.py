@@ -43,7 +43,7 @@ def check_stopping(
     if searches:
         yield document.problem(path, "a search has no range of repeats", "give a number, such as repeats = 3")
     elif sweep is not None and points and len(targets) == 1 and not compared_parameters(sweep, points):
-        message = f"is {trial.repeats}, and the plan has one arm: there is no comparison that could be decided"
+        message = f"is {trial.repeats}, but the plan has one arm, so there is nothing to compare"
         yield document.problem(path, message, "give a number, or add a second target or a list under sweep.settings")
     for name, target in targets.items():
         if target.instance_count > 1:

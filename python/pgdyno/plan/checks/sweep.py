@@ -131,7 +131,9 @@ def _connections(name: str, target: TargetSpec, space: Space, document: Document
             short.append((point.clients, most, places["clients"]))
     most_of_all = max(space.points, key=lambda point: point.clients, default=None)
     if most_of_all is not None and most_of_all.clients > MOST_CONNECTIONS:
-        message = f"{most_of_all.clients:,} clients are more than PostgreSQL accepts, {MOST_CONNECTIONS:,} at most"
+        message = (
+            f"{most_of_all.clients:,} clients are more than PostgreSQL accepts; the maximum is {MOST_CONNECTIONS:,}"
+        )
         place = space.places[space.points.index(most_of_all)]["clients"]
         yield document.problem(_in_file(place, document), message, "use fewer clients")
     elif short:

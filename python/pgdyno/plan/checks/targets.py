@@ -156,5 +156,5 @@ def check_size(workload: Workload, space: Space | None, document: Document) -> I
         return
     for name in ("tables", "table_size"):
         if name in given:
-            message = f'goes only with dataset = "sbtest", and dataset is {workload.dataset}'
+            message = f'is valid only with dataset = "sbtest", and dataset is {workload.dataset}'
             yield document.problem(("workload", name), message, 'remove it, or set dataset = "sbtest"')

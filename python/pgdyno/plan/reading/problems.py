@@ -113,7 +113,7 @@ def _unknown_key(path: KeyPath, document: Document) -> Problem:
     # [trials] is not the number trials of [search]
     is_section = meant in SECTIONS and isinstance(document.at(path), dict)
     if table[:1] == ("target",) and len(table) == 2 and kinds:
-        hint = f'{key} goes with kind = "{kinds[0]}"'
+        hint = f'{key} belongs to kind = "{kinds[0]}"'
     elif elsewhere and not is_section:
         hint = f"{key} belongs in [{elsewhere[0]}]"
     elif meant is not None:
@@ -208,7 +208,7 @@ def _one_of(context: dict[str, Any], value: object, _key: str) -> tuple[str, str
     # pydantic lists them as 'simple', 'extended' or 'prepared'
     allowed = context["expected"].replace(" or ", ", ").replace("'", "").split(", ")
     meant = near(value, allowed) if isinstance(value, str) else None
-    what = _listing(allowed) if len(allowed) > 1 else f'"{allowed[0]}", the only one there is'
+    what = _listing(allowed) if len(allowed) > 1 else f'"{allowed[0]}", the only possible value'
     return f"must be {what}, not {_shown(value)}", f'did you mean "{meant}"?' if meant else None
 
 

@@ -68,7 +68,7 @@ class Expression:
 def parse_expression(text: str) -> Expression:
     """Parses `text`. Raises ValueError with the mistake."""
     if len(text) > LONGEST:
-        raise InvalidValueError(f"an expression of {len(text)} letters is too long", f"use at most {LONGEST}")
+        raise InvalidValueError(f"an expression of {len(text)} characters is too long", f"use at most {LONGEST}")
     try:
         with warnings.catch_warnings():
             # the parser warns of operations that are refused below
@@ -78,7 +78,7 @@ def parse_expression(text: str) -> Expression:
         names: set[str] = set()
         _check(tree, names)
     except (SyntaxError, RecursionError, MemoryError) as error:
-        raise InvalidValueError(f'"{text}" is no expression', _HINT) from error
+        raise InvalidValueError(f'"{text}" is not an expression', _HINT) from error
     return Expression(text.strip(), frozenset(names), isinstance(tree, (ast.Name, ast.Attribute, ast.Constant)), tree)
 
 

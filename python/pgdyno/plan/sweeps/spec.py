@@ -70,7 +70,7 @@ def _stepped(text: str, low: Decimal, high: Decimal, step: Decimal) -> list[Deci
         raise InvalidValueError(f'"{text}" has a step of 0', _HINT)
     count = int((high - low) / step) + 1
     if count > MOST_VALUES:
-        raise InvalidValueError(f'"{text}" has {count:,} values, and {MOST_VALUES:,} are the most', "use a larger step")
+        raise InvalidValueError(f'"{text}" has {count:,} values; the maximum is {MOST_VALUES:,}', "use a larger step")
     return [low + step * place for place in range(count)]
 
 
@@ -152,9 +152,7 @@ def _number_item(literal: Reader) -> Reader:
             return [literal(_number(each, value)) for each in expand_range(value)]
         expression = parse_expression(value)
         if not expression.names:
-            raise InvalidValueError(
-                f'"{value}" names no parameter', 'a range is written "1..8", a number without quotes'
-            )
+            raise InvalidValueError(f'"{value}" names no parameter', 'write a range as "1..8", a number without quotes')
         return expression.text
 
     return read
@@ -176,7 +174,7 @@ def _number(text: str, of: str) -> int | float:
     try:
         return float(text) if "." in text else int(text)
     except ValueError:
-        raise InvalidValueError(f'"{of}" has a unit, and numbers are wanted', "leave the unit out") from None
+        raise InvalidValueError(f'"{of}" has a unit, but must be a plain number', "leave the unit out") from None
 
 
 def _whole(value: object) -> int:
@@ -217,7 +215,7 @@ def _condition(text: str) -> str:
         return parse_expression(text).text
     except ValueError as error:
         if _ASSIGNED.search(text):
-            raise InvalidValueError(f'"{text}" is not a condition', "to be equal is written ==") from error
+            raise InvalidValueError(f'"{text}" is not a condition', "write == to compare for equality") from error
         raise
 
 

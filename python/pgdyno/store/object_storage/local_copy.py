@@ -46,7 +46,7 @@ def check_regular(place: str) -> None:
     kinds = {stat.S_IFIFO: "a named pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFDIR: "a folder",
              stat.S_IFSOCK: "a socket"}  # fmt: skip
     kind = kinds.get(stat.S_IFMT(mode), "no regular file")
-    hint = "name the files in it" if stat.S_ISDIR(mode) else "write what it gives into a file, and name that"
+    hint = "name the files in it" if stat.S_ISDIR(mode) else "write its output to a file, and name that file"
     raise StoreError(f"cannot read {place}: it is {kind}", hint=hint)
 
 

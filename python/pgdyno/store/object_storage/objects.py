@@ -60,11 +60,14 @@ def _refused(what: str, doing: str, at: Address, error: Exception) -> StoreError
     if isinstance(error, PreconditionError):
         return StoreError(f"{what}: it was changed while the run was read", hint="read it again when it is complete")
     if isinstance(error, FileNotFoundError):
-        return StoreError(f"{what}: there is no such object (any more)", hint="was it removed while it was read?")
+        return StoreError(
+            f"{what}: the object does not exist, or no longer exists",
+            hint="check whether somebody removed it while pgdyno read it",
+        )
     if status is not None and code is not None:
         return StoreError(f"{what}: {', '.join(each for each in (code, _first(_MESSAGE, text)) if each)}")
     if status is None and "body" in text:
-        return StoreError(f"{what}: the connection broke off: {_short(text)}")
+        return StoreError(f"{what}: the connection broke: {_short(text)}")
     hint = service.credentials if _NO_CREDENTIALS.search(text) else service.endpoint
     return StoreError(f"{what}: {_short(text)}", hint=hint)
 

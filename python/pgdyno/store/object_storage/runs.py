@@ -124,7 +124,7 @@ def _check_whole(at: Address, sizes: Mapping[str, int]) -> None:
     found = {each.address.key.removeprefix(at.prefix): each.size_bytes for each in listed(at)}
     other = sorted(name for name in found.keys() | sizes.keys() if found.get(name) != sizes.get(name))
     if other:
-        message = f"cannot copy to {at}: {other[0]} there is not the run's"
+        message = f"cannot copy to {at}: {other[0]} there does not belong to the run"
         raise StoreError(message, hint="remove it, or choose another place")
 
 
@@ -146,7 +146,7 @@ def _below(at: Address) -> dict[str, Stored]:
     if not found:
         raise StoreError(f"cannot read the run {at}: there is nothing at that address")
     if MANIFEST not in found:
-        hint = "it is no run, or one that is being written: its manifest comes last"
+        hint = "it is not a run, or is still being written: its manifest is written last"
         raise StoreError(f"cannot read the run {at}: it has no {MANIFEST}", hint=hint)
     return {name: each for name, each in found.items() if _is_safe(name)}
 
@@ -175,7 +175,7 @@ def _fetch_all(at: Address, found: Mapping[str, Stored], into: Path) -> None:
         raise StoreError(
             f"cannot read the run {at}: it has {format_bytes(needed)}, and {into.parent} has room for "
             f"{format_bytes(free_bytes)}",
-            hint="make room, or set TMPDIR",
+            hint="free space, or set TMPDIR",
         )
     stopped = Event()
     with _threads() as pool:

@@ -143,7 +143,7 @@ def _plain_http(url: str, name: str) -> ClientConfig:
     except ValueError:
         scheme, host = "", None
     if scheme not in ("http", "https") or not host:
-        hint = "write https://host, with a port where it is another than 443"
+        hint = "write https://host, with a port unless it is 443"
         raise StoreError(f"{name} is no endpoint of object storage: {url}", hint=hint)
     if scheme == "https":
         return {}

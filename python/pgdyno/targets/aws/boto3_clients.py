@@ -136,12 +136,12 @@ def explained(service: str, operation: str) -> Iterator[None]:
     except (exceptions.NoCredentialsError, exceptions.PartialCredentialsError) as error:
         raise CredentialsError("boto3 finds no credentials for Amazon", code="NoCredentials", hint=SETUP) from error
     except (exceptions.TokenRetrievalError, exceptions.SSOError, exceptions.CredentialRetrievalError) as error:
-        message = f"boto3 gets no credentials for Amazon: {_said(error)}"
+        message = f"boto3 cannot get credentials for Amazon: {_said(error)}"
         raise CredentialsError(message, code="NoCredentials", hint="log in again: aws sso login") from error
     except exceptions.ParamValidationError as error:
-        raise AwsError(f"{action} cannot be asked: {_said(error)}", code="ParamValidation") from error
+        raise AwsError(f"cannot call {action}: {_said(error)}", code="ParamValidation") from error
     except (exceptions.HTTPClientError, exceptions.ConnectionError) as error:
-        message = f"{action} does not get to Amazon: {_said(error)}"
+        message = f"{action} does not reach Amazon: {_said(error)}"
         raise AwsError(message, code="Unreachable", hint="check the network and its proxy, and the region") from error
     except exceptions.BotoCoreError as error:
         raise AwsError(f"{action} fails: {_said(error)}", code=type(error).__name__) from error
@@ -152,22 +152,20 @@ def refused(action: str, response: dict[str, Any]) -> AwsError:
     detail = response.get("Error", {})
     code, said = str(detail.get("Code", "")), str(detail.get("Message", "")).strip()
     if code in _DENIED:
-        hint = f"allow {action} to this identity; `pgdyno target policy` prints all that is needed"
+        hint = f"allow {action} to this identity; `pgdyno target policy` prints all permissions that pgdyno needs"
         return DeniedError(f"the permission {action} is missing: {said}", code=code, hint=hint)
     if code in _STRANGER:
-        return CredentialsError(f"Amazon does not take the credentials: {said}", code=code, hint=SETUP)
+        return CredentialsError(f"Amazon rejects the credentials: {said}", code=code, hint=SETUP)
     if code in _THROTTLED:
-        hint = "wait a while; what was made is noted, and `pgdyno reap` finds it"
-        return AwsError(
-            f"Amazon takes no more requests now, after many attempts ({action}): {said}", code=code, hint=hint
-        )
+        hint = "wait a while, and try again; `pgdyno reap` finds what was created"
+        return AwsError(f"Amazon still throttles {action} after many attempts: {said}", code=code, hint=hint)
     if "Quota" in code or code.endswith("LimitExceeded"):
-        hint = "remove what is not needed, or ask Amazon for more in the console under Service Quotas"
+        hint = "remove what you do not need, or request a higher quota in the console, under Service Quotas"
         return AwsError(f"a quota of the account is used up ({code}, {action}): {said}", code=code, hint=hint)
     elsewhere = code == "Unsupported" and "Availability Zone" in said
     if elsewhere or _is_capacity(code):
-        hint = "name further zones, or further instance types by instead = [...]"
-        return CapacityError(f"Amazon has no capacity for it now ({code}): {said}", code=code, hint=hint)
+        hint = "name more zones, or more instance types: instead = [...]"
+        return CapacityError(f"Amazon has no capacity for it at present ({code}): {said}", code=code, hint=hint)
     return _refused_state(action, code, said)
 
 
@@ -342,7 +340,7 @@ def _session(region: str | None) -> Any:  # noqa: ANN401 - as above
         found = session.region_name
     if found is None:
         hint = 'set AWS_DEFAULT_REGION, or name it: region = "eu-central-1" in a target, --region of reap and selftest'
-        raise AwsError("nothing says in which region of Amazon", code="NoRegion", hint=hint)
+        raise AwsError("no AWS region is set", code="NoRegion", hint=hint)
     return session
 
 
@@ -355,7 +353,7 @@ def _configured() -> Iterator[None]:
         yield
     # boto3 raises ValueError for an invalid endpoint URL.
     except (BotoCoreError, ValueError) as error:
-        hint = "see AWS_PROFILE, AWS_DEFAULT_REGION, AWS_ENDPOINT_URL and ~/.aws/config"
+        hint = "check AWS_PROFILE, AWS_DEFAULT_REGION, AWS_ENDPOINT_URL and ~/.aws/config"
         raise AwsError(f"boto3 cannot use its configuration: {error}", code="Configuration", hint=hint) from error
 
 

@@ -44,11 +44,11 @@ RESERVED = {
     "data_directory": _PLACE,
     "external_pid_file": _PLACE,
     "hba_file": _REACHED,
-    "huge_pages": "the target's key huge_pages says it",
+    "huge_pages": "use the target's key huge_pages",
     "ident_file": _REACHED,
     "listen_addresses": _REACHED,
-    "port": "the target's key port says it",
-    "ssl": "the target's key tls says it",
+    "port": "use the target's key port",
+    "ssl": "use the target's key tls",
     "ssl_cert_file": _REACHED,
     "ssl_key_file": _REACHED,
     "unix_socket_directories": _REACHED,
@@ -67,12 +67,12 @@ def check_ec2(where: _HostWhere, target: Ec2Target, document: Document) -> Itera
         if volume is not None:
             yield from _volume((*where, key), volume, document)
     if target.huge_pages and target.version.isdigit() and int(target.version) < COUNTS_HUGE_PAGES:
-        message = f"PostgreSQL {target.version} does not say how many it needs; {COUNTS_HUGE_PAGES} does"
+        message = f"PostgreSQL {target.version} does not report how many it needs; {COUNTS_HUGE_PAGES} does"
         yield document.problem((*where, "huge_pages"), message)
     if target.subnet is not None and target.zones:
         yield document.problem((*where, "zones"), "excludes subnet, which is in one zone", "remove one of them")
     if target.port == target.ssh_port:
-        yield document.problem((*where, "ssh_port"), "is the server's port, too", "choose another")
+        yield document.problem((*where, "ssh_port"), "is also the server's port", "choose another")
 
 
 def _version(where: _HostWhere, target: Ec2Target, document: Document) -> Iterator[Problem]:
@@ -85,7 +85,7 @@ def _version(where: _HostWhere, target: Ec2Target, document: Document) -> Iterat
         message = f"the PostgreSQL project has no packages for {target.system}"
         yield document.problem((*where, "packages"), message, 'use packages = "distribution", or another system')
     elif target.packages == "distribution" and target.version not in theirs:
-        message = f"{target.system} brings PostgreSQL {', '.join(theirs)}, not {target.version}"
+        message = f"{target.system} has packages of PostgreSQL {', '.join(theirs)}, not {target.version}"
         other = "another system" if target.system == "amazon-linux-2023" else 'packages = "pgdg", or another system'
         yield document.problem((*where, "version"), message, f"use {other}")
 
@@ -97,21 +97,21 @@ def _host_parameters(where: _HostWhere, parameters: Mapping[str, str], document:
         elif (reason := RESERVED.get(name.lower())) is not None:
             yield document.problem((*where, name), f"cannot be set: {reason}", "remove it")
         elif "\n" in value or "\0" in value:
-            yield document.problem((*where, name), "is more than one line")
+            yield document.problem((*where, name), "must be a single line")
 
 
 def check_host(where: _HostWhere, host: Host, document: Document) -> Iterator[Problem]:
     """Yields the problems that any host can have: of a server or a generator."""
     yield from _volume((*where, "root"), host.root, document)
     if parse_bytes(host.root.size) < LEAST_ROOT:
-        yield document.problem((*where, "root", "size"), f"{host.root.size} are too little; 8GB are the least")
+        yield document.problem((*where, "root", "size"), f"{host.root.size} is too small; the minimum is 8GB")
 
 
 def _volume(where: _HostWhere, volume: Volume, document: Document) -> Iterator[Problem]:
     if volume.type in ("io1", "io2") and volume.iops is None:
-        yield document.problem((*where, "iops"), f"is missing: {volume.type} has as many as are paid for")
+        yield document.problem((*where, "iops"), f"is missing: {volume.type} has the IOPS that you choose and pay for")
     if volume.throughput is not None and volume.type != "gp3":
-        yield document.problem((*where, "throughput"), "goes only with gp3", "remove it")
+        yield document.problem((*where, "throughput"), "is valid only with gp3", "remove it")
     if volume.iops is not None and volume.type == "gp3" and volume.iops < GP3_IOPS:
         yield document.problem((*where, "iops"), f"gp3 has at least {GP3_IOPS:,}", "remove it")
     if volume.throughput is not None and volume.throughput < GP3_MBS:
@@ -144,7 +144,7 @@ def check_aws(where: _Where, target: AwsTarget, document: Document) -> Iterator[
     """Yields each problem that would make its service refuse `target`."""
     yield from check_networks(where, target.allow, document, forced=target.allow_wide)
     if target.kms_key is not None and not target.encrypted:
-        yield document.problem((*where, "kms_key"), "goes only with encrypted storage", "remove it")
+        yield document.problem((*where, "kms_key"), "is valid only with encrypted storage", "remove it")
     yield from _places(where, target, document)
     if isinstance(target, DatabaseTarget):
         yield from _database(where, target, document)
@@ -207,13 +207,15 @@ def _serverless(where: _Where, target: AuroraTarget, document: Document) -> Iter
         message = f"is missing: {SERVERLESS} has the capacity that the plan allows"
         yield document.problem((*where, "capacity"), message, "such as capacity = { min = 8, max = 64 }")
     elif capacity is not None and not serverless:
-        yield document.problem((*where, "capacity"), f"goes only with {SERVERLESS}", "remove it")
+        yield document.problem((*where, "capacity"), f"is valid only with {SERVERLESS}", "remove it")
     if capacity is not None and capacity.min > capacity.max:
         yield document.problem((*where, "capacity"), "its minimum is above its maximum", "swap them")
     if serverless and target.instead:
-        yield document.problem((*where, "instead"), f"goes not with {SERVERLESS}: the load would differ", "remove it")
+        yield document.problem(
+            (*where, "instead"), f"cannot be combined with {SERVERLESS}: the load would differ", "remove it"
+        )
     if serverless and target.extended_support:
-        message = f"goes not with {SERVERLESS}, for which Amazon counts capacity units instead of processors"
+        message = f"cannot be combined with {SERVERLESS}, for which Amazon counts capacity units instead of processors"
         yield document.problem((*where, "extended_support"), message, "choose a newer version or another class")
 
 
@@ -235,19 +237,21 @@ def _parameters(where: _Where, service: str, parameters: Mapping[str, str], docu
 def _storage(where: _Where, target: RdsTarget, document: Document) -> Iterator[Problem]:
     size = parse_bytes(target.storage)
     if size < LEAST_STORAGE:
-        yield document.problem((*where, "storage"), f"{target.storage} are too little; 20GB are the least")
+        yield document.problem((*where, "storage"), f"{target.storage} is too small; the minimum is 20GB")
     provisioned = target.storage_type in ("io1", "io2")
     if provisioned and target.iops is None:
-        yield document.problem((*where, "iops"), f"is missing: {target.storage_type} has as many as are paid for")
+        yield document.problem(
+            (*where, "iops"), f"is missing: {target.storage_type} has the IOPS that you choose and pay for"
+        )
     if target.throughput is not None and target.storage_type != "gp3":
-        yield document.problem((*where, "throughput"), "goes only with gp3", "remove it")
+        yield document.problem((*where, "throughput"), "is valid only with gp3", "remove it")
     small = target.storage_type == "gp3" and size < STRIPED_FROM
     for key in ("iops", "throughput"):
         given = getattr(target, key) is not None
         if given and target.storage_type == "gp2":
-            yield document.problem((*where, key), "goes not with gp2, whose size says it", "remove it")
+            yield document.problem((*where, key), "cannot be set for gp2, whose size determines it", "remove it")
         elif given and small:
-            message = "gp3 under 400GB has 3,000 IOPS and 125 MB/s, and takes no others"
+            message = "gp3 under 400GB has 3,000 IOPS and 125 MB/s, which cannot be changed"
             yield document.problem((*where, key), message, "remove it, or use more storage")
 
 
@@ -258,10 +262,10 @@ def check_networks(where: _Where, allow: Sequence[str], document: Document, *, f
         try:
             network = ipaddress.ip_network(text)
         except ValueError as error:
-            yield document.problem(path, f"is no network: {error}", 'such as "203.0.113.7/32"')
+            yield document.problem(path, f"is not a network: {error}", 'such as "203.0.113.7/32"')
             continue
         if network.prefixlen < WIDEST[network.version]:
-            message = f"{text} opens the server to the world, which pgdyno never does"
+            message = f"{text} would open the server to the internet, which pgdyno never does"
             yield document.problem(path, message, "name the generator's address alone, or leave it out")
         elif network.prefixlen < WIDE[network.version] and not forced:
             message = f"{text} lets in {network.num_addresses:,} addresses"
@@ -286,7 +290,9 @@ def check_generator(
         if isinstance(target, AwsTarget):
             regions.add(target.region)
             continue
-        message = f"target {name} is not rented, and a rented generator only goes to servers that are"
+        message = f"target {name} is not rented, and a rented generator can reach only servers that are"
         yield document.problem((_GENERATOR,), message, 'use generator = "here", or a target of kind ec2, rds or aurora')
     if len(regions) > 1:
-        yield document.problem((_GENERATOR,), "the servers are in several regions, and it can be in one only")
+        yield document.problem(
+            (_GENERATOR,), "the servers are in several regions, but the generator can be in only one"
+        )

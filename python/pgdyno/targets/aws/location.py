@@ -150,10 +150,10 @@ def tls_root(spec: DatabaseTarget, root: Path) -> Path:
     try:
         text = fetch_text(BUNDLE, Patience())
     except TargetError as error:
-        hint = "fetch it by other means, and name the file: tls_root = …"
+        hint = "download it in another way, and name the file: tls_root = …"
         raise TargetError(f"cannot check the server's certificate: {error.message}", hint=hint) from error
     if "-----BEGIN CERTIFICATE-----" not in text:
-        raise TargetError(f"cannot check the server's certificate: what {BUNDLE} answers are no certificates")
+        raise TargetError(f"cannot check the server's certificate: {BUNDLE} did not return certificates")
     ensure_folder(file.parent)
     write_whole(file, text.encode())
     return file

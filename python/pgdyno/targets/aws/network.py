@@ -114,11 +114,13 @@ def own_network() -> str:
             said = fetch_text(CHECK_IP, WebPatience(timeout_s=10, attempts=3))
         except TargetError as error:
             hint = f'name the networks that may reach the server: allow = ["203.0.113.7/32"], or set {ADDRESS_VARIABLE}'
-            raise TargetError(f"cannot learn this machine's address: {error.message}", hint=hint) from error
+            raise TargetError(f"cannot determine this machine's address: {error.message}", hint=hint) from error
     try:
         address = ipaddress.ip_address(said.strip())
     except ValueError as error:
-        raise TargetError(f"cannot learn this machine's address: {said.strip()[:60]!r} is none") from error
+        raise TargetError(
+            f"cannot determine this machine's address: {said.strip()[:60]!r} is not an address"
+        ) from error
     return str(ipaddress.ip_network(address))
 
 
@@ -157,16 +159,16 @@ def wait_until_it_answers(maker: Maker, spec: AwsTarget, place: Place, passwords
 
 
 def _reason(maker: Maker, spec: AwsTarget, place: Place, said: str) -> TargetError:
-    what = f"the server of target {maker.target} is up at {place.host}, and cannot be reached from here"
+    what = f"the server of target {maker.target} is up at {place.host}, but cannot be reached from here"
     try:
         socket.create_connection((place.host, place.port), CONNECT_S).close()
     except socket.gaierror as error:
-        hint = "a server with public = false has a name inside of its network alone"
-        return TargetError(f"{what}: its name is not known: {error}", hint=hint)
+        hint = "the name of a server with public = false can be resolved only inside its network"
+        return TargetError(f"{what}: its name cannot be resolved: {error}", hint=hint)
     except OSError as error:
         why, hint = in_the_way(maker.cloud, maker.journal.run, spec, place.port)
         return TargetError(f"{what}: {why} ({error})", hint=hint)
-    return TargetError(f"the server of target {maker.target} answers, and lets nobody in: {said}")
+    return TargetError(f"the server of target {maker.target} answers, but rejects connections: {said}")
 
 
 def in_the_way(cloud: Cloud, run: str, spec: Reachable, port: int) -> tuple[str, str]:
@@ -179,11 +181,11 @@ def in_the_way(cloud: Cloud, run: str, spec: Reachable, port: int) -> tuple[str,
     networks = [ipaddress.ip_network(each) for each in allowed]
     inside = own is not None and any(each.version == own.version and own.subnet_of(each) for each in networks)  # type: ignore[arg-type]
     if own is not None and not inside and spec.public:
-        why = f"the security group lets in {', '.join(allowed)}, and this machine is {own}"
+        why = f"the security group allows {', '.join(allowed)}, and this machine is {own}"
         return why, f'add it: allow = ["{own}"]'
     if not spec.public:
         return "there is no route: it has no public address", "start pgdyno in its network, or set public = true"
-    why = f"the security group lets this machine in ({', '.join(allowed)}), so it is the route"
+    why = f"the security group allows this machine ({', '.join(allowed)}), so the route is missing"
     return why, "its subnets need a route to an internet gateway, and their network ACL must let the port in"
 
 

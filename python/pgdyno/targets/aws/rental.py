@@ -522,7 +522,7 @@ def standing(plan: Plan, root: Path, say: Say) -> Rental | None:
         if journal.plan != plan.name or not journal.ready:
             continue
         if journal.digest != digest_of(plan):
-            message = f"servers of a plan {plan.name} are up (run {journal.run}), and its targets were others then"
+            message = f"servers of a plan {plan.name} are up (run {journal.run}), but its targets have changed since"
             raise AwsError(message, hint=f"remove them: pgdyno reap --run {journal.run}")
         if journal.ready.keys() != wanted_names(plan):
             continue
@@ -540,7 +540,10 @@ def _own(rental: Rental) -> Rental:
     """Returns `rental` if these credentials belong to its account. Raises AwsError."""
     account = next(iter(rental.clouds.values())).account()
     if account != rental.journal.account:
-        message = f"run {rental.journal.run} is of account {rental.journal.account}, and these credentials of {account}"
+        message = (
+            f"run {rental.journal.run} belongs to account {rental.journal.account}, but these credentials "
+            f"belong to {account}"
+        )
         raise AwsError(message, hint="use those of the other account")
     return rental
 

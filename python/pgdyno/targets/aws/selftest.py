@@ -39,23 +39,23 @@ class Check:
 
 
 CHECKS = (
-    Check("prices", "the Pricing API has a line for each thing that is paid for"),
-    Check("up", "the policy is enough; the server and the generator come up, and the generator reaches the server"),
-    Check("tls", "the connection is encrypted, and the certificate is what it should be (Amazon's bundle is fetched)"),
-    Check("version", "PostgreSQL has the version that was asked for"),
-    Check("parameters", "a value of the parameter group, on EC2 of the settings, is that of the server"),
+    Check("prices", "the Pricing API has a price for each billed resource"),
+    Check("up", "the policy suffices; the server and the generator start, and the generator reaches the server"),
+    Check("tls", "the connection is encrypted, and the certificate is valid (by Amazon's bundle, which is downloaded)"),
+    Check("version", "PostgreSQL has the requested version"),
+    Check("parameters", "a value of the parameter group (on EC2: of the settings) is in effect on the server"),
     Check("ssh", "the host's key is the one that was given to it", HOST),
     Check("volumes", "volumes are found by their device names, and have their file systems", HOST),
-    Check("expiry", "what ends the host at its expiry runs", HOST),
+    Check("expiry", "the service that ends the host at its expiry runs", HOST),
     Check("tags", "everything is found by its tags alone, as from another machine"),
     Check("trial", "data are loaded, and a trial's load comes from the generator"),
     Check("generator", "round trips and the clock are measured there, in the server's zone"),
-    Check("cloudwatch", "its figures have the names that are known here, and come within 5 minutes"),
+    Check("cloudwatch", "its metrics have the expected names, and arrive within 5 minutes"),
     Check("insights", "Performance Insights has a point for each second", DATABASES),
     Check("log", "the server's log is read, and its lines have a time", DATABASES),
     Check("restore", "with `--snapshot`: the server is created again from it, and accepts its new password", DATABASES),
     Check("removed", "all of it is removed"),
-    Check("gone", "nothing of it is found any more, by the journal or by tags"),
+    Check("gone", "neither the journal nor the tags lead to any resource"),
 )
 
 
@@ -155,7 +155,7 @@ def _told(tally: Tally, kept: CloudRecord | None) -> None:
         if check.key in sources:
             tally.tell(check.key, *_verdict(sources[check.key], quiet=tally.kind == "aurora"))
         else:
-            tally.tell(check.key, False, "nothing was asked for")
+            tally.tell(check.key, False, "nothing was requested")
 
 
 def _verdict(told: CloudReport, *, quiet: bool) -> tuple[bool, str]:
@@ -192,7 +192,7 @@ _EXPIRY = "systemctl is-active pgdyno-expiry.service"
 def plan_of(tried: Tried) -> Plan:
     """Returns the plan of one server with a changed parameter, and a generator. Raises UsageError."""
     if tried.snapshot is not None and tried.kind == "ec2":
-        raise UsageError("--snapshot is of rds and aurora")
+        raise UsageError("--snapshot applies only to rds and aurora")
     ahead = "generator."
     target = {
         "kind": tried.kind,
@@ -260,7 +260,9 @@ def selftest(
         tally.leave_out_the_rest("it did not come up", but=("removed", "gone"))
     finally:
         left = take_down(rental, print)
-    told = "all of it" if left == 0 else "nobody could look" if left is None else f"{_things(left)} left"
+    told = (
+        "all of it" if left == 0 else "unknown, because the search failed" if left is None else f"{_things(left)} left"
+    )
     tally.tell("removed", left == 0, told)
     with tally.trying("gone"):
         there = Reaper(root, tuple(rental.clouds)).find(Wanted(rental.journal.run))
@@ -324,7 +326,7 @@ def _server(tally: Tally, rental: Rental, tried: Tried) -> None:
     version, work_mem, tls = _looked(rental, tried.kind)
     tally.tell("tls", tls is not None, f"the connection is encrypted ({tls}), its certificate checked")
     same = f"{version}.".startswith(f"{tried.version}.")
-    tally.tell("version", same, f"PostgreSQL {version}, and {tried.version} was asked for")
+    tally.tell("version", same, f"PostgreSQL {version}; requested: {tried.version}")
     tally.tell("parameters", work_mem == WORK_MEM, f"work_mem is {work_mem}, and its parameters say {WORK_MEM}")
 
 
@@ -338,4 +340,4 @@ def _host(tally: Tally, rental: Rental, name: str) -> None:
     told = f"data and WAL have {' and '.join(mounted) or 'no file systems'}"
     tally.tell("volumes", mounted == ["ext4", "xfs"], told)
     alive = ask(spec, _EXPIRY).strip()
-    tally.tell("expiry", alive == "active", f"what ends the host at its expiry is {alive}")
+    tally.tell("expiry", alive == "active", f"the service that ends the host at its expiry is {alive}")

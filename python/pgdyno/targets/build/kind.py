@@ -159,12 +159,14 @@ def find_build(
     if not folder.is_dir():
         # the search for abandoned builds does not need this build's lock
         _remove_abandoned(home)
-        waiting = f"waiting for another pgdyno that builds {spec.source}"
+        waiting = f"waiting for another pgdyno, which builds {spec.source}"
         with home.locked(f"build-{recipe.key}", progress, waiting):
             if not folder.is_dir():
                 _Build(recipe, folder, progress, environ).run()
     installed = _installed(folder)
-    version, major = inspect_programs(installed / "bin", home.account, None, f"remove {folder}; it is built anew then")
+    version, major = inspect_programs(
+        installed / "bin", home.account, None, f"remove {folder}; pgdyno then builds it again"
+    )
     note = Message("built-from", "built from {source}", source=recipe.words)
     return Installation(installed / "bin", version, major, f"build {recipe.key} {version}", notes=[note])
 
@@ -285,7 +287,7 @@ class _Build:
             raise TargetError(
                 f"cannot build {self._recipe.source.folder}: {doing} failed with status {status}:\n"
                 f"{_last_lines(self._log)}",
-                hint=f"all of it is in {self._log}",
+                hint=f"see the whole log: {self._log}",
             )
 
     def _run(self, command: Sequence[str], work: Path, log: int, doing: str) -> int:

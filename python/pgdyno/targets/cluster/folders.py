@@ -156,7 +156,7 @@ def _make(parent: Path, claim: Claim, account: Account) -> Path:
     if blocked is not None:
         raise TargetError(
             f"cannot put files of a server in {parent}: {blocked} is closed to user {account.name}",
-            hint="open it for passing through (chmod o+x), or name another folder",
+            hint="make it searchable (chmod o+x), or name another folder",
         )
     claim.note(places=[*claim.record.places, str(folder)])
     with storing(folder, "cannot create the folder"):
@@ -170,7 +170,7 @@ def _in_memory(size: str | None, claim: Claim, account: Account, notes: list[Mes
     available = available_memory()
     if wanted is not None and wanted > available:
         raise TargetError(
-            f"cannot have {size} for a cluster in memory: {format_bytes(available)} are available",
+            f"cannot reserve {size} for a cluster in memory: {format_bytes(available)} are available",
             hint="lower tmpfs_size, or free memory",
         )
     if wanted is not None and os.geteuid() == 0:
@@ -196,7 +196,7 @@ def _in_memory(size: str | None, claim: Claim, account: Account, notes: list[Mes
     free = shutil.disk_usage(SHARED_MEMORY).free
     if wanted is not None and wanted > free:
         raise TargetError(
-            f"cannot have {size} for a cluster in memory: {SHARED_MEMORY} has {format_bytes(free)} free",
+            f"cannot reserve {size} for a cluster in memory: {SHARED_MEMORY} has {format_bytes(free)} free",
             hint=f"mount {SHARED_MEMORY} with a larger size, or lower tmpfs_size",
         )
     return _make(SHARED_MEMORY, claim, account)

@@ -31,19 +31,19 @@ USER = "postgres"
 """The superuser of every cluster."""
 
 _REFUSED_LONG = {
-    "pgdata": "pgdyno makes the cluster in a folder of its own",
+    "pgdata": "pgdyno creates the cluster in a folder of its own",
     "waldir": "the target's environment has a key wal for that",
     "xlogdir": "the target's environment has a key wal for that",
     "username": "pgdyno connects as postgres",
-    "auth": "pgdyno sets how its user is let in",
-    "auth-local": "pgdyno sets how its user is let in",
-    "auth-host": "pgdyno sets how its user is let in",
-    "pwfile": "pgdyno draws a password",
-    "pwprompt": "pgdyno draws a password",
-    "show": "it makes no cluster",
-    "sync-only": "it makes no cluster",
-    "version": "it makes no cluster",
-    "help": "it makes no cluster",
+    "auth": "pgdyno sets how its user authenticates",
+    "auth-local": "pgdyno sets how its user authenticates",
+    "auth-host": "pgdyno sets how its user authenticates",
+    "pwfile": "pgdyno generates a password",
+    "pwprompt": "pgdyno generates a password",
+    "show": "it creates no cluster",
+    "sync-only": "it creates no cluster",
+    "version": "it creates no cluster",
+    "help": "it creates no cluster",
 }
 _SHORT = {
     "D": "pgdata",
@@ -108,7 +108,7 @@ def init_cluster(
     if status != 0 or not (data_directory / "PG_VERSION").is_file():
         shutil.rmtree(data_directory, ignore_errors=True)
         hint = no_space_hint(data_directory) if "No space left on device" in output else None
-        raise TargetError(f"cannot make a cluster with initdb {installation.version}: {_reason(output)}", hint=hint)
+        raise TargetError(f"cannot create a cluster with initdb {installation.version}: {_reason(output)}", hint=hint)
 
 
 def _checksums(installation: Installation, extra: Sequence[str]) -> list[str]:
@@ -133,7 +133,7 @@ def _refusal(argument: str) -> str | None:
 def _reason(output: str) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     telling = [line for line in lines if "error:" in line or "FATAL:" in line or "DETAIL:" in line]
-    return " | ".join(telling or lines[-5:]) or "it says nothing"
+    return " | ".join(telling or lines[-5:]) or "it printed nothing"
 
 
 class ClusterTemplate:

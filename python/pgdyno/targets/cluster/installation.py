@@ -88,7 +88,7 @@ def resolve(text: str, available: Iterable[Release]) -> Release:
 
 def _offer(asked: tuple[int, ...], known: Sequence[Release]) -> str:
     if not known:
-        return "the mirror has no versions for this kind of processor"
+        return "the mirror has no versions for this processor architecture"
     majors = sorted({release.major for release in known})
     if len(asked) == 1 or asked[0] not in majors:
         nearest = sorted(majors, key=lambda major: (abs(major - asked[0]), -major))[:2]

@@ -227,7 +227,7 @@ class Instance:
 
     def _get_cluster(self, claim: Claim) -> tuple[Path, bool]:
         """Returns the data directory, and whether it existed before."""
-        making = f"making a cluster of PostgreSQL {self._installation.version}"
+        making = f"creating a cluster of PostgreSQL {self._installation.version}"
         if not self._spec.keep_data:
             self._progress.step(making)
             with signals_deferred():
@@ -239,7 +239,7 @@ class Instance:
         kept.acquire()
         copy = ClusterCopy(kept.data_directory, self._home.account, kept=True)
         if copy.is_restoring():
-            self._progress.step("bringing back the cluster, which a run before was ended at")
+            self._progress.step("finishing the restore of the cluster, which an earlier run did not complete")
             copy.finish_restoring()
         reused = self._has_other_password = kept.data_directory.is_dir()
         if reused:

@@ -184,7 +184,7 @@ def stop_servers(data_directory: Path, postmaster: ProcessId | None, deadlines: 
         if not left:
             return
     pids = ", ".join(str(process.pid) for process in sorted(remaining(), key=lambda process: process.pid))
-    raise TargetError(f"cannot stop the server in {data_directory}: still there by force: process {pids}")
+    raise TargetError(f"cannot stop the server in {data_directory}: still running after SIGKILL: process {pids}")
 
 
 HOST = "127.0.0.1"
@@ -246,7 +246,7 @@ def _short_parent(account: Account) -> Path:
         if short and _writable(folder.parent) and account.blocked_at(folder) is None:
             return folder.parent
     raise TargetError(
-        f"cannot make a folder for the server's socket: none of {', '.join(tried)} will do",
+        f"cannot create a folder for the server's socket: none of {', '.join(tried)} is suitable",
         hint="set TMPDIR to a folder with a short path that can be written to",
     )
 

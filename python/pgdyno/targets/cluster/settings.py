@@ -171,8 +171,8 @@ def refuse_others_database(server: Server) -> None:
     """Raises TargetError if settings would change a database that pgdyno did not create."""
     if not server.owns_database:
         raise TargetError(
-            f"cannot change settings of the database {server.dbname}: pgdyno did not make it",
-            hint="put them under session_settings, or let pgdyno make a database of its own",
+            f"cannot change settings of the database {server.dbname}: pgdyno did not create it",
+            hint="put them under session_settings, or let pgdyno create a database of its own",
         )
 
 
@@ -210,7 +210,7 @@ def _need_restart(server: Server, names: list[str]) -> bool:
     # a name with a dot may belong to a library that is loaded at the start
     unknown = [name for name in names if name not in contexts and "." not in name]
     if unknown:
-        raise TargetError(f"cannot set {', '.join(unknown)}: the server knows no such setting")
+        raise TargetError(f"cannot set {', '.join(unknown)}: the server has no such setting")
     return any(contexts.get(name, "postmaster") == "postmaster" for name in names)
 
 
@@ -265,6 +265,6 @@ def _verified(server: Server, changed: list[str], asked: Mapping[str, str]) -> d
         values[name] = value
         # the server may show the value in another unit; its source tells whether pgdyno set it
         if name in wanted and (pending or source != "configuration file" or not in_ours):
-            why = "it waits for a restart" if pending else f"{value} is in force, from another {source}"
+            why = "it waits for a restart" if pending else f"{value} is in effect, from another {source}"
             raise TargetError(f"cannot set {name} = {wanted[name]}: {why}")
     return values

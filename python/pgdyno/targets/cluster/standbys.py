@@ -199,7 +199,7 @@ class ReplicaSet:
         standby = self._standbys[0]
         process = standby.postmaster.identity
         if process is None or not standby.postmaster.is_alive():
-            raise TargetError(f"cannot promote replica {standby.name}: it does not run", hint=self._logs())
+            raise TargetError(f"cannot promote replica {standby.name}: it is not running", hint=self._logs())
         self._promoted = standby
         # as pg_ctl promote does, which published builds of some versions lack
         self._write(standby.postmaster.data_directory / PROMOTE_FILE, "")
@@ -233,7 +233,7 @@ class ReplicaSet:
         name = f"{PREFIX}{number}"
         folder = self._folder / f"replica-{number}"
         data = folder / "data"
-        self._progress.step(f"making replica {number} of {self._spec.count}")
+        self._progress.step(f"creating replica {number} of {self._spec.count}")
         with signals_deferred():
             # recorded before it exists, so that a sweep finds it
             self._claim.note(replicas=[*self._claim.record.replicas, str(data)])

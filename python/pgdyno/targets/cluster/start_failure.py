@@ -36,7 +36,7 @@ def explain(text: str) -> str:
     said = [(match[1], match[2]) for line in text.splitlines() if (match := _LINE.match(line))]
     fatal = [place for place, (level, _) in enumerate(said) if level in ("FATAL", "PANIC")]
     if not fatal:
-        return tail(text) or "it says nothing"
+        return tail(text) or "it printed nothing"
     last = fatal[-1]
     if _WRONG_SETTINGS in said[last][1]:
         # an earlier line reports every wrong line of the configuration

@@ -55,10 +55,10 @@ def get_database(server: Server, spec: DsnTarget, progress: Progress) -> bool:
 
     Raises TargetError if it is another's and `spec` does not allow its use.
     """
-    with server.connect(server.maintenance) as connection, _refusals(f"make the database {spec.database}"):
+    with server.connect(server.maintenance) as connection, _refusals(f"create the database {spec.database}"):
         known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [server.dbname]).fetchone()
         if known is None:
-            progress.step(f"making the database {server.dbname}")
+            progress.step(f"creating the database {server.dbname}")
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(server.dbname)))
             sign(server.address, server.dbname)
             return True

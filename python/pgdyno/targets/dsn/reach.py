@@ -57,14 +57,14 @@ def check_signed(address: Address, spec: DsnTarget) -> bool:
         return True
     if not spec.allow_existing:
         raise TargetError(
-            f"cannot use the database {spec.database}: pgdyno did not make it",
-            hint="name another by database, or let pgdyno replace tables in it by allow_existing = true",
+            f"cannot use the database {spec.database}: pgdyno did not create it",
+            hint="name another one with database, or let pgdyno replace tables in it with allow_existing = true",
         )
     return False
 
 
 def _text(dbname: str) -> str:
-    return f"pgdyno made the database {dbname} and may drop it"
+    return f"pgdyno created the database {dbname} and may drop it"
 
 
 _NOT_PASSED_ON = ("dbname", "password", "service", "servicefile", "application_name", "fallback_application_name")
@@ -111,7 +111,7 @@ def reach(spec: DsnTarget, use: Use, environ: Mapping[str, str] | None = None) -
             raise TargetError(f"another pgdyno is measuring this server: {busy}", hint=HINT)
         version = connection.execute("SELECT current_setting('server_version')").fetchone()
         if version is None or not str(version[0]).split():
-            raise TargetError("the server does not tell its version: it is no PostgreSQL")
+            raise TargetError("the server does not report its version: it is not PostgreSQL")
         abilities = _abilities(connection)
         check_contexts(connection, spec.settings)
         address = _resolved(connection)
@@ -131,9 +131,7 @@ def _password(spec: DsnTarget, environ: Mapping[str, str]) -> str | None:
         return None
     password = environ.get(spec.password_env)
     if password is None:
-        raise TargetError(
-            f"the environment has no variable {spec.password_env}", hint="set it before pgdyno is started"
-        )
+        raise TargetError(f"the environment has no variable {spec.password_env}", hint="set it before you start pgdyno")
     return password
 
 
@@ -158,7 +156,7 @@ def _check_database(
         check_signed(address, spec)
     elif not abilities.may_make_databases:
         raise TargetError(
-            f"cannot make the database {spec.database}: the role may not make databases",
+            f"cannot create the database {spec.database}: the role may not create databases",
             hint="grant it CREATEDB, or name an existing database, with allow_existing = true",
         )
 
@@ -167,7 +165,7 @@ def _abilities(connection: psycopg.Connection[tuple[Any, ...]]) -> Abilities:
     row = connection.execute(_ROLE).fetchone()
     superuser, makes_databases, limit, standby, connections, resets, checkpoints = _ROW.validate_python(row)
     if standby:
-        raise TargetError("the server is a standby: it takes no writes", hint="name the primary")
+        raise TargetError("the server is a standby: it accepts no writes", hint="name the primary")
     return Abilities(
         connections=connections if limit < 0 else min(connections, limit),
         may_checkpoint=superuser or checkpoints,

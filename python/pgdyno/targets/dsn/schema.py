@@ -107,7 +107,7 @@ def _address(path: PlanPath, target: DsnTarget, document: Document, key: PlanPat
     variable = target.password_env
     if variable is not None and variable not in os.environ:
         message = f"the environment has no variable {variable}"
-        yield document.problem((*path, "password_env"), message, "set it before pgdyno is started")
+        yield document.problem((*path, "password_env"), message, "set it before you start pgdyno")
     try:
         parameters = conninfo_to_dict(target.dsn)
     except psycopg.ProgrammingError as error:
@@ -115,15 +115,15 @@ def _address(path: PlanPath, target: DsnTarget, document: Document, key: PlanPat
         hidden = any(each in target.dsn.lower() for each in ("password", "@", "options"))
         said = "" if hidden else f": {str(error).strip()}"
         hint = 'such as "host=db.example.net user=bench" or "postgresql://bench@db.example.net"'
-        yield document.problem((*path, *key), f"is no connection string{said}", hint)
+        yield document.problem((*path, *key), f"is not a connection string{said}", hint)
         return
     known = {option.keyword.decode(): option for option in pq.Conninfo.get_defaults()}
     for name in parameters:
         option = known[name]
         if option.dispchar == _SECRET:
-            message = f"{name} may not stand here: it would get into the results"
-            hint = "leave it to PGPASSWORD, the password file or the service file, or name a variable by password_env"
+            message = f"{name} is not allowed here: the results would contain it"
+            hint = "leave it to PGPASSWORD, the password file or the service file, or name a variable with password_env"
             yield document.problem((*path, *key), message, hint if name == "password" else "remove it")
         elif option.envvar is None:
-            message = f"{name} cannot be handed to the engine: libpq has no environment variable for it"
+            message = f"{name} cannot be passed to the engine: libpq has no environment variable for it"
             yield document.problem((*path, *key), message, f"remove {name}")

@@ -274,12 +274,12 @@ def _make_links(links: list[tarfile.TarInfo], root: Path, archive: Path) -> None
         _make_folders(path.parent, root)
     for path, link in symbolic:
         if path.parent.resolve() != path.parent:
-            raise TargetError(f"cannot unpack {archive}: {link.name} lies behind a link")
+            raise TargetError(f"cannot unpack {archive}: {link.name} is below a symbolic link")
         path.symlink_to(link.linkname)
     # the file system resolves the links after all exist, because one link may lead through another
     for path, link in symbolic:
         if not path.resolve().is_relative_to(root):
-            raise TargetError(f"cannot unpack {archive}: the link {link.name} leads outside, to {link.linkname}")
+            raise TargetError(f"cannot unpack {archive}: the link {link.name} points outside, to {link.linkname}")
 
 
 def _make_folders(path: Path, root: Path) -> None:
@@ -292,5 +292,5 @@ def _make_folders(path: Path, root: Path) -> None:
 def _inside(name: str, root: Path, archive: Path) -> Path:
     pure = PurePosixPath(name)
     if pure.is_absolute() or ".." in pure.parts:
-        raise TargetError(f"cannot unpack {archive}: {name} would land outside of its folder")
+        raise TargetError(f"cannot unpack {archive}: {name} would be outside its folder")
     return root / pure

@@ -50,7 +50,7 @@ def find_embedded(
 def _choose(
     text: str, asked: tuple[int, ...], mirror: Mirror, home: Home, progress: Progress
 ) -> tuple[Release, list[Message]]:
-    progress.step(f"asking which PostgreSQL {text} there is")
+    progress.step(f"looking up PostgreSQL {text}")
     cached = home.downloads / f"versions-{mirror.classifier}.xml"
     try:
         listed = mirror.fetch_list()
@@ -80,7 +80,7 @@ def _choose(
 def _fetch(release: Release, folder: Path, mirror: Mirror, home: Home, progress: Progress) -> list[Message]:
     """Downloads a build; returns the note about its verification."""
     name = f"PostgreSQL {release.postgres}"
-    waiting = f"waiting for another pgdyno that fetches {name}"
+    waiting = f"waiting for another pgdyno, which downloads {name}"
     with home.locked(f"postgres-{folder.name}", progress, waiting):
         if folder.is_dir():
             return []

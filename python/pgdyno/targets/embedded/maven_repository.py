@@ -124,7 +124,7 @@ class Mirror:
         raise TargetError(
             f"cannot use {public_url(url)}: its {expected.kind} is wrong: "
             f"expected {expected.digits} ({source}), got {got}",
-            hint="the archive was changed on the server or on its way here; try another mirror with PGDYNO_MAVEN_URL",
+            hint="the archive was changed on the server or in transit; try another mirror with PGDYNO_MAVEN_URL",
         )
 
 

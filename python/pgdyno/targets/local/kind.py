@@ -52,7 +52,7 @@ def _ask_pg_config(environ: Mapping[str, str]) -> tuple[str, Path]:
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise TargetError(
-            f"cannot ask {config} where PostgreSQL is: {error}", hint="set bin to the folder with initdb and postgres"
+            f"cannot locate PostgreSQL with {config}: {error}", hint="set bin to the folder with initdb and postgres"
         ) from error
     return config, Path(answer.stdout.strip())
 

@@ -213,7 +213,7 @@ class Rental:
 
     def take_snapshot(self, name: str, dataset: str) -> None:
         """Raises TargetError: no target of the pool asks for one."""
-        raise TargetError(f"target {name} cannot have a snapshot with {dataset}: a pool takes none")
+        raise TargetError(f"target {name} cannot have a snapshot with {dataset}: pools do not support snapshots")
 
     def restore(self, name: str, dataset: str | None = None) -> None:
         """Raises TargetError: there is nothing to restore a cluster from."""
@@ -338,7 +338,9 @@ def standing(plan: Plan, root: Path, say: Say) -> Rental | None:
             continue
         hint = f"give them back: pgdyno reap --run {journal.run}"
         if journal.digest != digest_of(plan):
-            message = f"hosts of a plan {plan.name} are borrowed (run {journal.run}), and its targets were others then"
+            message = (
+                f"hosts of a plan {plan.name} are borrowed (run {journal.run}), but its targets have changed since"
+            )
             raise PoolError(message, hint=hint)
         if journal.ready.keys() != pool_targets(plan).keys():
             continue

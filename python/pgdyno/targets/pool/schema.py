@@ -118,7 +118,7 @@ def _parameters(where: PlanPath, parameters: Mapping[str, str], document: Docume
         elif (reason := RESERVED.get(name.lower())) is not None:
             yield document.problem(at, f"cannot be set: {reason}", "remove it")
         elif "\n" in value or "\0" in value:
-            yield document.problem(at, "is more than one line")
+            yield document.problem(at, "must be a single line")
 
 
 def _enough(
@@ -130,5 +130,5 @@ def _enough(
     servers = sum(each.instances for each in pools)
     if servers > len(hosts) and target is pools[-1]:
         what = "targets" if servers == len(pools) else "servers, instances included,"
-        message = f"{servers} {what} need as many hosts, and the plan names {len(hosts)}"
+        message = f"{servers} {what} need as many hosts, but the plan names {len(hosts)}"
         yield document.problem((*where, "hosts"), message, "name more hosts, or run the targets in separate plans")

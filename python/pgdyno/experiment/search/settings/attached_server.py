@@ -101,7 +101,7 @@ class AttachedServer:
             raise TargetError(f"cannot change settings: {str(error).strip()}") from error
         for name, (value, source, pending) in found.items():
             if pending or (wanted[name] is not None and source != "configuration file"):
-                why = "it waits for a restart" if pending else f"{value} is in force, from the {source}"
+                why = "it waits for a restart" if pending else f"{value} is in effect, from the {source}"
                 raise TargetError(f"cannot set {name} = {wanted[name]}: {why}")
         self._in_force = wanted
         values = {name: value for name, (value, _, _) in found.items() if name in changed}
@@ -338,7 +338,7 @@ def _new_journal(
     waiting = connection.execute("SELECT name FROM pg_catalog.pg_settings WHERE pending_restart").fetchall()
     if waiting:
         listed = ", ".join(each for (each,) in waiting)
-        raise TargetError(f"the server waits for a restart, for {listed}", hint="restart it first")
+        raise TargetError(f"these settings of the server wait for a restart: {listed}", hint="restart it first")
     originals = in_file(connection, names)
     return Journal(
         identifier=identifier,
@@ -361,7 +361,7 @@ def _identifier(connection: psycopg.Connection[tuple[Any, ...]]) -> str:
 def _check_same(journal: Journal, identifier: str) -> None:
     if identifier != journal.identifier:
         message = f"another server is at the address of target {journal.name} now"
-        raise TargetError(message, hint="let the address lead to the server that the search changed")
+        raise TargetError(message, hint="point the address to the server that the search changed")
 
 
 def check_left(server: Server, home: Home, run: Path) -> None:

@@ -112,7 +112,7 @@ def _problems(
 ) -> Iterator[SpaceProblem]:
     field, choice = f"search.over.{name}", read_choice(value)
     if setting is None:
-        yield SpaceProblem(field, "the server knows no such setting", "correct the name, or remove it")
+        yield SpaceProblem(field, "the server has no such setting", "correct the name, or remove it")
         return
     if setting.context == "internal":
         yield SpaceProblem(field, f"cannot be set: {context_refusal('internal')}", "remove it")
@@ -136,13 +136,17 @@ def _of_span(
     size = _size_in(setting.unit, span.unit)
     if size is None:
         unit = f"in {setting.unit}" if setting.unit else "without a unit"
-        yield SpaceProblem(field, f"{span.unit} does not fit: the server counts it {unit}", f"write the range {unit}")
+        yield SpaceProblem(
+            field,
+            f"{span.unit} is not the right unit: the server counts this setting {unit}",
+            f"write the range {unit}",
+        )
         return
     low, high = span.low * size, span.high * size
     is_below = setting.min_val is not None and low < Decimal(setting.min_val)
     if is_below or (setting.max_val is not None and high > Decimal(setting.max_val)):
         unit = f" x {setting.unit}" if setting.unit else ""
-        message = f"{text} is outside of the server's range {setting.min_val}..{setting.max_val}{unit}"
+        message = f"{text} is outside the server's range {setting.min_val}..{setting.max_val}{unit}"
         yield SpaceProblem(field, message, "write a range within it")
         return
     if memory_bytes is not None and high * _bytes_of(setting.unit or "B") > memory_bytes:

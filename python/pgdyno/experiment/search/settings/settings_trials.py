@@ -153,7 +153,7 @@ def _check_same(folder: RunFolder, trial: PlannedTrial, record: TrialRecord) -> 
     """Raise StoreError if a stored trial is not the one that the search asks for."""
     if (record.point, record.instance) != (trial.point, trial.instance):
         raise StoreError(
-            f"cannot resume {folder.name}: this pgdyno proposes other settings for trial {trial.number}",
+            f"cannot resume {folder.name}: this version of pgdyno proposes other settings for trial {trial.number}",
             hint=f"use pgdyno {folder.manifest.pgdyno}, which began it, with the same version of Optuna",
         )
 

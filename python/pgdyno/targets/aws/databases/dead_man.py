@@ -79,7 +79,7 @@ def guard(maker: Maker, role: str, kinds: tuple[Kind, ...], name: str | None = N
 
 def _remedy(role: str) -> str:
     make = "create its role once: pgdyno target dead-man" if role == DEAD_MAN_ROLE else f"see the role {role}"
-    return f'{make}; or go without, at your risk: dead_man = "{NONE}" in the target'
+    return f'{make}; or run without one, at your own risk: dead_man = "{NONE}" in the target'
 
 
 def _schedule(maker: Maker, role: str, kind: Kind, name: str) -> dict[str, Any]:

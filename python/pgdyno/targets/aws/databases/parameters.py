@@ -60,8 +60,8 @@ SECONDS_OF = {
 }
 """Seconds in one unit of the parameter."""
 
-_SERVICE = "the service keeps it for itself"
-_STORAGE = "Aurora's storage takes the log, and has neither WAL files nor checkpoints"
+_SERVICE = "the service manages it itself"
+_STORAGE = "Aurora's storage processes the log itself, and has neither WAL files nor checkpoints"
 REFUSED = dict.fromkeys(
     (
         "archive_cleanup_command",
@@ -144,10 +144,12 @@ def in_own_unit(name: str, value: str) -> str:
 
 def _counted(name: str, amount: float, unit: float | None, value: str) -> str:
     if unit is None:
-        raise ValueError(f"{value}: the unit of {name} is not known here; write a bare number in the server's own unit")
+        raise ValueError(
+            f"{value}: pgdyno does not know the unit of {name}; write a number without a unit, in the server's own unit"
+        )
     count = round(amount / unit, 6)
     if count != int(count):
-        raise ValueError(f"{value} is no whole number of the unit of {name}")
+        raise ValueError(f"{value} is not a multiple of the unit of {name}")
     return str(int(count))
 
 
@@ -197,10 +199,10 @@ def values_for(cloud: Cloud, level: Level, family: str, asked: Mapping[str, str]
         wrong = [reason for name in asked if (reason := _value_refusal(known[name], taken[name])) is not None]
         if not wrong:
             return taken
-    hint = "remove them, or choose other values; nothing was made"
+    hint = "remove them, or choose other values; nothing was created"
     missing = asked.keys() - known.keys()
     if level is INSTANCE and family.startswith("aurora") and missing & _defaults(cloud, CLUSTER, family).keys():
-        hint = "put those of the cluster under cluster_parameters, and remove the others; nothing was made"
+        hint = "put those of the cluster under cluster_parameters, and remove the others; nothing was created"
     raise AwsError("; ".join(wrong), code="Parameters", hint=hint)
 
 
@@ -219,7 +221,7 @@ def _value_refusal(known: Mapping[str, Any], value: str) -> str | None:
         inside = float(limits[1]) <= float(value) <= float(limits[2])
         return None if inside else f"{name} = {value} is outside of {limits[1]} to {limits[2]}"
     if known.get("DataType") == "boolean" and allowed and value not in allowed.split(","):
-        return f"{name} = {value} is none of {allowed.replace(',', ', ')}"
+        return f"{name} = {value} is not one of {allowed.replace(',', ', ')}"
     return None
 
 

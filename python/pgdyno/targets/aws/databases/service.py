@@ -107,11 +107,11 @@ def wait_for(maker: Maker, spec: _Patient, look: Callable[[], tuple[str, T]], wh
         if state in _READY and found is not None:
             return found
         if state in _FAILED:
-            raise AwsError(f"{what} is {state}", code=state, hint="its events in Amazon's console say why")
+            raise AwsError(f"{what} is {state}", code=state, hint="see its events in Amazon's console")
         if patience.over():
             within = format_duration(parse_duration_s(spec.ready_within))
             message = f"{what} is still {state} after {within}"
-            raise AwsError(message, code="Timeout", hint="give it longer: ready_within = …")
+            raise AwsError(message, code="Timeout", hint="give it more time: ready_within = …")
         if state != told:
             maker.say(f"{what} is {state}")
             told = state
@@ -132,7 +132,7 @@ def with_choices(maker: Maker, spec: _Choosing, make: Callable[[str, str | None]
             if place == len(tried) - 1:
                 raise
             where = f" in {zone}" if zone else ""
-            maker.say(f"no capacity for {instance}{where} ({error.code}): the next one is tried")
+            maker.say(f"no capacity for {instance}{where} ({error.code}): trying the next one")
     raise AssertionError("there is a first choice")
 
 
@@ -181,7 +181,7 @@ def check_snapshot(found: dict[str, Any], spec: DatabaseTarget, engine: str) -> 
     if found["Status"] != "available":
         raise AwsError(f"the snapshot {name} is {found['Status']}", hint="wait until it is available")
     if not f"{version}.".startswith(f"{spec.version}."):
-        raise AwsError(f"the snapshot {name} is of version {version}, and the plan says {spec.version}")
+        raise AwsError(f"the snapshot {name} has version {version}, but the plan requires {spec.version}")
 
 
 def place_of(instance: dict[str, Any], host: str, port: int, user: str) -> Place:

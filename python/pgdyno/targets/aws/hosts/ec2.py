@@ -105,7 +105,7 @@ def wait_until_set_up(maker: Maker, spec: Host, wanted: Reachable, ssh: SshSpec)
             raise AwsError(message, code="Setup", hint="these are the last lines of its /var/log/pgdyno-setup.log")
         if patience.over():
             message = f"the host {ssh.host} is still {state} after {format_duration(within_s)}"
-            raise AwsError(message, code="Timeout", hint="give it longer: ready_within = …")
+            raise AwsError(message, code="Timeout", hint="give it more time: ready_within = …")
         if state != told:
             maker.say(f"{maker.name}: {state}")
             told = state
@@ -116,7 +116,7 @@ def _unreached(maker: Maker, spec: Host, wanted: Reachable, ssh: SshSpec, error:
     if not error.passing:
         return TargetError(f"the host {ssh.host} is up: {error.message}", hint=error.hint)
     why, hint = in_the_way(maker.cloud, maker.journal.run, wanted, spec.ssh_port)
-    return TargetError(f"the host {ssh.host} is up, and cannot be reached over SSH: {why} ({error.message})", hint=hint)
+    return TargetError(f"the host {ssh.host} is up, but cannot be reached over SSH: {why} ({error.message})", hint=hint)
 
 
 def _certificate(ssh: SshSpec | None) -> str:
@@ -125,9 +125,9 @@ def _certificate(ssh: SshSpec | None) -> str:
     try:
         found = ask(ssh, CERTIFICATE)
     except RemoteError as error:
-        raise TargetError(f"the host {ssh.host} does not give its certificate: {error.message}") from error
+        raise TargetError(f"the host {ssh.host} does not send its certificate: {error.message}") from error
     if not found.startswith(_BEGIN):
-        raise TargetError(f"the host {ssh.host} gives no certificate: {found[:80]!r}")
+        raise TargetError(f"the host {ssh.host} sends no certificate: {found[:80]!r}")
     return found
 
 

@@ -62,7 +62,10 @@ class RentedGenerator:
         network = network_of(maker.cloud, spec.subnet, [zone])
         if zone not in network.subnets:
             message = f"the subnet {spec.subnet} is in {next(iter(network.subnets))}, and the servers are in {zone}"
-            raise TargetError(message, hint="a generator elsewhere measures the way, too: name a subnet of that zone")
+            raise TargetError(
+                message,
+                hint="the generator would also measure the network path: name a subnet of that zone",
+            )
         keys = HostKeys.new(maker.journal)
         told = user_data(keys.host(maker, spec), generator())
         found = launch(maker, _Placed(spec, [zone]), Order(image, network, group, {}, spec.root, told, spot=spec.spot))
@@ -79,9 +82,10 @@ def _check_programs(architecture: Architecture, instance: str) -> None:
         return
     for program in PROGRAMS:
         if for_machine(program, machine) is None:
-            message = f"the generator {instance} is {machine}, and pgdyno here has no {program} for it"
+            message = f"the generator {instance} is {machine}, but this pgdyno has no {program} for it"
             hint = (
-                f"make engines builds it; {ENGINES} names the folder; or take an instance that is {os.uname().machine}"
+                f"build it with make engines, and name its folder in {ENGINES}; or choose an instance that is "
+                f"{os.uname().machine}"
             )
             raise TargetError(message, hint=hint)
 
@@ -173,9 +177,10 @@ def _not_reached(error: RemoteError, cloud: Cloud, run: str, port: int) -> tuple
     # what bash on the host says
     said = error.why if isinstance(error, CommandError) else ""
     if "Connection refused" in said:
-        return "the way is open, and nobody listens there", "the server has ended, or listens elsewhere: see its log"
+        why = "the port is reachable, but nothing listens there"
+        return why, "the server has ended or listens on another port: see its log"
     if any(each in said for each in _NO_ROUTE):
-        return f"it has no route there ({error.message})", "look at the route tables of both subnets"
+        return f"it has no route there ({error.message})", "check the route tables of both subnets"
     why, hint = _in_the_way(cloud, run, port)
     timed_out = isinstance(error, CommandError) and error.status == _TIMED_OUT
     return f"{f'no answer within {REACH_S} s' if timed_out else error.message}; {why}", hint
@@ -193,10 +198,11 @@ def _in_the_way(cloud: Cloud, run: str, port: int) -> tuple[str, str]:
         for pair in rule.get("UserIdGroupPairs", [])
     }
     if not own & let_in:
-        return "the server's security group does not let it in", "somebody has changed the group: take it down, and up"
+        why = "the server's security group does not allow it"
+        return why, "somebody changed the group: run pgdyno target down, then pgdyno target up"
     networks = {each["VpcId"] for each in groups}
     if len(networks) > 1:
         listed = ", ".join(sorted(networks))
-        why = f"the security group lets it in, so it is the route: they are in different networks ({listed})"
+        why = f"the security group allows it, so the route is missing: they are in different networks ({listed})"
         return why, "name a subnet of the same network for both"
-    return "the security group lets it in, so it is the route", "look at the network ACLs and the route tables"
+    return "the security group allows it, so the route is missing", "check the network ACLs and the route tables"

@@ -62,6 +62,6 @@ def public_host_key(maker: Maker, instance: str, nonce: str) -> str:
 
 def _silent(instance: str, console: str) -> TargetError:
     last = [line for line in console.replace("\r", "").splitlines() if line.strip()][-_SHOWN:]
-    shown = "".join(f"\n  {line[:200]}" for line in last) or " (Amazon shows nothing of it)"
+    shown = "".join(f"\n  {line[:200]}" for line in last) or " (Amazon shows no console output)"
     message = f"the instance {instance} has not printed its SSH key on its console:{shown}"
-    return TargetError(message, hint="its boot has failed, or takes too long: try again, or take another type")
+    return TargetError(message, hint="it failed to boot, or takes too long: try again, or choose another type")

@@ -78,7 +78,7 @@ def check_placement(cloud: Cloud, types: Sequence[str]) -> None:
     for each in cloud.each("ec2", "describe_instance_types", "InstanceTypes", InstanceTypes=list(types)):
         if "cluster" not in each.get("PlacementGroupInfo", {}).get("SupportedStrategies", []):
             message = f"{each['InstanceType']} cannot be in a cluster placement group"
-            hint = 'take another type (burstable ones cannot), or leave out placement = "cluster"'
+            hint = 'choose another type (burstable ones cannot), or leave out placement = "cluster"'
             raise AwsError(message, code="Placement", hint=hint)
 
 
@@ -92,7 +92,7 @@ def architecture_of(cloud: Cloud, spec: Host, types: Sequence[str]) -> Architect
         if by_type[each] != (spec.architecture or by_type[types[0]]):
             said = "the plan says" if spec.architecture else f"{types[0]} is"
             message = f"{each} is {by_type[each]}, and {said} {spec.architecture or by_type[types[0]]}"
-            hint = "take types of one architecture: what runs on the other is another experiment"
+            hint = "choose types of one architecture: results from the other are not comparable"
             raise AwsError(message, code="Architecture", hint=hint)
     return by_type[types[0]]
 
@@ -108,12 +108,12 @@ def image_of(cloud: Cloud, system: System, architecture: Architecture) -> Image:
     try:
         found = cloud.call("ssm", "get_parameter", Name=name)["Parameter"]["Value"]
     except NotThereError as error:
-        raise AwsError(f"Amazon knows no image of {system} for {architecture} in {cloud.region} ({name})") from error
+        raise AwsError(f"Amazon has no image of {system} for {architecture} in {cloud.region} ({name})") from error
     for each in cloud.call("ec2", "describe_images", ImageIds=[found])["Images"]:
         if each["Architecture"] != architecture:
             raise AwsError(f"the image {found} of {system} is for {each['Architecture']}, not for {architecture}")
         return Image(found, each["RootDeviceName"])
-    raise NotThereError(f"there is no image {found}, which {name} names")
+    raise NotThereError(f"image {found}, which {name} names, does not exist")
 
 
 def network_of(cloud: Cloud, subnet: str | None, zones: Sequence[str]) -> Network:

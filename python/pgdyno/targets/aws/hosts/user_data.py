@@ -144,7 +144,7 @@ def user_data(host: Host, job: Job) -> str:
     """Returns the user data as cloud-init reads them. Raises AwsError if they are too large."""
     text = f"#cloud-config\n{json.dumps(_config(host, job), indent=0)}\n"
     if len(text.encode()) > LARGEST:
-        message = f"the host's user data are {len(text.encode()):,} bytes, and EC2 takes {LARGEST:,}"
+        message = f"the host's user data are {len(text.encode()):,} bytes, but EC2 accepts at most {LARGEST:,}"
         raise AwsError(message, code="UserData", hint="set fewer or shorter parameters")
     return text
 

@@ -41,8 +41,8 @@ _EBS_CREDITS = (
 )
 DATABASE = (
     Counted("CPUUtilization", "cpu", "share", "processors that were busy", 0.01),
-    Counted("DatabaseConnections", "connections", "count", "sessions, also those that rest"),
-    Counted("FreeableMemory", "free_memory", "bytes", "memory that is free, or can be had at once"),
+    Counted("DatabaseConnections", "connections", "count", "sessions, including idle ones"),
+    Counted("FreeableMemory", "free_memory", "bytes", "memory that is free or can be reclaimed at once"),
     Counted("SwapUsage", "swap_used", "bytes", "swap in use"),
     Counted("ReadIOPS", "reads", "count/s", "read requests to storage"),
     Counted("WriteIOPS", "writes", "count/s", "write requests to storage"),
@@ -51,12 +51,12 @@ DATABASE = (
     Counted("ReadLatency", "read_latency", "ms", "a read request, on average", 1000.0),
     Counted("WriteLatency", "write_latency", "ms", "a write request, on average", 1000.0),
     Counted("DiskQueueDepth", "queue", "count", "requests that wait for storage"),
-    Counted("NetworkReceiveThroughput", "received", "bytes/s", "over the network, the service's own among it"),
+    Counted("NetworkReceiveThroughput", "received", "bytes/s", "over the network, including the service's own traffic"),
     Counted("NetworkTransmitThroughput", "sent", "bytes/s", "likewise"),
     Counted("BurstBalance", "storage_burst", "share", "of a gp2 volume's burst credits that is left", 0.01),
     *_EBS_CREDITS,
     Counted("CPUCreditBalance", "cpu_credits", "count", "credits of a burstable class that are left"),
-    Counted("CPUSurplusCreditBalance", "cpu_surplus_credits", "count", "credits that it has had beyond these"),
+    Counted("CPUSurplusCreditBalance", "cpu_surplus_credits", "count", "surplus credits that it has spent"),
     Counted("TransactionLogsGeneration", "wal", "bytes/s", "WAL (RDS)"),
     Counted("CommitLatency", "commit_latency", "ms", "a commit, on average (Aurora)"),
     Counted("CommitThroughput", "commits", "count/s", "commits (Aurora)"),
@@ -66,7 +66,7 @@ DATABASE = (
 """Metrics of a database instance; an instance has some of them."""
 _A_SECOND = 1 / PERIOD_S
 HOST = (
-    Counted("CPUUtilization", "cpu", "share", "processors that were busy, the hypervisor's part among it", 0.01),
+    Counted("CPUUtilization", "cpu", "share", "processors that were busy, including the hypervisor's share", 0.01),
     Counted("EBSReadOps", "reads", "count/s", "read requests to all volumes", _A_SECOND, sums=True),
     Counted("EBSWriteOps", "writes", "count/s", "write requests to all volumes", _A_SECOND, sums=True),
     Counted("EBSReadBytes", "read", "bytes/s", "read from all volumes", _A_SECOND, sums=True),
@@ -75,7 +75,7 @@ HOST = (
     Counted("NetworkOut", "sent", "bytes/s", "likewise", _A_SECOND, sums=True),
     *_EBS_CREDITS,
     Counted("CPUCreditBalance", "cpu_credits", "count", "credits of a burstable type that are left"),
-    Counted("CPUSurplusCreditBalance", "cpu_surplus_credits", "count", "credits that it has had beyond these"),
+    Counted("CPUSurplusCreditBalance", "cpu_surplus_credits", "count", "surplus credits that it has spent"),
 )
 """Metrics of an EC2 instance; an instance has some of them."""
 VOLUME = (
@@ -87,7 +87,7 @@ VOLUME = (
     Counted("VolumeTotalWriteTime", "volume_in_writes", "count", "writes in flight, on average", _A_SECOND, sums=True),
     Counted("VolumeQueueLength", "volume_queue", "count", "requests that wait"),
     Counted("BurstBalance", "volume_burst", "share", "of a gp2 volume's burst credits that is left", 0.01),
-    Counted("VolumeIOPSExceededCheck", "volume_iops_exceeded", "share", "1 where more requests came than it gives"),
+    Counted("VolumeIOPSExceededCheck", "volume_iops_exceeded", "share", "1 if the volume's limit was exceeded"),
     Counted("VolumeThroughputExceededCheck", "volume_throughput_exceeded", "share", "likewise of bytes"),
 )
 """Metrics of an EBS volume, with the label `volume`: `root`, `data`, `wal`."""
@@ -127,7 +127,7 @@ def host(cloud: Cloud, tokens: Iterable[str]) -> list[Subject]:
         for each in reservation["Instances"]:
             if each["State"]["Name"] == "running":
                 return [Subject("AWS/EC2", "InstanceId", each["InstanceId"], HOST), *_volumes(each)]
-    raise NotThereError("the instance is not there any more")
+    raise NotThereError("the instance no longer exists")
 
 
 def _volumes(instance: Mapping[str, Any]) -> list[Subject]:

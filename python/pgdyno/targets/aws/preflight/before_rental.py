@@ -189,7 +189,7 @@ class Checks:
             listed = "; ".join(
                 f"{in_words(name)}: {', '.join(site.zones)}" for name, site in sorted(self.sites.items())
             )
-            self.findings.problem(f"no zone can have all servers and the generator ({listed})", _ZONES)
+            self.findings.problem(f"no zone offers all servers and the generator ({listed})", _ZONES)
         return [each for each in next(iter(self.sites.values())).zones if each in shared]
 
 
@@ -217,8 +217,8 @@ def check_before_rental(
     if generators:
         first.generators(generators)
     if together and sum(isinstance(each, Ec2) for each in servers.values()) + len(generators) < 2:
-        message = 'placement = "cluster" puts hosts of EC2 close together, and the plan has fewer than two'
-        findings.problem(message, "leave it out: Amazon places databases itself")
+        message = 'placement = "cluster" places EC2 hosts close together, but the plan has fewer than two'
+        findings.problem(message, "leave it out: Amazon decides where databases are")
     for checks in by_region.values():
         if checks.needed.databases:
             _check_role(checks.cloud, findings)

@@ -36,7 +36,7 @@ def zones_of_database(cloud: Cloud, spec: DatabaseTarget, release: Release) -> s
             )
         wrong = list(_beyond(spec, options[0])) if isinstance(spec, RdsTarget) else []
         if spec.insights and not options[0].get("SupportsPerformanceInsights", True):
-            wrong.append(f"{instance} has no Performance Insights: insights = false")
+            wrong.append(f"{instance} has no Performance Insights: set insights = false")
         if wrong:
             raise AwsError("; ".join(wrong), code="Offer", hint="change the target's keys; nothing was created")
         found.append({zone["Name"] for each in options for zone in each.get("AvailabilityZones", ())})

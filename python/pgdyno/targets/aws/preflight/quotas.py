@@ -86,7 +86,7 @@ def check_quotas(cloud: Cloud, needed: Amounts, findings: Findings) -> None:
 
 def _more(service: str, code: str, region: str) -> str:
     asked = f"aws service-quotas request-service-quota-increase --service-code {service} --quota-code {code}"
-    return f"remove what is not needed, or ask for more: {asked} --region {region} --desired-value …"
+    return f"remove what you do not need, or request a higher quota: {asked} --region {region} --desired-value …"
 
 
 def _quota(cloud: Cloud, service: str, code: str) -> float | None:

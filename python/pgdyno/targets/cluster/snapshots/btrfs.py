@@ -21,9 +21,9 @@ def refusal(folder: Path) -> str | None:
     """Returns why `folder`, which exists, cannot hold subvolumes, or None; it creates one and removes it."""
     mount = mounted_at(folder)
     if mount is None or mount.kind != KIND:
-        return f"{folder} lies on {mount.kind if mount else 'nothing that is to be seen'}, not on btrfs"
+        return f"{folder} is on {mount.kind if mount else 'an unknown file system'}, not on btrfs"
     if shutil.which(PROGRAM) is None:
-        return "there is no program btrfs on the PATH (Debian's package btrfs-progs)"
+        return "the program btrfs is not on the PATH (Debian's package btrfs-progs)"
     trial = folder / f".pgdyno-{secrets.token_hex(4)}"
     try:
         create(trial)

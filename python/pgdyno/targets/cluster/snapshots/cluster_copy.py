@@ -105,8 +105,8 @@ class ClusterCopy:
             reason = refusal_of(wanted, folder, kept=self.kept)
         if reason is not None:
             raise TargetError(
-                f'cannot make a copy of the cluster {self.data_directory} as snapshot = "{wanted}" asks: {reason}',
-                hint="leave reset.snapshot out, which takes the best that there is",
+                f'cannot copy the cluster {self.data_directory} as snapshot = "{wanted}" requires: {reason}',
+                hint="remove reset.snapshot: pgdyno then uses the best available method",
             )
         return wanted
 
@@ -117,7 +117,7 @@ class ClusterCopy:
         """
         record = self.read()
         if record is None:
-            raise TargetError(f"cannot bring back the cluster {self.data_directory}: there is no copy in {self.folder}")
+            raise TargetError(f"cannot restore the cluster {self.data_directory}: there is no copy in {self.folder}")
         if record.way == "zfs":
             zfs.roll_back(self.data_directory)
             return WORDS[record.way]
@@ -168,7 +168,7 @@ class ClusterCopy:
             links.append(self.data_directory / "pg_wal")
         if links:
             raise TargetError(
-                f"cannot make a copy of the cluster {self.data_directory}: {links[0]} leads out of it",
+                f"cannot copy the cluster {self.data_directory}: {links[0]} points outside it",
                 hint='use method = "template", or drop the tablespace',
             )
 
@@ -222,7 +222,7 @@ def check_room(folder: Path, needed_bytes: int, doing: str) -> None:
     if free < needed_bytes:
         raise TargetError(
             f"cannot {doing}: it needs {format_bytes(needed_bytes)}, and {folder} has {format_bytes(free)} free",
-            hint="make room, or set PGDYNO_HOME to a folder with more",
+            hint="free space, or set PGDYNO_HOME to a folder with more",
         )
 
 

@@ -29,11 +29,11 @@ def refusal(folder: Path, *, kept: bool) -> str | None:
     """Returns why a cluster in `folder` cannot have a dataset, or None if it is worth trying."""
     mount = mounted_at(folder)
     if mount is None or mount.kind != KIND:
-        return f"{folder} lies on {mount.kind if mount else 'nothing that is to be seen'}, not on ZFS"
+        return f"{folder} is on {mount.kind if mount else 'an unknown file system'}, not on ZFS"
     if kept:
         return "keep_data keeps the cluster, and its dataset would never be destroyed"
     if shutil.which(PROGRAM) is None:
-        return "there is no program zfs on the PATH"
+        return "the program zfs is not on the PATH"
     return None if os.geteuid() == 0 else "only root may mount a dataset"
 
 
